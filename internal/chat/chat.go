@@ -1,0 +1,215 @@
+// Package chat is the vocabulary that chat platforms and the rest of the bot
+// share: where a conversation is (Address), what came in (Message), what is to
+// be posted (Draft), and what a platform can do (Platform and its optional
+// abilities). It promises plain values that survive a round trip through JSON
+// and imports nothing but the standard library. How a draft looks on a platform
+// is the adapter's business; when it is sent is delivery's.
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Reach says how a message came to concern the bot.
+type Reach string
+
+// The ways in which a message reaches the bot.
+const (
+	// Addressed is a mention, a direct message, a reply to the bot or a command.
+	Addressed Reach = "addressed"
+	// Followed is a reply, without a mention, in a thread that may be the bot's.
+	Followed Reach = "followed"
+	// Overheard is anything else said where the bot can read.
+	Overheard Reach = "overheard"
+)
+
+// User is a person or a program on a platform.
+type User struct {
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	Admin bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
+}
+
+// Message is one thing said to the bot. It is stored before it is acted on and
+// must carry whatever is needed to answer it after a restart.
+type Message struct {
+	// ID is the message's identity within its platform: team, channel and
+	// timestamp on Slack, the message or interaction id on Discord. Two
+	// deliveries with one ID are one message.
+	ID           string    `json:"id"`
+	Conversation Address   `json:"conversation"`
+	Author       User      `json:"author"`
+	Text         string    `json:"text"` // without the mention of the bot
+	Reach        Reach     `json:"reach"`
+	Command      string    `json:"command,omitempty"` // "ask", "digest", …; empty: plain text
+	Reply        Reply     `json:"reply,omitzero"`    // how an answer refers to this message
+	Time         time.Time `json:"time"`              // when the platform says that it was said
+	// ForOther: the text begins by speaking to somebody else by name.
+	ForOther bool `json:"forOther,omitempty"`
+}
+
+// Key is the message's identity over all platforms.
+func (m Message) Key() string { return m.Conversation.Platform + "/" + m.ID }
+
+// Reply ties a draft to what it answers. Handle is the adapter's own: an
+// interaction's token, a response_url. It is kept with the message so that the
+// answer can be given after a restart.
+type Reply struct {
+	MessageID string          `json:"messageId,omitempty"`
+	Handle    json.RawMessage `json:"handle,omitempty"`
+}
+
+// Draft is a post before a platform has rendered it.
+type Draft struct {
+	// Key is the same whenever the same post is sent again; a platform that can
+	// uses it to make repeating harmless.
+	Key       string    `json:"key"`
+	Text      string    `json:"text"` // Markdown (CommonMark with tables)
+	Cards     []Card    `json:"cards,omitempty"`
+	Footer    string    `json:"footer,omitempty"` // one small line below all else, plain text
+	Tools     []ToolRun `json:"tools,omitempty"`  // the tool calls behind an answer
+	Reply     Reply     `json:"reply,omitzero"`
+	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
+	Failed    bool      `json:"failed,omitempty"`    // the text is an error
+	// Again: an earlier attempt, perhaps before a restart, may have been posted;
+	// the adapter looks for Key on the platform, where it can, before it sends.
+	Again bool `json:"-"`
+}
+
+// Card is one entry of a digest: a story with its link.
+type Card struct {
+	Title  string    `json:"title"`
+	URL    string    `json:"url"`
+	Text   string    `json:"text,omitempty"`   // plain text, a few sentences
+	Source string    `json:"source,omitempty"` // the feed's title
+	Time   time.Time `json:"time,omitzero"`
+	Also   []Link    `json:"also,omitempty"` // the same story elsewhere
+}
+
+// Link is a titled URL.
+type Link struct {
+	Title string `json:"title"`
+	URL   string `json:"url"`
+}
+
+// ToolRun is a tool call as people see it.
+type ToolRun struct {
+	ID     string          `json:"id"`
+	Name   string          `json:"name"`
+	State  RunState        `json:"state"`
+	Args   json.RawMessage `json:"args,omitempty"`
+	Result string          `json:"result,omitempty"`
+	Took   time.Duration   `json:"took,omitempty"`
+}
+
+// RunState is how far a tool call has come.
+type RunState string
+
+// The states of a tool call.
+const (
+	Running RunState = "running"
+	Done    RunState = "done"
+	Failed  RunState = "failed"
+)
+
+// Ref is the platform's own name of a post that was made. IDs holds more than
+// one where a draft had to be split, in order.
+type Ref struct {
+	IDs []string `json:"ids"`
+}
+
+// Limits are what one post may hold on a platform. Adapters split longer drafts
+// themselves; callers use Limits to choose how much to write.
+type Limits struct {
+	Text  int // characters of text in one post
+	Cards int // cards in one post
+}
+
+// Platform is one chat system. Run and Post may be called concurrently; Post
+// may be called before Run has connected, and then fails or waits within ctx.
+type Platform interface {
+	Name() string
+	// Run connects and stays connected until ctx ends, handing every message in
+	// order to accept. A nil return of accept means that the message is safe on
+	// disk, and only then may the platform be told so. Run returns early only
+	// when it cannot ever succeed (a *SetupError).
+	Run(ctx context.Context, accept func(context.Context, Message) error) error
+	// Post sends a draft. A Ref is returned only with the platform's id in hand.
+	// A *PostError says whether trying again makes sense.
+	Post(ctx context.Context, to Address, d Draft) (Ref, error)
+	Limits() Limits
+}
+
+// Health is evidence of a live connection.
+type Health struct {
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	Detail    string    `json:"detail,omitempty"` // why not, or what was last heard
+}
+
+// Reporter is a Platform that can tell whether it is really connected.
+type Reporter interface {
+	Health() Health
+}
+
+// Typist is a Platform that can show that an answer is being written. Typing is
+// called again every few seconds while it lasts.
+type Typist interface {
+	Typing(ctx context.Context, to Address) error
+}
+
+// Progress is a passing view of work under way: never stored, and nothing is
+// lost when it is dropped. One of Text, Tool, Note and Reset is set.
+type Progress struct {
+	Message string   `json:"message"`        // ID of the message being answered
+	Text    string   `json:"text,omitempty"` // more of the answer; append it
+	Tool    *ToolRun `json:"tool,omitempty"`
+	Note    string   `json:"note,omitempty"`  // a word on what is being waited for
+	Reset   bool     `json:"reset,omitempty"` // drop the text shown so far: the model starts again
+}
+
+// Watcher is a Platform that shows work as it happens. Show must not block.
+type Watcher interface {
+	Show(to Address, p Progress)
+}
+
+// SetupError is a fault that no retry mends: a refused credential, a missing
+// permission. Remedy tells the operator what to do.
+type SetupError struct {
+	Reason string
+	Remedy string
+	Err    error
+}
+
+func (e *SetupError) Error() string {
+	s := e.Reason
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += " (" + e.Remedy + ")"
+	}
+	return s
+}
+
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// PostError is a post that was refused or whose outcome is unknown.
+type PostError struct {
+	// Permanent: sending the same again cannot succeed.
+	Permanent bool
+	// Maybe: the platform may have taken the post although no answer came.
+	Maybe bool
+	// After is how long the platform asks us to wait; zero where it did not say.
+	After time.Duration
+	Err   error
+}
+
+func (e *PostError) Error() string { return e.Err.Error() }
+func (e *PostError) Unwrap() error { return e.Err }
+
+// ErrBusy is returned by accept when the bot cannot take more work now.
+var ErrBusy = errors.New("too much work is waiting")

@@ -1,0 +1,105 @@
+// Package conversation holds the transcript of a conversation as a value: turns,
+// the one function that builds a provider's request from them (Build), and the
+// window of turns that is sent (Window). It promises that whatever was stored,
+// in whatever state a crash left it, Build's messages are well formed: they begin
+// with the user, roles alternate, every call has exactly one result directly
+// after it, and no result stands alone. It does no I/O and knows no provider.
+package conversation
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"ravenbot/internal/llm"
+)
+
+// State is how far a turn has come.
+type State string
+
+// The states of a turn.
+const (
+	Open     State = "open"     // being worked on, or cut off by a crash
+	Answered State = "answered" // its last message is the answer
+	Failed   State = "failed"   // the user was told that it failed
+)
+
+// Turn is one message of a user and all that followed from it.
+type Turn struct {
+	// ID is the key of the message that began the turn.
+	ID string `json:"id"`
+	// Seq orders turns within their conversation; zero until first stored.
+	Seq      uint64        `json:"seq,omitempty"`
+	Began    time.Time     `json:"began"`
+	State    State         `json:"state"`
+	Messages []llm.Message `json:"messages"`
+	Usage    llm.Usage     `json:"usage"`
+	Served   string        `json:"served,omitempty"` // the model that gave the answer
+	Error    string        `json:"error,omitempty"`  // reference under which the log has the fault
+}
+
+// Size estimates what a turn adds to a request, in bytes of text.
+func (t Turn) Size() int {
+	n := 0
+	for _, m := range t.Messages {
+		for _, p := range m.Parts {
+			n += len(p.Text)
+			if p.Call != nil {
+				n += len(p.Call.Name) + len(p.Call.Args)
+			}
+			if p.Result != nil {
+				n += len(p.Result.Content)
+			}
+		}
+	}
+	return n
+}
+
+// Window bounds what of a conversation is sent to the model.
+type Window struct {
+	Turns  int // most turns
+	Bytes  int // most text over all turns, as Turn.Size counts
+	Result int // most bytes of one tool result of an earlier turn
+}
+
+// DefaultWindow keeps requests small enough that their cost does not grow with
+// the age of a conversation: about 12,000 tokens.
+func DefaultWindow() Window { return Window{Turns: 40, Bytes: 48 << 10, Result: 2 << 10} }
+
+// Trim gives the newest turns that fit. When the window is exceeded it cuts to
+// half, so that a provider's prompt cache is not spoilt at every turn. It never
+// cuts inside a turn, and keeps the last one whatever its size.
+func (w Window) Trim(turns []Turn) []Turn {
+	if len(turns) <= w.Turns && sum(turns) <= w.Bytes {
+		return turns
+	}
+	kept, size := 0, 0
+	for i := len(turns) - 1; i >= 0; i-- {
+		size += turns[i].Size()
+		if kept > 0 && (kept >= max(1, w.Turns/2) || size > w.Bytes/2) {
+			break
+		}
+		kept++
+	}
+	return turns[len(turns)-kept:]
+}
+
+func sum(turns []Turn) int {
+	n := 0
+	for _, t := range turns {
+		n += t.Size()
+	}
+	return n
+}
+
+// Cut shortens s to at most n bytes on a rune border and says how much is gone.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := max(n, 0)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "\n[cut: " + strconv.Itoa(len(s)-cut) + " more bytes]"
+}

@@ -1,0 +1,183 @@
+// Package llm is the vocabulary between the agent and language models: what is
+// asked (Request), what comes back (Chunk), what it cost (Usage) and what can go
+// wrong (Error). A Part keeps a provider's own bytes, so that a conversation that
+// was stored can be continued with thought signatures and call ids intact. The
+// package imports only the standard library; each provider is a folder below it.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Role says who speaks a Message.
+type Role string
+
+// The roles. Tool messages hold the results of the calls in the model message
+// before them.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	ToolRole  Role = "tool"
+)
+
+// Message is one turn of speech, in order of its parts.
+type Message struct {
+	Role  Role   `json:"role"`
+	Parts []Part `json:"parts"`
+	// Origin names the provider and model that wrote an assistant message, as
+	// "gemini/gemini-3.8-flash"; its parts' Raw bytes mean something to it alone.
+	Origin string `json:"origin,omitempty"`
+}
+
+// Part is a piece of a message. One of Text, Call and Result is set, or none
+// where Raw alone matters (a signature on an empty part).
+type Part struct {
+	Text    string  `json:"text,omitempty"`
+	Thought bool    `json:"thought,omitempty"` // Text is the model's thinking, not for the reader
+	Call    *Call   `json:"call,omitempty"`
+	Result  *Result `json:"result,omitempty"`
+	// Raw is the provider's own form of the part, returned to it byte for byte.
+	Raw json.RawMessage `json:"raw,omitempty"`
+}
+
+// Call is the model's wish to run a tool.
+type Call struct {
+	ID   string          `json:"id"` // unique within the conversation's turn; made up where the provider gives none
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"` // a JSON object; whatever the model sent where it is malformed
+}
+
+// Result answers the Call of the same ID.
+type Result struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Content string `json:"content"`
+	IsError bool   `json:"isError,omitempty"`
+}
+
+// ToolSpec declares a tool to the model. Schema is the raw JSON Schema of its
+// arguments; each provider turns it into what it takes.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+}
+
+// Request is everything that the model is told. Messages are well formed: they
+// begin with the user, every call has its result, and roles alternate.
+type Request struct {
+	System   string
+	Messages []Message
+	Tools    []ToolSpec
+	// NoTools forbids calls although Messages may hold earlier ones.
+	NoTools bool
+}
+
+// Chunk is a piece of the answer as it streams in. Parts are new ones, to be
+// appended: a text part continues the text before it. Usage counts so far, set
+// when the provider tells; Finish is set on the last chunk.
+type Chunk struct {
+	Parts  []Part
+	Usage  *Usage
+	Finish Finish
+	Served string // the model that really answered, where the provider tells
+}
+
+// Finish says why the answer ended.
+type Finish string
+
+// The ways in which an answer ends. Providers map their own reasons on these;
+// what they do not know becomes FinishOther.
+const (
+	FinishStop      Finish = "stop"
+	FinishLength    Finish = "length"    // cut at the output limit
+	FinishBlocked   Finish = "blocked"   // withheld by a safety filter
+	FinishMalformed Finish = "malformed" // a tool call that the provider could not read
+	FinishOther     Finish = "other"
+)
+
+// Usage counts tokens of one request.
+type Usage struct {
+	Input  int `json:"input"`
+	Cached int `json:"cached,omitempty"` // part of Input
+	Output int `json:"output"`           // thinking included
+}
+
+// Add returns the sum of two counts.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output}
+}
+
+// Model answers requests. Generate streams one answer: the sequence ends after
+// the chunk with Finish set, or with one error (an *Error where the provider
+// said what is wrong). Leaving the loop early or ending ctx cancels the request.
+// Generate never retries and is safe for concurrent use.
+type Model interface {
+	// ID is the provider and model, as in Message.Origin.
+	ID() string
+	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
+}
+
+// Kind classes an Error by what can be done about it.
+type Kind string
+
+// The kinds of error.
+const (
+	RateLimited Kind = "rate limited" // wait, then try again
+	Unavailable Kind = "unavailable"  // overloaded, broken or cut off; try again
+	Blocked     Kind = "blocked"      // the prompt was refused; the same again is refused again
+	BadRequest  Kind = "bad request"  // ours is malformed or too large
+	Denied      Kind = "denied"       // the key is refused or may not use the model
+	Exhausted   Kind = "exhausted"    // the day's quota or the account's money is spent
+)
+
+// Error is a failure that the provider reported or that reaching it met.
+type Error struct {
+	Kind     Kind
+	Provider string        // "gemini"
+	After    time.Duration // how long the provider asks us to wait; zero where it did not say
+	Reason   string        // the provider's own word, for the operator
+	Err      error
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s", e.Provider, e.Kind)
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Again reports whether the same request may succeed later.
+func (e *Error) Again() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
+
+// Text joins the parts of a message that are meant for the reader.
+func (m Message) Text() string {
+	var s string
+	for _, p := range m.Parts {
+		if !p.Thought {
+			s += p.Text
+		}
+	}
+	return s
+}
+
+// Calls lists the tool calls of a message in order.
+func (m Message) Calls() []Call {
+	var calls []Call
+	for _, p := range m.Parts {
+		if p.Call != nil {
+			calls = append(calls, *p.Call)
+		}
+	}
+	return calls
+}

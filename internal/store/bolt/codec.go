@@ -1,0 +1,76 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// version is the first byte of every value; then come four bytes of CRC-32C
+// over the rest, and the record as JSON.
+const version = 1
+
+const header = 5
+
+func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+func seal(body []byte) []byte {
+	v := make([]byte, header, header+len(body))
+	v[0] = version
+	binary.BigEndian.PutUint32(v[1:], castagnoli(body))
+	return append(v, body...)
+}
+
+func unseal(v []byte) ([]byte, error) {
+	switch {
+	case len(v) < header:
+		return nil, errors.New("it is too short")
+	case v[0] != version:
+		return nil, fmt.Errorf("its format %d is not known to this version of ravenbot", v[0])
+	case binary.BigEndian.Uint32(v[1:header]) != castagnoli(v[header:]):
+		return nil, errors.New("its checksum is wrong")
+	}
+	return v[header:], nil
+}
+
+// put writes a record under key.
+func put(b *bbolt.Bucket, key []byte, record any) error {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false) // a provider's own bytes come back as they were
+	if err := enc.Encode(record); err != nil {
+		return err
+	}
+	return b.Put(key, seal(bytes.TrimSuffix(body.Bytes(), []byte("\n"))))
+}
+
+// get reads the record under key; false says that there is none.
+func (db *DB) get(b *bbolt.Bucket, key []byte, record any) (bool, error) {
+	v := b.Get(key)
+	if v == nil {
+		return false, nil
+	}
+	return true, db.decode(key, v, record)
+}
+
+func (db *DB) decode(key, v []byte, record any) error {
+	body, err := unseal(v)
+	if err == nil {
+		err = json.Unmarshal(body, record)
+	}
+	if err != nil {
+		return damaged(db.path, fmt.Sprintf("record %q: %v", key, err), restore)
+	}
+	return nil
+}
+
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// timeKey sorts as the instants do.
+func timeKey(t time.Time) []byte { return []byte(t.UTC().Format("2006-01-02T15:04:05.000000000Z")) }

@@ -1,0 +1,106 @@
+package bolt
+
+import (
+	"context"
+	"sync"
+
+	"go.etcd.io/bbolt"
+)
+
+// group lets concurrent writers share a transaction. Whoever comes while none is
+// being committed commits at once what is queued, its own change and those that
+// came meanwhile; then it hands the next batch to the first who waits. So a lone
+// writer waits for nobody, and a crowd pays for one fsync together.
+type group struct {
+	mu      sync.Mutex
+	queue   []*change
+	leading bool
+}
+
+type change struct {
+	fn   func(*bbolt.Tx) error
+	err  error
+	turn chan bool // true: the change is done; false: its caller leads the next batch
+}
+
+// maxBatch bounds how much one transaction may hold.
+const maxBatch = 512
+
+// update runs fn in a write transaction and returns when it is safe on disk. A
+// change that fails is left out and does not harm the others of its batch, so fn
+// may run more than once and must set what it returns anew each time. ctx is
+// looked at before the change is queued; a queued change is not called back.
+func (db *DB) update(ctx context.Context, fn func(*bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &change{fn: fn, turn: make(chan bool, 1)}
+	g := &db.group
+	g.mu.Lock()
+	g.queue = append(g.queue, c)
+	lead := !g.leading
+	g.leading = true
+	g.mu.Unlock()
+	if !lead && <-c.turn {
+		return c.err
+	}
+	db.commit(g.take())
+	g.pass()
+	<-c.turn
+	return c.err
+}
+
+// take empties the queue, up to a batch.
+func (g *group) take() []*change {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.queue), maxBatch)
+	batch := g.queue[:n:n]
+	g.queue = g.queue[n:]
+	return batch
+}
+
+// pass makes the first who waits the next leader.
+func (g *group) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.queue) == 0 {
+		g.queue, g.leading = nil, false
+		return
+	}
+	g.queue[0].turn <- false
+}
+
+// commit writes a batch, again without each change that fails, and tells all.
+func (db *DB) commit(batch []*change) {
+	left := append([]*change(nil), batch...)
+	for len(left) > 0 {
+		failed := -1
+		err := db.attempt(left, &failed)
+		if failed >= 0 {
+			left[failed].err = err
+			left = append(left[:failed], left[failed+1:]...)
+			continue
+		}
+		for _, c := range left {
+			c.err = err
+		}
+		break
+	}
+	for _, c := range batch {
+		c.turn <- true
+	}
+}
+
+func (db *DB) attempt(changes []*change, failed *int) (err error) {
+	defer guard(db.path, &err)()
+	return db.bolt.Update(func(tx *bbolt.Tx) error {
+		for i, c := range changes {
+			if err := c.fn(tx); err != nil {
+				*failed = i
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,102 @@
+// Package store is the vocabulary of what is kept: records, each versioned by
+// the codec that writes it, and the errors of keeping them. Implementations are
+// folders below it (bolt). Whoever needs storage declares the few methods that
+// it calls; the implementations offer them all and pass one suite, storetest.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// ErrNotFound is returned where a named record is not there.
+var ErrNotFound = errors.New("not found")
+
+// InUseError says that another process has the store open.
+type InUseError struct{ Path string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own", e.Path)
+}
+
+// DamagedError says that the store cannot be trusted. The file is left as it is.
+type DamagedError struct {
+	Path string
+	What string // what was found
+	Way  string // what the operator can do
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Way)
+}
+
+// Received is an accepted message that has no visible outcome yet.
+type Received struct {
+	Message chat.Message `json:"message"`
+	At      time.Time    `json:"at"`
+}
+
+// Post is a draft on its way to a platform. Key is the draft's and is unique:
+// a second post with the key of a first is not stored.
+type Post struct {
+	Key   string       `json:"key"`
+	Seq   uint64       `json:"seq"` // order in which posts were recorded
+	To    chat.Address `json:"to"`
+	Draft chat.Draft   `json:"draft"`
+	// Message is the key of the message that this post answers; it is done when
+	// the post is. Empty for posts that answer nothing.
+	Message string    `json:"message,omitempty"`
+	At      time.Time `json:"at"`
+	Tried   int       `json:"tried,omitempty"` // attempts before this process began
+	Error   string    `json:"error,omitempty"` // why it was given up; empty while it waits
+}
+
+// Posted is the outcome of a post: the platform's own names for it, or why it
+// was given up.
+type Posted struct {
+	Key   string
+	Ref   chat.Ref
+	Error string
+	At    time.Time
+}
+
+// Feed is what is remembered of a feed between fetches; Data is the feed
+// package's own record.
+type Feed struct {
+	URL  string          `json:"url"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Run is one run of a digest. Due is the instant that it was for.
+type Run struct {
+	Digest string    `json:"digest"`
+	Due    time.Time `json:"due"`
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended"`
+	OK     bool      `json:"ok"`
+	Posted int       `json:"posted"` // items
+	Manual bool      `json:"manual,omitempty"`
+	Note   string    `json:"note,omitempty"` // what went wrong or was left out
+}
+
+// Entry is one line of a web room: a person's message or a post of the bot.
+type Entry struct {
+	Seq   uint64      `json:"seq"`
+	ID    string      `json:"id"` // unique in the room; an entry with the ID of another replaces it
+	Room  string      `json:"room"`
+	At    time.Time   `json:"at"`
+	User  *chat.User  `json:"user,omitempty"` // nil: the bot
+	Text  string      `json:"text,omitempty"` // a person's words
+	Draft *chat.Draft `json:"draft,omitempty"`
+}
+
+// ConversationInfo names a conversation and says when it last changed.
+type ConversationInfo struct {
+	Address chat.Address `json:"address"`
+	Turns   int          `json:"turns"`
+	Last    time.Time    `json:"last"`
+}

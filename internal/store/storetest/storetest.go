@@ -1,0 +1,259 @@
+// Package storetest is the suite that every implementation of the store passes.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+// Store is everything that the bot's rooms ask of one, together.
+type Store interface {
+	Accept(ctx context.Context, r store.Received) (bool, error)
+	Waiting(ctx context.Context) ([]store.Received, error)
+	Answered(ctx context.Context, m chat.Message, turn *conversation.Turn, posts []store.Post) error
+	Record(ctx context.Context, posts []store.Post) error
+	Pending(ctx context.Context) ([]store.Post, error)
+	GivenUp(ctx context.Context) ([]store.Post, error)
+	Posted(ctx context.Context, o store.Posted) error
+	Prune(ctx context.Context) error
+	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
+	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	HasConversation(ctx context.Context, a chat.Address) (bool, error)
+	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
+	DeleteConversation(ctx context.Context, a chat.Address) error
+	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
+	SaveFeed(ctx context.Context, f store.Feed) error
+	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
+	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
+	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
+	Rooms(ctx context.Context) ([]string, error)
+}
+
+// Open makes an empty store that ends with the test and reads the time from now.
+type Open func(t *testing.T, now func() time.Time) Store
+
+var (
+	noon    = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	general = chat.Address{Platform: "web", Channel: "general"}
+)
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	stories := map[string]func(*testing.T, Store, *time.Time){
+		"a message is kept until its answer is posted":     messageUntilPosted,
+		"a post that is given up stays visible":            postGivenUp,
+		"what was done is forgotten after two days":        forgetting,
+		"a turn is saved as it grows, in its place":        turnGrows,
+		"a conversation can be listed and removed":         conversationRemoved,
+		"a digest runs once for a due instant":             runOnce,
+		"a feed's record comes back":                       feedRecord,
+		"a room keeps its lines in order, one for each id": roomLines,
+	}
+	for name, story := range stories {
+		t.Run(name, func(t *testing.T) {
+			now := noon
+			story(t, open(t, func() time.Time { return now }), &now)
+		})
+	}
+}
+
+func message(id string) chat.Message {
+	return chat.Message{ID: id, Conversation: general, Text: "hello", Reach: chat.Addressed, Time: noon}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	first := store.Received{Message: message("1"), At: noon}
+	second := store.Received{Message: message("2"), At: noon}
+	for _, r := range []store.Received{first, second, first} {
+		_, err := s.Accept(ctx, r)
+		check(t, err)
+	}
+	waiting, err := s.Waiting(ctx)
+	check(t, err)
+	same(t, "waiting", []store.Received{first, second}, waiting)
+
+	turn := &conversation.Turn{ID: "web/1", State: conversation.Answered, Began: noon}
+	post := store.Post{Key: "web/1", To: general, Draft: chat.Draft{Key: "web/1", Text: "hi"}, Message: "web/1", At: noon}
+	check(t, s.Answered(ctx, first.Message, turn, []store.Post{post}))
+	check(t, s.Answered(ctx, first.Message, turn, []store.Post{post}))
+	pending, err := s.Pending(ctx)
+	check(t, err)
+	if len(pending) != 1 || pending[0].Draft.Text != "hi" {
+		t.Fatalf("pending posts %+v, want the one answer", pending)
+	}
+	waiting, err = s.Waiting(ctx)
+	check(t, err)
+	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
+
+	check(t, s.Posted(ctx, store.Posted{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}))
+	check(t, s.Answered(ctx, second.Message, nil, nil))
+	waiting, err = s.Waiting(ctx)
+	check(t, err)
+	pending, err = s.Pending(ctx)
+	check(t, err)
+	if len(waiting)+len(pending) != 0 {
+		t.Errorf("after the posts %d messages and %d posts are left", len(waiting), len(pending))
+	}
+	isNew, err := s.Accept(ctx, first)
+	check(t, err)
+	if isNew {
+		t.Error("a message was new again after it had been answered")
+	}
+}
+
+func postGivenUp(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
+	check(t, s.Posted(ctx, store.Posted{Key: "a", Error: "no such channel", At: noon}))
+	pending, err := s.Pending(ctx)
+	check(t, err)
+	lost, err := s.GivenUp(ctx)
+	check(t, err)
+	if len(pending) != 1 || pending[0].Key != "b" || len(lost) != 1 || lost[0].Error != "no such channel" {
+		t.Errorf("pending %+v and given up %+v, want b and a", pending, lost)
+	}
+}
+
+func forgetting(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	m := message("1")
+	_, err := s.Accept(ctx, store.Received{Message: m})
+	check(t, err)
+	check(t, s.Answered(ctx, m, nil, nil))
+	for _, c := range []struct {
+		after time.Duration
+		isNew bool
+	}{{time.Hour, false}, {72 * time.Hour, true}} {
+		*now = noon.Add(c.after)
+		check(t, s.Prune(ctx))
+		isNew, err := s.Accept(ctx, store.Received{Message: m})
+		check(t, err)
+		if isNew != c.isNew {
+			t.Errorf("after %v the message counts as new: %v", c.after, isNew)
+		}
+	}
+}
+
+func turnGrows(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	for i := range 3 {
+		turn := conversation.Turn{ID: fmt.Sprint(i), State: conversation.Open, Began: noon}
+		check(t, s.SaveTurn(ctx, general, &turn))
+		turn.State = conversation.Answered
+		turn.Messages = []llm.Message{{Role: llm.Assistant, Parts: []llm.Part{{Text: "é<&>", Raw: []byte(`{"thoughtSignature":"q+8="}`)}}}}
+		check(t, s.SaveTurn(ctx, general, &turn))
+	}
+	turns, err := s.Turns(ctx, general, 2)
+	check(t, err)
+	if len(turns) != 2 || turns[0].ID != "1" || turns[1].ID != "2" || turns[1].State != conversation.Answered {
+		t.Fatalf("the newest two turns are %+v", turns)
+	}
+	same(t, "raw bytes", `{"thoughtSignature":"q+8="}`, string(turns[1].Messages[0].Parts[0].Raw))
+}
+
+func conversationRemoved(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	turn := conversation.Turn{ID: "1", Began: noon}
+	check(t, s.SaveTurn(ctx, general, &turn))
+	list, err := s.Conversations(ctx)
+	check(t, err)
+	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 1, Last: noon}}, list)
+	has, err := s.HasConversation(ctx, general)
+	check(t, err)
+	same(t, "the conversation is there", true, has)
+	check(t, s.DeleteConversation(ctx, general))
+	has, err = s.HasConversation(ctx, general)
+	check(t, err)
+	same(t, "the conversation is there", false, has)
+}
+
+func runOnce(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	run := store.Run{Digest: "morning", Due: noon, Ended: noon, OK: true, Posted: 2}
+	posts := []store.Post{{Key: "digest/morning/1", To: general}}
+	for i, want := range []bool{true, false} {
+		isNew, err := s.FinishRun(ctx, run, []string{"x", "y"}, posts)
+		check(t, err)
+		same(t, fmt.Sprintf("run %d is new", i), want, isNew)
+	}
+	later := run
+	later.Due, later.Posted = noon.Add(time.Hour), 0
+	_, err := s.FinishRun(ctx, later, nil, nil)
+	check(t, err)
+	runs, err := s.LastRuns(ctx, "morning", 5)
+	check(t, err)
+	same(t, "runs, newest first", []store.Run{later, run}, runs)
+	seen, ever, err := s.Seen(ctx, "morning", []string{"x", "z"})
+	check(t, err)
+	same(t, "seen", map[string]bool{"x": true}, seen)
+	same(t, "ever ran", true, ever)
+	_, ever, err = s.Seen(ctx, "evening", nil)
+	check(t, err)
+	same(t, "another digest ever ran", false, ever)
+	pending, err := s.Pending(ctx)
+	check(t, err)
+	same(t, "posts of both runs", 1, len(pending))
+}
+
+func feedRecord(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	want := store.Feed{URL: "https://example.org/feed", Data: []byte(`{"etag":"\"a\""}`)}
+	check(t, s.SaveFeed(ctx, want))
+	got, found, err := s.LoadFeed(ctx, want.URL)
+	check(t, err)
+	same(t, "found", true, found)
+	same(t, "feed", want, got)
+	_, found, err = s.LoadFeed(ctx, "https://example.org/other")
+	check(t, err)
+	same(t, "found", false, found)
+}
+
+func roomLines(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	for i := range 5 {
+		_, err := s.PutEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})
+		check(t, err)
+	}
+	again, err := s.PutEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
+	check(t, err)
+	same(t, "the place of the line written again", uint64(4), again.Seq)
+	newest, err := s.Entries(ctx, "general", 0, 2)
+	check(t, err)
+	if len(newest) != 2 || newest[0].Text != "two" || newest[1].ID != "4" {
+		t.Fatalf("newest lines %+v", newest)
+	}
+	older, err := s.Entries(ctx, "general", newest[0].Seq, 10)
+	check(t, err)
+	if len(older) != 3 || older[0].ID != "0" || older[2].ID != "2" {
+		t.Errorf("older lines %+v", older)
+	}
+	rooms, err := s.Rooms(ctx)
+	check(t, err)
+	same(t, "rooms", []string{"general"}, rooms)
+}

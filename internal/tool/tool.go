@@ -1,0 +1,105 @@
+// Package tool is the vocabulary of tools: what one is (Tool, Spec), what it
+// gives back (Result), who asks for it (Caller) and the table of their names
+// (Registry). Native packs live in folders below it; MCP servers bring the rest.
+// It promises that a name is never split to find its owner: the registry maps
+// safe names to tools. It leaves who may call what to policy.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+
+	"ravenbot/internal/chat"
+)
+
+// Spec describes a tool. Server is the name under which it is configured, or a
+// native pack's name; Name is the tool's own name within it.
+type Spec struct {
+	Server      string
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments, as given; nil: no arguments
+	Hints       Hints
+	Native      bool
+}
+
+// Hints are what a tool says of its own effects. They are claims, not authority;
+// nil means not said.
+type Hints struct {
+	ReadOnly    *bool
+	Destructive *bool
+	Idempotent  *bool
+	OpenWorld   *bool
+}
+
+// Class is the hint by which policy rules are written.
+func (h Hints) Class() string {
+	switch {
+	case h.ReadOnly != nil && *h.ReadOnly:
+		return "readOnly"
+	case h.Destructive != nil && *h.Destructive:
+		return "destructive"
+	case h.ReadOnly != nil || h.Destructive != nil:
+		return "write"
+	}
+	return "unknown"
+}
+
+// Repeatable reports whether running the tool twice is as good as once.
+func (h Hints) Repeatable() bool {
+	return h.ReadOnly != nil && *h.ReadOnly || h.Idempotent != nil && *h.Idempotent
+}
+
+// Result is what a tool said. IsError means that the tool itself failed and the
+// model may try otherwise.
+type Result struct {
+	Text       string          // for the model and the reader
+	Structured json.RawMessage // the same as data, where the tool gives it
+	IsError    bool
+}
+
+// Tool is something that can be called. Call may be called concurrently, ends
+// when ctx does, and returns an error only when the host failed to run it.
+type Tool interface {
+	Spec() Spec
+	Call(ctx context.Context, args json.RawMessage) (Result, error)
+}
+
+// Caller is on whose behalf a tool runs.
+type Caller struct {
+	Conversation chat.Address
+	User         chat.User
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context that tells tools who asks.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerFrom gives the Caller put there by WithCaller, or the zero Caller.
+func CallerFrom(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// Func is a Tool made of a Spec and a function.
+type Func struct {
+	Described Spec
+	Do        func(ctx context.Context, args json.RawMessage) (Result, error)
+}
+
+// Spec returns the description.
+func (f Func) Spec() Spec { return f.Described }
+
+// Call runs the function.
+func (f Func) Call(ctx context.Context, args json.RawMessage) (Result, error) {
+	return f.Do(ctx, args)
+}
+
+// Text is a successful result of plain text.
+func Text(s string) Result { return Result{Text: s} }
+
+// Failure is a result that tells the model what went wrong.
+func Failure(s string) Result { return Result{Text: s, IsError: true} }
