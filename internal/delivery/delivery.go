@@ -1,0 +1,220 @@
+// Package delivery brings messages to the agent and posts to the platforms. It
+// promises that a message is safe on disk before its platform is told so, that
+// the same message is taken once however often it comes, that one conversation's
+// messages are answered in order while conversations go on in parallel, and that
+// every post is recorded before it is sent and again when the platform has named
+// it; what a crash cut off is taken up again by Run. What an answer says is the
+// agent's business, how it looks the adapter's.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/store"
+)
+
+// Inbox keeps messages until they have an outcome.
+type Inbox interface {
+	Accept(ctx context.Context, r store.Received) (bool, error)
+	Waiting(ctx context.Context) ([]store.Received, error)
+	Answered(ctx context.Context, m chat.Message, turn *conversation.Turn, posts []store.Post) error
+}
+
+// Outbox keeps posts until they have an outcome, and forgets old ones.
+type Outbox interface {
+	Record(ctx context.Context, posts []store.Post) error
+	Pending(ctx context.Context) ([]store.Post, error)
+	Posted(ctx context.Context, o store.Posted) error
+	Prune(ctx context.Context) error
+}
+
+// Store is both boxes; one transaction may touch both.
+type Store interface {
+	Inbox
+	Outbox
+}
+
+// Answerer makes the answer to a message. show may be called, from one goroutine
+// at a time, with views of the work under way. The turn is nil where nothing is
+// to be remembered, the draft where nothing is to be said. When ctx ends both are
+// ignored and the message is answered after the next start.
+type Answerer interface {
+	Answer(ctx context.Context, m chat.Message, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store     Store
+	Answerer  Answerer
+	Platforms map[string]chat.Platform
+	// Admit says whether a message is for the bot. Messages that are not are
+	// forgotten before they are stored.
+	Admit func(ctx context.Context, m chat.Message) bool
+	Log   *slog.Logger
+	Now   func() time.Time
+	// Turns bounds the answers worked on at a time, Backlog the messages that
+	// wait; 0 is 256 and 10,000.
+	Turns, Backlog int
+	// Grace is how long Run lets answers finish when it is told to end.
+	Grace time.Duration
+}
+
+// Service is the inbox, the lanes and the outbox at work.
+type Service struct {
+	o     Options
+	slots chan struct{}
+	ready chan struct{} // closed when Run has taken up what was left
+
+	mu      sync.Mutex
+	lanes   map[chat.Address]*lane
+	waiting int
+	closed  bool
+	turns   context.Context // ends when answers under way are to stop
+	wg      sync.WaitGroup
+}
+
+// New returns a Service that begins to work with Run.
+func New(o Options) *Service {
+	if o.Turns == 0 {
+		o.Turns = 256
+	}
+	if o.Backlog == 0 {
+		o.Backlog = 10_000
+	}
+	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}),
+		lanes: map[chat.Address]*lane{}}
+}
+
+// Run takes up the posts and messages that an earlier process left, then works
+// until ctx ends and what is under way has finished or Grace is over.
+func (s *Service) Run(ctx context.Context) error {
+	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s.turns = turns
+	if err := s.recover(ctx); err != nil {
+		return fmt.Errorf("take up what was left: %w", err)
+	}
+	close(s.ready)
+	prune := time.NewTicker(time.Hour)
+	defer prune.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-prune.C:
+			if err := s.o.Store.Prune(ctx); err != nil {
+				s.o.Log.Error("old records not pruned", "error", err)
+			}
+		case <-ctx.Done():
+		}
+	}
+	s.close()
+	idle := make(chan struct{})
+	go func() { s.wg.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-time.After(s.o.Grace):
+		stop()
+		<-idle
+	}
+	return nil
+}
+
+func (s *Service) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// recover queues what has no outcome: first posts, then the messages that have
+// no post yet.
+func (s *Service) recover(ctx context.Context) error {
+	posts, err := s.o.Store.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	messages, err := s.o.Store.Waiting(ctx)
+	if err != nil {
+		return err
+	}
+	answered := map[string]bool{}
+	for _, p := range posts {
+		answered[p.Message] = true
+		p.Draft.Again = true
+		s.enqueue(p.To, job{post: &p})
+	}
+	for _, r := range messages {
+		if !answered[r.Message.Key()] {
+			s.enqueue(r.Message.Conversation, job{message: &r.Message})
+		}
+	}
+	if len(posts)+len(messages) > 0 {
+		s.o.Log.Info("work left by the last run taken up", "posts", len(posts), "messages", len(messages))
+	}
+	return nil
+}
+
+// Accept stores a message and queues it. A nil error means that it is safe on
+// disk, was so before, or is none of the bot's business. chat.ErrBusy means that
+// too much is waiting.
+func (s *Service) Accept(ctx context.Context, m chat.Message) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !s.o.Admit(ctx, m) {
+		return nil
+	}
+	if s.Load().Waiting >= s.o.Backlog {
+		return chat.ErrBusy
+	}
+	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
+	if err != nil || !isNew {
+		return err
+	}
+	s.enqueue(m.Conversation, job{message: &m})
+	return nil
+}
+
+// Send records a post and queues it. A post with a key that was sent before is
+// left out.
+func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error {
+	posts := []store.Post{{Key: d.Key, To: to, Draft: d, At: s.o.Now()}}
+	if err := s.o.Store.Record(ctx, posts); err != nil {
+		return err
+	}
+	s.Deliver(posts)
+	return nil
+}
+
+// Deliver queues posts that have been recorded; those without a Seq were known
+// before and are left out.
+func (s *Service) Deliver(posts []store.Post) {
+	for _, p := range posts {
+		if p.Seq != 0 {
+			s.enqueue(p.To, job{post: &p})
+		}
+	}
+}
+
+// Load says how much is under way.
+type Load struct {
+	Conversations int `json:"conversations"` // with work queued or under way
+	Waiting       int `json:"waiting"`       // messages and posts queued
+}
+
+// Load gives the present load.
+func (s *Service) Load() Load {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Load{Conversations: len(s.lanes), Waiting: s.waiting}
+}
+
+// errStopped ends a lane's work when the service is told to end.
+var errStopped = errors.New("stopped")

@@ -1,0 +1,270 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/store/bolt"
+)
+
+// platform remembers what was posted and fails as it is told.
+type platform struct {
+	mu    sync.Mutex
+	posts []chat.Draft
+	tries int
+	fail  func(try int, d chat.Draft) error
+}
+
+func (p *platform) Name() string        { return "web" }
+func (p *platform) Limits() chat.Limits { return chat.Limits{} }
+func (p *platform) Run(context.Context, func(context.Context, chat.Message) error) error {
+	return nil
+}
+
+func (p *platform) Post(_ context.Context, _ chat.Address, d chat.Draft) (chat.Ref, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tries++
+	if p.fail != nil {
+		if err := p.fail(p.tries, d); err != nil {
+			return chat.Ref{}, err
+		}
+	}
+	p.posts = append(p.posts, d)
+	return chat.Ref{IDs: []string{fmt.Sprint(len(p.posts))}}, nil
+}
+
+func (p *platform) texts() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var texts []string
+	for _, d := range p.posts {
+		texts = append(texts, d.Text)
+	}
+	return texts
+}
+
+type answerer func(ctx context.Context, m chat.Message) string
+
+func (a answerer) Answer(ctx context.Context, m chat.Message, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	return &conversation.Turn{ID: m.Key()}, &chat.Draft{Text: a(ctx, m)}
+}
+
+func echo(_ context.Context, m chat.Message) string { return "re: " + m.Text }
+
+func said(room, id, text string) chat.Message {
+	return chat.Message{ID: id, Text: text, Reach: chat.Addressed, Conversation: chat.Address{Platform: "web", Channel: room}}
+}
+
+// world runs a service over a store of its own; stop ends both.
+type world struct {
+	*delivery.Service
+	path string
+	stop func()
+}
+
+func start(t *testing.T, path string, p *platform, a answerer) world {
+	t.Helper()
+	db, err := bolt.Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := delivery.New(delivery.Options{
+		Store: db, Answerer: a, Platforms: map[string]chat.Platform{"web": p},
+		Admit: func(_ context.Context, m chat.Message) bool { return m.Reach == chat.Addressed },
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return world{s, path, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+func story(t *testing.T, tell func(t *testing.T, path string)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "raven.db")
+	synctest.Test(t, func(t *testing.T) { tell(t, path) })
+}
+
+func accept(t *testing.T, w world, m chat.Message) {
+	t.Helper()
+	if err := w.Accept(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneConversationInOrderOthersInParallel(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, func(ctx context.Context, m chat.Message) string {
+			if m.Text == "slow" {
+				time.Sleep(time.Minute)
+			}
+			return echo(ctx, m)
+		})
+		defer w.stop()
+		accept(t, w, said("a", "1", "slow"))
+		accept(t, w, said("a", "2", "second"))
+		accept(t, w, said("b", "3", "elsewhere"))
+		synctest.Wait()
+		if got := p.texts(); !slices.Equal(got, []string{"re: elsewhere"}) {
+			t.Errorf("while room a was slow %q was posted, want the answer in room b", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := p.texts(); !slices.Equal(got, []string{"re: elsewhere", "re: slow", "re: second"}) {
+			t.Errorf("posted %q, want room a's answers in order", got)
+		}
+	})
+}
+
+func TestTheSameMessageIsAnsweredOnce(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		for range 2 {
+			w := start(t, path, p, echo)
+			for range 5 {
+				accept(t, w, said("a", "1", "hello"))
+			}
+			overheard := said("a", "2", "not for the bot")
+			overheard.Reach = chat.Overheard
+			accept(t, w, overheard)
+			synctest.Wait()
+			w.stop()
+		}
+		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) {
+			t.Errorf("posted %q, want one answer", got)
+		}
+	})
+}
+
+func TestAMessageCutOffIsAnsweredAfterTheNextStart(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, func(ctx context.Context, m chat.Message) string { <-ctx.Done(); return "half" })
+		accept(t, w, said("a", "1", "hello"))
+		synctest.Wait()
+		w.stop()
+		w = start(t, path, p, echo)
+		synctest.Wait()
+		w.stop()
+		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) {
+			t.Errorf("posted %q, want the one whole answer", got)
+		}
+	})
+}
+
+func TestAPostOnItsWayIsSentAfterTheNextStartAndMarked(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(int, chat.Draft) error { return errors.New("connection lost") }}
+		w := start(t, path, p, echo)
+		accept(t, w, said("a", "1", "hello"))
+		synctest.Wait()
+		w.stop()
+		p.fail = nil
+		w = start(t, path, p, func(context.Context, chat.Message) string { return "asked twice" })
+		synctest.Wait()
+		w.stop()
+		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) || !p.posts[0].Again {
+			t.Errorf("posted %q (again: %v), want the first answer, marked as perhaps sent before", got, p.posts)
+		}
+	})
+}
+
+func TestAPostIsRepeatedAsThePlatformAsks(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		began := time.Now()
+		p := &platform{}
+		p.fail = func(try int, _ chat.Draft) error {
+			if try < 3 {
+				return &chat.PostError{After: 30 * time.Second, Err: errors.New("slow down")}
+			}
+			if waited := time.Since(began); waited != time.Minute {
+				t.Errorf("the third try came after %v, want 1m", waited)
+			}
+			return nil
+		}
+		w := start(t, path, p, echo)
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		accept(t, w, said("a", "2", "two"))
+		time.Sleep(2 * time.Minute)
+		if got := p.texts(); !slices.Equal(got, []string{"re: one", "re: two"}) {
+			t.Errorf("posted %q, want both in order", got)
+		}
+	})
+}
+
+func TestARefusedAnswerBecomesAPlainWord(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(_ int, d chat.Draft) error {
+			if !d.Failed {
+				return &chat.PostError{Permanent: true, Err: errors.New("invalid blocks")}
+			}
+			return nil
+		}}
+		w := start(t, path, p, echo)
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		synctest.Wait()
+		if got := p.texts(); len(got) != 1 || !strings.Contains(got[0], "web/1") || strings.Contains(got[0], "blocks") {
+			t.Errorf("posted %q, want one plain sentence with the reference", got)
+		}
+	})
+}
+
+func TestAPanicHarmsItsMessageAlone(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, func(ctx context.Context, m chat.Message) string {
+			if m.Text == "bang" {
+				panic("boom")
+			}
+			return echo(ctx, m)
+		})
+		defer w.stop()
+		accept(t, w, said("a", "1", "bang"))
+		accept(t, w, said("a", "2", "hello"))
+		synctest.Wait()
+		got := p.texts()
+		if len(got) != 2 || strings.Contains(got[0], "boom") || got[1] != "re: hello" {
+			t.Errorf("posted %q, want a plain error and then the answer", got)
+		}
+	})
+}
+
+func TestSendPostsOnceForAKey(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, echo)
+		defer w.stop()
+		for range 3 {
+			if err := w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "digest/1", Text: "news"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := p.texts(); !slices.Equal(got, []string{"news"}) {
+			t.Errorf("posted %q, want the digest once", got)
+		}
+	})
+}
