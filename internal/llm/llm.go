@@ -72,9 +72,7 @@ type ToolSpec struct {
 type Request struct {
 	System   string
 	Messages []Message
-	Tools    []ToolSpec
-	// NoTools forbids calls although Messages may hold earlier ones.
-	NoTools bool
+	Tools    []ToolSpec // none: the model must answer, though Messages may hold earlier calls
 }
 
 // Chunk is a piece of the answer as it streams in. Parts are new ones, to be
@@ -134,6 +132,12 @@ const (
 	Denied      Kind = "denied"       // the key is refused or may not use the model
 	Exhausted   Kind = "exhausted"    // the day's quota or the account's money is spent
 )
+
+// Narrow is a Model that can do only some requests, as the offline one. It is
+// asked before it stands in for a model that failed.
+type Narrow interface {
+	Understands(r Request) bool
+}
 
 // Error is a failure that the provider reported or that reaching it met.
 type Error struct {

@@ -1,0 +1,150 @@
+// Package agent is the turn engine: it takes a message, works on it with a
+// language model and tools, and makes the answer. It promises that every message
+// gets an answer or one plain sentence about what went wrong, that tools run at
+// most once unless they say that repeating is harmless, that a turn cut off by a
+// crash goes on at the step where it stood, and that no model or tool can keep it
+// busy for ever. Who may use what is handed in as a Profile and a decision; when
+// and where the answer is posted is delivery's business.
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/tool"
+)
+
+// Memory keeps conversations.
+type Memory interface {
+	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
+}
+
+// Toolbox gives the tools that are there now.
+type Toolbox interface {
+	List() []tool.Named
+}
+
+// Model is a language model under its configured name. Timeout bounds one
+// request with all its repeats.
+type Model struct {
+	llm.Model
+	Timeout time.Duration
+}
+
+// Profile is how a message is to be worked on: an agent of the configuration
+// with the settings of its channel.
+type Profile struct {
+	Agent     string
+	Models    []string // configured names, each standing in for those before it
+	System    string
+	MaxSteps  int // rounds of tool calls
+	MaxResult int // bytes of a tool result shown to the model at once
+	Uses      func(tool.Named) bool
+}
+
+// Verdict says whether a tool may be called, and if not, why, in words for the
+// user and the model.
+type Verdict struct {
+	Allowed bool
+	Reason  string
+}
+
+// Command answers one of the words behind /raven.
+type Command func(ctx context.Context, m chat.Message) chat.Draft
+
+// Options are what an Engine needs. All functions may be called concurrently.
+type Options struct {
+	Route    func(m chat.Message) Profile
+	Models   map[string]Model
+	Tools    Toolbox
+	Memory   Memory
+	Window   conversation.Window
+	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
+	Decide   func(tool.Caller, tool.Named) Verdict
+	Commands map[string]Command
+	Log      *slog.Logger
+	Now      func() time.Time
+	Jitter   func() float64 // in [0,1)
+}
+
+// Engine answers messages. It is safe for concurrent use by different
+// conversations; one conversation's messages must come one at a time.
+type Engine struct {
+	o       Options
+	history *histories
+	results *results
+}
+
+// New returns an engine.
+func New(o Options) *Engine {
+	return &Engine{o: o, history: newHistories(o.Memory, o.Window), results: &results{}}
+}
+
+// Forget drops what the engine remembers of a conversation that was deleted.
+func (e *Engine) Forget(a chat.Address) { e.history.forget(a) }
+
+// Answer works on a message. The turn is nil where nothing is to be remembered.
+func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	if command := e.o.Commands[m.Command]; command != nil {
+		d := command(ctx, m)
+		return nil, &d
+	}
+	turns, err := e.history.load(ctx, m.Conversation)
+	if err != nil {
+		return nil, e.failure(ctx, m, err)
+	}
+	r := e.begin(m, turns, show)
+	text, err := r.loop(ctx)
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	d := &chat.Draft{Text: text, Footer: r.footer(), Tools: r.runs}
+	r.turn.State = conversation.Answered
+	if err != nil {
+		d = e.failure(ctx, m, err)
+		d.Tools = r.runs
+		r.turn.State = conversation.Failed
+		if blocked(err) {
+			r.turn.Messages = nil // a refused prompt would be refused again with every later one
+		}
+	}
+	e.history.add(m.Conversation, r.turn)
+	return r.turn, d
+}
+
+// failure makes the one sentence that the user sees and logs the chain of causes
+// under the same reference.
+func (e *Engine) failure(_ context.Context, m chat.Message, err error) *chat.Draft {
+	ref := reference()
+	e.o.Log.Error("message not answered", "reference", ref, "message", m.Key(),
+		"conversation", m.Conversation.String(), "error", err)
+	return &chat.Draft{Failed: true, Text: explain(err, ref)}
+}
+
+// reference is short enough to be read out and long enough to be found in a log.
+func reference() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Complete asks the models of a chain one question without tools or history, and
+// gives the answer and the name of the model that gave it.
+func (e *Engine) Complete(ctx context.Context, models []string, system, prompt string) (text, served string, err error) {
+	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}}
+	request := llm.Request{System: system, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
+	answer, err := r.ask(ctx, func(string) llm.Request { return request })
+	if err != nil {
+		return "", "", err
+	}
+	return answer.Text(), r.turn.Served, nil
+}

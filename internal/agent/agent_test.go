@@ -1,0 +1,347 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/tool"
+)
+
+// memory keeps turns as they were saved.
+type memory struct {
+	mu    sync.Mutex
+	turns map[chat.Address][]conversation.Turn
+}
+
+func (m *memory) Turns(_ context.Context, a chat.Address, n int) ([]conversation.Turn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	turns := m.turns[a]
+	return slices.Clone(turns[max(0, len(turns)-n):]), nil
+}
+
+func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Turn) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.Seq == 0 {
+		m.turns[a] = append(m.turns[a], conversation.Turn{})
+		t.Seq = uint64(len(m.turns[a]))
+	}
+	m.turns[a][t.Seq-1] = *t
+	return nil
+}
+
+// tools is a toolbox of functions by name.
+type tools map[string]tool.Func
+
+func (ts tools) List() []tool.Named {
+	var list []tool.Named
+	for name, t := range ts {
+		list = append(list, tool.Named{Name: name, Tool: t})
+	}
+	return list
+}
+
+func does(fn func(ctx context.Context, args json.RawMessage) (tool.Result, error)) tool.Func {
+	return tool.Func{Do: fn}
+}
+
+// bench is an engine with everything around it.
+type bench struct {
+	*agent.Engine
+	memory *memory
+	log    *bytes.Buffer
+	shown  []chat.Progress
+}
+
+func engine(ts tools, models ...llm.Model) *bench {
+	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{}}, log: &bytes.Buffer{}}
+	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Uses: func(tool.Named) bool { return true }}
+	configured := map[string]agent.Model{}
+	for _, m := range models {
+		p.Models = append(p.Models, m.ID())
+		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
+	}
+	b.Engine = agent.New(agent.Options{
+		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory,
+		Window: conversation.DefaultWindow(),
+		Check: func(_, args json.RawMessage) (json.RawMessage, error) {
+			if !json.Valid(args) {
+				return nil, errors.New("not JSON")
+			}
+			return args, nil
+		},
+		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
+			return agent.Verdict{Allowed: n.Name != "forbidden", Reason: "the rules of this channel deny it"}
+		},
+		Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
+	})
+	return b
+}
+
+var room = chat.Address{Platform: "web", Channel: "general"}
+
+func (b *bench) ask(t *testing.T, text string) chat.Draft {
+	t.Helper()
+	m := chat.Message{ID: text, Text: text, Conversation: room}
+	turn, d := b.Answer(t.Context(), m, func(p chat.Progress) { b.shown = append(b.shown, p) })
+	if d == nil {
+		t.Fatal("no answer at all")
+	}
+	if turn != nil {
+		if err := b.memory.SaveTurn(t.Context(), room, turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return *d
+}
+
+func lastResults(r llm.Request) []llm.Result {
+	var results []llm.Result
+	for _, p := range r.Messages[len(r.Messages)-1].Parts {
+		if p.Result != nil {
+			results = append(results, *p.Result)
+		}
+	}
+	return results
+}
+
+func TestToolsRunSideBySideAndAnswerInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := does(func(context.Context, json.RawMessage) (tool.Result, error) {
+			time.Sleep(time.Minute)
+			return tool.Text("slow"), nil
+		})
+		quick := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("quick"), nil })
+		model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return llmtest.Calls("slow", `{"a":1}`, "slow", `{"a":2}`, "quick", `{}`), nil
+			}
+			var got []string
+			for _, res := range lastResults(r) {
+				got = append(got, res.Content)
+			}
+			return llmtest.Says(strings.Join(got, " ")), nil
+		}}
+		began := time.Now()
+		b := engine(tools{"slow": slow, "quick": quick}, model)
+		if d := b.ask(t, "go"); d.Text != "slow slow quick" || len(d.Tools) != 3 {
+			t.Errorf("answered %q with %d tool runs", d.Text, len(d.Tools))
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the calls took %v, want the 1m of the slowest", took)
+		}
+	})
+}
+
+func TestThereIsAlwaysAnAnswer(t *testing.T) {
+	broken := does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Result{}, errors.New("dial tcp 10.0.0.1: secret detail")
+	})
+	panics := does(func(context.Context, json.RawMessage) (tool.Result, error) { panic("secret detail") })
+	ok := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })
+	box := tools{"broken": broken, "panics": panics, "ok": ok, "forbidden": ok}
+	calling := func(name, args string) func(int, llm.Request) ([]llm.Chunk, error) {
+		return func(n int, r llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return llmtest.Calls(name, args), nil
+			}
+			return llmtest.Says("saw: " + lastResults(r)[0].Content), nil
+		}
+	}
+	cases := []struct {
+		name   string
+		script func(int, llm.Request) ([]llm.Chunk, error)
+		want   string
+	}{
+		{"tool broken", calling("broken", `{}`), `^saw: The tool broken could not be run \(reference [0-9a-f]{8}\)\.$`},
+		{"tool panics", calling("panics", `{}`), `^saw: The tool panics could not be run`},
+		{"unknown tool", calling("nonesuch", `{}`), `^saw: There is no tool "nonesuch"`},
+		{"forbidden tool", calling("forbidden", `{}`), `^saw: forbidden was not run: the rules of this channel deny it\.$`},
+		{"bad arguments", calling("ok", `{"a":`), `^saw: The arguments of ok do not fit`},
+		{"endless calls", func(n int, r llm.Request) ([]llm.Chunk, error) {
+			return llmtest.Calls("ok", fmt.Sprintf(`{"n":%d}`, n)), nil
+		}, `^I could not finish this: I stopped after 10 rounds of tool calls`},
+		{"the same call again and again", func(n int, r llm.Request) ([]llm.Chunk, error) {
+			if len(r.Tools) > 0 {
+				return llmtest.Calls("ok", `{"same": 1}`), nil
+			}
+			return llmtest.Says(fmt.Sprintf("gave up at request %d", n)), nil
+		}, `^gave up at request 4$`},
+		{"empty answers", func(int, llm.Request) ([]llm.Chunk, error) {
+			return []llm.Chunk{{Finish: llm.FinishStop}}, nil
+		}, `^The language model could not be reached or gave no usable answer; .* \(reference [0-9a-f]{8}\)\.$`},
+		{"blocked", func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.Blocked, Reason: "SAFETY"}
+		}, `^The language model refuses to answer this`},
+		{"server error", func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.Unavailable, Reason: "500 secret detail"}
+		}, `^The language model could not be reached`},
+		{"foreign error", func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, errors.New("secret detail")
+		}, `^Something went wrong inside the bot; please try again \(reference`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := engine(box, &llmtest.Model{Script: c.script})
+				d := b.ask(t, "go")
+				if !regexp.MustCompile(c.want).MatchString(d.Text) || strings.Contains(d.Text, "secret") {
+					t.Errorf("answered %q, want %s", d.Text, c.want)
+				}
+				ref := regexp.MustCompile(`reference ([0-9a-f]{8})`).FindStringSubmatch(d.Text)
+				if ref != nil && !strings.Contains(b.log.String(), ref[1]) {
+					t.Errorf("the log lacks reference %s:\n%s", ref[1], b.log)
+				}
+			})
+		})
+	}
+}
+
+func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, After: 20 * time.Second}
+			}
+			return llmtest.Says("whole"), nil
+		}}
+		began := time.Now()
+		b := engine(nil, model)
+		if d := b.ask(t, "go"); d.Text != "whole" || time.Since(began) != 20*time.Second {
+			t.Errorf("answered %q after %v, want the whole answer after 20s", d.Text, time.Since(began))
+		}
+		if !slices.ContainsFunc(b.shown, func(p chat.Progress) bool { return p.Reset }) {
+			t.Error("the half answer was never taken back from view")
+		}
+	})
+}
+
+func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.RateLimited, After: 10 * time.Minute}
+		}})
+		if d := b.ask(t, "go"); !strings.Contains(d.Text, "try again in 10m0s") {
+			t.Errorf("answered %q, want the time to wait", d.Text)
+		}
+	})
+}
+
+// narrow understands nothing.
+type narrow struct{ *llmtest.Model }
+
+func (narrow) Understands(llm.Request) bool { return false }
+
+func TestAnotherModelStandsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := &llmtest.Model{Name: "down", Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.Denied, Reason: "bad key"}
+		}}
+		never := narrow{&llmtest.Model{Name: "narrow", Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			t.Error("a model was asked what it does not understand")
+			return nil, nil
+		}}}
+		spare := &llmtest.Model{Name: "spare", Script: func(int, llm.Request) ([]llm.Chunk, error) { return llmtest.Says("here"), nil }}
+		d := engine(nil, down, never, spare).ask(t, "go")
+		if d.Text != "here" || !strings.Contains(d.Footer, "test/spare") {
+			t.Errorf("answered %q with footer %q, want the spare model named", d.Text, d.Footer)
+		}
+	})
+}
+
+func TestATurnGoesOnWhereACrashCutIt(t *testing.T) {
+	yes := true
+	ran := map[string]int{}
+	count := func(name string, hints tool.Hints) tool.Func {
+		return tool.Func{Described: tool.Spec{Hints: hints}, Do: func(context.Context, json.RawMessage) (tool.Result, error) {
+			ran[name]++
+			return tool.Text(name + " done"), nil
+		}}
+	}
+	box := tools{"read": count("read", tool.Hints{ReadOnly: &yes}), "pay": count("pay", tool.Hints{})}
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		var got []string
+		for _, res := range lastResults(r) {
+			got = append(got, res.Name+": "+res.Content)
+		}
+		return llmtest.Says(strings.Join(got, "; ")), nil
+	}}
+	b := engine(box, model)
+	cut := conversation.Turn{ID: "web/go", State: conversation.Open, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "go"}}},
+		{Role: llm.Assistant, Parts: []llm.Part{
+			{Call: &llm.Call{ID: "1", Name: "pay", Args: json.RawMessage(`{}`)}},
+			{Call: &llm.Call{ID: "2", Name: "read", Args: json.RawMessage(`{}`)}}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &cut); err != nil {
+		t.Fatal(err)
+	}
+	d := b.ask(t, "go")
+	if want := "pay: " + conversation.Interrupted + "; read: read done"; d.Text != want {
+		t.Errorf("answered %q, want %q", d.Text, want)
+	}
+	if ran["pay"] != 0 || ran["read"] != 1 {
+		t.Errorf("tools ran %v, want the read-only one alone", ran)
+	}
+	if turns := b.memory.turns[room]; len(turns) != 1 || turns[0].State != conversation.Answered {
+		t.Errorf("stored turns %+v, want the one, answered", turns)
+	}
+}
+
+func TestALargeResultIsReadInPages(t *testing.T) {
+	long := strings.Repeat("abcdefghi\n", 50)
+	box := tools{"big": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text(long), nil })}
+	var read string
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return llmtest.Calls("big", `{}`), nil
+		}
+		content := lastResults(r)[0].Content
+		more := regexp.MustCompile(`\n\[bytes .* call result_read with id "(\w+)" and offset (\d+)\]$`).FindStringSubmatchIndex(content)
+		if more == nil {
+			read += content
+			return llmtest.Says("read"), nil
+		}
+		read += content[:more[0]]
+		return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q,"offset":%s}`, content[more[2]:more[3]], content[more[4]:more[5]])), nil
+	}}
+	b := engine(box, model)
+	box["result_read"] = b.ResultReader().(tool.Func)
+	b.ask(t, "go")
+	if read != long {
+		t.Errorf("%d of %d bytes were read in pages", len(read), len(long))
+	}
+}
+
+func TestHistoryIsSentAndForgotten(t *testing.T) {
+	model := &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+		return llmtest.Says(fmt.Sprint(len(r.Messages))), nil
+	}}
+	b := engine(nil, model)
+	b.ask(t, "one")
+	if d := b.ask(t, "two"); d.Text != "3" {
+		t.Errorf("the second request held %s messages, want 3", d.Text)
+	}
+	b.Forget(room)
+	delete(b.memory.turns, room)
+	if d := b.ask(t, "three"); d.Text != "1" {
+		t.Errorf("after forgetting the request held %s messages, want 1", d.Text)
+	}
+}

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
+)
+
+// errNoModel is returned when no model of the chain is configured.
+var errNoModel = errors.New("no language model of this agent is switched on")
+
+// ask gives one whole message of a model: of the one in use, or of those that
+// stand in for it when it fails for good.
+func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
+	err := errNoModel
+	for ; r.at < len(r.p.Models); r.at++ {
+		model, ok := r.e.o.Models[r.p.Models[r.at]]
+		if !ok {
+			continue
+		}
+		q := request(model.ID())
+		if narrow, ok := model.Model.(llm.Narrow); ok && r.failing != "" && !narrow.Understands(q) {
+			continue
+		}
+		var m llm.Message
+		if m, err = r.insist(ctx, model, q); err == nil {
+			return m, nil
+		}
+		if ctx.Err() != nil || blocked(err) {
+			return llm.Message{}, err
+		}
+		r.failing = "the model before it failed"
+		r.e.o.Log.Warn("model failed", "model", model.ID(), "message", r.m.Key(), "error", err)
+	}
+	r.at = 0
+	return llm.Message{}, err
+}
+
+// Rules of repeating a request to a model: at most attempts times, within the
+// model's timeout as a whole, waiting as long as the provider asks, else from
+// firstWait doubling.
+const (
+	attempts  = 4
+	firstWait = time.Second
+)
+
+func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, model.Timeout)
+	defer cancel()
+	wait := firstWait
+	for try := 1; ; try++ {
+		m, err := r.collect(ctx, model, q)
+		var fault *llm.Error
+		if err == nil || !errors.As(err, &fault) || !fault.Again() || try == attempts {
+			return m, err
+		}
+		pause := max(wait, fault.After)
+		pause += time.Duration(r.e.o.Jitter() * float64(pause) / 10)
+		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause {
+			return m, err
+		}
+		r.progress(chat.Progress{Reset: true, Note: fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))})
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return m, err
+		}
+		wait *= 2
+	}
+}
+
+// collect streams one answer and puts its pieces together.
+func (r *run) collect(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
+	m := llm.Message{Role: llm.Assistant, Origin: model.ID()}
+	var usage llm.Usage
+	var finish llm.Finish
+	served := model.ID()
+	for c, err := range model.Generate(ctx, q) {
+		if err != nil {
+			return m, timedOut(ctx, model, err)
+		}
+		for _, p := range c.Parts {
+			m.Parts = appendPart(m.Parts, p)
+			if p.Text != "" && !p.Thought {
+				r.progress(chat.Progress{Text: p.Text})
+			}
+		}
+		if c.Usage != nil {
+			usage = *c.Usage
+		}
+		if c.Finish != "" {
+			finish = c.Finish
+		}
+		if c.Served != "" {
+			served = c.Served
+		}
+	}
+	r.turn.Usage, r.turn.Served = r.turn.Usage.Add(usage), served
+	r.distinct(&m)
+	return m, r.judge(m, finish)
+}
+
+// judge says whether an answer that ended can be used.
+func (r *run) judge(m llm.Message, finish llm.Finish) error {
+	switch finish {
+	case llm.FinishBlocked:
+		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "the answer was withheld"}
+	case llm.FinishMalformed:
+		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the model wrote a tool call that cannot be read"}
+	case llm.FinishLength:
+		r.cut = true
+	case "":
+		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
+	}
+	if m.Text() == "" && len(m.Calls()) == 0 && r.stopped == "" {
+		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
+	}
+	return nil
+}
+
+// distinct gives every call an id that no other call of the turn has.
+func (r *run) distinct(m *llm.Message) {
+	used := map[string]bool{}
+	for _, earlier := range r.turn.Messages {
+		for _, c := range earlier.Calls() {
+			used[c.ID] = true
+		}
+	}
+	for i, p := range m.Parts {
+		if p.Call == nil {
+			continue
+		}
+		c := *p.Call
+		for n := len(used) + 1; c.ID == "" || used[c.ID]; n++ {
+			c.ID = fmt.Sprintf("call-%d", n)
+		}
+		used[c.ID] = true
+		m.Parts[i].Call = &c
+	}
+}
+
+// appendPart joins text that arrived in pieces.
+func appendPart(parts []llm.Part, p llm.Part) []llm.Part {
+	n := len(parts) - 1
+	if n >= 0 && plain(p) && plain(parts[n]) && parts[n].Thought == p.Thought {
+		parts[n].Text += p.Text
+		return parts
+	}
+	return append(parts, p)
+}
+
+func plain(p llm.Part) bool { return p.Call == nil && p.Result == nil && len(p.Raw) == 0 }
+
+func timedOut(ctx context.Context, model Model, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &llm.Error{Kind: llm.Unavailable, Provider: model.ID(), Reason: "no answer within " + model.Timeout.String(), Err: err}
+	}
+	return err
+}
+
+func blocked(err error) bool {
+	var fault *llm.Error
+	return errors.As(err, &fault) && fault.Kind == llm.Blocked
+}
+
+// explain is the one sentence for the user. It names nothing of the inside.
+func explain(err error, ref string) string {
+	tail := " (reference " + ref + ")."
+	var fault *llm.Error
+	if errors.Is(err, errNoModel) {
+		return "No language model is switched on for this agent; whoever runs the bot can set a key" + tail
+	}
+	if !errors.As(err, &fault) {
+		return "Something went wrong inside the bot; please try again" + tail
+	}
+	switch fault.Kind {
+	case llm.RateLimited:
+		if fault.After > 0 {
+			return fmt.Sprintf("The language model takes no more requests for now; please try again in %v", fault.After.Round(time.Second)) + tail
+		}
+		return "The language model takes no more requests for now; please try again in a minute" + tail
+	case llm.Blocked:
+		return "The language model refuses to answer this; please put it differently" + tail
+	case llm.BadRequest:
+		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
+	case llm.Denied:
+		return "The language model did not accept the bot's key; whoever runs the bot can mend that" + tail
+	case llm.Exhausted:
+		return "The bot's quota with the language model is used up for now" + tail
+	}
+	return "The language model could not be reached or gave no usable answer; please try again in a minute" + tail
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// Help is the command that tells what the bot can do here.
+func (e *Engine) Help(_ context.Context, m chat.Message) chat.Draft {
+	p := e.o.Route(m)
+	models := "no language model is switched on"
+	for _, name := range p.Models {
+		if model, ok := e.o.Models[name]; ok {
+			models = model.ID()
+			break
+		}
+	}
+	return chat.Draft{Ephemeral: true, Text: strings.Join([]string{
+		"**What you can say**",
+		"",
+		"- mention me, reply to me or write me directly: I answer with the agent `" + p.Agent + "` (" + models + ")",
+		"- `/raven ask …`: the same as a command",
+		"- `/raven digest list`, `/raven digest preview NAME`, `/raven digest run NAME`: news on a schedule",
+		"- `/raven tools`: what I can use here",
+		"- `/raven help`: this page",
+	}, "\n")}
+}
+
+// Tools is the command that lists the tools that may be used here.
+func (e *Engine) Tools(_ context.Context, m chat.Message) chat.Draft {
+	p := e.o.Route(m)
+	var lines []string
+	for _, n := range e.o.Tools.List() {
+		if p.Uses(n) {
+			lines = append(lines, fmt.Sprintf("- `%s`: %s", n.Name, firstLine(n.Tool.Spec().Description)))
+		}
+	}
+	if len(lines) == 0 {
+		return chat.Draft{Ephemeral: true, Text: "No tools are switched on here."}
+	}
+	return chat.Draft{Ephemeral: true, Text: "**Tools I can use here**\n\n" + strings.Join(lines, "\n")}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
