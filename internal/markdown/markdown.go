@@ -1,0 +1,113 @@
+package markdown
+
+import (
+	"bytes"
+	"html"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	ghtml "github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// flavour is Markdown as models write it: CommonMark with tables, struck text,
+// bare links and task lists. It is not changed after it was made.
+var flavour = goldmark.New(
+	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList),
+	goldmark.WithRendererOptions(
+		ghtml.WithHardWraps(),
+		renderer.WithNodeRenderers(util.Prioritized(literal{}, 1)),
+	))
+
+func parse(src []byte) ast.Node { return flavour.Parser().Parse(text.NewReader(src)) }
+
+// HTML renders Markdown for a page. Raw HTML is shown as the text that it is,
+// links of dangerous schemes lose their target, and images become links, so that
+// showing an answer loads nothing from elsewhere.
+func HTML(src string) string {
+	var b bytes.Buffer
+	if err := flavour.Convert([]byte(src), &b); err != nil {
+		return html.EscapeString(src) // a bytes.Buffer does not fail
+	}
+	return b.String()
+}
+
+// literal renders what must not reach a page as it is.
+type literal struct{}
+
+// RegisterFuncs tells goldmark which nodes are rendered here.
+func (literal) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindRawHTML, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			escape(w, src, n.(*ast.RawHTML).Segments)
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		block := n.(*ast.HTMLBlock)
+		if entering {
+			_, _ = w.WriteString("<p>")
+			escape(w, src, block.Lines())
+		} else {
+			if block.HasClosure() {
+				_, _ = w.WriteString(html.EscapeString(string(block.ClosureLine.Value(src))))
+			}
+			_, _ = w.WriteString("</p>\n")
+		}
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindImage, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		dest := string(n.(*ast.Image).Destination)
+		if ghtml.IsDangerousURL([]byte(dest)) {
+			return ast.WalkContinue, nil
+		}
+		if entering {
+			_, _ = w.WriteString(`<a href="` + html.EscapeString(dest) + `" rel="nofollow noreferrer">`)
+		} else {
+			_, _ = w.WriteString("</a>")
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+func escape(w util.BufWriter, src []byte, segments *text.Segments) {
+	for _, s := range segments.Sliced(0, segments.Len()) {
+		_, _ = w.WriteString(html.EscapeString(string(s.Value(src))))
+	}
+}
+
+// Plain gives the text of Markdown without its marks, one line a block: for
+// notifications and places that show no formatting.
+func Plain(src string) string {
+	source := []byte(src)
+	var b strings.Builder
+	_ = ast.Walk(parse(source), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			if n.Type() == ast.TypeBlock && b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+				b.WriteByte('\n')
+			}
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Text:
+			b.Write(n.Value(source))
+			if n.SoftLineBreak() || n.HardLineBreak() {
+				b.WriteByte(' ')
+			}
+		case *ast.String:
+			b.Write(n.Value)
+		case *ast.AutoLink:
+			b.Write(n.Label(source))
+		case *ast.RawHTML:
+			b.Write(n.Segments.Value(source))
+		case *ast.FencedCodeBlock, *ast.CodeBlock, *ast.HTMLBlock:
+			b.Write(n.Lines().Value(source))
+		}
+		return ast.WalkContinue, nil
+	})
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,186 @@
+package markdown_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"ravenbot/internal/markdown"
+)
+
+func TestSplitKeepsFencesTablesAndLinksWhole(t *testing.T) {
+	code := "Before.\n\n```go\n" + strings.Repeat("fmt.Println(\"line\")\n", 30) + "```\n\nAfter."
+	for i, piece := range markdown.Split(code, 200) {
+		if n := strings.Count(piece, "```"); n%2 != 0 {
+			t.Errorf("piece %d has %d fences:\n%s", i, n, piece)
+		}
+		if strings.Contains(piece, "Println") && !strings.Contains(piece, "```go\n") {
+			t.Errorf("piece %d lost its language:\n%s", i, piece)
+		}
+	}
+	table := "| name | value |\n|---|---|\n" + strings.Repeat("| some name | some value |\n", 30)
+	for i, piece := range markdown.Split(table, 200) {
+		if !strings.HasPrefix(piece, "| name | value |\n|---|---|\n| some name") {
+			t.Errorf("piece %d is no table:\n%s", i, piece)
+		}
+	}
+	link := "[a text of some words](https://example.org/with/a/long/path/to/a/page)"
+	for i, piece := range markdown.Split(strings.Repeat(link+" and more text ", 20), 100) {
+		if strings.Count(piece, "[") != strings.Count(piece, link) {
+			t.Errorf("piece %d holds half a link:\n%s", i, piece)
+		}
+	}
+	mention := "<@123456789012345678>"
+	for i, piece := range markdown.Split(strings.Repeat(mention+" ", 30), 50) {
+		if strings.Count(piece, "<") != strings.Count(piece, mention) {
+			t.Errorf("piece %d holds half a mention:\n%s", i, piece)
+		}
+	}
+}
+
+// letters is what must survive any cut.
+func letters(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return -1
+	}, s)
+}
+
+// repeated is what Split adds to a piece that goes on in code or in a table.
+var repeated = regexp.MustCompile("(?m)^[ >]*(`{3,}|~{3,}).*$")
+
+func checkSplit(t *testing.T, src string, limit int) {
+	t.Helper()
+	pieces := markdown.Split(src, limit)
+	for _, p := range pieces {
+		if n := markdown.Length(p); n > limit || n == 0 {
+			t.Errorf("a piece of %d characters, limit %d, of %q", n, limit, src)
+		}
+	}
+	if !strings.Contains(src, "|") { // a repeated head is text twice
+		want := letters(repeated.ReplaceAllString(src, ""))
+		if got := letters(repeated.ReplaceAllString(strings.Join(pieces, "\n"), "")); got != want {
+			t.Errorf("text changed by splitting at %d\nsource %q\npieces %q", limit, src, pieces)
+		}
+	}
+}
+
+func corpora(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("RAVENBOT_CORPORA")
+	if dir == "" {
+		t.Skip("RAVENBOT_CORPORA is not set")
+	}
+	return dir
+}
+
+// examples are the Markdown halves of the CommonMark specification's examples.
+func examples(t testing.TB) []string {
+	t.Helper()
+	spec, err := os.ReadFile(filepath.Join(corpora(t), "text/commonmark/spec.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, m := range regexp.MustCompile("(?s)`{32} example[^\n]*\n(.*?)\n?\\.\n.*?`{32}").FindAllStringSubmatch(string(spec), -1) {
+		list = append(list, strings.ReplaceAll(m[1], "→", "\t"))
+	}
+	if len(list) < 600 {
+		t.Fatalf("found %d examples, want some 650", len(list))
+	}
+	return list
+}
+
+func TestCommonMarkExamplesSurviveSplitting(t *testing.T) {
+	for _, src := range examples(t) {
+		checkSplit(t, src, 20)
+	}
+	whole := strings.Join(examples(t), "\n\n")
+	checkSplit(t, strings.ReplaceAll(whole, "|", ""), 2000)
+}
+
+func TestCommonMarkExamplesKeepTheirTextOnDiscord(t *testing.T) {
+	for _, src := range examples(t) {
+		if strings.Contains(src, "&") || strings.Contains(src, "]:") {
+			continue // entities become characters, link definitions are no text
+		}
+		want := letters(markdown.Plain(src))
+		got := letters(markdown.Discord(src))
+		for _, c := range want {
+			i := strings.IndexRune(got, c)
+			if i < 0 {
+				t.Errorf("%q became %q, which lacks text of %q", src, markdown.Discord(src), markdown.Plain(src))
+				break
+			}
+			got = got[i+len(string(c)):]
+		}
+	}
+}
+
+func TestNaughtyStringsStayInert(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(corpora(t), "text/naughty-strings/blns.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	active := regexp.MustCompile(`(?i)<(script|img|iframe|svg|object|embed|style)|<[^>]*\son\w+=|href="\s*(javascript|data|vbscript):`)
+	for _, s := range list {
+		if page := markdown.HTML(s); active.MatchString(page) {
+			t.Errorf("%q became active HTML %q", s, page)
+		}
+		checkSplit(t, s, 30)
+	}
+}
+
+func TestDiscordShowsWhatItCannot(t *testing.T) {
+	cases := []struct{ src, want string }{
+		{"| a | bb |\n|---|---|\n| 1 | [x](https://e.org) |", "```\na │ bb               \n──┼──────────────────\n1 │ x (https://e.org)\n```"},
+		{"#### small", "**small**"},
+		{"![alt](https://e.org/i.png)", "[alt](https://e.org/i.png)"},
+		{"- a\n  - b\n    1. c", "- a\n  - b\n    1. c"},
+		{"> quote\n> more", "> quote\n> more"},
+		{"<https://e.org>", "https://e.org"},
+		{"    code", "```\ncode\n```"},
+		{"a ||b|| \\*c\\*", "a \\|\\|b\\|\\| \\*c\\*"},
+	}
+	for _, c := range cases {
+		if got := markdown.Discord(c.src); got != strings.ReplaceAll(c.want, "bb               \n", "bb\n") {
+			t.Errorf("Discord(%q)\n got %q\nwant %q", c.src, got, c.want)
+		}
+	}
+}
+
+func TestSlackPingsNobody(t *testing.T) {
+	got := markdown.Slack("<!channel> <@U123> <!subteam^S1> @here and me@hereford.org `<!everyone>`")
+	for _, form := range []string{"<!", "<@", "@here "} {
+		if strings.Contains(got, form) {
+			t.Errorf("%q still holds %q", got, form)
+		}
+	}
+	if letters(got) != letters("<!channel> <@U123> <!subteam^S1> @here and me@hereford.org `<!everyone>`") {
+		t.Errorf("text was lost: %q", got)
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("a ```\ncode\n``` | b |\n|-|\n| c |", 20)
+	f.Fuzz(func(t *testing.T, src string, limit int) {
+		if limit < 10 || limit > 4000 || len(src) > 1<<16 {
+			t.Skip()
+		}
+		for _, p := range markdown.Split(src, limit) {
+			if n := markdown.Length(p); n > limit {
+				t.Errorf("a piece of %d characters, limit %d", n, limit)
+			}
+		}
+	})
+}
