@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (r *run) collect(ctx context.Context, model Model, q llm.Request) (llm.Mess
 func (r *run) judge(m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:
-		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "the answer was withheld"}
+		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
 	case llm.FinishMalformed:
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the model wrote a tool call that cannot be read"}
 	case llm.FinishLength:
@@ -186,7 +187,7 @@ func explain(err error, ref string) string {
 		}
 		return "The language model takes no more requests for now; please try again in a minute" + tail
 	case llm.Blocked:
-		return "The language model refuses to answer this; please put it differently" + tail
+		return "The language model refuses to answer this: " + cmp.Or(fault.Reason, "it gives no reason") + ". Please put it differently" + tail
 	case llm.BadRequest:
 		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
 	case llm.Denied:

@@ -1,0 +1,271 @@
+// Package gemini speaks to Google's Gemini API through google.golang.org/genai,
+// which it alone imports. It promises that thought signatures and call ids go
+// back to the model as they came, that no request asks Google to keep it
+// (store=false), that a prompt or answer which was blocked is told apart from a
+// failure, and that nothing is retried here. Facts on the API's rules:
+// https://ai.google.dev/gemini-api/docs/thought-signatures (seen 2026-11).
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"ravenbot/internal/llm"
+)
+
+// Options are the configuration of one model.
+type Options struct {
+	APIKey          string
+	Model           string // "gemini-3.8-flash"
+	BaseURL         string // empty: Google's
+	Temperature     *float64
+	MaxOutputTokens int
+}
+
+// Model is one Gemini model. It is safe for concurrent use.
+type Model struct {
+	o      Options
+	client *genai.Client
+}
+
+// New returns a model; it reaches no network.
+func New(o Options) (*Model, error) {
+	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
+		APIKey: o.APIKey, Backend: genai.BackendGeminiAPI,
+		HTTPClient:  &http.Client{Transport: newTransport()},
+		HTTPOptions: genai.HTTPOptions{BaseURL: o.BaseURL},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up gemini: %w", err)
+	}
+	return &Model{o: o, client: client}, nil
+}
+
+// ID is gemini/MODEL.
+func (m *Model) ID() string { return "gemini/" + m.o.Model }
+
+// Generate streams one answer.
+func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		ctx, told := withRetryAfter(ctx)
+		contents, err := contents(r.Messages)
+		if err != nil {
+			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
+			return
+		}
+		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, contents, m.config(r)) {
+			if err != nil {
+				yield(llm.Chunk{}, fault(ctx, err, told()))
+				return
+			}
+			c, err := chunk(res)
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (m *Model) config(r llm.Request) *genai.GenerateContentConfig {
+	no := false
+	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
+	if r.System != "" {
+		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
+	}
+	if m.o.Temperature != nil {
+		t := float32(*m.o.Temperature)
+		c.Temperature = &t
+	}
+	var tools []*genai.FunctionDeclaration
+	for _, t := range r.Tools {
+		d := &genai.FunctionDeclaration{Name: t.Name, Description: t.Description}
+		if schema := Schema(t.Schema); schema != nil {
+			d.ParametersJsonSchema = schema
+		}
+		tools = append(tools, d)
+	}
+	if len(tools) > 0 {
+		c.Tools = []*genai.Tool{{FunctionDeclarations: tools}}
+	}
+	return c
+}
+
+// noSignature stands for the signature of a call that another model made; Google
+// documents it for history that Gemini did not write.
+const noSignature = "skip_thought_signature_validator"
+
+func contents(messages []llm.Message) ([]*genai.Content, error) {
+	ids := map[string]string{} // call id → the id that Gemini itself gave, perhaps none
+	var out []*genai.Content
+	for _, m := range messages {
+		c := &genai.Content{Role: "user"}
+		if m.Role == llm.Assistant {
+			c.Role = "model"
+		}
+		for _, p := range m.Parts {
+			part, err := outgoing(p, ids)
+			if err != nil {
+				return nil, err
+			}
+			c.Parts = append(c.Parts, part)
+		}
+		sign(c.Parts)
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
+	switch {
+	case len(p.Raw) > 0:
+		part := &genai.Part{}
+		if err := json.Unmarshal(p.Raw, part); err != nil {
+			return nil, fmt.Errorf("read a stored part: %w", err)
+		}
+		if p.Call != nil && part.FunctionCall != nil {
+			ids[p.Call.ID] = part.FunctionCall.ID
+		}
+		return part, nil
+	case p.Call != nil:
+		var args map[string]any
+		if err := json.Unmarshal(p.Call.Args, &args); err != nil {
+			return nil, fmt.Errorf("read the arguments of a stored call: %w", err)
+		}
+		ids[p.Call.ID] = p.Call.ID
+		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: p.Call.ID, Name: p.Call.Name, Args: args}}, nil
+	case p.Result != nil:
+		key := "output"
+		if p.Result.IsError {
+			key = "error"
+		}
+		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: ids[p.Result.ID], Name: p.Result.Name,
+			Response: map[string]any{key: p.Result.Content}}}, nil
+	}
+	return &genai.Part{Text: p.Text}, nil
+}
+
+// sign marks the first of a group of calls when no call of the group carries a
+// signature, which is so when another model made them.
+func sign(parts []*genai.Part) {
+	var first *genai.Part
+	for _, p := range parts {
+		if p.FunctionCall == nil {
+			continue
+		}
+		if len(p.ThoughtSignature) > 0 {
+			return
+		}
+		if first == nil {
+			first = p
+		}
+	}
+	if first != nil {
+		first.ThoughtSignature = []byte(noSignature)
+	}
+}
+
+// chunk turns a piece of the stream into ours, or into the error that it tells.
+func chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
+	c := llm.Chunk{Served: served(res.ModelVersion)}
+	if u := res.UsageMetadata; u != nil {
+		c.Usage = &llm.Usage{Input: int(u.PromptTokenCount + u.ToolUsePromptTokenCount),
+			Cached: int(u.CachedContentTokenCount), Output: int(u.CandidatesTokenCount + u.ThoughtsTokenCount)}
+	}
+	if len(res.Candidates) == 0 {
+		if f := res.PromptFeedback; f != nil && f.BlockReason != "" {
+			return c, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: why(string(f.BlockReason))}
+		}
+		return c, nil
+	}
+	candidate := res.Candidates[0]
+	if candidate.Content != nil {
+		for _, p := range candidate.Content.Parts {
+			part, err := incoming(p)
+			if err != nil {
+				return c, err
+			}
+			c.Parts = append(c.Parts, part)
+		}
+	}
+	var err error
+	c.Finish, err = finish(candidate.FinishReason)
+	return c, err
+}
+
+func served(version string) string {
+	if version == "" {
+		return ""
+	}
+	return "gemini/" + version
+}
+
+func incoming(p *genai.Part) (llm.Part, error) {
+	part := llm.Part{Text: p.Text, Thought: p.Thought}
+	if f := p.FunctionCall; f != nil {
+		args := f.Args
+		if args == nil {
+			args = map[string]any{}
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			return part, fmt.Errorf("read a call: %w", err)
+		}
+		part.Call = &llm.Call{ID: f.ID, Name: f.Name, Args: raw}
+	}
+	if p.FunctionCall != nil || len(p.ThoughtSignature) > 0 {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return part, fmt.Errorf("keep a part: %w", err)
+		}
+		part.Raw = raw
+	}
+	return part, nil
+}
+
+func finish(r genai.FinishReason) (llm.Finish, error) {
+	switch r {
+	case "", genai.FinishReasonUnspecified:
+		return "", nil
+	case genai.FinishReasonStop:
+		return llm.FinishStop, nil
+	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
+		return llm.FinishLength, nil
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, genai.FinishReasonTooManyToolCalls:
+		return llm.FinishMalformed, nil
+	case genai.FinishReasonOther, genai.FinishReasonLanguage:
+		return llm.FinishOther, nil
+	}
+	if reason := why(string(r)); reason != "" {
+		return llm.FinishBlocked, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: reason}
+	}
+	return llm.FinishOther, nil
+}
+
+// why says a block reason in words for the reader; empty: it is no block.
+func why(reason string) string {
+	switch {
+	case strings.HasSuffix(reason, "SAFETY"):
+		return "its safety filter objects"
+	case strings.HasSuffix(reason, "BLOCKLIST"):
+		return "it holds a word that is on the provider's list"
+	case strings.HasSuffix(reason, "PROHIBITED_CONTENT"):
+		return "its provider prohibits such content"
+	case strings.HasSuffix(reason, "RECITATION"):
+		return "the answer would repeat a protected text"
+	case reason == "SPII":
+		return "the answer would hold personal data"
+	case reason == "JAILBREAK":
+		return "it is taken for an attempt to get round the provider's rules"
+	case reason == "MODEL_ARMOR":
+		return "the project's own filter objects"
+	case reason == "OTHER" || reason == "BLOCKED_REASON_UNSPECIFIED":
+		return "its provider gives no reason"
+	}
+	return ""
+}

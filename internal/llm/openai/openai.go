@@ -1,0 +1,146 @@
+// Package openai speaks to any endpoint that offers OpenAI's chat completions:
+// OpenRouter, Z.ai, Ollama, llama.cpp, Google's compatible base and others. It is
+// written on net/http alone because what such endpoints add to a tool call
+// (Google's thought signature in extra_content) has to go back as it came, which
+// the SDKs' types drop. It promises to read what is half broken defensively, and
+// retries nothing. API: https://platform.openai.com/docs/api-reference/chat.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/llm"
+)
+
+// Options are the configuration of one model.
+type Options struct {
+	Name            string // how the endpoint is called in the configuration: "openrouter"
+	APIKey          string // may be empty, as for Ollama
+	Model           string
+	BaseURL         string // "https://openrouter.ai/api/v1"
+	Temperature     *float64
+	MaxOutputTokens int
+}
+
+// Model is one model of an endpoint. It is safe for concurrent use.
+type Model struct {
+	o      Options
+	client *http.Client
+}
+
+// maxAnswer is the most that is read of one answer, in bytes.
+const maxAnswer = 32 << 20
+
+// New returns a model; it reaches no network.
+func New(o Options) *Model {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 64
+	return &Model{o: o, client: &http.Client{Transport: t}}
+}
+
+// ID is NAME/MODEL.
+func (m *Model) ID() string { return m.o.Name + "/" + m.o.Model }
+
+// Generate streams one answer.
+func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		res, err := m.send(ctx, r)
+		if err != nil {
+			yield(llm.Chunk{}, m.outage(ctx, err))
+			return
+		}
+		defer res.Body.Close()
+		body := io.LimitReader(res.Body, maxAnswer)
+		if res.StatusCode != http.StatusOK {
+			yield(llm.Chunk{}, m.refused(res, body))
+			return
+		}
+		a := answer{model: m}
+		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+			a.whole(ctx, body, yield)
+			return
+		}
+		a.stream(ctx, body, yield)
+	}
+}
+
+func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error) {
+	body, err := json.Marshal(m.request(r))
+	if err != nil {
+		return nil, err
+	}
+	url := strings.TrimRight(m.o.BaseURL, "/") + "/chat/completions"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	if m.o.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
+	}
+	return m.client.Do(req)
+}
+
+func (m *Model) outage(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
+}
+
+// problem is the error object of the API, in its common forms.
+type problem struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Code    any    `json:"code"` // a word, or a status
+}
+
+func (p problem) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
+
+func (m *Model) refused(res *http.Response, body io.Reader) error {
+	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err != nil {
+		return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
+	}
+	var told struct{ Error problem }
+	if json.Unmarshal(raw, &told) != nil || told.Error.Message == "" {
+		told.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
+	}
+	out := m.classed(res.StatusCode, told.Error)
+	if s, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
+		out.After = time.Duration(s * float64(time.Second))
+	}
+	return out
+}
+
+func (m *Model) classed(status int, p problem) *llm.Error {
+	out := &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: fmt.Errorf("status %d: %s", status, p)}
+	text := strings.ToLower(p.String())
+	switch {
+	case strings.Contains(text, "content_filter"), strings.Contains(text, "content_policy"):
+		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"
+	case strings.Contains(text, "insufficient_quota"), status == http.StatusPaymentRequired:
+		out.Kind = llm.Exhausted
+	case status == http.StatusTooManyRequests:
+		out.Kind = llm.RateLimited
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		out.Kind = llm.Denied
+	case status == http.StatusRequestTimeout:
+	case status >= 400 && status < 500:
+		out.Kind = llm.BadRequest
+	}
+	return out
+}
+
+var errNoAnswer = errors.New("the body holds no answer")

@@ -1,0 +1,283 @@
+package openai
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"ravenbot/internal/llm"
+)
+
+type request struct {
+	Model         string         `json:"model"`
+	Messages      []message      `json:"messages"`
+	Tools         []toolDecl     `json:"tools,omitempty"`
+	Stream        bool           `json:"stream"`
+	StreamOptions map[string]any `json:"stream_options,omitempty"`
+	Temperature   *float64       `json:"temperature,omitempty"`
+	MaxTokens     int            `json:"max_tokens,omitempty"`
+}
+
+type message struct {
+	Role       string            `json:"role"`
+	Content    *string           `json:"content"`
+	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty"`
+}
+
+type toolDecl struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// toolCall is a call as the API writes it, in pieces while it streams.
+type toolCall struct {
+	Index    *int   `json:"index,omitempty"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+	Extra json.RawMessage `json:"extra_content,omitempty"`
+}
+
+func (m *Model) request(r llm.Request) request {
+	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
+		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
+	if r.System != "" {
+		q.Messages = append(q.Messages, message{Role: "system", Content: &r.System})
+	}
+	for _, said := range r.Messages {
+		q.Messages = append(q.Messages, messages(said)...)
+	}
+	for _, t := range r.Tools {
+		schema := t.Schema
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		q.Tools = append(q.Tools, toolDecl{"function", function{t.Name, t.Description, schema}})
+	}
+	return q
+}
+
+// messages turns one of ours into the API's, where each result is a message.
+func messages(m llm.Message) []message {
+	var out []message
+	var texts []string
+	var calls []json.RawMessage
+	for _, p := range m.Parts {
+		switch {
+		case p.Result != nil:
+			out = append(out, message{Role: "tool", Content: &p.Result.Content, ToolCallID: p.Result.ID})
+		case p.Call != nil:
+			calls = append(calls, outgoing(p))
+		case p.Text != "" && !p.Thought:
+			texts = append(texts, p.Text)
+		}
+	}
+	if m.Role == llm.ToolRole {
+		return out
+	}
+	text := strings.Join(texts, "\n")
+	one := message{Role: string(m.Role), Content: &text, ToolCalls: calls}
+	if text == "" && len(calls) > 0 {
+		one.Content = nil
+	}
+	return []message{one}
+}
+
+// outgoing writes a call again, with what the endpoint had added to it.
+func outgoing(p llm.Part) json.RawMessage {
+	var c toolCall
+	if json.Unmarshal(p.Raw, &c) != nil {
+		c = toolCall{}
+	}
+	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, string(p.Call.Args)
+	raw, err := json.Marshal(c)
+	if err != nil { // extra_content was valid when it came
+		c.Extra = nil
+		raw, _ = json.Marshal(c)
+	}
+	return raw
+}
+
+// completion is an answer, or a piece of one.
+type completion struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Message      delta   `json:"message"`
+		Delta        delta   `json:"delta"`
+		FinishReason *string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error *problem `json:"error"`
+}
+
+type delta struct {
+	Content   string     `json:"content"`
+	ToolCalls []toolCall `json:"tool_calls"`
+}
+
+// answer collects an answer while it comes.
+type answer struct {
+	model  *Model
+	calls  []toolCall
+	finish llm.Finish
+}
+
+// whole reads an answer that came in one piece.
+func (a *answer) whole(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+	var c completion
+	if err := json.NewDecoder(body).Decode(&c); err != nil {
+		yield(llm.Chunk{}, a.model.outage(ctx, err))
+		return
+	}
+	if !a.take(c, yield) {
+		return
+	}
+	a.end(yield)
+}
+
+// stream reads server-sent events.
+func (a *answer) stream(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 0, 16<<10), 4<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data:")
+		if !ok {
+			continue // comments keep the connection alive; event names carry nothing
+		}
+		if data = strings.TrimSpace(data); data == "[DONE]" {
+			break
+		}
+		var c completion
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			yield(llm.Chunk{}, a.model.outage(ctx, err))
+			return
+		}
+		if !a.take(c, yield) {
+			return
+		}
+	}
+	if err := lines.Err(); err != nil {
+		yield(llm.Chunk{}, a.model.outage(ctx, err))
+		return
+	}
+	a.end(yield)
+}
+
+// take passes on what a piece holds, but for calls, which are kept until whole.
+func (a *answer) take(c completion, yield func(llm.Chunk, error) bool) bool {
+	if c.Error != nil {
+		status := 500
+		if code, ok := c.Error.Code.(float64); ok {
+			status = int(code)
+		}
+		yield(llm.Chunk{}, a.model.classed(status, *c.Error))
+		return false
+	}
+	var out llm.Chunk
+	if c.Model != "" {
+		out.Served = a.model.o.Name + "/" + c.Model
+	}
+	if u := c.Usage; u != nil {
+		out.Usage = &llm.Usage{Input: u.Prompt, Cached: u.Details.Cached, Output: u.Completion}
+	}
+	if len(c.Choices) > 0 {
+		choice := c.Choices[0]
+		for _, d := range []delta{choice.Message, choice.Delta} {
+			if d.Content != "" {
+				out.Parts = append(out.Parts, llm.Part{Text: d.Content})
+			}
+			for i, call := range d.ToolCalls {
+				a.piece(i, call)
+			}
+		}
+		if choice.FinishReason != nil {
+			a.finish = finish(*choice.FinishReason)
+		}
+	}
+	return yield(out, nil)
+}
+
+// piece adds to the call of its index; an id that is new begins another call
+// where an endpoint leaves the index out.
+func (a *answer) piece(position int, p toolCall) {
+	at := position
+	if p.Index != nil {
+		at = *p.Index
+	}
+	known := at >= 0 && at < len(a.calls)
+	if !known || p.Index == nil && p.ID != "" && a.calls[at].ID != p.ID {
+		a.calls = append(a.calls, p)
+		return
+	}
+	c := &a.calls[at]
+	if c.ID == "" {
+		c.ID = p.ID
+	}
+	c.Function.Name += p.Function.Name
+	c.Function.Arguments += p.Function.Arguments
+	if len(p.Extra) > 0 {
+		c.Extra = p.Extra
+	}
+}
+
+func (a *answer) end(yield func(llm.Chunk, error) bool) {
+	out := llm.Chunk{Finish: a.finish}
+	for _, c := range a.calls {
+		args := json.RawMessage(c.Function.Arguments)
+		if strings.TrimSpace(c.Function.Arguments) == "" {
+			args = json.RawMessage(`{}`)
+		}
+		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
+		if len(c.Extra) > 0 {
+			c.Index = nil
+			if raw, err := json.Marshal(c); err == nil {
+				part.Raw = raw
+			}
+		}
+		if !json.Valid(args) { // a call record has to be JSON to be kept
+			quoted, _ := json.Marshal(c.Function.Arguments)
+			part.Call.Args = quoted
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	if out.Finish == "" && len(out.Parts) > 0 {
+		out.Finish = llm.FinishStop
+	}
+	if out.Finish == "" {
+		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: errNoAnswer})
+		return
+	}
+	yield(out, nil)
+}
+
+func finish(reason string) llm.Finish {
+	switch reason {
+	case "stop", "tool_calls", "function_call", "end_turn":
+		return llm.FinishStop
+	case "length":
+		return llm.FinishLength
+	case "content_filter":
+		return llm.FinishBlocked
+	case "":
+		return ""
+	}
+	return llm.FinishOther
+}
