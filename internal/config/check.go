@@ -68,6 +68,18 @@ func (k checker) bad(reason, remedy string, path ...any) {
 	}
 }
 
+// quote names a value in a reason, by its variable where it came out of one.
+func (k checker) quote(value string, path ...any) string {
+	n := at(k.root, path...)
+	if n.kind == '{' {
+		n = at(n, "name")
+	}
+	if strings.Contains(n.text, "${") {
+		return quote(n.text)
+	}
+	return quote(value)
+}
+
 func (k checker) http() {
 	listen := k.c.HTTP.Listen
 	host, port, err := net.SplitHostPort(listen)
@@ -94,23 +106,23 @@ func (k checker) discord() {
 
 func (k checker) slack() {
 	s := k.c.Platforms.Slack
-	at := func(name string) []any { return []any{"platforms", "slack", name} }
+	bad := func(name, reason, remedy string) { k.bad(reason, remedy, "platforms", "slack", name) }
+	if strings.HasPrefix(s.BotToken.Reveal(), "xapp-") {
+		bad("botToken", "holds an app-level token (xapp-…)", "give the bot token (xoxb-…) of the page OAuth & Permissions")
+	}
+	if strings.HasPrefix(s.AppToken.Reveal(), "xoxb-") {
+		bad("appToken", "holds a bot token (xoxb-…)", "give the app-level token (xapp-…) of the page Basic Information")
+	}
 	switch {
-	case strings.HasPrefix(s.BotToken.Reveal(), "xapp-"):
-		k.bad("holds an app-level token (xapp-…)", "give the bot token (xoxb-…) of the page OAuth & Permissions", at("botToken")...)
-	case strings.HasPrefix(s.AppToken.Reveal(), "xoxb-"):
-		k.bad("holds a bot token (xoxb-…)", "give the app-level token (xapp-…) of the page Basic Information", at("appToken")...)
 	case s.BotToken == "" && s.AppToken != "":
-		k.warn(slackNode(k.root, "botToken"), "empty, so Slack is off although appToken is set", "set SLACK_BOT_TOKEN in .env")
+		k.warn(at(k.root, "platforms", "slack", "botToken"), "empty, so Slack is off although appToken is set", "set SLACK_BOT_TOKEN in .env")
 	case s.BotToken == "":
 	case s.Mode == "socket" && s.AppToken == "":
-		k.bad(`missing, and mode "socket" needs it`, "set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)", at("appToken")...)
+		bad("appToken", `missing, and mode "socket" needs it`, "set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)")
 	case s.Mode == "http" && s.SigningSecret == "":
-		k.bad(`missing, and mode "http" needs it to know Slack's requests`, "set SLACK_SIGNING_SECRET in .env (page Basic Information)", at("signingSecret")...)
+		bad("signingSecret", `missing, and mode "http" needs it to know Slack's requests`, "set SLACK_SIGNING_SECRET in .env (page Basic Information)")
 	}
 }
-
-func slackNode(root *node, name string) *node { return at(root, "platforms", "slack", name) }
 
 func (k checker) models() {
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
@@ -119,12 +131,12 @@ func (k checker) models() {
 			k.bad("missing or empty", "name one of the provider's models", "models", name, "model")
 		}
 		for i, next := range m.Fallback {
-			k.known("model", next, k.c.Models, "models", name, "fallback", i)
+			named(k, "model", next, k.c.Models, "models", name, "fallback", i)
 		}
 		if cycle := k.cycle(name); cycle != "" {
 			k.bad("leads back to itself: "+cycle, "end the chain with offline", "models", name, "fallback")
 		}
-		if _, falls := k.c.Models[name]; falls && m.KeyMissing && len(m.Fallback) == 0 {
+		if m.KeyMissing && len(m.Fallback) == 0 {
 			k.warn(at(k.root, "models", name), "has no apiKey and no fallback, so the offline model answers", `set the key in .env, or write "fallback": ["offline"]`)
 		}
 	}
@@ -155,23 +167,10 @@ func (k checker) cycle(start string) string {
 	return walk(start, start)
 }
 
-// known reports a name that is no key of the map.
-func known[T any](names map[string]T, name string) (remedy string, ok bool) {
-	if _, ok := names[name]; ok {
-		return "", true
-	}
-	return didYouMean(name, slices.Collect(maps.Keys(names))), false
-}
-
-func (k checker) known(what, name string, models map[string]Model, path ...any) {
-	if remedy, ok := known(models, name); !ok {
-		k.bad(fmt.Sprintf("there is no %s %s", what, quote(name)), remedy, path...)
-	}
-}
-
-func (k checker) agent(name string, path ...any) {
-	if remedy, ok := known(k.c.Agents, name); !ok {
-		k.bad("there is no agent "+quote(name), remedy, path...)
+// named reports a name that is no key of the map.
+func named[T any](k checker, what, name string, names map[string]T, path ...any) {
+	if _, ok := names[name]; !ok {
+		k.bad("there is no "+what+" "+k.quote(name, path...), didYouMean(name, slices.Collect(maps.Keys(names))), path...)
 	}
 }
 
@@ -180,27 +179,26 @@ func (k checker) agents() {
 		k.bad("missing", `name one of the agents "default"`, "agents", "default")
 	}
 	for name, a := range k.c.Agents {
-		k.known("model", a.Model, k.c.Models, "agents", name, "model")
+		named(k, "model", a.Model, k.c.Models, "agents", name, "model")
 		for i, link := range a.MCPServers {
-			if remedy, ok := known(k.c.MCPServers, link.Name); !ok {
-				k.bad("there is no MCP server "+quote(link.Name), remedy, "agents", name, "mcpServers", i)
-			}
+			named(k, "MCP server", link.Name, k.c.MCPServers, "agents", name, "mcpServers", i)
 		}
 	}
 }
 
 func (k checker) channels() {
 	for i, ch := range k.c.Channels {
-		k.agent(ch.Agent, "channels", i, "agent")
+		named(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
 		if _, err := splitAddress(ch.Match); err != nil {
-			k.bad(quote(ch.Match)+": "+err.Error(), `write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, "channels", i, "match")
+			k.bad(k.quote(ch.Match, "channels", i, "match")+": "+err.Error(),
+				`write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, "channels", i, "match")
 		}
 	}
 }
 
 func (k checker) digests() {
 	for name, g := range k.c.Digests {
-		k.agent(g.Agent, "digests", name, "agent")
+		named(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
 		k.schedule(g, name)
 		for i, feed := range g.Feeds {
 			k.feed(feed.Reveal(), "digests", name, "feeds", i)
@@ -213,7 +211,7 @@ func (k checker) digests() {
 
 func (k checker) schedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
-		k.bad(quote(g.Timezone)+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
+		k.bad(k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
 		return
 	}
 	if k.checks.Schedule == nil || g.Schedule == "" {
@@ -227,7 +225,7 @@ func (k checker) schedule(g Digest, name string) {
 // judged reports another package's verdict; a value that came out of a variable is named as it was written.
 func (k checker) judged(err error, value, remedy string, path ...any) {
 	reason := err.Error()
-	if n := at(k.root, path...); n.text != value && value != "" {
+	if n := at(k.root, path...); value != "" && strings.Contains(n.text, "${") {
 		reason = strings.ReplaceAll(reason, value, n.text)
 	}
 	k.bad(reason, remedy, path...)
@@ -255,7 +253,7 @@ func (k checker) post(address string, path ...any) {
 		err = k.checks.Address(address)
 	}
 	if err != nil {
-		k.judged(fmt.Errorf("%s: %w", quote(address), err), address, remedy, path...)
+		k.judged(fmt.Errorf("%s: %w", k.quote(address, path...), err), address, remedy, path...)
 		return
 	}
 	off := parts[0] == "discord" && !k.c.DiscordEnabled() || parts[0] == "slack" && !k.c.SlackEnabled() ||
@@ -275,9 +273,8 @@ func (k checker) tools() {
 
 func (k checker) private(hosts []string, path ...any) {
 	for i, host := range hosts {
-		if !privateHost(host) {
-			k.bad(quote(host)+" is neither a host nor a network", "write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080",
-				append(slices.Clone(path), i)...)
+		if at := append(slices.Clone(path), i); !privateHost(host) {
+			k.bad(k.quote(host, at...)+" is neither a host nor a network", "write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080", at...)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type Config struct {
 	// Where editors find the JSON Schema of this file. ravenbot does not read it.
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
-	Store URL `json:"store" default:"data/ravenbot.db" form:"store" required:"true"`
+	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
 	// The dashboard, the web chat and the HTTP API.
 	HTTP HTTP `json:"http"`
 	// The chat platforms. An empty token turns its platform off.
@@ -55,7 +55,7 @@ type HTTP struct {
 	// The administrator's token. Empty: made at first start and kept beside the store.
 	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
 	// The address under which others reach this listener, for links. Empty: the listen address.
-	PublicURL URL `json:"publicURL" form:"http"`
+	PublicURL Masked `json:"publicURL" form:"http"`
 }
 
 // Platforms are the chat platforms.
@@ -73,7 +73,7 @@ type DiscordPlatform struct {
 	// The bot token from the developer portal. Empty: Discord is off.
 	Token Secret `json:"token"`
 	// Scheme and host of Discord's API; the paths follow it.
-	APIBaseURL URL `json:"apiBaseURL" default:"https://discord.com" form:"origin"`
+	APIBaseURL Masked `json:"apiBaseURL" default:"https://discord.com" form:"origin"`
 	// Number of gateway shards. 0: what Discord recommends.
 	Shards int `json:"shards" min:"0"`
 	// How far back to look for messages missed while away. 0s: not at all.
@@ -91,7 +91,7 @@ type SlackPlatform struct {
 	// How events arrive: over a socket that ravenbot opens, or as signed requests to /slack/….
 	Mode string `json:"mode" default:"socket" enum:"socket|http"`
 	// Where Slack's Web API is.
-	APIBaseURL URL `json:"apiBaseURL" default:"https://slack.com/api/" form:"http"`
+	APIBaseURL Masked `json:"apiBaseURL" default:"https://slack.com/api/" form:"http"`
 	// How far back to look for messages missed while away. 0s: not at all.
 	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
 }
@@ -111,7 +111,7 @@ type Model struct {
 	// The key. Empty: this model is skipped and its fallback answers.
 	APIKey Secret `json:"apiKey"`
 	// The endpoint. Empty: the provider's own.
-	BaseURL URL `json:"baseURL" form:"http"`
+	BaseURL Masked `json:"baseURL" form:"http"`
 	// Sampling temperature, 0 to 2. Absent or null: the provider's default.
 	Temperature *float64 `json:"temperature" min:"0" max:"2"`
 	// Cap on the tokens of one answer. 0: the provider's default.
@@ -258,7 +258,7 @@ type MCPServer struct {
 	// Its working folder. Empty: the folder of config.json.
 	Cwd string `json:"cwd" form:"path"`
 	// Where the server is reached.
-	URL URL `json:"url" alias:"serverUrl" form:"http"`
+	URL Masked `json:"url" alias:"serverUrl" form:"http"`
 	// Headers sent with each request to that URL's origin.
 	Headers Headers `json:"headers"`
 	// How to talk to it. Empty with a URL: Streamable HTTP first, then the older SSE.
@@ -298,7 +298,7 @@ type Digest struct {
 	// The IANA zone the schedule is read in.
 	Timezone string `json:"timezone" default:"UTC"`
 	// Where items come from: http(s) addresses, or bundled:NAME.
-	Feeds []URL `json:"feeds" required:"true"`
+	Feeds []Masked `json:"feeds" required:"true"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
 	// Items in one post.

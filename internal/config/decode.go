@@ -49,7 +49,9 @@ func (d *decoder) faulty(key string) bool {
 }
 
 // decodable types read a node themselves.
-type decodable interface{ decode(*decoder, *node) }
+type decodable interface {
+	decode(*decoder, *node, reflect.StructTag)
+}
 
 // decode fills v from n. null leaves the default.
 func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
@@ -57,7 +59,7 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 		return
 	}
 	if own, ok := v.Addr().Interface().(decodable); ok {
-		own.decode(d, n)
+		own.decode(d, n, tag)
 		return
 	}
 	if v.Type() == reflect.TypeFor[Duration]() {
@@ -118,6 +120,8 @@ func remedyFor(want, have byte) string {
 		return "put it in double quotes"
 	case want == '0' && have == '"':
 		return "write it without quotes"
+	case want == '[':
+		return "write [ value, … ]"
 	case want == '{':
 		return `write { "name": value, … }`
 	}
@@ -126,18 +130,18 @@ func remedyFor(want, have byte) string {
 
 func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 	fields := fieldsOf(v.Type())
-	given := make(map[string]bool)
+	given := make(map[string]string)
 	for _, m := range n.members {
 		f, ok := fields[m.name]
 		if !ok {
 			d.unknown(n, m, v.Type())
 			continue
 		}
-		if given[f.name] {
-			d.faultAt(m.offset, joinKey(n.path, m.name), "another name for "+f.name+", which is given too", "keep one of them")
+		if first := given[f.name]; first != "" {
+			d.faultAt(m.offset, joinKey(n.path, m.name), "means the same as "+first+", which is given too", "keep one of them")
 			continue
 		}
-		given[f.name] = true
+		given[f.name] = m.name
 		d.decode(m.value, v.FieldByIndex(f.index), f.tag)
 	}
 	for _, name := range namesOf(v.Type()) {
@@ -146,7 +150,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 			continue
 		}
 		if key := joinKey(n.path, name); !d.faulty(key) {
-			d.faultAt(n.offset, key, "missing or empty", "every "+noun(v.Type())+" needs it")
+			d.faultAt(n.offset, key, "missing or empty", "add it; every "+noun(v.Type())+" needs it")
 		}
 	}
 }
@@ -155,8 +159,8 @@ func emptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len
 
 // noun is a type's name in a sentence.
 func noun(t reflect.Type) string {
-	if t == reflect.TypeFor[MCPServer]() {
-		return "MCP server"
+	if t == reflect.TypeFor[ServerLink]() {
+		return "link"
 	}
 	return strings.ToLower(t.Name())
 }
@@ -208,7 +212,7 @@ func (d *decoder) str(n *node, tag reflect.StructTag) string {
 			return tag.Get("default")
 		}
 		if allowed := strings.Split(enum, "|"); !slices.Contains(allowed, s) {
-			d.fault(n, quote(n.text)+" is not one of "+strings.Join(allowed, ", "), didYouMean(s, allowed))
+			d.fault(n, quote(n.text)+" is not one of "+strings.Join(allowed, ", "), oneOf(s, allowed))
 			return ""
 		}
 	}
@@ -216,6 +220,20 @@ func (d *decoder) str(n *node, tag reflect.StructTag) string {
 		return s
 	}
 	return d.form(n, s, tag.Get("form"))
+}
+
+// decode reads a text of which only what the file itself says is shown later.
+func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
+	if !d.expect(n, '"', "a string") {
+		return
+	}
+	*m = Masked{d.str(n, tag), maskURL(n.text)}
+	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
+		m.shown = m.value // a path
+	}
+	if text, ok := tag.Lookup("default"); ok && m.value == "" {
+		m.decode(d, defaultNode(reflect.String, text), tag)
+	}
 }
 
 // form checks a path or an address and returns it in the shape the rest of the program relies on.
@@ -321,7 +339,7 @@ func (d *decoder) duration(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 	least, _ := time.ParseDuration(tag.Get("min"))
 	if got < least {
-		d.fault(n, fmt.Sprintf("%v is too short", got), fmt.Sprintf("write %v or more", Duration(least)))
+		d.fault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(least)))
 		return
 	}
 	v.SetInt(int64(got))
@@ -329,7 +347,7 @@ func (d *decoder) duration(n *node, v reflect.Value, tag reflect.StructTag) {
 
 // setDefaults fills v from its default tags, all the way down.
 func (d *decoder) setDefaults(v reflect.Value) {
-	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Arg]() {
+	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Masked]() {
 		return
 	}
 	for _, f := range reflect.VisibleFields(v.Type()) {

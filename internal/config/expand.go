@@ -135,8 +135,8 @@ func (d *decoder) hostVariable(name string) (string, bool) {
 }
 
 // readFile is ${file:PATH}: the file without its last line break.
-func (d *decoder) readFile(path string) (string, *badReference) {
-	path, bad := d.expandText(path)
+func (d *decoder) readFile(written string) (string, *badReference) {
+	path, bad := d.expandText(written)
 	if bad != nil {
 		return "", bad
 	}
@@ -146,7 +146,7 @@ func (d *decoder) readFile(path string) (string, *badReference) {
 	full := d.abs(path)
 	text, err := readLimited(full, maxSecretFile)
 	if err != nil {
-		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(path), plainCause(err)), "make it, or correct the path"}
+		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)), "make it, or correct the path"}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }

@@ -128,10 +128,19 @@ func didYouMean(name string, known []string) string {
 		return "there is none yet"
 	}
 	sorted := slices.Sorted(slices.Values(known))
-	return "known here: " + clip2(strings.Join(sorted, ", "))
+	return "known here: " + clipList(strings.Join(sorted, ", "))
 }
 
-func clip2(s string) string {
+// oneOf is the remedy for a value that is not among the few allowed, which the reason has named.
+func oneOf(value string, allowed []string) string {
+	if near := nearest(value, allowed); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("write one of these, such as %q", allowed[0])
+}
+
+// clipList is clip for lists of names.
+func clipList(s string) string {
 	const most = 240
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "…"

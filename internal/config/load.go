@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 )
 
 // Options are what Load needs from outside.
@@ -65,7 +66,8 @@ func environment(process func(string) (string, bool), file map[string]string) fu
 }
 
 func (d *decoder) load(checks Checks) *Config {
-	// A byte order mark becomes a blank, so that offsets stay true.
+	// The parser wants a line break behind a last comment. A byte order mark becomes blanks, so that offsets stay true.
+	d.text = append(d.text, '\n')
 	if bytes.HasPrefix(d.text, []byte("\xef\xbb\xbf")) {
 		d.text = append([]byte("   "), d.text[3:]...)
 	}
@@ -101,16 +103,16 @@ func (d *decoder) complete(c *Config, root *node) {
 		n := at(root, "models", name)
 		key := n.get("apiKey")
 		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "openai" && key != nil)
-		if m.Provider == "openai" && m.BaseURL == "" {
-			m.BaseURL = "https://api.openai.com/v1"
+		if m.Provider == "openai" && m.BaseURL.value == "" {
+			m.BaseURL = Mask("https://api.openai.com/v1")
 		}
 		c.Models[name] = m
 	}
 	if c.Agents == nil {
 		c.Agents = map[string]Agent{"default": builtin[Agent](d, "model", "default")}
 	}
-	if u := c.Platforms.Slack.APIBaseURL; u != "" && u[len(u)-1] != '/' {
-		c.Platforms.Slack.APIBaseURL += "/"
+	if u := &c.Platforms.Slack.APIBaseURL; !strings.HasSuffix(u.value, "/") {
+		*u = Masked{u.value + "/", u.shown + "/"}
 	}
 }
 

@@ -70,8 +70,8 @@ func (n *node) kindName() string {
 
 // parseNode parses the text of a file. A second use of a name in one object is a fault.
 func (d *decoder) parseNode(text []byte) *node {
-	if offset := tooDeep(text); offset >= 0 {
-		d.faultAt(offset, "", fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
+	if offset, key, deep := outline(text, len(text)); deep {
+		d.faultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
 		return nil
 	}
 	v, err := hujson.Parse(text)
@@ -86,11 +86,14 @@ func (d *decoder) parseNode(text []byte) *node {
 func (d *decoder) syntaxFault(text []byte, err error) {
 	var line, column int
 	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
+	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
 	reason, remedy := "a value is no JSON", `strings stand in double quotes, and a backslash in them is written \\`
 	switch said := err.Error(); {
 	case len(bytes.TrimSpace(text)) == 0:
+		line, column = 1, 1
 		reason, remedy = "the file is empty", "write {} for all defaults"
 	case errors.Is(err, io.ErrUnexpectedEOF):
+		line, column = d.position(atEnd)
 		reason, remedy = "the file ends in the middle of a value", "look for a missing bracket, brace or quote"
 	case strings.Contains(said, "invalid character"):
 		_, what, _ := strings.Cut(said, "invalid character")
@@ -98,7 +101,8 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	case strings.Contains(said, "UTF-8"):
 		reason, remedy = "a comment is not in UTF-8", "save the file as UTF-8"
 	}
-	d.add(Fault{File: d.file, Line: line, Column: column, Reason: reason, Remedy: remedy})
+	_, key, _ := outline(text, offsetOf(text, line, column))
+	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
 func (d *decoder) convert(v *hujson.Value, path string) *node {
@@ -132,47 +136,4 @@ func (d *decoder) convert(v *hujson.Value, path string) *node {
 func (d *decoder) position(offset int) (line, column int) {
 	before := d.text[:offset]
 	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')
-}
-
-// tooDeep returns the offset of the first bracket beyond maxDepth, or -1. It knows strings and comments, nothing else.
-func tooDeep(text []byte) int {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case '/':
-			i += commentLength(text[i:])
-		case '[', '{':
-			if depth++; depth > maxDepth {
-				return i
-			}
-		case ']', '}':
-			depth--
-		}
-	}
-	return -1
-}
-
-// commentLength is how many bytes to skip at a slash so that the loop's next step stands behind the comment.
-func commentLength(text []byte) int {
-	end := -1
-	switch {
-	case bytes.HasPrefix(text, []byte("//")):
-		end = bytes.IndexByte(text, '\n')
-	case bytes.HasPrefix(text, []byte("/*")):
-		if end = bytes.Index(text[2:], []byte("*/")); end >= 0 {
-			end += 3
-		}
-	default:
-		return 0
-	}
-	if end < 0 {
-		return len(text)
-	}
-	return end
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // decode reads an entry of mcpServers as ravenbot or another host writes it.
-func (s *MCPServer) decode(d *decoder, n *node) {
+func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
 	}
@@ -93,19 +93,19 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	}
 	const both = "keep the one that is meant; two servers need two entries"
 	switch {
-	case s.Command == "" && s.URL == "":
+	case s.Command == "" && s.URL.value == "":
 		d.fault(n, "neither command nor url", `give "command" for a program to start or "url" for a server to call`)
-	case s.Command != "" && s.URL != "":
+	case s.Command != "" && s.URL.value != "":
 		d.fault(n, "both command and url", both)
 	case s.Command == "" && s.Type == "stdio":
 		d.fault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
-	case s.URL == "" && (s.Type == "http" || s.Type == "sse"):
+	case s.URL.value == "" && (s.Type == "http" || s.Type == "sse"):
 		d.fault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
 	}
 }
 
 // decode reads a list of arguments.
-func (a *Args) decode(d *decoder, n *node) {
+func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '[', "a list") {
 		return
 	}
@@ -114,14 +114,14 @@ func (a *Args) decode(d *decoder, n *node) {
 			continue
 		}
 		if value, ok := d.expand(e); ok {
-			*a = append(*a, Arg{value, e.text})
+			*a = append(*a, Masked{value, maskURL(e.text)})
 		}
 	}
 	a.maskFlags()
 }
 
 // decode reads variables; numbers and booleans count as their text, as other hosts have it.
-func (v *Env) decode(d *decoder, n *node) {
+func (v *Env) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
 	}
@@ -141,7 +141,7 @@ func (v *Env) decode(d *decoder, n *node) {
 }
 
 // decode reads headers as an object, or as the list of "Name: value" that some hosts write.
-func (h *Headers) decode(d *decoder, n *node) {
+func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 	*h = make(Headers)
 	switch n.kind {
 	case '{':
@@ -185,7 +185,7 @@ func (h *Headers) set(d *decoder, place *node, name string, text *node) {
 }
 
 // decode reads a link as a name or as {"name", "enabled"}.
-func (l *ServerLink) decode(d *decoder, n *node) {
+func (l *ServerLink) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if n.kind == '{' {
 		d.decodeStruct(n, reflect.ValueOf(l).Elem())
 		return
@@ -207,6 +207,6 @@ func (d *decoder) warnForeign(top []member) {
 	}
 	line, column := d.position(all[0].offset)
 	d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: "mcpServers",
-		Reason: fmt.Sprintf("keys that ravenbot does not know are ignored: %s", clip2(strings.Join(names, ", "))),
+		Reason: fmt.Sprintf("keys that ravenbot does not know are ignored: %s", clipList(strings.Join(names, ", "))),
 		Remedy: "remove them, or leave them for the other host"})
 }

@@ -1,7 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,5 +58,36 @@ func TestShippedConfigWithEveryKey(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"default", "offline"}, c.ModelChain("default")); diff != "" {
 		t.Errorf("models (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryMisspelledKeyIsNamed drops the last letter of each key of the shipped file in turn.
+func TestEveryMisspelledKeyIsNamed(t *testing.T) {
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(shipped)
+	// Names that the operator chooses, and keys where those of other hosts pass, are no misspellings.
+	free := regexp.MustCompile(`^(offline|filesystem|remote|morning)$`)
+	servers := strings.Index(text, `"mcpServers"`)
+	digests := strings.Index(text, `"digests"`)
+	mutants := 0
+	for _, at := range regexp.MustCompile(`(?m)^[^/\n]*?"([$A-Za-z]{4,})":`).FindAllStringSubmatchIndex(text, -1) {
+		name := text[at[2]:at[3]]
+		inServer := at[2] > servers+len(name) && at[2] < digests
+		if free.MatchString(name) || inServer || name == "default" {
+			continue
+		}
+		mutants++
+		wrong := name[:len(name)-1]
+		_, err := loadText(t, text[:at[3]-1]+text[at[3]:], nil, nil)
+		line := 1 + strings.Count(text[:at[2]], "\n")
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("config.json:%d: ", line)) || !strings.Contains(err.Error(), wrong+": unknown key") {
+			t.Errorf("%s on line %d: %v", wrong, line, err)
+		}
+	}
+	if mutants < 30 {
+		t.Errorf("only %d keys tried", mutants)
 	}
 }

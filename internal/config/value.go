@@ -39,24 +39,50 @@ func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) 
 // LogValue logs String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// URL is an address that may carry a password or a key: both print as ***. Only Reveal gives them away.
-type URL string
+// Masked is a text that may hold a secret: an address or an argument of a command. It prints as it was written, so
+// that ${TOKEN} stays a name, and with passwords and keys in it as ***. Only Reveal gives them away.
+type Masked struct{ value, shown string }
 
-// Reveal returns the address as it is to be used.
-func (u URL) Reveal() string { return string(u) }
+// Mask makes a Masked of an address or an argument that no file holds.
+func Mask(s string) Masked { return Masked{s, maskURL(s)} }
+
+// Reveal returns the text as it is to be used.
+func (m Masked) Reveal() string { return m.value }
+
+// String returns the text as it may be shown.
+func (m Masked) String() string { return m.shown }
+
+// GoString is String, for %#v.
+func (m Masked) GoString() string { return m.shown }
+
+// Format prints String for every verb.
+func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.shown) }
+
+// MarshalJSON marshals String.
+func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.shown) }
+
+// LogValue logs String.
+func (m Masked) LogValue() slog.Value { return slog.StringValue(m.shown) }
 
 var (
-	userinfo = regexp.MustCompile(`://[^/?#]*@`)
-	keyName  = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`)
+	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
+	anyUserinfo = regexp.MustCompile(`://.*@`)
+	keyName     = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`)
 )
 
-// String returns the address without its password and without the values of query keys that look like secrets.
-// It works on text, since what is no valid URL must not leak either.
-func (u URL) String() string {
-	s := userinfo.ReplaceAllString(string(u), "://"+mask+"@")
-	head, query, ok := strings.Cut(s, "?")
-	if !ok {
+// maskURL hides the user and password of an address and the values of query keys that look like secrets. It works on
+// text, since what is no valid address must not leak either.
+func maskURL(s string) string {
+	if !strings.Contains(s, "://") {
 		return s
+	}
+	users := userinfo
+	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
+		users = anyUserinfo
+	}
+	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
+	if !ok {
+		return head
 	}
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
@@ -70,18 +96,6 @@ func (u URL) String() string {
 	}
 	return head + "?" + strings.Join(pairs, "&")
 }
-
-// GoString is String, for %#v.
-func (u URL) GoString() string { return u.String() }
-
-// Format prints String for every verb.
-func (u URL) Format(f fmt.State, _ rune) { io.WriteString(f, u.String()) }
-
-// MarshalJSON marshals String.
-func (u URL) MarshalJSON() ([]byte, error) { return marshalPlain(u.String()) }
-
-// LogValue logs String.
-func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // Duration is a time.Duration written like "90s" or "1h30m".
 type Duration time.Duration
@@ -104,30 +118,8 @@ func (d Duration) String() string {
 // MarshalJSON marshals String.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// Arg is one argument of a command. It prints as it was written, so that ${TOKEN} stays a name, and as *** where it
-// was written out behind a flag such as --api-key.
-type Arg struct{ value, shown string }
-
-// PlainArg is an argument that holds no secret, for callers that build commands themselves.
-func PlainArg(s string) Arg { return Arg{s, s} }
-
-// Reveal returns the argument as it is to be used.
-func (a Arg) Reveal() string { return a.value }
-
-// String returns the argument as it may be shown.
-func (a Arg) String() string { return a.shown }
-
-// GoString is String, for %#v.
-func (a Arg) GoString() string { return a.shown }
-
-// Format prints String for every verb.
-func (a Arg) Format(f fmt.State, _ rune) { io.WriteString(f, a.shown) }
-
-// MarshalJSON marshals String.
-func (a Arg) MarshalJSON() ([]byte, error) { return marshalPlain(a.shown) }
-
-// Args is a list of arguments.
-type Args []Arg
+// Args are the arguments of a command. What is written out behind a flag such as --api-key prints as ***.
+type Args []Masked
 
 // Reveal returns the arguments as they are to be used.
 func (a Args) Reveal() []string {
@@ -138,7 +130,7 @@ func (a Args) Reveal() []string {
 	return out
 }
 
-// maskFlags hides what was written out behind a flag that looks like it takes a secret, and passwords in URLs.
+// maskFlags hides what was written out behind a flag that looks like it takes a secret.
 func (a Args) maskFlags() {
 	for i, arg := range a {
 		flag, value, joined := strings.Cut(arg.shown, "=")
@@ -148,8 +140,6 @@ func (a Args) maskFlags() {
 			a[i].shown = flag + "=" + mask
 		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.shown, "-"):
 			a[i].shown = mask
-		case strings.Contains(arg.shown, "://"):
-			a[i].shown = URL(arg.shown).String()
 		case strings.HasPrefix(strings.ToLower(arg.shown), "authorization:"):
 			a[i].shown = "Authorization: " + mask
 		}
