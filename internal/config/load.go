@@ -33,7 +33,7 @@ type Checks struct {
 func Load(path string, opts Options) (*Config, error) {
 	text, err := readLimited(path, maxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read configuration %s: %w", path, plainCause(err))
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {

@@ -43,11 +43,11 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	path := c.TokenPath()
 	text, err := readLimited(path, 4096)
 	if err != nil {
-		return "", fmt.Errorf("read the administrator's token: %w", err)
+		return "", fmt.Errorf("read the administrator's token %s: %w", path, plainCause(err))
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("read the administrator's token: %w", err)
+		return "", fmt.Errorf("read the administrator's token %s: %w", path, plainCause(err))
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("the administrator's token in %s can be read by others: chmod 600 it, or delete it to have a new one made", path)
