@@ -87,7 +87,7 @@ func (k checker) http() {
 		k.bad("not an address with a port", `write it like "127.0.0.1:8080"`, "http", "listen")
 		return
 	}
-	if !loopback(host) && k.c.HTTP.AdminToken == "" {
+	if !loopback(host) && k.c.HTTP.AdminToken == "" && !k.faulty("http.adminToken") {
 		k.bad("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
 	}

@@ -20,11 +20,12 @@ type decoder struct {
 	env      func(string) (string, bool)
 	faults   []Fault
 	warnings []Fault
+	// What other hosts know and ravenbot does not.
+	foreign []member
 
 	// Inside an entry of mcpServers the syntax of other hosts is taken too; in a disabled one, unset variables pass.
 	inServer bool
 	disabled bool
-	foreign  []member
 }
 
 func (d *decoder) add(f Fault) { d.faults = append(d.faults, f) }
@@ -231,8 +232,11 @@ func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
 	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
 		m.shown = m.value // a path
 	}
-	if text, ok := tag.Lookup("default"); ok && m.value == "" {
-		m.decode(d, defaultNode(reflect.String, text), tag)
+	if m.value == "" {
+		m.shown = ""
+		if text, ok := tag.Lookup("default"); ok {
+			m.decode(d, defaultNode(reflect.String, text), tag)
+		}
 	}
 }
 
