@@ -1,0 +1,54 @@
+# make run    build the daemon and start it with config.json
+# make test   everything that must pass before a change lands
+# The rest: build bench fmt image image-full clean
+
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+CONFIG      ?= config.json
+LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION)
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
+
+.PHONY: run build test check-format vet staticcheck race notices bench fmt image image-full clean
+
+run: build
+	bin/ravenbot run --config $(CONFIG)
+
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ravenbot ./cmd/ravenbot
+
+test: notices check-format vet staticcheck race
+
+# What this machine lacks is said first, so that a short run is not taken for a whole one.
+notices:
+	@command -v npx >/dev/null 2>&1 || echo 'skipped: tests with real MCP servers need Node.js (npx)'
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || \
+		command -v google-chrome >/dev/null 2>&1 || echo 'skipped: tests of the chat page need Chromium'
+	@test -n "$$RAVENBOT_CORPORA" || echo 'skipped: tests on collected real input need RAVENBOT_CORPORA'
+
+check-format:
+	@unformatted=$$(gofmt -l $(SOURCES)); test -z "$$unformatted" || { echo "run make fmt: $$unformatted"; exit 1; }
+
+vet:
+	go vet ./...
+
+staticcheck:
+	$(STATICCHECK) ./...
+
+# The race detector needs cgo and a C compiler; the daemon itself is built without either.
+race:
+	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+fmt:
+	gofmt -w $(SOURCES)
+
+image:
+	docker build --build-arg VERSION=$(VERSION) -t ravenbot:$(VERSION) .
+
+image-full:
+	docker build --build-arg VERSION=$(VERSION) --target full -t ravenbot:$(VERSION)-full .
+
+clean:
+	rm -rf bin

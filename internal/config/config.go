@@ -1,0 +1,344 @@
+// Package config reads config.json and the .env file beside it into one struct that is complete and checked.
+//
+// It promises: every fault of a file is reported at once, each with its line, key, reason and remedy; defaults are
+// filled in; relative paths count from the folder of config.json; secrets print as *** whatever prints them. The doc
+// comments in this file are the descriptions in the JSON Schema (see Schema).
+//
+// It leaves to others: what a schedule, an address or a bundled feed is (those checks are handed to Load), starting
+// anything, and noticing that the file changed. A loaded Config is never changed again and may be read concurrently.
+package config
+
+// Config is the whole of config.json.
+type Config struct {
+	// Where editors find the JSON Schema of this file. ravenbot does not read it.
+	SchemaURL string `json:"$schema"`
+	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
+	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
+	// The dashboard, the web chat and the HTTP API.
+	HTTP HTTP `json:"http"`
+	// The chat platforms. An empty token turns its platform off.
+	Platforms Platforms `json:"platforms"`
+	// Language models by name. "default" is used where nothing else is named; "offline" is always there.
+	Models map[string]Model `json:"models"`
+	// Agents by name: who answers, with which model, prompt and tools. "default" must exist.
+	Agents map[string]Agent `json:"agents"`
+	// Rules for channels; the first that matches counts. Elsewhere the default agent answers mentions from everyone.
+	Channels []Channel `json:"channels"`
+	// What holds for all tools, native ones and those of MCP servers.
+	Tools Tools `json:"tools"`
+	// How MCP servers are watched.
+	MCP MCP `json:"mcp"`
+	// MCP servers by name, in the form other hosts use. Keys that only other hosts know are ignored with one warning.
+	MCPServers map[string]MCPServer `json:"mcpServers" alias:"servers"`
+	// How feeds are fetched.
+	Feeds Feeds `json:"feeds"`
+	// Digests by name: what is posted where and when.
+	Digests map[string]Digest `json:"digests"`
+	// Caps on spend in US dollars a day.
+	Budget Budget `json:"budget"`
+	// Which private hosts outgoing requests may reach.
+	Egress Egress `json:"egress"`
+	// The log on standard error.
+	Log Log `json:"log"`
+
+	// Path is the file that was read, as it was given to Load; Dir is its folder, absolute.
+	Path string `json:"-"`
+	Dir  string `json:"-"`
+	// Warnings are what a reader of the file should know though it loads.
+	Warnings []Fault `json:"-"`
+}
+
+// HTTP is the listener that serves the dashboard, the web chat and the API.
+type HTTP struct {
+	// Address and port to listen on. An address other machines can reach needs adminToken.
+	Listen string `json:"listen" default:"127.0.0.1:8080"`
+	// The administrator's token. Empty: made at first start and kept beside the store.
+	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
+	// The address under which others reach this listener, for links. Empty: the listen address.
+	PublicURL Masked `json:"publicURL" form:"http"`
+}
+
+// Platforms are the chat platforms.
+type Platforms struct {
+	// Discord, through a bot user.
+	Discord DiscordPlatform `json:"discord"`
+	// Slack, through an app with a bot user.
+	Slack SlackPlatform `json:"slack"`
+	// The chat page in the browser.
+	Web WebPlatform `json:"web"`
+}
+
+// DiscordPlatform is the connection to Discord.
+type DiscordPlatform struct {
+	// The bot token from the developer portal. Empty: Discord is off.
+	Token Secret `json:"token"`
+	// Scheme and host of Discord's API; the paths follow it.
+	APIBaseURL Masked `json:"apiBaseURL" default:"https://discord.com" form:"origin"`
+	// Number of gateway shards. 0: what Discord recommends.
+	Shards int `json:"shards" min:"0"`
+	// How far back to look for messages missed while away. 0s: not at all.
+	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
+}
+
+// SlackPlatform is the connection to one Slack app.
+type SlackPlatform struct {
+	// The bot token, xoxb-…. Empty: Slack is off.
+	BotToken Secret `json:"botToken"`
+	// The app-level token, xapp-…, which mode "socket" needs.
+	AppToken Secret `json:"appToken"`
+	// The signing secret, which mode "http" needs.
+	SigningSecret Secret `json:"signingSecret"`
+	// How events arrive: over a socket that ravenbot opens, or as signed requests to /slack/….
+	Mode string `json:"mode" default:"socket" enum:"socket|http"`
+	// Where Slack's Web API is.
+	APIBaseURL Masked `json:"apiBaseURL" default:"https://slack.com/api/" form:"http"`
+	// How far back to look for messages missed while away. 0s: not at all.
+	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
+}
+
+// WebPlatform is the chat page in the browser.
+type WebPlatform struct {
+	// Whether the chat page is served.
+	Enabled bool `json:"enabled" default:"true"`
+}
+
+// Model is one language model behind one endpoint.
+type Model struct {
+	// Who serves it: Gemini, any endpoint that speaks OpenAI's chat API, or no model at all.
+	Provider string `json:"provider" enum:"gemini|openai|offline" required:"true"`
+	// The provider's name of the model.
+	Model string `json:"model"`
+	// The key. Empty: this model is skipped and its fallback answers.
+	APIKey Secret `json:"apiKey"`
+	// The endpoint. Empty: the provider's own.
+	BaseURL Masked `json:"baseURL" form:"http"`
+	// Sampling temperature, 0 to 2. Absent or null: the provider's default.
+	Temperature *float64 `json:"temperature" min:"0" max:"2"`
+	// Cap on the tokens of one answer. 0: the provider's default.
+	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
+	// How long one request may take.
+	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
+	// Models that answer in its stead, in order, when it cannot.
+	Fallback []string `json:"fallback"`
+	// What it costs, for budgets and usage.
+	Price Price `json:"price"`
+
+	// KeyMissing says that this model asks for a key and got none, so that ModelChain leaves it out.
+	KeyMissing bool `json:"-"`
+}
+
+// Price is what a model costs in US dollars.
+type Price struct {
+	// Dollars per million input tokens.
+	InputPerM float64 `json:"inputPerM" min:"0"`
+	// Dollars per million output tokens.
+	OutputPerM float64 `json:"outputPerM" min:"0"`
+}
+
+// Agent is a profile: who answers, and with what.
+type Agent struct {
+	// Name of a model.
+	Model string `json:"model" default:"default"`
+	// What the model is told before each conversation.
+	SystemPrompt string `json:"systemPrompt"`
+	// MCP servers this agent may use, as names or {"name", "enabled"}. Absent: every enabled server.
+	MCPServers []ServerLink `json:"mcpServers"`
+	// Names or patterns of servers and native packs, used when mcpServers is there without one enabled link.
+	FallbackServers []string `json:"fallbackServers"`
+	// Native tools this agent may use, as names or patterns such as feeds.*.
+	Tools []string `json:"tools" default:"*"`
+	// Files the agent knows.
+	Knowledge []string `json:"knowledge" form:"path"`
+}
+
+// ServerLink ties an agent to an MCP server.
+type ServerLink struct {
+	// Name of an entry of mcpServers.
+	Name string `json:"name" required:"true"`
+	// Whether the agent may use it.
+	Enabled bool `json:"enabled" default:"true"`
+}
+
+// Channel is a rule for the channels, and their threads, that it matches.
+type Channel struct {
+	// platform:workspace/channel; * stands for anything within one part.
+	Match string `json:"match" required:"true"`
+	// Name of the agent that answers there.
+	Agent string `json:"agent" default:"default"`
+	// Who is answered: platform user ids or user names; * stands for anything.
+	AllowUsers []string `json:"allowUsers" default:"*"`
+	// What is answered: mentions only, or every message.
+	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
+}
+
+// Tools is what holds for all tools.
+type Tools struct {
+	// false: no tool is declared to the model; answers continue.
+	Enabled bool `json:"enabled" default:"true"`
+	// How many rounds of tool calls one answer may take.
+	MaxSteps int `json:"maxSteps" default:"10" min:"1"`
+	// Text about tools that goes before the agent's prompt. Empty: ravenbot's own.
+	SystemPrompt string `json:"systemPrompt"`
+	// Bytes of a result that the model is shown at once; it can ask for the rest.
+	MaxResultBytes int `json:"maxResultBytes" default:"5120" min:"256"`
+	// When the model gets a search over the tools in place of the tools.
+	Discovery Discovery `json:"discovery"`
+	// Who may run what: the first rule that matches counts; where none does, the call is allowed.
+	Policy []Policy `json:"policy"`
+	// Commands asked before or told after a tool call.
+	Hooks []Hook `json:"hooks"`
+	// The files_… tools.
+	Files Files `json:"files"`
+	// The billing tools.
+	Billing Billing `json:"billing"`
+}
+
+// Discovery is when tools are searched instead of listed.
+type Discovery struct {
+	// auto: when there are more than threshold tools.
+	Mode string `json:"mode" default:"auto" enum:"auto|always|never"`
+	// Number of tools above which auto turns the search on.
+	Threshold int `json:"threshold" default:"40" min:"1"`
+}
+
+// Policy is a rule on tool calls.
+type Policy struct {
+	// Names or patterns of the tools it is about.
+	Tools []string `json:"tools" default:"*"`
+	// Only tools that say this of themselves; unknown: that say nothing. Absent: all.
+	Hint string `json:"hint" enum:"readOnly|write|destructive|unknown"`
+	// ask: the asker or an administrator approves each call.
+	Decision string `json:"decision" enum:"allow|ask|deny" required:"true"`
+}
+
+// Hook is a command run around tool calls.
+type Hook struct {
+	// Whether it runs before the call, and may stop it, or after.
+	When string `json:"when" default:"before" enum:"before|after"`
+	// Names or patterns of the tools it is about.
+	Tools []string `json:"tools" default:"*"`
+	// The program and its arguments; no shell is involved.
+	Command Args `json:"command" required:"true"`
+	// How long it may take.
+	Timeout Duration `json:"timeout" default:"5s" min:"1ms"`
+	// What happens to the call when the command fails.
+	OnError string `json:"onError" default:"deny" enum:"deny|allow"`
+}
+
+// Files is what the files_… tools may reach.
+type Files struct {
+	// Folders they may read. Empty: the tools are off.
+	Roots []string `json:"roots" form:"path"`
+}
+
+// Billing is what the billing tools compute with.
+type Billing struct {
+	// The tariff file. Empty: the tools are off.
+	File string `json:"file" form:"path"`
+}
+
+// MCP is how MCP servers are watched.
+type MCP struct {
+	// How often a running server is asked whether it lives.
+	HealthInterval Duration `json:"healthInterval" default:"60s" min:"1s"`
+	// How long a known status is shown before it counts as old.
+	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
+}
+
+// MCPServer is one entry of mcpServers: a command to start, or a URL to call.
+type MCPServer struct {
+	// The program to start.
+	Command string `json:"command"`
+	// Its arguments.
+	Args Args `json:"args"`
+	// Its environment, beside a short list of harmless variables. $VAR and ${VAR} are replaced.
+	Env Env `json:"env"`
+	// A file of NAME=value lines for its environment; env wins.
+	EnvFile string `json:"envFile" form:"path"`
+	// Its working folder. Empty: the folder of config.json.
+	Cwd string `json:"cwd" form:"path"`
+	// Where the server is reached.
+	URL Masked `json:"url" alias:"serverUrl" form:"http"`
+	// Headers sent with each request to that URL's origin.
+	Headers Headers `json:"headers"`
+	// How to talk to it. Empty with a URL: Streamable HTTP first, then the older SSE.
+	Type string `json:"type" enum:"stdio|http|sse"`
+	// What it is for, in the operator's words.
+	Description string `json:"description"`
+	// true: never started; variables in this entry need not be set.
+	Disabled bool `json:"disabled"`
+	// true: started with the bot rather than at its first call.
+	Eager bool `json:"eager"`
+	// How long one call may take; a bare number counts milliseconds.
+	Timeout Duration `json:"timeout" default:"30s" min:"1ms"`
+	// Names or patterns of its tools to offer. Empty: all.
+	IncludeTools []string `json:"includeTools"`
+	// Names or patterns of its tools to leave out.
+	ExcludeTools []string `json:"excludeTools" alias:"disabledTools"`
+	// Its tools that need no approval.
+	AlwaysAllow []string `json:"alwaysAllow" alias:"autoApprove"`
+	// true: none of its tools needs an approval.
+	Trust bool `json:"trust"`
+	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.
+	Egress Egress `json:"egress"`
+}
+
+// Feeds is how feeds are fetched.
+type Feeds struct {
+	// How often subscribed feeds are read.
+	PollInterval Duration `json:"pollInterval" default:"30m" min:"1s"`
+	// Private hosts that feeds may be on, beside those of egress: host or CIDR, with optional :port.
+	AllowPrivateHosts []string `json:"allowPrivateHosts"`
+}
+
+// Digest is a post made from feeds on a schedule.
+type Digest struct {
+	// When: a five-field cron expression such as 30 8 * * 1-5.
+	Schedule string `json:"schedule" required:"true"`
+	// The IANA zone the schedule is read in.
+	Timezone string `json:"timezone" default:"UTC"`
+	// Where items come from: http(s) addresses, or bundled:NAME.
+	Feeds []Masked `json:"feeds" required:"true"`
+	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
+	Post []string `json:"post" required:"true"`
+	// Items in one post.
+	MaxItems int `json:"maxItems" default:"10" min:"1"`
+	// Which items count as new: those first seen after the last success.
+	Window string `json:"window" default:"sinceLast" enum:"sinceLast"`
+	// What happens to runs that fell due while away: one of them is made good, or none.
+	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
+	// Whether a run with nothing new is silent or says so.
+	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
+	// Name of the agent whose model writes it.
+	Agent string `json:"agent" default:"default"`
+	// What the model is told beside ravenbot's own rules for digests.
+	Prompt string `json:"prompt"`
+	// Words of which an item must have one; with a leading -, words it must not have.
+	Filters []string `json:"filters"`
+}
+
+// Budget caps spend in US dollars a day.
+type Budget struct {
+	// For everything. 0: no cap.
+	InstanceDailyUSD float64 `json:"instanceDailyUSD" min:"0"`
+	// For each channel. 0: no cap.
+	ChannelDailyUSD float64 `json:"channelDailyUSD" min:"0"`
+	// For each user. 0: no cap.
+	UserDailyUSD float64 `json:"userDailyUSD" min:"0"`
+	// For each digest. 0: no cap.
+	DigestDailyUSD float64 `json:"digestDailyUSD" min:"0"`
+}
+
+// Egress is which private hosts outgoing requests may reach.
+type Egress struct {
+	// host or CIDR, with optional :port.
+	AllowPrivateHosts []string `json:"allowPrivateHosts"`
+}
+
+// Log is the log on standard error.
+type Log struct {
+	// The least severe level shown.
+	Level string `json:"level" default:"info" enum:"debug|info|warn|error"`
+	// For people or for machines.
+	Format string `json:"format" default:"text" enum:"text|json"`
+}

@@ -1,0 +1,378 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// decoder fills structs from nodes and gathers every fault on the way. Struct tags say what a field takes: json (its
+// name), alias (other names), default, enum (a|b), min, max, required and form (path, store, http, origin).
+type decoder struct {
+	file     string
+	dir      string
+	text     []byte
+	env      func(string) (string, bool)
+	faults   []Fault
+	warnings []Fault
+	// What other hosts know and ravenbot does not.
+	foreign []member
+
+	// Inside an entry of mcpServers the syntax of other hosts is taken too; in a disabled one, unset variables pass.
+	inServer bool
+	disabled bool
+}
+
+func (d *decoder) add(f Fault) { d.faults = append(d.faults, f) }
+
+func (d *decoder) faultAt(offset int, key, reason, remedy string) {
+	line, column := d.position(offset)
+	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
+}
+
+func (d *decoder) fault(n *node, reason, remedy string) { d.faultAt(n.offset, n.path, reason, remedy) }
+
+func (d *decoder) warn(n *node, reason, remedy string) {
+	line, column := d.position(n.offset)
+	d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: n.path, Reason: reason, Remedy: remedy})
+}
+
+// faulty reports whether something is already known to be wrong with a key, so that later checks keep quiet about it.
+func (d *decoder) faulty(key string) bool {
+	return slices.ContainsFunc(d.faults, func(f Fault) bool {
+		return f.Key == key || strings.HasPrefix(f.Key, key+"[") || strings.HasPrefix(f.Key, key+".")
+	})
+}
+
+// decodable types read a node themselves.
+type decodable interface {
+	decode(*decoder, *node, reflect.StructTag)
+}
+
+// decode fills v from n. null leaves the default.
+func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
+	if n.kind == 'n' {
+		return
+	}
+	if own, ok := v.Addr().Interface().(decodable); ok {
+		own.decode(d, n, tag)
+		return
+	}
+	if v.Type() == reflect.TypeFor[Duration]() {
+		d.duration(n, v, tag)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		target := reflect.New(v.Type().Elem())
+		d.decode(n, target.Elem(), tag)
+		v.Set(target)
+	case reflect.Struct:
+		if d.expect(n, '{', "an object") {
+			d.decodeStruct(n, v)
+		}
+	case reflect.Map:
+		if d.expect(n, '{', "an object") {
+			d.decodeMap(n, v)
+		}
+	case reflect.Slice:
+		if d.expect(n, '[', "a list") {
+			d.decodeSlice(n, v, tag)
+		}
+	case reflect.String:
+		if d.expect(n, '"', "a string") {
+			v.SetString(d.str(n, tag))
+		}
+	case reflect.Bool:
+		if n.kind != 't' && n.kind != 'f' {
+			d.fault(n, "expected true or false, found "+n.kindName(), "write true or false without quotes")
+			return
+		}
+		v.SetBool(n.kind == 't')
+	case reflect.Int:
+		if d.expect(n, '0', "a whole number") {
+			d.decodeInt(n, v, tag)
+		}
+	case reflect.Float64:
+		if d.expect(n, '0', "a number") {
+			d.decodeFloat(n, v, tag)
+		}
+	}
+}
+
+func (d *decoder) expect(n *node, kind byte, want string) bool {
+	if n.kind == kind {
+		return true
+	}
+	d.fault(n, "expected "+want+", found "+n.kindName(), remedyFor(kind, n.kind))
+	return false
+}
+
+func remedyFor(want, have byte) string {
+	switch {
+	case want == '[' && have == '"':
+		return `put it in brackets: ["…"]`
+	case want == '"' && have != '{' && have != '[':
+		return "put it in double quotes"
+	case want == '0' && have == '"':
+		return "write it without quotes"
+	case want == '[':
+		return "write [ value, … ]"
+	case want == '{':
+		return `write { "name": value, … }`
+	}
+	return "see deploy/config.schema.json for what goes here"
+}
+
+func (d *decoder) decodeStruct(n *node, v reflect.Value) {
+	fields := fieldsOf(v.Type())
+	given := make(map[string]string)
+	for _, m := range n.members {
+		f, ok := fields[m.name]
+		if !ok {
+			d.unknown(n, m, v.Type())
+			continue
+		}
+		if first := given[f.name]; first != "" {
+			d.faultAt(m.offset, joinKey(n.path, m.name), "means the same as "+first+", which is given too", "keep one of them")
+			continue
+		}
+		given[f.name] = m.name
+		d.decode(m.value, v.FieldByIndex(f.index), f.tag)
+	}
+	for _, name := range namesOf(v.Type()) {
+		f := fields[name]
+		if f.tag.Get("required") == "" || !v.FieldByIndex(f.index).IsZero() && !emptyList(v.FieldByIndex(f.index)) {
+			continue
+		}
+		if key := joinKey(n.path, name); !d.faulty(key) {
+			d.faultAt(n.offset, key, "missing or empty", "add it; every "+noun(v.Type())+" needs it")
+		}
+	}
+}
+
+func emptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
+
+// noun is a type's name in a sentence.
+func noun(t reflect.Type) string {
+	if t == reflect.TypeFor[ServerLink]() {
+		return "link"
+	}
+	return strings.ToLower(t.Name())
+}
+
+func (d *decoder) unknown(n *node, m member, t reflect.Type) {
+	if d.inServer {
+		d.foreign = append(d.foreign, member{joinKey(n.path, m.name), m.offset, m.value})
+		return
+	}
+	d.faultAt(m.offset, joinKey(n.path, m.name), "unknown key", didYouMean(m.name, namesOf(t)))
+}
+
+func (d *decoder) decodeMap(n *node, v reflect.Value) {
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
+	for _, m := range n.members {
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.setDefaults(item)
+		if m.name == "" {
+			d.faultAt(m.offset, joinKey(n.path, ""), "an empty name", "give it a name")
+			continue
+		}
+		d.decode(m.value, item, "")
+		v.SetMapIndex(reflect.ValueOf(m.name), item)
+	}
+}
+
+func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
+	list := reflect.MakeSlice(v.Type(), len(n.elems), len(n.elems))
+	for i, e := range n.elems {
+		item := list.Index(i)
+		d.setDefaults(item)
+		if e.kind == 'n' {
+			d.fault(e, "null in a list", "remove it")
+			continue
+		}
+		d.decode(e, item, tag)
+	}
+	v.Set(list)
+}
+
+// str is a string with its variables replaced, checked against the field's enum and form.
+func (d *decoder) str(n *node, tag reflect.StructTag) string {
+	s, ok := d.expand(n)
+	if !ok {
+		return ""
+	}
+	if enum := tag.Get("enum"); enum != "" {
+		if s == "" {
+			return tag.Get("default")
+		}
+		if allowed := strings.Split(enum, "|"); !slices.Contains(allowed, s) {
+			d.fault(n, quote(n.text)+" is not one of "+strings.Join(allowed, ", "), oneOf(s, allowed))
+			return ""
+		}
+	}
+	if s == "" || d.disabled {
+		return s
+	}
+	return d.form(n, s, tag.Get("form"))
+}
+
+// decode reads a text of which only what the file itself says is shown later.
+func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
+	if !d.expect(n, '"', "a string") {
+		return
+	}
+	*m = Masked{d.str(n, tag), maskURL(n.text)}
+	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
+		m.shown = m.value // a path
+	}
+	if m.value == "" {
+		m.shown = ""
+		if text, ok := tag.Lookup("default"); ok {
+			m.decode(d, defaultNode(reflect.String, text), tag)
+		}
+	}
+}
+
+// form checks a path or an address and returns it in the shape the rest of the program relies on.
+func (d *decoder) form(n *node, s, form string) string {
+	switch form {
+	case "path":
+		return d.abs(s)
+	case "store":
+		if strings.Contains(s, "://") {
+			if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
+				d.fault(n, "neither a path nor a postgres:// address", `write "data/ravenbot.db" or "postgres://user@host/database"`)
+			}
+			return s
+		}
+		return d.abs(s)
+	case "http", "origin":
+		u, ok := httpURL(s)
+		if !ok {
+			d.fault(n, "not an http:// or https:// address", "write it with scheme and host, such as https://example.org")
+			return s
+		}
+		if form == "origin" && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+			d.fault(n, "holds a path", "write scheme and host alone; the paths follow it")
+		}
+	}
+	return s
+}
+
+func (d *decoder) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(d.dir, path)
+}
+
+func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
+	x, err := strconv.ParseFloat(n.text, 64)
+	if err != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
+		d.fault(n, "expected a whole number, found "+clip(n.text), "write it without a fraction, below 2 billion")
+		return
+	}
+	if d.inRange(n, x, tag) {
+		v.SetInt(int64(x))
+	}
+}
+
+func (d *decoder) decodeFloat(n *node, v reflect.Value, tag reflect.StructTag) {
+	x, err := strconv.ParseFloat(n.text, 64)
+	if err != nil {
+		d.fault(n, "too large a number", "write a smaller one")
+		return
+	}
+	if d.inRange(n, x, tag) {
+		v.SetFloat(x)
+	}
+}
+
+func (d *decoder) inRange(n *node, x float64, tag reflect.StructTag) bool {
+	if low := tag.Get("min"); low != "" {
+		if least, _ := strconv.ParseFloat(low, 64); x < least {
+			d.fault(n, clip(n.text)+" is below "+low, "write "+low+" or more")
+			return false
+		}
+	}
+	if high := tag.Get("max"); high != "" {
+		if most, _ := strconv.ParseFloat(high, 64); x > most {
+			d.fault(n, clip(n.text)+" is above "+high, "write "+high+" or less")
+			return false
+		}
+	}
+	return true
+}
+
+// duration reads "90s"; in an MCP server's entry a bare number counts milliseconds.
+func (d *decoder) duration(n *node, v reflect.Value, tag reflect.StructTag) {
+	var got time.Duration
+	switch {
+	case n.kind == '0' && d.inServer:
+		ms, err := strconv.ParseFloat(n.text, 64)
+		if err != nil || ms > math.MaxInt32 {
+			d.fault(n, "too long a time", `write it like "30s"`)
+			return
+		}
+		if got = time.Duration(ms * float64(time.Millisecond)); got > 0 && got < time.Second {
+			d.warn(n, fmt.Sprintf("a bare number counts milliseconds: this is %v", got), `write it with a unit, such as "30s"`)
+		}
+	case n.kind != '"':
+		d.fault(n, `expected a time such as "30s" or "15m", found `+n.kindName(), "put number and unit in double quotes")
+		return
+	default:
+		s, ok := d.expand(n)
+		if !ok {
+			return
+		}
+		var err error
+		if got, err = time.ParseDuration(s); err != nil {
+			if d.disabled && s == "" {
+				return
+			}
+			d.fault(n, quote(n.text)+" is not a time", `write number and unit: "500ms", "30s", "15m", "24h"`)
+			return
+		}
+	}
+	least, _ := time.ParseDuration(tag.Get("min"))
+	if got < least {
+		d.fault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(least)))
+		return
+	}
+	v.SetInt(int64(got))
+}
+
+// setDefaults fills v from its default tags, all the way down.
+func (d *decoder) setDefaults(v reflect.Value) {
+	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Masked]() {
+		return
+	}
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		field := v.FieldByIndex(f.Index)
+		if text, ok := f.Tag.Lookup("default"); ok {
+			d.decode(defaultNode(field.Kind(), text), field, f.Tag)
+		} else {
+			d.setDefaults(field)
+		}
+	}
+}
+
+// defaultNode is what the file would have said to give a field its default.
+func defaultNode(kind reflect.Kind, text string) *node {
+	switch {
+	case kind == reflect.Slice:
+		return &node{kind: '[', elems: []*node{{kind: '"', text: text}}}
+	case text == "true":
+		return &node{kind: 't', text: text}
+	case kind == reflect.Int:
+		return &node{kind: '0', text: text}
+	}
+	return &node{kind: '"', text: text}
+}

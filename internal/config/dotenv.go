@@ -1,0 +1,90 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/joho/godotenv"
+)
+
+const maxEnvFile = 64 << 10
+
+// readEnvFile reads NAME=value lines. A dollar sign in a value is just that: keys and passwords hold them.
+// The error never quotes the file; line is where the first malformed entry starts.
+func readEnvFile(path string) (vars map[string]string, line int, err error) {
+	text, err := readLimited(path, maxEnvFile)
+	if err != nil {
+		return nil, 0, plainCause(err)
+	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		return nil, 1 + bytes.Count(text[:i], []byte("\n")), errors.New("holds a zero byte")
+	}
+	vars, ok := parseEnv(text)
+	if !ok {
+		return nil, malformedLine(text), errors.New("not a line of the form NAME=value")
+	}
+	return vars, 0, nil
+}
+
+// parseEnv hides dollar signs from the parser, which would expand them, behind the zero byte, which cannot occur.
+func parseEnv(text []byte) (map[string]string, bool) {
+	vars, err := godotenv.UnmarshalBytes(bytes.ReplaceAll(text, []byte("$"), []byte{0}))
+	if err != nil {
+		return nil, false
+	}
+	for name, value := range vars {
+		if name == "" {
+			return nil, false
+		}
+		vars[name] = strings.ReplaceAll(value, "\x00", "$")
+	}
+	return vars, true
+}
+
+// malformedLine finds the entry that parsing fails on: the line after the longest run of whole lines that parses.
+func malformedLine(text []byte) int {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	for n := len(lines) - 1; n > 0; n-- {
+		if _, ok := parseEnv(bytes.Join(lines[:n], nil)); ok {
+			return n + 1
+		}
+	}
+	return 1
+}
+
+// dotEnv reads the .env file in the decoder's folder. A missing one is fine.
+func (d *decoder) dotEnv() map[string]string {
+	vars, line, err := readEnvFile(filepath.Join(d.dir, ".env"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return vars
+	}
+	d.add(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
+		Remedy: "write NAME=value, with single quotes around a value that holds spaces, quotes or #"})
+	return nil
+}
+
+// addEnvFile reads the envFile of a server into its env; env wins.
+func (d *decoder) addEnvFile(n *node, s *MCPServer) {
+	vars, line, err := readEnvFile(s.EnvFile)
+	if err != nil {
+		reason := "the file cannot be read: " + err.Error()
+		if line > 0 {
+			reason = fmt.Sprintf("line %d of the file: %v", line, err)
+		}
+		d.fault(n, reason, "make it, or correct the path")
+		return
+	}
+	if s.Env == nil {
+		s.Env = make(Env, len(vars))
+	}
+	for name, value := range vars {
+		if _, given := s.Env[name]; !given {
+			s.Env[name] = Secret(value)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// maxSecretFile bounds what ${file:…} reads: keys and prompts, not archives.
+const maxSecretFile = 1 << 20
+
+// expand replaces ${…} in a string of the file, once: what a variable holds is never read as syntax. It reports false
+// after a fault.
+func (d *decoder) expand(n *node) (string, bool) {
+	if !strings.Contains(n.text, "${") {
+		return n.text, true
+	}
+	s, bad := d.expandText(n.text)
+	if bad == nil {
+		return s, true
+	}
+	d.fault(n, bad.reason, bad.remedy)
+	return "", false
+}
+
+type badReference struct{ reason, remedy string }
+
+// expandText does the work of expand. $${ stands for a plain ${.
+func (d *decoder) expandText(s string) (string, *badReference) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		if !found {
+			out.WriteString(s)
+			return out.String(), nil
+		}
+		if strings.HasSuffix(before, "$") {
+			out.WriteString(before + "{")
+			s = rest
+			continue
+		}
+		out.WriteString(before)
+		end := closing(rest)
+		if end < 0 {
+			return "", &badReference{"a ${ without its }", "close it, or write $${ for a plain ${"}
+		}
+		value, bad := d.resolve(rest[:end])
+		if bad != nil {
+			return "", bad
+		}
+		out.WriteString(value)
+		s = rest[end+1:]
+	}
+}
+
+// closing finds the brace that ends a reference, past any reference inside it.
+func closing(s string) int {
+	depth := 0
+	for i := range len(s) {
+		switch {
+		case s[i] == '{' && i > 0 && s[i-1] == '$':
+			depth++
+		case s[i] == '}' && depth > 0:
+			depth--
+		case s[i] == '}':
+			return i
+		}
+	}
+	return -1
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// resolve gives the value of what stood between ${ and }.
+func (d *decoder) resolve(ref string) (string, *badReference) {
+	name, fallback, hasDefault := strings.Cut(ref, ":-")
+	if path, ok := strings.CutPrefix(ref, "file:"); ok {
+		return d.readFile(path)
+	}
+	name = strings.TrimPrefix(name, "env:")
+	if value, ok := d.hostVariable(name); ok {
+		return value, nil
+	}
+	if kind, id, ok := strings.Cut(name, ":"); ok {
+		if kind == "input" {
+			if d.disabled {
+				return "", nil
+			}
+			return "", &badReference{fmt.Sprintf("${input:%s} asks the user of an editor; nobody can be asked here", clip(id)),
+				"put the value in .env and write ${NAME}"}
+		}
+		return "", &badReference{fmt.Sprintf("${%s:…} is not known", clip(kind)), "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}"}
+	}
+	if !variableName.MatchString(name) {
+		return "", &badReference{fmt.Sprintf("%s is not the name of a variable", quote(name)), "write letters, digits and _, or $${ for a plain ${"}
+	}
+	if value, ok := d.env(name); ok && (value != "" || !hasDefault) {
+		return value, nil
+	}
+	if hasDefault {
+		return d.expandText(fallback)
+	}
+	if d.disabled {
+		return "", nil
+	}
+	return "", &badReference{fmt.Sprintf("the variable %s is not set", name),
+		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
+}
+
+// hostVariable knows the variables of editors that MCP entries are pasted from.
+func (d *decoder) hostVariable(name string) (string, bool) {
+	if !d.inServer {
+		return "", false
+	}
+	switch name {
+	case "workspaceFolder":
+		return d.dir, true
+	case "workspaceFolderBasename":
+		return filepath.Base(d.dir), true
+	case "userHome":
+		if home, ok := d.env("HOME"); ok {
+			return home, true
+		}
+		home, err := os.UserHomeDir()
+		return home, err == nil
+	case "pathSeparator", "/":
+		return string(filepath.Separator), true
+	}
+	return "", false
+}
+
+// readFile is ${file:PATH}: the file without its last line break.
+func (d *decoder) readFile(written string) (string, *badReference) {
+	path, bad := d.expandText(written)
+	if bad != nil {
+		return "", bad
+	}
+	if d.disabled {
+		return "", nil
+	}
+	full := d.abs(path)
+	text, err := readLimited(full, maxSecretFile)
+	if err != nil {
+		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)), "make it, or correct the path"}
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}
+
+// readLimited reads a regular file; opening anything else might wait for ever.
+func readLimited(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	return text, err
+}
+
+// plainCause drops the path that the operating system repeats: it may have come out of a variable.
+func plainCause(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}
+
+var bareVariable = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
+
+// expandEnv is expand for the env of an MCP server, where other hosts also take $NAME. An unset one stays as written:
+// it may as well be a piece of a password.
+func (d *decoder) expandEnv(n *node) (string, bool) {
+	if strings.Contains(n.text, "${") {
+		return d.expand(n)
+	}
+	return bareVariable.ReplaceAllStringFunc(n.text, func(ref string) string {
+		if value, ok := d.env(ref[1:]); ok {
+			return value
+		}
+		if !d.disabled {
+			d.warn(n, "looks like a variable, which is not set, and stays as written", "set it, or write ${NAME} to have it checked")
+		}
+		return ref
+	}), true
+}

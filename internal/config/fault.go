@@ -1,0 +1,149 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Fault is one thing wrong with a configuration.
+type Fault struct {
+	// File is the file it is in, as it was named to Load.
+	File string `json:"file"`
+	// Line and Column count from 1; 0 means the file as a whole.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Key is the path to the value, such as digests.morning.schedule or channels[0].match.
+	Key string `json:"key"`
+	// Reason says what is wrong, Remedy what to do.
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy"`
+}
+
+// String is the fault as one line: file:line: key: reason — remedy.
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	b.WriteString(": ")
+	if f.Key != "" {
+		b.WriteString(f.Key + ": ")
+	}
+	b.WriteString(f.Reason)
+	if f.Remedy != "" {
+		b.WriteString(" — " + f.Remedy)
+	}
+	return b.String()
+}
+
+// Faults is the error of Load for files that were read and are wrong: all of their faults, in the order of the lines.
+type Faults struct{ List []Fault }
+
+// Error returns one line a fault.
+func (f *Faults) Error() string {
+	lines := make([]string, len(f.List))
+	for i, fault := range f.List {
+		lines[i] = fault.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func sortFaults(list []Fault) {
+	slices.SortStableFunc(list, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// joinKey appends a member's name to a key path, quoted where it would blur the path.
+func joinKey(path, name string) string {
+	plain := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-$*/:@", r))
+	})
+	switch {
+	case !plain:
+		return path + "[" + strconv.Quote(clip(name)) + "]"
+	case path == "":
+		return name
+	}
+	return path + "." + name
+}
+
+// quote shows a value of the file in a reason, short and on one line.
+func quote(s string) string { return strconv.Quote(clip(s)) }
+
+func clip(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+// nearest returns the known name that name is most likely a misspelling of, or "".
+func nearest(name string, known []string) string {
+	best, least := "", len(name)/3+2
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of single-character edits between a and b; long names are not compared.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// didYouMean is the remedy for a name that is not known.
+func didYouMean(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(known) == 0 {
+		return "there is none yet"
+	}
+	sorted := slices.Sorted(slices.Values(known))
+	return "known here: " + clipList(strings.Join(sorted, ", "))
+}
+
+// oneOf is the remedy for a value that is not among the few allowed, which the reason has named.
+func oneOf(value string, allowed []string) string {
+	if near := nearest(value, allowed); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("write one of these, such as %q", allowed[0])
+}
+
+// clipList is clip for lists of names.
+func clipList(s string) string {
+	const most = 240
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// Options are what Load needs from outside.
+type Options struct {
+	// Env looks a variable up in the process's environment, which wins over .env. nil: os.LookupEnv.
+	Env func(string) (string, bool)
+	// Checks judge values that other packages understand.
+	Checks Checks
+}
+
+// Checks judge values that other packages understand; a nil one passes everything. Their errors are shown to the
+// operator as reasons.
+type Checks struct {
+	// Schedule judges a cron expression read in an IANA zone that exists.
+	Schedule func(expr, zone string) error
+	// Address judges where a digest is posted.
+	Address func(address string) error
+	// Bundled judges the NAME of a feed written bundled:NAME.
+	Bundled func(name string) error
+}
+
+// Load reads the file at path and the .env beside it. The error is a *Faults when the files were read and are wrong,
+// and wraps the cause when config.json cannot be read at all.
+func Load(path string, opts Options) (*Config, error) {
+	text, err := readLimited(path, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration %s: %w", path, plainCause(err))
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of %s: %w", path, err)
+	}
+	d := &decoder{file: path, dir: dir, text: text}
+	d.env = environment(opts.Env, d.dotEnv())
+	c := d.load(opts.Checks)
+	if len(d.faults) > 0 {
+		sortFaults(d.faults)
+		return nil, &Faults{d.faults}
+	}
+	sortFaults(d.warnings)
+	c.Path, c.Dir, c.Warnings = path, dir, d.warnings
+	return c, nil
+}
+
+// environment looks in the process's environment first, then in .env.
+func environment(process func(string) (string, bool), file map[string]string) func(string) (string, bool) {
+	if process == nil {
+		process = os.LookupEnv
+	}
+	return func(name string) (string, bool) {
+		if value, ok := process(name); ok {
+			return value, true
+		}
+		value, ok := file[name]
+		return value, ok
+	}
+}
+
+func (d *decoder) load(checks Checks) *Config {
+	// The parser wants a line break behind a last comment. A byte order mark becomes blanks, so that offsets stay true.
+	d.text = append(d.text, '\n')
+	if bytes.HasPrefix(d.text, []byte("\xef\xbb\xbf")) {
+		d.text = append([]byte("   "), d.text[3:]...)
+	}
+	root := d.parseNode(d.text)
+	if root == nil || !d.expect(root, '{', "an object") {
+		return nil
+	}
+	c := new(Config)
+	v := reflect.ValueOf(c).Elem()
+	d.setDefaults(v)
+	var inputs []member
+	if n := root.take("inputs"); n != nil {
+		inputs = []member{{"inputs", n.offset, n}}
+	}
+	d.decode(root, v, "")
+	d.warnForeign(inputs)
+	d.complete(c, root)
+	d.check(c, root, checks)
+	return c
+}
+
+// complete adds what the file may leave out and other parts rely on.
+func (d *decoder) complete(c *Config, root *node) {
+	if c.Models == nil {
+		c.Models = make(map[string]Model)
+	}
+	for _, name := range []string{"offline", "default"} {
+		if _, ok := c.Models[name]; !ok {
+			c.Models[name] = builtin[Model](d, "provider", "offline")
+		}
+	}
+	for name, m := range c.Models {
+		n := at(root, "models", name)
+		key := n.get("apiKey")
+		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "openai" && key != nil)
+		if m.Provider == "openai" && m.BaseURL.value == "" {
+			m.BaseURL = Mask("https://api.openai.com/v1")
+		}
+		c.Models[name] = m
+	}
+	if c.Agents == nil {
+		c.Agents = map[string]Agent{"default": builtin[Agent](d, "model", "default")}
+	}
+	if u := &c.Platforms.Slack.APIBaseURL; !strings.HasSuffix(u.value, "/") {
+		*u = Masked{u.value + "/", u.shown + "/"}
+	}
+}
+
+// builtin is an entry as if the file held it with one member.
+func builtin[T any](d *decoder, name, value string) T {
+	var entry T
+	v := reflect.ValueOf(&entry).Elem()
+	d.setDefaults(v)
+	d.decode(&node{kind: '{', members: []member{{name, 0, &node{kind: '"', text: value}}}}, v, "")
+	return entry
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func mustLoad(t *testing.T, text string, env, files map[string]string) *Config {
+	t.Helper()
+	c, err := loadText(t, text, env, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEmptyObjectIsAllDefaults(t *testing.T) {
+	c := mustLoad(t, `{}`, nil, nil)
+	got := map[string]any{
+		"store":      strings.TrimPrefix(c.Store.Reveal(), c.Dir),
+		"listen":     c.HTTP.Listen,
+		"web":        c.Platforms.Web.Enabled,
+		"slack mode": c.Platforms.Slack.Mode,
+		"discord":    c.Platforms.Discord.APIBaseURL.Reveal(),
+		"slack":      c.Platforms.Slack.APIBaseURL.Reveal(),
+		"catch-up":   c.Platforms.Slack.CatchUp.Std(),
+		"steps":      c.Tools.MaxSteps,
+		"bytes":      c.Tools.MaxResultBytes,
+		"discovery":  c.Tools.Discovery,
+		"health":     c.MCP.HealthInterval.Std(),
+		"status":     c.MCP.StatusTTL.Std(),
+		"poll":       c.Feeds.PollInterval.Std(),
+		"log":        c.Log,
+		"agent":      c.Agents["default"].Model,
+		"tools":      c.Agents["default"].Tools,
+		"servers":    c.Agents["default"].MCPServers == nil,
+		"timeout":    c.Models["offline"].Timeout.Std(),
+	}
+	want := map[string]any{
+		"store": "/data/ravenbot.db", "listen": "127.0.0.1:8080", "web": true, "slack mode": "socket",
+		"discord": "https://discord.com", "slack": "https://slack.com/api/", "catch-up": 15 * time.Minute,
+		"steps": 10, "bytes": 5120, "discovery": Discovery{"auto", 40}, "health": time.Minute,
+		"status": 5 * time.Minute, "poll": 30 * time.Minute, "log": Log{"info", "text"}, "agent": "default",
+		"tools": []string{"*"}, "servers": true, "timeout": 2 * time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestNullAndEmptyMeanDefault(t *testing.T) {
+	c := mustLoad(t, `{"store": null, "log": {"level": ""}, "platforms": {"slack": {"apiBaseURL": ""}, "discord": null}}`, nil, nil)
+	if c.Log.Level != "info" || c.Platforms.Slack.APIBaseURL.Reveal() != "https://slack.com/api/" || !strings.HasSuffix(c.Store.Reveal(), "ravenbot.db") {
+		t.Errorf("got %q, %q, %q", c.Log.Level, c.Platforms.Slack.APIBaseURL.Reveal(), c.Store.Reveal())
+	}
+}
+
+func TestExpansion(t *testing.T) {
+	env := map[string]string{"NAME": "raven", "EMPTY": "", "HARD": "a\"b\\c${NAME}\n$x}", "DIR": "sub", "HOME": "/home/me"}
+	files := map[string]string{"secret.txt": "from a file\n", ".env": "FROM_DOTENV=dot\nNAME=not this one\nDOLLAR=a$NAME\nQUOTED='x # y'\n"}
+	tests := []struct{ text, want string }{
+		{"plain", "plain"},
+		{"${NAME}", "raven"},
+		{"${env:NAME}!", "raven!"},
+		{"${NAME:-other}", "raven"},
+		{"${NONE:-other}", "other"},
+		{"${EMPTY}", ""},
+		{"${EMPTY:-other}", "other"},
+		{"${NONE:-}", ""},
+		{"${NONE:-${NAME}}", "raven"},
+		{"${HARD}", env["HARD"]},
+		{"${file:secret.txt}", "from a file"},
+		{"${file:${NONE:-secret.txt}}", "from a file"},
+		{"${FROM_DOTENV}", "dot"},
+		{"${DOLLAR}", "a$NAME"},
+		{"${QUOTED}", "x # y"},
+		{"$${NAME} $NAME", "${NAME} $NAME"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			c := mustLoad(t, `{"tools": {"systemPrompt": "`+tt.text+`"}}`, env, files)
+			if c.Tools.SystemPrompt != tt.want {
+				t.Errorf("got %q, want %q", c.Tools.SystemPrompt, tt.want)
+			}
+		})
+	}
+}
+
+func TestMalformedDotEnvNamesItsLineAndNothingElse(t *testing.T) {
+	tests := []struct {
+		name, text, where string
+	}{
+		{"no equals sign", "A=1\n\n# comment\nCANARY\nB=2\n", ".env:4: "},
+		{"at the end", "A=1\nCANARY", ".env:2: "},
+		{"open quote", "A='one\ntwo'\nB=\"CANARY\nC=3\n", ".env:3: "},
+		{"zero byte", "A=1\nB=CANARY\x00\n", ".env:2: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := loadText(t, `{"log": {"level": "CANARIES"}}`, nil, map[string]string{".env": tt.text})
+			if err == nil || !strings.Contains(err.Error(), tt.where) || !strings.Contains(err.Error(), "log.level") {
+				t.Errorf("got %v, want both %s and the fault of config.json", err, tt.where)
+			}
+			if err != nil && strings.Contains(err.Error(), "CANARY") {
+				t.Errorf("%v quotes the file", err)
+			}
+		})
+	}
+}
+
+func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
+	c := mustLoad(t, `{"store": "x.db", "tools": {"files": {"roots": ["a", "/b/"]}, "billing": {"file": "t.json"}},
+		"agents": {"default": {"knowledge": ["docs/k.md"]}},
+		"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "cwd": "sub"}}}`, nil, nil)
+	got := []string{c.Store.Reveal(), c.Tools.Files.Roots[0], c.Tools.Files.Roots[1], c.Tools.Billing.File,
+		c.Agents["default"].Knowledge[0], c.MCPServers["a"].Cwd, c.MCPServers["b"].Cwd}
+	want := []string{c.Dir + "/x.db", c.Dir + "/a", "/b", c.Dir + "/t.json", c.Dir + "/docs/k.md", c.Dir, c.Dir + "/sub"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreadableFileKeepsItsCause(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.json"), Options{})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want it to wrap fs.ErrNotExist", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.json")
+	if err := os.WriteFile(large, make([]byte, maxFileBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large, Options{}); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v for a file that is too large", err)
+	}
+}
+
+func TestByteOrderMarkAndNestingAreMet(t *testing.T) {
+	mustLoad(t, "\xef\xbb\xbf{\n}", nil, nil)
+	_, err := loadText(t, `{"channels": `+strings.Repeat("[", 1<<20), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "levels deep") {
+		t.Errorf("got %v for a million brackets", err)
+	}
+	mustLoad(t, `{"log": {"level": "info"}} // `+strings.Repeat("[", 1000), nil, nil)
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"Slack without bot token", `{"platforms": {"slack": {"appToken": "xapp-1"}}}`, "config.json:1: platforms.slack.botToken: empty, so Slack is off"},
+		{"post to a platform that is off", `{"digests": {"d": {"schedule": "0 8 * * *", "feeds": ["bundled:x"],
+			"post": ["slack:T1/C1"]}}}`, "config.json:2: digests.d.post[0]: slack is off"},
+		{"model without key", `{"models": {"default": {"provider": "gemini", "model": "m"}}}`, "models.default: has no apiKey and no fallback"},
+		{"no default model", `{"models": {"a": {"provider": "offline"}}}`, "models: has no default"},
+		{"timeout in milliseconds", `{"mcpServers": {"a": {"command": "x", "timeout": 60}}}`, "this is 60ms"},
+		{"bare variable", `{"mcpServers": {"a": {"command": "x", "env": {"A": "b$NOTHING"}}}}`, "mcpServers.a.env.A: looks like a variable"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustLoad(t, tt.text, nil, nil)
+			if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].String(), tt.want) {
+				t.Errorf("got %v, want one warning with %q", c.Warnings, tt.want)
+			}
+		})
+	}
+}

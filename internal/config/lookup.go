@@ -1,0 +1,112 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// DiscordEnabled reports whether there is a token for Discord.
+func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" }
+
+// SlackEnabled reports whether there is a bot token for Slack.
+func (c *Config) SlackEnabled() bool { return c.Platforms.Slack.BotToken != "" }
+
+// ChannelFor returns the first rule whose match covers an address, a thread's under its channel's. Where none does:
+// the default agent, mentions, everyone.
+func (c *Config) ChannelFor(address string) Channel {
+	for _, ch := range c.Channels {
+		if covers(ch.Match, address) {
+			return ch
+		}
+	}
+	return Channel{Match: address, Agent: "default", AllowUsers: []string{"*"}, RespondTo: "mentions"}
+}
+
+func covers(pattern, address string) bool {
+	want, err := splitAddress(pattern)
+	if err != nil {
+		return false
+	}
+	have, err := splitAddress(address)
+	if err != nil || len(have) < len(want) {
+		return false
+	}
+	for i, p := range want {
+		if !glob(p, have[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// glob reports whether s fits pattern, in which * stands for any text.
+func glob(pattern, s string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == s
+	}
+	if !strings.HasPrefix(s, head) {
+		return false
+	}
+	s = s[len(head):]
+	pieces := strings.Split(rest, "*")
+	last := pieces[len(pieces)-1]
+	for _, piece := range pieces[:len(pieces)-1] {
+		i := strings.Index(s, piece)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(piece):]
+	}
+	return strings.HasSuffix(s, last)
+}
+
+// AllowsUser reports whether a user is answered. id is the platform's lasting id; name is the unique user name, never
+// a display name, which anybody can take.
+func (ch Channel) AllowsUser(id, name string) bool {
+	return slices.ContainsFunc(ch.AllowUsers, func(allowed string) bool {
+		byName := glob(strings.ToLower(strings.TrimPrefix(allowed, "@")), strings.ToLower(name))
+		return glob(allowed, id) || name != "" && byName
+	})
+}
+
+// EnabledServers returns the names of the MCP servers that are not disabled, sorted.
+func (c *Config) EnabledServers() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		if !c.MCPServers[name].Disabled {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ModelChain returns the models to try, in order: the named one ("" is default), its fallbacks and theirs, each once,
+// without those whose key is missing. It is never empty: offline answers when no other can.
+func (c *Config) ModelChain(name string) []string {
+	if name == "" {
+		name = "default"
+	}
+	var chain []string
+	seen := make(map[string]bool)
+	var visit func(string)
+	visit = func(name string) {
+		m, ok := c.Models[name]
+		if !ok || seen[name] {
+			return
+		}
+		seen[name] = true
+		if !m.KeyMissing {
+			chain = append(chain, name)
+		}
+		for _, next := range m.Fallback {
+			visit(next)
+		}
+	}
+	visit(name)
+	if len(chain) == 0 {
+		return []string{"offline"}
+	}
+	return chain
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+const (
+	// maxFileBytes and maxDepth bound what the recursive parser sees: too deep a nesting would end the process.
+	maxFileBytes = 4 << 20
+	maxDepth     = 64
+)
+
+// node is a value of the file with its place. kind is the first byte of its grammar: { [ " 0 t f n.
+type node struct {
+	kind    byte
+	offset  int
+	path    string
+	text    string // a string's value as written, else the literal
+	members []member
+	elems   []*node
+}
+
+type member struct {
+	name   string
+	offset int
+	value  *node
+}
+
+func (n *node) get(name string) *node {
+	for _, m := range n.members {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// take removes a member and returns it.
+func (n *node) take(name string) *node {
+	for i, m := range n.members {
+		if m.name == name {
+			n.members = append(n.members[:i:i], n.members[i+1:]...)
+			return m.value
+		}
+	}
+	return nil
+}
+
+func (n *node) kindName() string {
+	switch n.kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 'n':
+		return "null"
+	}
+	return "true or false"
+}
+
+// parseNode parses the text of a file. A second use of a name in one object is a fault.
+func (d *decoder) parseNode(text []byte) *node {
+	if offset, key, deep := outline(text, len(text)); deep {
+		d.faultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
+		return nil
+	}
+	v, err := hujson.Parse(text)
+	if err != nil {
+		d.syntaxFault(text, err)
+		return nil
+	}
+	return d.convert(&v, "")
+}
+
+// syntaxFault reports where parsing stopped in our own words: the parser's may quote half a secret.
+func (d *decoder) syntaxFault(text []byte, err error) {
+	var line, column int
+	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
+	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
+	reason, remedy := "a value is no JSON", `strings stand in double quotes, and a backslash in them is written \\`
+	switch said := err.Error(); {
+	case len(bytes.TrimSpace(text)) == 0:
+		line, column = 1, 1
+		reason, remedy = "the file is empty", "write {} for all defaults"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		line, column = d.position(atEnd)
+		reason, remedy = "the file ends in the middle of a value", "look for a missing bracket, brace or quote"
+	case strings.Contains(said, "invalid character"):
+		_, what, _ := strings.Cut(said, "invalid character")
+		reason, remedy = "unexpected character"+what, "look for a missing comma, colon, quote or bracket just before"
+	case strings.Contains(said, "UTF-8"):
+		reason, remedy = "a comment is not in UTF-8", "save the file as UTF-8"
+	}
+	_, key, _ := outline(text, offsetOf(text, line, column))
+	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
+}
+
+func (d *decoder) convert(v *hujson.Value, path string) *node {
+	n := &node{kind: byte(v.Value.Kind()), offset: v.StartOffset, path: path}
+	switch value := v.Value.(type) {
+	case hujson.Literal:
+		n.text = value.String()
+	case *hujson.Array:
+		for i := range value.Elements {
+			n.elems = append(n.elems, d.convert(&value.Elements[i], fmt.Sprintf("%s[%d]", path, i)))
+		}
+	case *hujson.Object:
+		seen := make(map[string]int, len(value.Members))
+		for i := range value.Members {
+			m := &value.Members[i]
+			name := m.Name.Value.(hujson.Literal).String()
+			key := joinKey(path, name)
+			if first, ok := seen[name]; ok {
+				line, _ := d.position(first)
+				d.faultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
+				continue
+			}
+			seen[name] = m.Name.StartOffset
+			n.members = append(n.members, member{name, m.Name.StartOffset, d.convert(&m.Value, key)})
+		}
+	}
+	return n
+}
+
+// position turns a byte offset into a line and a column.
+func (d *decoder) position(offset int) (line, column int) {
+	before := d.text[:offset]
+	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')
+}

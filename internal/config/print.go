@@ -1,0 +1,19 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Print writes the configuration in effect, defaults included, as JSON. Secrets, header values, the environment of MCP
+// servers and passwords in addresses are masked.
+func Print(w io.Writer, c *Config) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(c); err != nil {
+		return fmt.Errorf("print configuration: %w", err)
+	}
+	return nil
+}

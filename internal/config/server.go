@@ -1,0 +1,212 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// decode reads an entry of mcpServers as ravenbot or another host writes it.
+func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if !d.expect(n, '{', "an object") {
+		return
+	}
+	off := isLiteral(n.get("disabled"), 't') || isLiteral(n.get("enabled"), 'f')
+	if e := n.get("enabled"); e != nil && (e.kind == 't' || e.kind == 'f') {
+		n.take("enabled")
+	}
+	d.inServer, d.disabled = true, off
+	defer func() { d.inServer, d.disabled = false, false }()
+
+	flattenTransport(n)
+	preferHTTPURL(n)
+	d.plainType(n)
+	d.decodeStruct(n, reflect.ValueOf(s).Elem())
+	s.Disabled = off
+	if off {
+		return
+	}
+	s.check(d, n)
+	if s.EnvFile != "" && n.get("envFile") != nil {
+		d.addEnvFile(n.get("envFile"), s)
+	}
+	if s.Cwd == "" {
+		s.Cwd = d.dir
+	}
+}
+
+func isLiteral(n *node, kind byte) bool { return n != nil && n.kind == kind }
+
+// flattenTransport turns "transport": {"type", …} or "transport": "sse" into members of the entry itself.
+func flattenTransport(n *node) {
+	t := n.get("transport")
+	switch {
+	case t == nil:
+	case t.kind == '"':
+		n.take("transport")
+		if n.get("type") == nil {
+			n.members = append(n.members, member{"type", t.offset, t})
+		}
+	case t.kind == '{':
+		n.take("transport")
+		for _, m := range t.members {
+			if n.get(m.name) == nil {
+				n.members = append(n.members, m)
+			}
+		}
+	}
+}
+
+// preferHTTPURL reads httpUrl, with which Gemini CLI names the Streamable HTTP address beside an older SSE url.
+func preferHTTPURL(n *node) {
+	if h := n.take("httpUrl"); h != nil {
+		n.take("url")
+		n.members = append(n.members, member{"url", h.offset, h})
+		if n.get("type") == nil {
+			n.members = append(n.members, member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}})
+		}
+	}
+}
+
+// plainType turns the names other hosts have for a transport into stdio, http and sse.
+func (d *decoder) plainType(n *node) {
+	t := n.get("type")
+	if t == nil || t.kind != '"' {
+		return
+	}
+	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(t.text)) {
+	case "stdio", "local", "command":
+		t.text = "stdio"
+	case "http", "streamablehttp", "streamable", "https":
+		t.text = "http"
+	case "sse", "httpsse":
+		t.text = "sse"
+	case "remote":
+		n.take("type")
+	}
+}
+
+func (s *MCPServer) check(d *decoder, n *node) {
+	if d.faulty(n.path) {
+		return
+	}
+	const both = "keep the one that is meant; two servers need two entries"
+	switch {
+	case s.Command == "" && s.URL.value == "":
+		d.fault(n, "neither command nor url", `give "command" for a program to start or "url" for a server to call`)
+	case s.Command != "" && s.URL.value != "":
+		d.fault(n, "both command and url", both)
+	case s.Command == "" && s.Type == "stdio":
+		d.fault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
+	case s.URL.value == "" && (s.Type == "http" || s.Type == "sse"):
+		d.fault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
+	}
+}
+
+// decode reads a list of arguments.
+func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if !d.expect(n, '[', "a list") {
+		return
+	}
+	for _, e := range n.elems {
+		if !d.expect(e, '"', "a string") {
+			continue
+		}
+		if value, ok := d.expand(e); ok {
+			*a = append(*a, Masked{value, maskURL(e.text)})
+		}
+	}
+	a.maskFlags()
+}
+
+// decode reads variables; numbers and booleans count as their text, as other hosts have it.
+func (v *Env) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if !d.expect(n, '{', "an object") {
+		return
+	}
+	*v = make(Env, len(n.members))
+	for _, m := range n.members {
+		switch m.value.kind {
+		case '"':
+			if value, ok := d.expandEnv(m.value); ok {
+				(*v)[m.name] = Secret(value)
+			}
+		case '0', 't', 'f':
+			(*v)[m.name] = Secret(m.value.text)
+		case '{', '[':
+			d.expect(m.value, '"', "a string")
+		}
+	}
+}
+
+// decode reads headers as an object, or as the list of "Name: value" that some hosts write.
+func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
+	*h = make(Headers)
+	switch n.kind {
+	case '{':
+		for _, m := range n.members {
+			if d.expect(m.value, '"', "a string") {
+				h.set(d, m.value, m.name, m.value)
+			}
+		}
+	case '[':
+		for _, e := range n.elems {
+			if !d.expect(e, '"', "a string") {
+				continue
+			}
+			name, value, ok := strings.Cut(e.text, ":")
+			if !ok {
+				d.fault(e, "a header without a colon", `write "Name: value"`)
+				continue
+			}
+			plain := *e
+			plain.text = strings.TrimSpace(value)
+			h.set(d, e, strings.TrimSpace(name), &plain)
+		}
+	default:
+		d.expect(n, '{', "an object")
+	}
+}
+
+func (h *Headers) set(d *decoder, place *node, name string, text *node) {
+	value, ok := d.expand(text)
+	if !ok {
+		return
+	}
+	switch {
+	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
+		d.fault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
+	case strings.ContainsAny(value, "\r\n\x00"):
+		d.fault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
+	default:
+		(*h)[name] = Secret(value)
+	}
+}
+
+// decode reads a link as a name or as {"name", "enabled"}.
+func (l *ServerLink) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if n.kind == '{' {
+		d.decodeStruct(n, reflect.ValueOf(l).Elem())
+		return
+	}
+	if d.expect(n, '"', `a name or {"name", "enabled"}`) {
+		l.Name, _ = d.expand(n)
+	}
+}
+
+// warnForeign says once which keys of other hosts were left aside.
+func (d *decoder) warnForeign(top []member) {
+	all := append(slices.Clone(d.foreign), top...)
+	if len(all) == 0 {
+		return
+	}
+	names := make([]string, len(all))
+	for i, m := range all {
+		names[i] = m.name
+	}
+	line, column := d.position(all[0].offset)
+	d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: "mcpServers",
+		Reason: fmt.Sprintf("keys that ravenbot does not know are ignored: %s", clipList(strings.Join(names, ", "))),
+		Remedy: "remove them, or leave them for the other host"})
+}

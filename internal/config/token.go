@@ -1,0 +1,82 @@
+package config
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// TokenPath is where the administrator's token is kept when http.adminToken is empty: beside the store.
+func (c *Config) TokenPath() string {
+	if store := c.Store.Reveal(); !strings.Contains(store, "://") {
+		return store + ".token"
+	}
+	return filepath.Join(c.Dir, "data", "ravenbot.token")
+}
+
+// AdminToken returns the administrator's token for the daemon: the configured one, else the one kept beside the store,
+// which is made at the first call. created says that this call made it. Concurrent first calls agree on one token.
+func (c *Config) AdminToken() (token Secret, created bool, err error) {
+	token, err = c.FindAdminToken()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, false, err
+	}
+	if err := createToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, fmt.Errorf("make the administrator's token: %w", err)
+	} else if err == nil {
+		created = true
+	}
+	token, err = c.FindAdminToken()
+	return token, created, err
+}
+
+// FindAdminToken is AdminToken for commands that talk to a running daemon: it makes nothing. The error wraps
+// fs.ErrNotExist when no daemon has made a token yet.
+func (c *Config) FindAdminToken() (Secret, error) {
+	if c.HTTP.AdminToken != "" {
+		return c.HTTP.AdminToken, nil
+	}
+	path := c.TokenPath()
+	text, err := readLimited(path, 4096)
+	if err != nil {
+		return "", fmt.Errorf("read the administrator's token %s: %w", path, plainCause(err))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("read the administrator's token %s: %w", path, plainCause(err))
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the administrator's token in %s can be read by others: chmod 600 it, or delete it to have a new one made", path)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("the administrator's token in %s is empty: delete the file to have a new one made", path)
+	}
+	return Secret(token), nil
+}
+
+// createToken writes a new token so that the file is either absent or whole, and never replaces another.
+func createToken(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".token-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(rand.Text() + rand.Text() + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	err = os.Link(f.Name(), path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return os.Rename(f.Name(), path) // a file system without hard links
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const mask = "***"
+
+// Secret is a value that prints as *** wherever it is printed, logged or marshalled. Only Reveal gives it away.
+type Secret string
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String returns ***, or nothing for an empty secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return mask
+}
+
+// GoString is String, for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// Format prints String for every verb: fmt would show the bytes to a verb that does not suit strings.
+func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
+
+// MarshalJSON marshals String.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// LogValue logs String.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Masked is a text that may hold a secret: an address or an argument of a command. It prints as it was written, so
+// that ${TOKEN} stays a name, and with passwords and keys in it as ***. Only Reveal gives them away.
+type Masked struct{ value, shown string }
+
+// Mask makes a Masked of an address or an argument that no file holds.
+func Mask(s string) Masked { return Masked{s, maskURL(s)} }
+
+// Reveal returns the text as it is to be used.
+func (m Masked) Reveal() string { return m.value }
+
+// String returns the text as it may be shown.
+func (m Masked) String() string { return m.shown }
+
+// GoString is String, for %#v.
+func (m Masked) GoString() string { return m.shown }
+
+// Format prints String for every verb.
+func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.shown) }
+
+// MarshalJSON marshals String.
+func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.shown) }
+
+// LogValue logs String.
+func (m Masked) LogValue() slog.Value { return slog.StringValue(m.shown) }
+
+var (
+	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
+	anyUserinfo = regexp.MustCompile(`://.*@`)
+	keyName     = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`)
+)
+
+// maskURL hides the user and password of an address and the values of query keys that look like secrets. It works on
+// text, since what is no valid address must not leak either.
+func maskURL(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	users := userinfo
+	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
+		users = anyUserinfo
+	}
+	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
+	if !ok {
+		return head
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if value != "" && keyName.MatchString(name) {
+			pairs[i] = name + "=" + mask
+		}
+	}
+	return head + "?" + strings.Join(pairs, "&")
+}
+
+// Duration is a time.Duration written like "90s" or "1h30m".
+type Duration time.Duration
+
+// Std returns the duration as the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String writes the duration without parts that are zero: 15m rather than 15m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalJSON marshals String.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// Args are the arguments of a command. What is written out behind a flag such as --api-key prints as ***.
+type Args []Masked
+
+// Reveal returns the arguments as they are to be used.
+func (a Args) Reveal() []string {
+	out := make([]string, len(a))
+	for i, arg := range a {
+		out[i] = arg.value
+	}
+	return out
+}
+
+// maskFlags hides what was written out behind a flag that looks like it takes a secret.
+func (a Args) maskFlags() {
+	for i, arg := range a {
+		flag, value, joined := strings.Cut(arg.shown, "=")
+		switch secret := strings.HasPrefix(flag, "-") && keyName.MatchString(flag); {
+		case strings.Contains(arg.shown, "${"):
+		case secret && joined && value != "":
+			a[i].shown = flag + "=" + mask
+		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.shown, "-"):
+			a[i].shown = mask
+		case strings.HasPrefix(strings.ToLower(arg.shown), "authorization:"):
+			a[i].shown = "Authorization: " + mask
+		}
+	}
+}
+
+func flagTakesSecret(flag string) bool {
+	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && keyName.MatchString(flag)
+}
+
+// Env is the environment of an MCP server, by variable name.
+type Env map[string]Secret
+
+// Headers are the headers sent to an MCP server, by name.
+type Headers map[string]Secret
+
+// marshalPlain leaves <, > and & readable: these texts go to terminals, not into pages.
+func marshalPlain(s string) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}
