@@ -1,0 +1,73 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// The blocks are those of the IANA special-purpose address registries (IPv4 and
+// IPv6) that are not globally reachable, and the multicast blocks. The few
+// global exceptions inside 192.0.0.0/24 and 2001::/23 are anycast services that
+// nobody serves web pages from, so they stay closed.
+var (
+	closedV4 = blocks(
+		"0.0.0.0/8",          // this network
+		"10.0.0.0/8",         // private use
+		"100.64.0.0/10",      // shared by carriers; also a cloud's metadata service
+		"127.0.0.0/8",        // loopback
+		"168.63.129.16/32",   // a cloud's host agent, on a public address
+		"169.254.0.0/16",     // link local, cloud metadata
+		"172.16.0.0/12",      // private use
+		"192.0.0.0/24",       // protocol assignments
+		"192.0.2.0/24",       // documentation
+		"192.88.99.0/24",     // former 6to4 relays
+		"192.168.0.0/16",     // private use
+		"198.18.0.0/15",      // benchmarking
+		"198.51.100.0/24",    // documentation
+		"203.0.113.0/24",     // documentation
+		"224.0.0.0/4",        // multicast
+		"240.0.0.0/4",        // reserved
+		"255.255.255.255/32", // broadcast
+	)
+	closedV6 = blocks(
+		"2001::/23",     // protocol assignments: Teredo, benchmarking, ORCHID
+		"2001:db8::/32", // documentation
+		"2002::/16",     // 6to4, which embeds any IPv4 address
+		"3fff::/20",     // documentation
+	)
+	// openV6 is the only space that is handed out for public hosts; everything
+	// else (loopback, mapped, unique local, link local, 64:ff9b:1::/48,
+	// discard-only, segment routing, multicast) is closed by not being in it.
+	openV6 = netip.MustParsePrefix("2000::/3")
+	// nat64 leads wherever the IPv4 address in its last 32 bits does. It must
+	// stay usable: on an IPv6-only network every IPv4 host is reached by it.
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+func blocks(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
+}
+
+// isPublic says whether the address belongs to the public Internet.
+func isPublic(addr netip.Addr) bool {
+	if addr.Zone() != "" {
+		return false
+	}
+	addr = addr.Unmap()
+	if nat64.Contains(addr) {
+		bytes := addr.As16()
+		addr = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	closed := closedV4
+	if addr.Is6() {
+		if !openV6.Contains(addr) {
+			return false
+		}
+		closed = closedV6
+	}
+	return addr.IsValid() && !slices.ContainsFunc(closed, func(b netip.Prefix) bool { return b.Contains(addr) })
+}

@@ -1,0 +1,189 @@
+package summary
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// common are English words that say nothing about a text. Other languages rely
+// on the weighting, which discounts what is in every sentence.
+var common = set(`a about after all also am an and any are as at be because been before being but by can could did do does
+	down during each for from had has have he her here hers him his how i if in into is it its just like made may me
+	more most my new no not now of off on once one only or other our out over own said same say says she should so
+	some such than that the their them then there these they this those through to too under until up us very was we
+	were what when where which while who whom why will with would you your`)
+
+// space numbers the terms of one text in the order of their first use, so that
+// no sum depends on the order of a map.
+type space struct {
+	ids   map[string]int
+	shown []string
+}
+
+// bag is the terms of one sentence.
+type bag struct {
+	counts []count // ascending by id
+	words  int     // all words, common ones too
+}
+
+type count struct{ id, times int }
+
+// vector has unit length, or none; ascending by id.
+type vector []entry
+
+type entry struct {
+	id     int
+	weight float64
+}
+
+func newSpace() *space { return &space{ids: map[string]int{}} }
+
+func (s *space) count(text string) bag {
+	var ids []int
+	words := 0
+	eachTerm(text, func(shown string) {
+		words++
+		term := strings.ToLower(shown)
+		if common[term] {
+			return
+		}
+		term = singular(term)
+		id, ok := s.ids[term]
+		if !ok {
+			id = len(s.shown)
+			s.ids[term] = id
+			s.shown = append(s.shown, shown)
+		}
+		ids = append(ids, id)
+	})
+	slices.Sort(ids)
+	b := bag{words: words}
+	for _, id := range ids {
+		if n := len(b.counts); n > 0 && b.counts[n-1].id == id {
+			b.counts[n-1].times++
+		} else {
+			b.counts = append(b.counts, count{id, 1})
+		}
+	}
+	return b
+}
+
+// weights is the inverse sentence frequency of every term.
+func (s *space) weights(sentences []bag) []float64 {
+	in := make([]int, len(s.shown))
+	for _, b := range sentences {
+		for _, c := range b.counts {
+			in[c.id]++
+		}
+	}
+	weights := make([]float64, len(in))
+	for id, n := range in {
+		weights[id] = math.Log(float64(len(sentences)+1) / float64(n+1))
+	}
+	return weights
+}
+
+func (b bag) weighted(weights []float64) vector {
+	v := make(vector, 0, len(b.counts))
+	var square float64
+	for _, c := range b.counts {
+		w := (1 + math.Log(float64(c.times))) * weights[c.id]
+		v = append(v, entry{c.id, w})
+		square += w * w
+	}
+	if square > 0 {
+		for i := range v {
+			v[i].weight /= math.Sqrt(square)
+		}
+	}
+	return v
+}
+
+func (v vector) dot(dense []float64) (sum float64) {
+	for _, e := range v {
+		sum += e.weight * dense[e.id]
+	}
+	return sum
+}
+
+func (v vector) cosine(w vector) (sum float64) {
+	for len(v) > 0 && len(w) > 0 {
+		switch cmp.Compare(v[0].id, w[0].id) {
+		case -1:
+			v = v[1:]
+		case 1:
+			w = w[1:]
+		default:
+			sum += v[0].weight * w[0].weight
+			v, w = v[1:], w[1:]
+		}
+	}
+	return sum
+}
+
+// singular takes off the endings that most often differ between two mentions of
+// one thing in English.
+func singular(word string) string {
+	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
+	switch n := len(word); {
+	case n > 4 && strings.HasSuffix(word, "ies"):
+		return word[:n-3] + "y"
+	case n > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss"):
+		return word[:n-1]
+	}
+	return word
+}
+
+// eachTerm yields words; where words are written without spaces, pairs of
+// neighbouring characters stand for them.
+func eachTerm(text string, yield func(string)) {
+	for len(text) > 0 {
+		start := strings.IndexFunc(text, isWordRune)
+		if start < 0 {
+			return
+		}
+		text = text[start:]
+		end := strings.IndexFunc(text, func(r rune) bool { return !isWordRune(r) && r != '\'' && r != '’' })
+		if end < 0 {
+			end = len(text)
+		}
+		eachPair(strings.TrimRight(text[:end], "'’"), yield)
+		text = text[end:]
+	}
+}
+
+func eachPair(run string, yield func(string)) {
+	from := 0 // start of what is not yielded yet
+	for at, r := range run {
+		if !isIdeograph(r) {
+			continue
+		}
+		if from < at {
+			yield(run[from:at])
+		}
+		from = at + utf8.RuneLen(r)
+		if next, size := utf8.DecodeRuneInString(run[from:]); isIdeograph(next) {
+			yield(run[at : from+size])
+		} else if before, _ := utf8.DecodeLastRuneInString(run[:at]); !isIdeograph(before) {
+			yield(run[at:from])
+		}
+	}
+	if from < len(run) {
+		yield(run[from:])
+	}
+}
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+
+func isIdeograph(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
