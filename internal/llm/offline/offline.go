@@ -1,0 +1,248 @@
+// Package offline is the model that is always there: no language model at all,
+// and it says so. It makes the tool calls that it is told in plain words
+// (tool_name {json}), fetches a link or a feed that it is given and says the main
+// sentences of it, and else lists what can be done. It promises never to write a
+// sentence of its own about the world: what it says of a page is taken from the
+// page. It reaches no network.
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/summary"
+)
+
+// Model is the offline model. Its zero value is ready.
+type Model struct{}
+
+// ID is offline.
+func (Model) ID() string { return "offline" }
+
+// Understands reports whether the request is one that this model can do.
+func (Model) Understands(r llm.Request) bool {
+	words := question(r)
+	return len(results(r)) > 0 || len(explicit(words)) > 0 || link(words) != ""
+}
+
+// Generate answers at once, in one chunk.
+func (Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		yield(llm.Chunk{Parts: answer(r), Usage: &llm.Usage{}, Finish: llm.FinishStop}, nil)
+	}
+}
+
+func answer(r llm.Request) []llm.Part {
+	words := question(r)
+	if done := results(r); len(done) > 0 {
+		return say(report(words, done))
+	}
+	if calls := explicit(words); len(calls) > 0 {
+		if missing := unknown(calls, r.Tools); missing != "" {
+			return say(fmt.Sprintf("There is no tool `%s` here. %s", missing, offer(r.Tools)))
+		}
+		return parts(calls)
+	}
+	if address := link(words); address != "" {
+		if c, ok := fetch(words, address, r.Tools); ok {
+			return parts([]llm.Call{c})
+		}
+		return say("No tool that reads " + address + " is switched on here. " + offer(r.Tools))
+	}
+	return say(introduction(r.Tools))
+}
+
+func say(text string) []llm.Part { return []llm.Part{{Text: text}} }
+
+func parts(calls []llm.Call) []llm.Part {
+	var out []llm.Part
+	for i := range calls {
+		calls[i].ID = fmt.Sprintf("offline-%d", i+1)
+		out = append(out, llm.Part{Call: &calls[i]})
+	}
+	return out
+}
+
+// question gives the last words of the user.
+func question(r llm.Request) string {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if m := r.Messages[i]; m.Role == llm.User && len(m.Parts) > 0 {
+			return strings.TrimSpace(m.Parts[len(m.Parts)-1].Text)
+		}
+	}
+	return ""
+}
+
+// results gives what the tools returned in answer to the last words of the user.
+func results(r llm.Request) []llm.Result {
+	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == llm.ToolRole {
+		var out []llm.Result
+		for _, p := range r.Messages[n-1].Parts {
+			out = append(out, *p.Result)
+		}
+		return out
+	}
+	return nil
+}
+
+var named = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
+
+// explicit reads tool calls: a name and a JSON object, one after the other, and
+// nothing else.
+func explicit(words string) []llm.Call {
+	var calls []llm.Call
+	for rest := words; strings.TrimSpace(rest) != ""; {
+		m := named.FindStringSubmatchIndex(rest)
+		if m == nil {
+			return nil
+		}
+		d := json.NewDecoder(strings.NewReader(rest[m[4]:]))
+		var args json.RawMessage
+		if d.Decode(&args) != nil {
+			return nil
+		}
+		calls = append(calls, llm.Call{Name: rest[m[2]:m[3]], Args: args})
+		rest = rest[m[4]+int(d.InputOffset()):]
+	}
+	return calls
+}
+
+func unknown(calls []llm.Call, tools []llm.ToolSpec) string {
+	for _, c := range calls {
+		if !has(tools, c.Name) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+func has(tools []llm.ToolSpec, name string) bool {
+	for _, t := range tools {
+		if t.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+var address = regexp.MustCompile(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
+
+func link(words string) string {
+	return strings.TrimRight(address.FindString(words), ".,;:!?")
+}
+
+var feedLike = regexp.MustCompile(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
+
+// fetch calls the tool that reads an address: as a feed where it looks like one.
+func fetch(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
+	order := []string{"web_fetch", "feeds_fetch"}
+	u, err := url.Parse(address)
+	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) || strings.HasPrefix(address, "bundled:") {
+		order = []string{"feeds_fetch", "web_fetch"}
+	}
+	args, err := json.Marshal(map[string]string{"url": address})
+	if err != nil {
+		return llm.Call{}, false
+	}
+	for _, name := range order {
+		if has(tools, name) {
+			return llm.Call{Name: name, Args: args}, true
+		}
+	}
+	return llm.Call{}, false
+}
+
+// Sentences taken from a page, and bytes shown of a result that was asked for by
+// name.
+const (
+	mainSentences = 4
+	shown         = 3000
+)
+
+// report shows what the tools returned: the main sentences of a page that was
+// given by its link, everything else as it came.
+func report(words string, done []llm.Result) string {
+	asked := len(explicit(words)) > 0
+	var out []string
+	for _, r := range done {
+		switch {
+		case r.IsError:
+			out = append(out, fmt.Sprintf("`%s` failed: %s", r.Name, r.Content))
+		case r.Name == "web_fetch" && !asked:
+			out = append(out, digestOf(r.Content))
+		case asked:
+			out = append(out, fmt.Sprintf("`%s` says:\n\n%s", r.Name, quoted(r.Content)))
+		default:
+			out = append(out, r.Content)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// digestOf gives the main sentences of a page; its first line is the title.
+func digestOf(page string) string {
+	title, body, _ := strings.Cut(page, "\n")
+	body, _, _ = strings.Cut(body, "\n[bytes 0 to")
+	sentences := summary.Summarize(strings.TrimLeft(title, "# "), body, mainSentences)
+	if len(sentences) == 0 {
+		return page
+	}
+	return title + "\n\n" + strings.Join(sentences, " ") +
+		"\n\n*These are the main sentences of the page, chosen without a language model.*"
+}
+
+// quoted shows a result as what it is: JSON in a block, text as it is.
+func quoted(s string) string {
+	var v any
+	if json.Unmarshal([]byte(s), &v) == nil {
+		if pretty, err := json.MarshalIndent(v, "", "  "); err == nil && len(pretty) <= shown {
+			return "```json\n" + string(pretty) + "\n```"
+		}
+	}
+	fence := "```"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
+}
+
+func introduction(tools []llm.ToolSpec) string {
+	return "I am the **offline model**: no language model is connected, so I cannot answer questions in my own words. " +
+		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + offer(tools)
+}
+
+func offer(tools []llm.ToolSpec) string {
+	lines := []string{"What I can do:", ""}
+	if has(tools, "web_fetch") {
+		lines = append(lines, "- send me a link, and I give you the main sentences of the page")
+	}
+	if has(tools, "feeds_fetch") {
+		lines = append(lines, "- send me the address of a feed (or `bundled:feeds-primer`), and I list what is new in it")
+	}
+	lines = append(lines, "- `/digest list` and `/digest run NAME`: post a digest of feeds now")
+	var names []string
+	for _, t := range tools {
+		names = append(names, "`"+t.Name+"`")
+	}
+	if len(names) > 0 {
+		lines = append(lines, "- call a tool by its name with JSON after it, for example `"+example(tools)+"`; there are "+strings.Join(names, ", "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func example(tools []llm.ToolSpec) string {
+	if has(tools, "feeds_fetch") {
+		return `feeds_fetch {"url": "bundled:feeds-primer"}`
+	}
+	return tools[0].Name + " {}"
+}
