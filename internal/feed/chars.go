@@ -1,0 +1,68 @@
+package feed
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// allowedChars takes out characters that XML does not allow, written plainly or
+// as a numeric reference, and reads references to the control block 128–159 as
+// the windows-1252 characters their writers meant.
+func allowedChars(data []byte) []byte {
+	if clean(data) {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		if r == '&' && len(data) > 2 && data[1] == '#' {
+			if code, length := reference(data); length > 0 {
+				if code >= 0x80 && code < 0xA0 {
+					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
+				} else if isXMLChar(code) {
+					out = append(out, data[:length]...)
+				}
+				data = data[length:]
+				continue
+			}
+		}
+		if isXMLChar(r) {
+			out = append(out, data[:size]...)
+		}
+		data = data[size:]
+	}
+	return out
+}
+
+func clean(data []byte) bool {
+	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
+}
+
+func isXMLChar(r rune) bool {
+	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xD7FF ||
+		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= 0x10FFFF
+}
+
+// reference reads "&#65;" or "&#x41;" at the start of data; its length is zero
+// when there is none. A code beyond Unicode comes back as 0.
+func reference(data []byte) (code rune, length int) {
+	end := bytes.IndexByte(data[:min(len(data), 16)], ';')
+	if end < 3 {
+		return 0, 0
+	}
+	digits, radix := string(data[2:end]), 10
+	if digits[0] == 'x' || digits[0] == 'X' {
+		digits, radix = digits[1:], 16
+	}
+	n, err := strconv.ParseUint(digits, radix, 64)
+	if err != nil {
+		return 0, 0
+	}
+	if n > utf8.MaxRune {
+		n = 0
+	}
+	return rune(n), end + 1
+}

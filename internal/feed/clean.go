@@ -1,0 +1,320 @@
+package feed
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxDepth   = 256       // of nested elements; parsers recurse on them
+	maxItems   = 2_000     // of a feed; the rest is left out
+	maxText    = 512 << 10 // bytes of one element's text; the rest is cut off
+	maxAttr    = 64 << 10
+	maxRepairs = 1_000 // of broken markup; then the document counts as ended
+)
+
+// cleaner copies an XML document as what a parser can read without surprises:
+// well formed, no deeper, longer or larger than the limits, link addresses
+// absolute. Where the document breaks off, the item it breaks off in is left out.
+type cleaner struct {
+	out   bytes.Buffer
+	stack []frame
+	items int
+	root  string
+}
+
+// frame is an open element.
+type frame struct {
+	name     string // with its prefix
+	local    string // without, lower case
+	base     *url.URL
+	attr     map[string]string
+	start    int // of the element in out
+	item     bool
+	children bool
+	text     []byte // not written yet
+}
+
+// cleanXML returns the cleaned document and the local name of its root.
+func cleanXML(data []byte, base *url.URL) (clean []byte, root string, err error) {
+	c := &cleaner{}
+	c.out.Grow(len(data) + len(data)/8)
+	if err := c.copy(data, base); err != nil {
+		return nil, c.root, err
+	}
+	if c.root == "" {
+		return nil, "", errors.New("no element in it")
+	}
+	return c.out.Bytes(), c.root, nil
+}
+
+var errEnough = errors.New("as many items as are read")
+
+func (c *cleaner) copy(data []byte, base *url.URL) error {
+	at := 0 // start of the decoder's input in data
+	d := newDecoder(data)
+	for repairs := 0; ; {
+		start := at + int(d.InputOffset())
+		token, err := d.RawToken()
+		if err == nil {
+			err = c.token(token, base)
+			if errors.Is(err, errEnough) || c.root != "" && len(c.stack) == 0 {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		end := at + int(d.InputOffset())
+		if errors.Is(err, io.EOF) || isTruncation(err) || repairs == maxRepairs || start >= len(data) {
+			break
+		}
+		repairs++
+		at = c.skip(data, start, end)
+		d = newDecoder(data[at:])
+	}
+	c.finish()
+	return nil
+}
+
+func newDecoder(data []byte) *xml.Decoder {
+	d := xml.NewDecoder(bytes.NewReader(data))
+	d.Strict = false
+	d.Entity = xml.HTMLEntity
+	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // it is UTF-8 by now
+	return d
+}
+
+func isTruncation(err error) bool {
+	var syntax *xml.SyntaxError
+	return errors.As(err, &syntax) && strings.Contains(syntax.Msg, "unexpected EOF")
+}
+
+// skip takes a token that is no XML as text and returns where to go on.
+func (c *cleaner) skip(data []byte, start, end int) int {
+	if bytes.HasPrefix(data[start:], []byte("<?")) { // a second declaration, say
+		if length := bytes.Index(data[start:], []byte("?>")); length > 0 {
+			return start + length + 2
+		}
+	}
+	if data[start] == '<' {
+		c.text([]byte("<"))
+		return start + 1
+	}
+	end = max(end, start+1)
+	c.text([]byte(html.UnescapeString(string(data[start:end]))))
+	return end
+}
+
+func (c *cleaner) token(token xml.Token, base *url.URL) error {
+	switch t := token.(type) {
+	case xml.StartElement:
+		return c.open(t, base)
+	case xml.EndElement:
+		c.close(qualified(t.Name))
+	case xml.CharData:
+		c.text(t)
+	}
+	return nil
+}
+
+func qualified(name xml.Name) string {
+	if name.Space == "" {
+		return name.Local
+	}
+	return name.Space + ":" + name.Local
+}
+
+func (c *cleaner) open(t xml.StartElement, base *url.URL) error {
+	f := frame{name: qualified(t.Name), local: strings.ToLower(t.Name.Local), base: base}
+	if len(c.stack) > 0 {
+		parent := &c.stack[len(c.stack)-1]
+		f.base = parent.base
+		c.flush(parent)
+		parent.children = true
+	} else {
+		c.root = f.local
+	}
+	if len(c.stack) == maxDepth {
+		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
+	}
+	if (f.local == "item" || f.local == "entry") && !c.inItem() {
+		if c.items == maxItems {
+			return errEnough
+		}
+		c.items++
+		f.item = true
+	}
+	f.start = c.out.Len()
+	f.attr = map[string]string{}
+	c.out.WriteByte('<')
+	c.out.WriteString(f.name)
+	c.attributes(&f, t.Attr)
+	c.out.WriteByte('>')
+	c.stack = append(c.stack, f)
+	return nil
+}
+
+func (c *cleaner) inItem() bool {
+	for i := range c.stack {
+		if c.stack[i].item {
+			return true
+		}
+	}
+	return false
+}
+
+// linkAttrs hold addresses in feeds and in the XHTML inside them.
+var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
+
+func (c *cleaner) attributes(f *frame, attrs []xml.Attr) {
+	for _, a := range attrs {
+		if a.Name.Space == "xml" && a.Name.Local == "base" {
+			f.base = join(f.base, a.Value)
+		}
+	}
+	for _, a := range attrs {
+		name := qualified(a.Name)
+		if _, twice := f.attr[name]; twice || name == "xml:base" || name == "mode" || len(a.Value) > maxAttr {
+			if name == "mode" {
+				f.attr[name] = strings.ToLower(a.Value)
+			}
+			continue
+		}
+		value := a.Value
+		if linkAttrs[strings.ToLower(a.Name.Local)] {
+			value = absolute(f.base, value)
+		}
+		f.attr[name] = value
+		c.out.WriteByte(' ')
+		c.out.WriteString(name)
+		c.out.WriteString(`="`)
+		escape(&c.out, []byte(value))
+		c.out.WriteByte('"')
+	}
+}
+
+func (c *cleaner) text(data []byte) {
+	if len(c.stack) == 0 {
+		return
+	}
+	f := &c.stack[len(c.stack)-1]
+	room := maxText - len(f.text)
+	if len(data) > room {
+		for room > 0 && !utf8.RuneStart(data[room]) {
+			room--
+		}
+		data = data[:max(room, 0)]
+	}
+	f.text = append(f.text, data...)
+}
+
+// flush writes the text that stands beside child elements.
+func (c *cleaner) flush(f *frame) {
+	escape(&c.out, f.text)
+	f.text = nil
+}
+
+// close ends the nearest open element of that name and all inside it. An end
+// without a beginning is left out.
+func (c *cleaner) close(name string) {
+	depth := len(c.stack) - 1
+	for depth >= 0 && c.stack[depth].name != name {
+		depth--
+	}
+	if depth < 0 {
+		return
+	}
+	for len(c.stack) > depth {
+		c.pop()
+	}
+}
+
+func (c *cleaner) pop() {
+	f := &c.stack[len(c.stack)-1]
+	if f.children {
+		c.flush(f)
+	} else {
+		c.leaf(f)
+	}
+	c.out.WriteString("</")
+	c.out.WriteString(f.name)
+	c.out.WriteByte('>')
+	c.stack = c.stack[:len(c.stack)-1]
+}
+
+// linkElements hold an address as their text.
+var linkElements = map[string]bool{"link": true, "url": true, "uri": true, "docs": true, "comments": true, "icon": true, "logo": true}
+
+// markupElements hold HTML as their text, whatever they say.
+var markupElements = map[string]bool{"description": true, "encoded": true, "content": true, "summary": true,
+	"subtitle": true, "tagline": true, "info": true, "title": true, "rights": true, "copyright": true}
+
+// leaf writes the text of an element without children, as CDATA, so that no
+// later reader decodes it a second time.
+func (c *cleaner) leaf(f *frame) {
+	text := bytes.TrimSpace(f.text)
+	if len(text) == 0 {
+		return
+	}
+	switch {
+	case f.attr["mode"] == "base64":
+		if decoded, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
+			text = bytes.ToValidUTF8(decoded, []byte("\uFFFD"))
+		}
+	case linkElements[f.local]:
+		text = []byte(absolute(f.base, string(text)))
+	}
+	if markupElements[f.local] {
+		text = absoluteMarkup(f.base, text)
+	}
+	c.out.WriteString("<![CDATA[")
+	c.out.Write(bytes.ReplaceAll(text, []byte("]]>"), []byte("]]]]><![CDATA[>")))
+	c.out.WriteString("]]>")
+}
+
+// finish drops the item that is not complete and closes what is open.
+func (c *cleaner) finish() {
+	for i := range c.stack {
+		if c.stack[i].item {
+			c.out.Truncate(c.stack[i].start)
+			c.stack = c.stack[:i]
+			break
+		}
+	}
+	for len(c.stack) > 0 {
+		c.pop()
+	}
+}
+
+// escape writes text for XML. Characters XML does not allow were taken out before.
+func escape(out *bytes.Buffer, text []byte) {
+	for len(text) > 0 {
+		next := bytes.IndexAny(text, `<>&"`)
+		if next < 0 {
+			out.Write(text)
+			return
+		}
+		out.Write(text[:next])
+		switch text[next] {
+		case '<':
+			out.WriteString("&lt;")
+		case '>':
+			out.WriteString("&gt;")
+		case '&':
+			out.WriteString("&amp;")
+		case '"':
+			out.WriteString("&#34;")
+		}
+		text = text[next+1:]
+	}
+}

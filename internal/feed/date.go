@@ -1,0 +1,5 @@
+package feed
+
+import "time"
+
+func parseDate(string) time.Time { return time.Time{} }

@@ -1,0 +1,330 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/egress"
+)
+
+const (
+	accept = "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.9, " +
+		"application/xml;q=0.8, text/xml;q=0.8, application/json;q=0.5, text/html;q=0.3, */*;q=0.1"
+	defaultWait = 5 * time.Minute // where a server asks to wait and not for how long
+	longestWait = 24 * time.Hour
+	// bundledScheme marks feeds that come with the program.
+	bundledScheme = "bundled:"
+)
+
+// StateStore keeps what is known about a feed between fetches. It is called for
+// one URL at a time, and for different ones in parallel.
+type StateStore interface {
+	// LoadFeed is false when nothing is known.
+	LoadFeed(ctx context.Context, url string) (State, bool, error)
+	SaveFeed(ctx context.Context, s State) error
+}
+
+// Options configure a Fetcher.
+type Options struct {
+	// Bundled holds NAME.xml for each address bundled:NAME; nil: there are none.
+	Bundled fs.FS
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Fetcher gets feeds. It is safe for concurrent use; no host is asked twice at
+// the same time.
+type Fetcher struct {
+	client *egress.Client
+	store  StateStore
+	opts   Options
+	hosts  hostLocks
+}
+
+// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first.
+func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Fetcher{client: client, store: store, opts: opts, hosts: hostLocks{held: map[string]*hostLock{}}}
+}
+
+// Result is the outcome of a fetch.
+type Result struct {
+	Document
+	// NotModified says that the server had nothing newer; the document is then
+	// the remembered one.
+	NotModified bool
+	// FinalURL is where the document came from.
+	FinalURL string
+	// MovedTo is where the feed is from now on, when that is not the address
+	// asked for. Later fetches go there by themselves.
+	MovedTo string
+}
+
+// WaitError says that the server wants to be left alone for a while.
+type WaitError struct {
+	URL   string
+	Until time.Time
+}
+
+// Error implements error.
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("fetch %s: the server asks to wait until %s", e.URL, e.Until.UTC().Format(time.RFC3339))
+}
+
+// StatusError says that the server answered, but not with a document.
+type StatusError struct {
+	URL    string
+	Status int
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("fetch %s: the server answers %d %s", e.URL, e.Status, http.StatusText(e.Status))
+}
+
+// PageError says that the address is that of a web page, and which feeds the
+// page names. It is an ErrNotFeed.
+type PageError struct {
+	URL   string
+	Links []Link
+	cause error
+}
+
+// Error implements error.
+func (e *PageError) Error() string {
+	if len(e.Links) == 0 {
+		return fmt.Sprintf("fetch %s: %v, and it names no feed", e.URL, e.cause)
+	}
+	names := make([]string, len(e.Links))
+	for i, l := range e.Links {
+		names[i] = l.URL
+	}
+	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", e.URL, e.cause, strings.Join(names, ", "))
+}
+
+// Unwrap gives the error of Parse.
+func (e *PageError) Unwrap() error { return e.cause }
+
+// Fetch gets a feed: an http or https address, that of a page that names a single
+// feed, or bundled:NAME. It asks only for what changed since the last success and
+// keeps to what the server said then. Nothing is retried; the errors WaitError,
+// StatusError, PageError and those of egress tell what to do next.
+func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
+	address = strings.TrimSpace(address)
+	if name, ok := strings.CutPrefix(address, bundledScheme); ok {
+		return f.bundled(name)
+	}
+	unlock, err := f.hosts.lock(ctx, hostOf(address))
+	if err != nil {
+		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", address, err)
+	}
+	defer unlock()
+	state, err := f.load(ctx, address)
+	if err != nil {
+		return Result{}, err
+	}
+	if f.opts.Now().Before(state.NextAllowed) {
+		return Result{}, &WaitError{address, state.NextAllowed}
+	}
+	res, err := f.fetch(ctx, &state)
+	if err != nil && state.MovedTo != "" && isGone(err) {
+		state = State{Version: stateVersion, URL: address} // the new place was not for good after all
+		res, err = f.fetch(ctx, &state)
+	}
+	return res, err
+}
+
+func isGone(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Status == http.StatusNotFound || status.Status == http.StatusGone
+	}
+	return errors.Is(err, ErrNotFeed)
+}
+
+func (f *Fetcher) bundled(name string) (Result, error) {
+	if f.opts.Bundled == nil {
+		return Result{}, fmt.Errorf("fetch %s%s: no feeds are bundled with this program", bundledScheme, name)
+	}
+	file, err := f.opts.Bundled.Open(name + ".xml")
+	if err != nil {
+		return Result{}, fmt.Errorf("fetch %s%s: no bundled feed of that name: %w", bundledScheme, name, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return Result{}, fmt.Errorf("fetch %s%s: %w", bundledScheme, name, err)
+	}
+	doc, err := Parse(data, Hint{})
+	if err != nil {
+		return Result{}, fmt.Errorf("fetch %s%s: %w", bundledScheme, name, err)
+	}
+	return Result{Document: doc, FinalURL: bundledScheme + name}, nil
+}
+
+func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
+	fresh := State{Version: stateVersion, URL: address}
+	if f.store == nil {
+		return fresh, nil
+	}
+	state, found, err := f.store.LoadFeed(ctx, address)
+	if err != nil {
+		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", address, err)
+	}
+	if !found || state.Version != stateVersion {
+		return fresh, nil
+	}
+	state.URL = address
+	return state, nil
+}
+
+func (f *Fetcher) save(ctx context.Context, state State) error {
+	if f.store == nil {
+		return nil
+	}
+	if err := f.store.SaveFeed(ctx, state); err != nil {
+		return fmt.Errorf("fetch %s: remember it: %w", state.URL, err)
+	}
+	return nil
+}
+
+// fetch asks once, and once more where a page names the feed.
+func (f *Fetcher) fetch(ctx context.Context, state *State) (Result, error) {
+	address := state.address()
+	res, doc, err := f.ask(ctx, state, address)
+	if page, ok := errors.AsType[*PageError](err); ok && len(page.Links) == 1 {
+		address = page.Links[0].URL
+		if res, doc, err = f.ask(ctx, state, address); err == nil {
+			res.PermanentURL = firstOf(res.PermanentURL, address)
+		}
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if res.PermanentURL != "" && res.PermanentURL != state.URL {
+		state.MovedTo = res.PermanentURL
+	}
+	result := Result{Document: doc, FinalURL: res.URL, MovedTo: state.MovedTo}
+	if res.Status == http.StatusNotModified {
+		result.NotModified = true
+		return result, nil
+	}
+	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	state.FetchedAt, state.NextAllowed = f.opts.Now(), time.Time{}
+	state.Document = doc.excerpt()
+	return result, f.save(ctx, *state)
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
+	res, err := f.client.Get(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditions(address)})
+	if err != nil {
+		return nil, Document{}, err
+	}
+	switch {
+	case res.Status == http.StatusNotModified && state.FetchedAt.IsZero():
+		return nil, Document{}, &StatusError{address, res.Status} // nobody asked for that
+	case res.Status == http.StatusNotModified:
+		doc := state.Document
+		doc.attribute()
+		return res, doc, nil
+	case res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable:
+		return nil, Document{}, f.wait(ctx, state, address, res)
+	case res.Status < 200 || res.Status > 299:
+		return nil, Document{}, &StatusError{address, res.Status}
+	}
+	doc, err := Parse(res.Body, Hint{
+		URL: res.URL, ContentType: res.Header.Get("Content-Type"), ContentLocation: res.Header.Get("Content-Location"),
+	})
+	if errors.Is(err, ErrNotFeed) {
+		return nil, Document{}, &PageError{address, Discover(res.Body, res.URL), err}
+	}
+	if err != nil {
+		return nil, Document{}, fmt.Errorf("fetch %s: %w", address, err)
+	}
+	return res, doc, nil
+}
+
+// wait remembers until when the server wants no requests. A plain 503 without a
+// time is an error like others.
+func (f *Fetcher) wait(ctx context.Context, state *State, address string, res *egress.Response) error {
+	pause, said := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
+	if !said && res.Status == http.StatusServiceUnavailable {
+		return &StatusError{address, res.Status}
+	}
+	state.NextAllowed = f.opts.Now().Add(pause)
+	if err := f.save(ctx, *state); err != nil {
+		return err
+	}
+	return &WaitError{address, state.NextAllowed}
+}
+
+func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, longestWait), true
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(now), 0), longestWait), true
+	}
+	return defaultWait, false
+}
+
+// hostLocks lets one request at a time to each host.
+type hostLocks struct {
+	mu   sync.Mutex
+	held map[string]*hostLock
+}
+
+type hostLock struct {
+	turn  chan struct{}
+	users int
+}
+
+func (l *hostLocks) lock(ctx context.Context, host string) (unlock func(), err error) {
+	l.mu.Lock()
+	h := l.held[host]
+	if h == nil {
+		h = &hostLock{turn: make(chan struct{}, 1)}
+		l.held[host] = h
+	}
+	h.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if h.users--; h.users == 0 {
+			delete(l.held, host)
+		}
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return func() { <-h.turn; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}

@@ -1,0 +1,177 @@
+package feed
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/mmcdole/gofeed"
+	xhtml "golang.org/x/net/html"
+)
+
+// maxBytes of a document are read.
+const maxBytes = 10 << 20
+
+// Hint is what is known about a document beside its bytes. All of it is optional.
+type Hint struct {
+	URL             string // where it came from: the base of relative links
+	ContentType     string // header of the response
+	ContentLocation string // header of the response
+}
+
+func (h Hint) base() *url.URL {
+	base := join(nil, h.URL)
+	if h.ContentLocation != "" {
+		base = join(base, h.ContentLocation)
+	}
+	return base
+}
+
+// Parse reads a feed. It never panics. An error that is an ErrNotFeed says what
+// the document is instead.
+func Parse(data []byte, hint Hint) (doc Document, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the parser below is not ours
+			doc, err = Document{}, fmt.Errorf("parse feed: the parser failed on it: %v", p)
+		}
+	}()
+	if len(data) > maxBytes {
+		return Document{}, fmt.Errorf("parse feed: %d bytes are more than the %d that are read", len(data), maxBytes)
+	}
+	text := withoutPreamble(toUTF8(data, hint.ContentType))
+	if bytes.HasPrefix(text, []byte("{")) {
+		return parseJSON(text, hint.base())
+	}
+	return parseXML(allowedChars(text), hint.base())
+}
+
+func parseXML(text []byte, base *url.URL) (Document, error) {
+	if isPage(text) {
+		return Document{}, notFeed(text)
+	}
+	clean, root, err := cleanXML(text, base)
+	switch {
+	case err != nil && root == "":
+		return Document{}, notFeed(text)
+	case err != nil:
+		return Document{}, fmt.Errorf("parse feed: %w", err)
+	case root == "html":
+		return Document{}, notFeed(text)
+	case root != "rss" && root != "rdf" && root != "feed":
+		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
+	}
+	parsed, err := newParser().Parse(bytes.NewReader(clean))
+	if err != nil {
+		return Document{}, fmt.Errorf("parse feed: %w", err)
+	}
+	return convert(parsed), nil
+}
+
+func newParser() *gofeed.Parser {
+	p := gofeed.NewParser()
+	p.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
+	return p
+}
+
+func parseJSON(text []byte, base *url.URL) (Document, error) {
+	var probe struct {
+		Version string          `json:"version"`
+		Items   json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &probe); err != nil {
+		return Document{}, fmt.Errorf("%w: broken JSON: %w", ErrNotFeed, err)
+	}
+	if !strings.Contains(probe.Version, "jsonfeed.org") && probe.Items == nil {
+		return Document{}, fmt.Errorf("%w: it is JSON, but neither of JSON Feed's version nor with items", ErrNotFeed)
+	}
+	parsed, err := newParser().Parse(bytes.NewReader(text))
+	if err != nil {
+		return Document{}, fmt.Errorf("parse JSON feed: %w", err)
+	}
+	doc := convert(parsed)
+	doc.rebase(base)
+	return doc, nil
+}
+
+// rebase makes the links of a JSON feed absolute; XML is done before parsing,
+// where xml:base is known.
+func (d *Document) rebase(base *url.URL) {
+	if base == nil {
+		return
+	}
+	d.Feed.Link = absolute(base, d.Feed.Link)
+	d.Feed.Image = absolute(base, d.Feed.Image)
+	for i := range d.Items {
+		item := &d.Items[i]
+		item.Link = absolute(base, item.Link)
+		item.Image = absolute(base, item.Image)
+		item.Summary = string(absoluteMarkup(base, []byte(item.Summary)))
+		item.Content = string(absoluteMarkup(base, []byte(item.Content)))
+		for k := range item.Enclosures {
+			item.Enclosures[k].URL = absolute(base, item.Enclosures[k].URL)
+		}
+	}
+}
+
+var (
+	opening    = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
+	pageStart  = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
+	xmlHead    = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
+	preamble   = 4 << 10
+	blankStart = " \t\r\n\x00\uFEFF"
+)
+
+// withoutPreamble takes off what some servers send before the document: blank
+// lines, stray bytes, warnings of a script, and the XML declaration itself, which
+// has said all it can.
+func withoutPreamble(text []byte) []byte {
+	text = bytes.TrimLeft(text, blankStart)
+	head := text[:min(len(text), preamble)]
+	if len(head) > 0 && head[0] != '{' && !pageStart.Match(head) {
+		if at := opening.FindIndex(head); at != nil {
+			text = text[at[0]:]
+		}
+	}
+	return bytes.TrimLeft(text[len(xmlHead.Find(text)):], blankStart)
+}
+
+// isPage says that the document is an HTML page. A feed with an HTML doctype,
+// which exists, is not one.
+func isPage(text []byte) bool {
+	head := text[:min(len(text), preamble)]
+	return pageStart.Match(head) && !opening.Match(head)
+}
+
+func notFeed(text []byte) error {
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		return fmt.Errorf("%w: the document is empty", ErrNotFeed)
+	case !bytes.Contains(text[:min(len(text), preamble)], []byte("<")):
+		return fmt.Errorf("%w: it begins with %.60q", ErrNotFeed, text)
+	case !isPage(text) && !bytes.Contains(bytes.ToLower(text), []byte("<html")):
+		return fmt.Errorf("%w: it is markup without a feed in it", ErrNotFeed)
+	}
+	title := pageTitle(text)
+	if title == "" {
+		return fmt.Errorf("%w: it looks like an HTML page", ErrNotFeed)
+	}
+	return fmt.Errorf("%w: it looks like an HTML page titled %.100q", ErrNotFeed, title)
+}
+
+func pageTitle(page []byte) string {
+	z := xhtml.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch z.Next() {
+		case xhtml.ErrorToken:
+			return ""
+		case xhtml.StartTagToken:
+			if name, _ := z.TagName(); string(name) == "title" && z.Next() == xhtml.TextToken {
+				return oneLine(string(z.Text()))
+			}
+		}
+	}
+}
