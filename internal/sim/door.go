@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ type Request struct {
 }
 
 // Fault makes matching requests fail. The zero value of a field leaves that
-// part of the answer as it is.
+// part of the answer as it is. Match must not call the server it serves.
 type Fault struct {
 	Match  func(Request) bool // nil: every request
 	Times  int                // how many requests it meets; 0: all until removed
@@ -65,8 +66,10 @@ type Door struct {
 	served   chan struct{}
 	closing  chan struct{}
 	once     sync.Once
+	active   sync.WaitGroup // handlers; added to under the lock while not shut
 
 	state    Watch
+	shut     bool
 	requests []*Request
 	faults   []*fault
 }
@@ -97,14 +100,28 @@ func (d *Door) URL() string { return "http://" + d.listener.Addr().String() }
 // Closing is closed when the door is about to close.
 func (d *Door) Closing() <-chan struct{} { return d.closing }
 
-// Close cuts every connection and waits for the listener's end. Connections
-// taken over by a handler, such as WebSockets, are the handler's to close.
+// Close cuts every connection and waits until all handlers have ended.
+// Connections taken over by a handler, such as WebSockets, are the handler's
+// to cut, before or on Closing.
 func (d *Door) Close() {
 	d.once.Do(func() {
+		d.state.Lock()
+		d.shut = true
+		d.state.Release()
 		close(d.closing)
 		_ = d.server.Close()
 	})
 	<-d.served
+	d.active.Wait()
+}
+
+func (d *Door) enter() bool {
+	d.state.Lock()
+	defer d.state.Unlock()
+	if !d.shut {
+		d.active.Add(1)
+	}
+	return !d.shut
 }
 
 // Fail switches a fault on and returns the function that switches it off.
@@ -151,9 +168,25 @@ func (d *Door) WaitRequest(ctx context.Context, match func(Request) bool) (Reque
 	return found, nil
 }
 
+// WaitArrival returns once a request, past ones included, has come for which
+// match is true, answered or not.
+func (d *Door) WaitArrival(ctx context.Context, match func(Request) bool) error {
+	err := d.state.Wait(ctx, func() bool {
+		return slices.ContainsFunc(d.requests, func(r *Request) bool { return match(*r) })
+	})
+	if err != nil {
+		return fmt.Errorf("wait for arrival of request: %w", err)
+	}
+	return nil
+}
+
 // ServeHTTP logs the request, meets it with the first matching fault, and
 // otherwise hands it to the handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer d.active.Done()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, "request body too large or broken", http.StatusRequestEntityTooLarge)
@@ -207,7 +240,7 @@ func (d *Door) remove(gone *fault) {
 func (d *Door) meet(f *Fault, w *answer, r *http.Request) {
 	if f.Hang > 0 && !d.Pause(r.Context(), f.Hang) {
 		w.code = 499 // the caller, or the world, went away first
-		return
+		panic(http.ErrAbortHandler)
 	}
 	if f.Accept {
 		d.handler.ServeHTTP(&nowhere{header: http.Header{}}, r)

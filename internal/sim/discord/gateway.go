@@ -148,8 +148,6 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody(0, "404: Not Found", nil))
 		return
 	}
-	s.live.Add(1)
-	defer s.live.Done()
 	upgrader := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {

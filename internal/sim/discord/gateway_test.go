@@ -15,6 +15,7 @@ import (
 )
 
 func TestResumeReplaysInOrder(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	ann := s.AddUser("ann")
@@ -45,6 +46,7 @@ func TestResumeReplaysInOrder(t *testing.T) {
 }
 
 func TestReconnectAndInvalidSession(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	s.AddGuild("home")
 	dg := client(t, s, "token")
@@ -63,6 +65,7 @@ func TestReconnectAndInvalidSession(t *testing.T) {
 }
 
 func TestRepeatedEvents(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	seen := make(chan string, 10)
@@ -112,6 +115,7 @@ func identify(token string, intents int) string {
 }
 
 func TestCloseCodes(t *testing.T) {
+	t.Parallel()
 	beat := `{"op":1,"d":null}`
 	cases := []struct {
 		name  string
@@ -145,6 +149,7 @@ func TestCloseCodes(t *testing.T) {
 }
 
 func TestHelloAndAcksCanStop(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{HeartbeatInterval: time.Second})
 	s.SetFaults(simdiscord.GatewayFaults{NoHello: true, NoAcks: true})
 	conn := dial(t, s, "/")
@@ -167,6 +172,7 @@ func TestHelloAndAcksCanStop(t *testing.T) {
 }
 
 func TestResumeAddressAndRefusal(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	s.SetFaults(simdiscord.GatewayFaults{RefuseResumes: true})
 	conn := dial(t, s, "/resume/")
@@ -184,6 +190,7 @@ func TestResumeAddressAndRefusal(t *testing.T) {
 }
 
 func TestWrongTokenAndRateLimits(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{ChannelBurst: 1})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	if _, err := client(t, s, "wrong").User("@me"); err == nil || !strings.Contains(err.Error(), "401") {
@@ -195,7 +202,12 @@ func TestWrongTokenAndRateLimits(t *testing.T) {
 	if wait, _ := answer["retry_after"].(float64); status != 429 || wait <= 0 || wait > 5 {
 		t.Errorf("%d %v", status, answer)
 	}
-	off := s.Fail(sim.Fault{Status: 429, Header: map[string]string{"Retry-After": "1", "X-RateLimit-Global": "true"}, Body: "<html>"})
+	off := s.RateLimit(nil, 0, 1500*time.Millisecond, "global")
+	if status, answer = post(t, s, "GET", "/users/@me", ""); status != 429 || answer["retry_after"] != 1.5 || answer["global"] != true {
+		t.Errorf("%d %v, want a global 429", status, answer)
+	}
+	off()
+	off = s.Fail(sim.Fault{Match: sim.To("GET", "/users/"), Status: 429, Body: "<html>"})
 	if status, _ = post(t, s, "GET", "/users/@me", ""); status != 429 {
 		t.Errorf("status %d, want the fault's 429", status)
 	}
@@ -206,6 +218,7 @@ func TestWrongTokenAndRateLimits(t *testing.T) {
 }
 
 func TestInteractionDeadlines(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{CallbackWithin: time.Nanosecond})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	in := s.Submit(general.ID, s.AddUser("ann"), "form", map[string]string{"a": "b"})

@@ -64,6 +64,7 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 		return 0, nil, err
 	}
 	d.apply(p, c.files)
+	p.Flags &^= FlagEphemeral | FlagLoading // for answers to interactions only
 	rule := everything()
 	if d.AllowedMentions != nil {
 		rule = *d.AllowedMentions
@@ -142,7 +143,7 @@ func (s *Server) rewrite(p *Post, d draft, files []File) (int, any, *apiError) {
 	next := *p
 	next.Files = slices.Clone(p.Files)
 	d.apply(&next, files)
-	next.Flags &^= FlagLoading
+	next.Flags = next.Flags&^(FlagLoading|FlagEphemeral) | p.Flags&FlagEphemeral
 	if next.Content == "" && len(next.Embeds) == 0 && len(next.Components) == 0 && len(next.Files) == 0 {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")
 	}

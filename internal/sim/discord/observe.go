@@ -4,8 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
+
+	"ravenbot/internal/sim"
 )
 
 // GatewayFaults are switched on and off as a whole with SetFaults.
@@ -63,6 +68,21 @@ func (s *Server) Drop(n, code int) int {
 		}
 	}
 	return len(links)
+}
+
+// RateLimit answers matching REST requests with 429 as Discord does, so many
+// times or, if times is 0, until switched off. scope is user, shared or global.
+func (s *Server) RateLimit(match func(sim.Request) bool, times int, after time.Duration, scope string) (off func()) {
+	seconds := strconv.FormatFloat(after.Seconds(), 'f', 3, 64)
+	f := sim.Fault{Match: match, Times: times, Status: http.StatusTooManyRequests,
+		Header: map[string]string{"Retry-After": strconv.Itoa(int(math.Ceil(after.Seconds()))), "X-RateLimit-Scope": scope, "Content-Type": "application/json"},
+		Body:   fmt.Sprintf(`{"message":"You are being rate limited.","retry_after":%s,"global":%t}`, seconds, scope == "global")}
+	if scope == "global" {
+		f.Header["X-RateLimit-Global"] = "true"
+	} else {
+		f.Header["X-RateLimit-Remaining"], f.Header["X-RateLimit-Reset-After"] = "0", seconds
+	}
+	return s.Fail(f)
 }
 
 // AskReconnect sends every connection opcode 7.

@@ -2,6 +2,7 @@ package simdiscord
 
 import (
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -220,6 +221,22 @@ func (s *Server) addReference(wire map[string]any, p *Post, c Channel, content b
 		short.ReplyTo = "" // references are not followed twice
 		wire["referenced_message"] = s.wire(&short, content || s.contentVisible(r))
 	}
+}
+
+// serveFile is the content delivery of attachments; it asks for no token.
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.Path, "/") // "", attachments, channel, message, index, name
+	s.state.Lock()
+	defer s.state.Unlock()
+	if len(parts) == 6 {
+		i, err := strconv.Atoi(parts[4])
+		if p := s.posts[parts[3]]; p != nil && !p.Deleted && err == nil && i >= 0 && i < len(p.Files) {
+			w.Header().Set("Content-Type", p.Files[i].ContentType)
+			_, _ = w.Write(p.Files[i].Body) // the caller may have hung up
+			return
+		}
+	}
+	http.NotFound(w, r)
 }
 
 func (s *Server) filesWire(p *Post) []any {

@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"ravenbot/internal/sim"
@@ -57,8 +56,7 @@ type Server struct {
 	opts      Options
 	api       http.Handler
 	validator *validator
-	live      sync.WaitGroup // gateway connections
-	state     sim.Watch      // guards all below
+	state     sim.Watch // guards all below
 
 	world
 	gateway
@@ -111,10 +109,13 @@ func (s *Server) Close() {
 		l.sock.Cut()
 	}
 	s.Door.Close()
-	s.live.Wait()
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/attachments/") {
+		s.serveFile(w, r)
+		return
+	}
 	version, path, ok := apiPath(r.URL.Path)
 	if !ok {
 		s.serveGateway(w, r)

@@ -108,6 +108,7 @@ func openAPI(t *testing.T) []byte {
 }
 
 func TestMentionIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{Token: "secret"})
 	guild := s.AddGuild("home")
 	general := s.AddChannel(guild, "general")
@@ -145,6 +146,7 @@ func TestMentionIsAnswered(t *testing.T) {
 }
 
 func TestContentIntent(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{Privileged: simdiscord.IntentMessageContent})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	ann := s.AddUser("ann")
@@ -176,6 +178,7 @@ func TestContentIntent(t *testing.T) {
 }
 
 func TestSlashDeferredAndEdited(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{OpenAPI: openAPI(t)})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	ann := s.AddUser("ann")
@@ -230,6 +233,7 @@ func TestSlashDeferredAndEdited(t *testing.T) {
 }
 
 func TestButtonUpdatesItsMessage(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	dg := client(t, s, "token")
@@ -279,6 +283,7 @@ func post(t *testing.T, s *simdiscord.Server, method, path, body string) (int, m
 }
 
 func TestMessageLimits(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	fields := strings.Repeat(`{"name":"a","value":"b"},`, 26)
@@ -308,6 +313,7 @@ func TestMessageLimits(t *testing.T) {
 }
 
 func TestNonceReturnsTheSameMessage(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	path, body := "/channels/"+general.ID+"/messages", `{"content":"once","nonce":"n1","enforce_nonce":true}`
@@ -324,6 +330,7 @@ func TestNonceReturnsTheSameMessage(t *testing.T) {
 }
 
 func TestRESTHistoryThreadsAndReactions(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{OpenAPI: openAPI(t), Privileged: simdiscord.IntentMessageContent})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	ann := s.AddUser("ann")
@@ -370,6 +377,7 @@ func TestRESTHistoryThreadsAndReactions(t *testing.T) {
 }
 
 func TestViolations(t *testing.T) {
+	t.Parallel()
 	s := open(t, simdiscord.Options{OpenAPI: openAPI(t)})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	messages := "/channels/" + general.ID + "/messages"

@@ -2,7 +2,6 @@ package simslack
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -219,7 +218,7 @@ func (s *Server) appendStream(a args) (map[string]any, *slackError) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.TrimSpace(a["markdown_text"]+a["chunks"]) == "" && a["markdown_text"] == "" {
+	if a["markdown_text"]+a["chunks"] == "" {
 		return nil, refuse("no_text")
 	}
 	if err := s.extend(p, a); err != nil {

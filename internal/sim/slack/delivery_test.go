@@ -61,6 +61,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 }
 
 func TestMentionArrivesTwiceAndIsAcked(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{PingInterval: 50 * time.Millisecond})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	sm, events := listen(t, s)
@@ -88,6 +89,7 @@ func TestMentionArrivesTwiceAndIsAcked(t *testing.T) {
 }
 
 func TestUnackedEventIsRetried(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{AckWithin: 50 * time.Millisecond, RetryDelays: []time.Duration{0, time.Millisecond}})
 	ann := s.AddUser("ann")
 	sm, events := listen(t, s)
@@ -109,6 +111,7 @@ func TestUnackedEventIsRetried(t *testing.T) {
 }
 
 func TestSlashIsAnsweredByItsURL(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	sm, events := listen(t, s)
@@ -136,6 +139,7 @@ func TestSlashIsAnsweredByItsURL(t *testing.T) {
 }
 
 func TestClick(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	sm, events := listen(t, s)
@@ -160,6 +164,7 @@ func TestClick(t *testing.T) {
 }
 
 func TestSocketFaults(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{RefreshGrace: time.Millisecond})
 	ann := s.AddUser("ann")
 	sm, events := listen(t, s)
@@ -197,6 +202,7 @@ func TestSocketFaults(t *testing.T) {
 }
 
 func TestEventWithoutConnectionWaits(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{RetryDelays: []time.Duration{500 * time.Millisecond}})
 	ann := s.AddUser("ann")
 	sent := s.DM(ann, "early")
@@ -211,6 +217,7 @@ func TestEventWithoutConnectionWaits(t *testing.T) {
 }
 
 func TestInjected(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	_, events := listen(t, s)
 	id := s.InjectPayload(simslack.KindEvent, json.RawMessage(`[1,2]`))
@@ -226,6 +233,7 @@ func TestInjected(t *testing.T) {
 }
 
 func TestHTTPDelivery(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{RetryDelays: []time.Duration{0, 0}})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	var fails atomic.Int32

@@ -67,7 +67,7 @@ func (s *Server) Post(ctx context.Context, p Parcel) (status int, body []byte, e
 	for k, v := range p.Header {
 		req.Header.Set(k, v)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("post to app: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -98,9 +97,7 @@ func (p *Pings) scanBlocks(v any, bare bool) {
 func pingsOf(a args) Pings {
 	var p Pings
 	bare := a["parse"] == "full" || a.on("link_names")
-	if a["parse"] != "none" || strings.Contains(a["text"], "<") {
-		p.scan(a["text"], bare)
-	}
+	p.scan(a["text"], bare)
 	p.scan(a["markdown_text"], bare)
 	for _, field := range []string{"blocks", "attachments", "chunks"} {
 		var v any

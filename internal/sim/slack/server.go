@@ -51,7 +51,8 @@ type Server struct {
 	opts   Options
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	live   sync.WaitGroup // connections and deliveries
+	client *http.Client   // of HTTP delivery
+	live   sync.WaitGroup // pings and deliveries
 	state  sim.Watch      // guards all below
 
 	closed bool
@@ -76,7 +77,7 @@ func New(opts Options) (*Server, error) {
 		opts.RetryDelays = []time.Duration{0, time.Minute, 5 * time.Minute}
 	}
 	s := &Server{opts: opts, world: newWorld(), delivery: delivery{tickets: map[string]bool{}},
-		responses: map[string]*response{}, triggers: map[string]time.Time{}, recent: map[string][]time.Time{}}
+		client: &http.Client{Transport: &http.Transport{}}, responses: map[string]*response{}, triggers: map[string]time.Time{}, recent: map[string][]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	door, err := sim.Open(s.routes())
 	if err != nil {
@@ -109,6 +110,7 @@ func (s *Server) Close() {
 	}
 	s.Door.Close()
 	s.live.Wait()
+	s.client.CloseIdleConnections()
 }
 
 func (s *Server) routes() http.Handler {

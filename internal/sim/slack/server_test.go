@@ -37,6 +37,7 @@ func within(t *testing.T) context.Context {
 }
 
 func TestPostsAndHistory(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddAdmin("ann")
 	api := client(s)
@@ -73,6 +74,7 @@ func TestPostsAndHistory(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, other := s.AddChannel("general"), s.AddOtherChannel("other")
 	asked := s.Say(general.ID, s.AddUser("ann"), "hello")
@@ -122,6 +124,7 @@ func text(err error) string {
 }
 
 func TestTokensAndScopes(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{Scopes: []string{"chat:write"}})
 	general := s.AddChannel("general")
 	if _, err := slack.New("xoxb-wrong", slack.OptionAPIURL(s.APIURL())).AuthTest(); text(err) != "invalid_auth" {
@@ -141,6 +144,7 @@ func TestTokensAndScopes(t *testing.T) {
 }
 
 func TestBarePingsAndBlocks(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general := s.AddChannel("general")
 	rich := `[{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"broadcast","range":"here"},{"type":"user","user_id":"U1"}]}]},
@@ -173,6 +177,7 @@ func TestBarePingsAndBlocks(t *testing.T) {
 }
 
 func TestStream(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	asked := s.Mention(general.ID, ann, "tell me")
@@ -204,6 +209,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestFaultsOfTheAPI(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{ChannelPerSecond: 2})
 	general := s.AddChannel("general")
 	post := func() error {
@@ -229,6 +235,7 @@ func TestFaultsOfTheAPI(t *testing.T) {
 }
 
 func TestFilesViewsAndAgent(t *testing.T) {
+	t.Parallel()
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	api := client(s)

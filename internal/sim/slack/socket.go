@@ -45,8 +45,6 @@ func (s *Server) pick() *link {
 }
 
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
-	s.live.Add(1)
-	defer s.live.Done()
 	ticket := r.URL.Query().Get("ticket")
 	s.state.Lock()
 	good := s.tickets[ticket] && len(s.links) < maxLinks && !s.closed

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -33,9 +32,6 @@ func checkView(raw string) *slackError {
 	}
 	if v.Type == "modal" && (v.Title.Text == "" || runes(v.Title.Text) > 24) {
 		return invalidBlocks("title must be between 1 and 24 characters")
-	}
-	if len(v.Blocks) > 0 && strings.Count(string(v.Blocks), `"type":"modal"`) > 0 {
-		return refuse("invalid_arguments")
 	}
 	// A view holds twice as many blocks as a message.
 	var list []json.RawMessage
