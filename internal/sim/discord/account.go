@@ -1,0 +1,308 @@
+package simdiscord
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func unknown(code int, what string) *apiError {
+	return fail(http.StatusNotFound, code, "Unknown "+what)
+}
+
+// locked runs a handler under the server's lock and announces its changes.
+func (s *Server) locked(h handler) handler {
+	return func(c *call) (int, any, *apiError) {
+		s.state.Lock()
+		defer s.state.Release()
+		return h(c)
+	}
+}
+
+func (s *Server) routeAccount(mux *http.ServeMux) {
+	get := func(path string, h handler) { s.handle(mux, "GET "+path, s.locked(h)) }
+	get("/gateway", func(*call) (int, any, *apiError) {
+		return 200, map[string]any{"url": s.socketURL()}, nil
+	})
+	get("/gateway/bot", func(*call) (int, any, *apiError) {
+		return 200, map[string]any{"url": s.socketURL(), "shards": 1, "session_start_limit": map[string]any{
+			"total": 1000, "remaining": max(0, 1000-len(s.identifies)), "reset_after": 86400000, "max_concurrency": 1}}, nil
+	})
+	get("/users/@me", func(*call) (int, any, *apiError) { return 200, userWire(s.bot), nil })
+	get("/users/@me/guilds", s.listGuilds)
+	get("/users/{user}", s.getUser)
+	get("/oauth2/applications/@me", s.getApplication)
+	get("/applications/@me", s.getApplication)
+	get("/channels/{channel}", func(c *call) (int, any, *apiError) {
+		ch, err := s.channelOf(c)
+		if err != nil {
+			return 0, nil, err
+		}
+		return 200, s.channelWire(ch), nil
+	})
+	get("/guilds/{guild}", s.inGuild(func(g Guild, _ *call) (any, *apiError) { return s.plainGuildWire(g), nil }))
+	get("/guilds/{guild}/roles", s.inGuild(func(g Guild, _ *call) (any, *apiError) { return rolesWire(g.ID), nil }))
+	get("/guilds/{guild}/channels", s.inGuild(s.guildChannels))
+	get("/guilds/{guild}/threads/active", s.inGuild(s.guildThreads))
+	get("/guilds/{guild}/members/{user}", s.inGuild(s.guildMember))
+	s.handle(mux, "POST /users/@me/channels", s.locked(s.openDM))
+	s.handle(mux, "POST /channels/{channel}/threads", s.locked(s.startThread))
+	s.handle(mux, "POST /channels/{channel}/messages/{message}/threads", s.locked(s.startThread))
+}
+
+func (s *Server) channelOf(c *call) (Channel, *apiError) {
+	ch, ok := s.channel(c.PathValue("channel"))
+	if !ok {
+		return ch, unknown(10003, "Channel")
+	}
+	return ch, nil
+}
+
+func (s *Server) listGuilds(*call) (int, any, *apiError) {
+	list := []any{}
+	for _, g := range s.guilds {
+		list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": permissions(s.bot), "features": []any{}})
+	}
+	return 200, list, nil
+}
+
+func (s *Server) getUser(c *call) (int, any, *apiError) {
+	u, ok := s.user(c.PathValue("user"))
+	if !ok {
+		return 0, nil, unknown(10013, "User")
+	}
+	return 200, userWire(u), nil
+}
+
+func (s *Server) getApplication(*call) (int, any, *apiError) {
+	flags := 0
+	for intent, bit := range map[int]int{IntentPresences: 1 << 13, IntentGuildMembers: 1 << 15, IntentMessageContent: 1 << 19} {
+		if s.opts.Privileged&intent != 0 {
+			flags |= bit
+		}
+	}
+	return 200, map[string]any{"id": s.bot.ID, "name": s.bot.Name, "description": "", "icon": nil, "bot_public": true,
+		"bot_require_code_grant": false, "verify_key": strings.Repeat("0", 64), "flags": flags, "bot": userWire(s.bot)}, nil
+}
+
+func (s *Server) inGuild(h func(Guild, *call) (any, *apiError)) handler {
+	return func(c *call) (int, any, *apiError) {
+		g, ok := s.guild(c.PathValue("guild"))
+		if !ok {
+			return 0, nil, unknown(10004, "Guild")
+		}
+		body, err := h(g, c)
+		return 200, body, err
+	}
+}
+
+func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
+	list := []any{}
+	for _, c := range s.channels {
+		if c.GuildID == g.ID && c.Kind == KindText {
+			list = append(list, s.channelWire(c))
+		}
+	}
+	return list, nil
+}
+
+func (s *Server) guildThreads(g Guild, _ *call) (any, *apiError) {
+	list := []any{}
+	for _, c := range s.channels {
+		if c.GuildID == g.ID && c.Kind == KindThread {
+			list = append(list, s.channelWire(c))
+		}
+	}
+	return map[string]any{"threads": list, "members": []any{}}, nil
+}
+
+func (s *Server) guildMember(g Guild, c *call) (any, *apiError) {
+	u, ok := s.user(c.PathValue("user"))
+	if !ok {
+		return nil, unknown(10007, "Member")
+	}
+	m := memberWire(g.ID, u)
+	m["user"] = userWire(u)
+	return m, nil
+}
+
+func (s *Server) openDM(c *call) (int, any, *apiError) {
+	var d struct {
+		Recipient string `json:"recipient_id"`
+	}
+	if json.Unmarshal(c.body, &d) != nil {
+		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
+	}
+	u, ok := s.user(d.Recipient)
+	if !ok {
+		return 0, nil, unknown(10013, "User")
+	}
+	if u.Bot {
+		return 0, nil, fail(400, 50007, "Cannot send messages to this user")
+	}
+	return 200, s.channelWire(s.dm(u.ID)), nil
+}
+
+func (s *Server) startThread(c *call) (int, any, *apiError) {
+	parent, err := s.channelOf(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	var d struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(c.body, &d) != nil || d.Name == "" || len([]rune(d.Name)) > 100 {
+		return 0, nil, badForm("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+	}
+	if parent.Kind != KindText {
+		return 0, nil, fail(400, 50024, "Cannot execute action on this channel type")
+	}
+	t := Channel{ID: s.newID(), GuildID: parent.GuildID, ParentID: parent.ID, Name: d.Name, Kind: KindThread}
+	if message := c.PathValue("message"); message != "" {
+		if p, ok := s.posts[message]; !ok || p.Deleted || p.ChannelID != parent.ID {
+			return 0, nil, unknown(10008, "Message")
+		}
+		if _, exists := s.channel(message); exists {
+			return 0, nil, fail(400, 160004, "A thread has already been created for this message")
+		}
+		t.ID = message // a thread takes the id of the message it starts from
+	}
+	s.channels = append(s.channels, t)
+	s.emit(event{name: "THREAD_CREATE", intent: IntentGuilds, guild: t.GuildID, data: s.channelWire(t)})
+	return 201, s.channelWire(t), nil
+}
+
+// command is an application command as registered.
+type command = map[string]any
+
+var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
+
+func (s *Server) routeCommands(mux *http.ServeMux) {
+	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
+		s.handle(mux, "GET "+scope, s.ownApp(s.listCommands))
+		s.handle(mux, "POST "+scope, s.ownApp(s.addCommand))
+		s.handle(mux, "PUT "+scope, s.ownApp(s.replaceCommands))
+		s.handle(mux, "GET "+scope+"/{command}", s.ownApp(s.getCommand))
+		s.handle(mux, "PATCH "+scope+"/{command}", s.ownApp(s.editCommand))
+		s.handle(mux, "DELETE "+scope+"/{command}", s.ownApp(s.deleteCommand))
+	}
+}
+
+func (s *Server) ownApp(h handler) handler {
+	return s.locked(func(c *call) (int, any, *apiError) {
+		if c.PathValue("app") != s.bot.ID {
+			return 0, nil, unknown(10002, "Application")
+		}
+		if g := c.PathValue("guild"); g != "" {
+			if _, ok := s.guild(g); !ok {
+				return 0, nil, fail(403, 50001, "Missing Access")
+			}
+		}
+		return h(c)
+	})
+}
+
+func (s *Server) listCommands(c *call) (int, any, *apiError) {
+	return 200, orEmpty(s.commands[c.PathValue("guild")]), nil
+}
+
+// admit checks a command and gives it an id, that of its namesake if there is one.
+func (s *Server) admit(guild string, cmd command) *apiError {
+	if _, ok := cmd["type"]; !ok {
+		cmd["type"] = float64(1)
+	}
+	name, _ := cmd["name"].(string)
+	text, _ := cmd["description"].(string)
+	if cmd["type"] == float64(1) && (!commandName.MatchString(name) || name != strings.ToLower(name)) {
+		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+	}
+	if n := len([]rune(text)); cmd["type"] == float64(1) && (n < 1 || n > 100) {
+		return badForm("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+	}
+	cmd["id"], cmd["application_id"], cmd["version"] = s.newID(), s.bot.ID, s.newID()
+	if i := s.findCommand(guild, func(old command) bool { return old["name"] == name }); i >= 0 {
+		cmd["id"] = s.commands[guild][i]["id"]
+	}
+	if guild != "" {
+		cmd["guild_id"] = guild
+	}
+	return nil
+}
+
+func (s *Server) findCommand(guild string, is func(command) bool) int {
+	return slices.IndexFunc(s.commands[guild], is)
+}
+
+func (s *Server) addCommand(c *call) (int, any, *apiError) {
+	var cmd command
+	if json.Unmarshal(c.body, &cmd) != nil || cmd == nil {
+		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
+	}
+	guild := c.PathValue("guild")
+	if err := s.admit(guild, cmd); err != nil {
+		return 0, nil, err
+	}
+	if i := s.findCommand(guild, func(old command) bool { return old["id"] == cmd["id"] }); i >= 0 {
+		s.commands[guild][i] = cmd
+		return 200, cmd, nil
+	}
+	s.commands[guild] = append(s.commands[guild], cmd)
+	return 201, cmd, nil
+}
+
+func (s *Server) replaceCommands(c *call) (int, any, *apiError) {
+	var list []command
+	if json.Unmarshal(c.body, &list) != nil {
+		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
+	}
+	guild := c.PathValue("guild")
+	for _, cmd := range list {
+		if err := s.admit(guild, cmd); err != nil {
+			return 0, nil, err
+		}
+	}
+	s.commands[guild] = list
+	return 200, orEmpty(list), nil
+}
+
+func (s *Server) commandOf(c *call) (int, *apiError) {
+	i := s.findCommand(c.PathValue("guild"), func(cmd command) bool { return cmd["id"] == c.PathValue("command") })
+	if i < 0 {
+		return 0, unknown(10063, "Application Command")
+	}
+	return i, nil
+}
+
+func (s *Server) getCommand(c *call) (int, any, *apiError) {
+	i, err := s.commandOf(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	return 200, s.commands[c.PathValue("guild")][i], nil
+}
+
+func (s *Server) editCommand(c *call) (int, any, *apiError) {
+	i, err := s.commandOf(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	cmd := s.commands[c.PathValue("guild")][i]
+	id := cmd["id"]
+	if json.Unmarshal(c.body, &cmd) != nil {
+		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
+	}
+	cmd["id"], cmd["version"] = id, s.newID()
+	return 200, cmd, nil
+}
+
+func (s *Server) deleteCommand(c *call) (int, any, *apiError) {
+	i, err := s.commandOf(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	guild := c.PathValue("guild")
+	s.commands[guild] = slices.Delete(s.commands[guild], i, i+1)
+	return 204, nil, nil
+}

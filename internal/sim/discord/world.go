@@ -1,0 +1,256 @@
+package simdiscord
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Channel types that are simulated.
+const (
+	KindText   = 0
+	KindDM     = 1
+	KindThread = 11 // public
+)
+
+// Guild is a server in Discord's everyday language.
+type Guild struct{ ID, Name string }
+
+// Channel is a text channel, a thread (then ParentID is its channel) or a
+// direct message (then GuildID is empty).
+type Channel struct {
+	ID, GuildID, ParentID, Name string
+	Kind                        int
+	recipient                   string
+}
+
+// User is a person or a bot. Manager grants the Manage Server permission in
+// every guild.
+type User struct {
+	ID, Name     string
+	Bot, Manager bool
+}
+
+// world is who and what exists; the server's lock guards it.
+type world struct {
+	bot      User
+	lastID   int64
+	guilds   []Guild
+	channels []Channel
+	users    []User
+	posts    map[string]*Post
+	order    map[string][]*Post // by channel, oldest first
+	typing   map[string]int
+	emoji    map[string]map[string][]string // message, emoji, user ids
+	nonces   map[string]*Post               // author and nonce
+}
+
+func newWorld() world {
+	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}}
+}
+
+const epoch = 1420070400000 // Discord's first millisecond
+
+func (w *world) newID() string {
+	w.lastID = max(w.lastID+1, (time.Now().UnixMilli()-epoch)<<22)
+	return strconv.FormatInt(w.lastID, 10)
+}
+
+func (w *world) addUser(u User) User {
+	u.ID = w.newID()
+	w.users = append(w.users, u)
+	return u
+}
+
+func (w *world) channel(id string) (Channel, bool) {
+	i := slices.IndexFunc(w.channels, func(c Channel) bool { return c.ID == id })
+	if i < 0 {
+		return Channel{}, false
+	}
+	return w.channels[i], true
+}
+
+// mustChannel serves actions: acting where nothing exists is a fault of the test.
+func (w *world) mustChannel(id string) Channel {
+	c, ok := w.channel(id)
+	if !ok {
+		panic(fmt.Sprintf("simdiscord: no channel %q", id))
+	}
+	return c
+}
+
+func (w *world) user(id string) (User, bool) {
+	i := slices.IndexFunc(w.users, func(u User) bool { return u.ID == id })
+	if i < 0 {
+		return User{}, false
+	}
+	return w.users[i], true
+}
+
+func (w *world) guild(id string) (Guild, bool) {
+	i := slices.IndexFunc(w.guilds, func(g Guild) bool { return g.ID == id })
+	if i < 0 {
+		return Guild{}, false
+	}
+	return w.guilds[i], true
+}
+
+// Bot is the application's own user; its id is the application's too.
+func (s *Server) Bot() User {
+	s.state.Lock()
+	defer s.state.Unlock()
+	return s.bot
+}
+
+// Mention is the text that mentions the bot.
+func (s *Server) Mention() string { return "<@" + s.Bot().ID + ">" }
+
+// AddUser adds a person without special permissions.
+func (s *Server) AddUser(name string) User { return s.newUser(User{Name: name}) }
+
+// AddManager adds a person with the Manage Server permission.
+func (s *Server) AddManager(name string) User { return s.newUser(User{Name: name, Manager: true}) }
+
+// AddBot adds another bot.
+func (s *Server) AddBot(name string) User { return s.newUser(User{Name: name, Bot: true}) }
+
+func (s *Server) newUser(u User) User {
+	s.state.Lock()
+	defer s.state.Release()
+	return s.addUser(u)
+}
+
+// AddGuild lets the bot join a new guild.
+func (s *Server) AddGuild(name string) Guild {
+	s.state.Lock()
+	defer s.state.Release()
+	g := Guild{ID: s.newID(), Name: name}
+	s.guilds = append(s.guilds, g)
+	s.emit(event{name: "GUILD_CREATE", intent: IntentGuilds, guild: g.ID, data: s.guildWire(g)})
+	return g
+}
+
+// AddChannel adds a text channel to a guild.
+func (s *Server) AddChannel(guild Guild, name string) Channel {
+	return s.newChannel(Channel{GuildID: guild.ID, Name: name, Kind: KindText}, "CHANNEL_CREATE")
+}
+
+// AddThread adds a public thread to a text channel.
+func (s *Server) AddThread(parent Channel, name string) Channel {
+	return s.newChannel(Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindThread}, "THREAD_CREATE")
+}
+
+func (s *Server) newChannel(c Channel, eventName string) Channel {
+	s.state.Lock()
+	defer s.state.Release()
+	c.ID = s.newID()
+	s.channels = append(s.channels, c)
+	s.emit(event{name: eventName, intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+	return c
+}
+
+// AddDM returns the direct-message channel of a user and the bot.
+func (s *Server) AddDM(with User) Channel {
+	s.state.Lock()
+	defer s.state.Release()
+	return s.dm(with.ID)
+}
+
+func (s *Server) dm(user string) Channel {
+	for _, c := range s.channels {
+		if c.Kind == KindDM && c.recipient == user {
+			return c
+		}
+	}
+	c := Channel{ID: s.newID(), Kind: KindDM, recipient: user}
+	s.channels = append(s.channels, c)
+	return c
+}
+
+func userWire(u User) map[string]any {
+	return map[string]any{"id": u.ID, "username": u.Name, "global_name": u.Name, "discriminator": "0", "avatar": nil, "bot": u.Bot, "public_flags": 0}
+}
+
+const (
+	everyonePermissions = 1<<6 | 1<<10 | 1<<11 | 1<<14 | 1<<15 | 1<<16 | 1<<31 | 1<<35 | 1<<38
+	manageGuild         = 1 << 5
+)
+
+func permissions(u User) string {
+	p := int64(everyonePermissions)
+	if u.Manager {
+		p |= manageGuild
+	}
+	return strconv.FormatInt(p, 10)
+}
+
+// managerRole is the id of the guild's role that carries Manage Server.
+func managerRole(guild string) string { return guild + "0" }
+
+func memberWire(guild string, u User) map[string]any {
+	roles := []string{}
+	if u.Manager {
+		roles = append(roles, managerRole(guild))
+	}
+	return map[string]any{"roles": roles, "joined_at": "2024-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false,
+		"nick": nil, "avatar": nil, "flags": 0, "pending": false}
+}
+
+func rolesWire(guild string) []any {
+	role := func(id, name string, bits int64) map[string]any {
+		return map[string]any{"id": id, "name": name, "permissions": strconv.FormatInt(bits, 10), "position": 0, "color": 0,
+			"hoist": false, "managed": false, "mentionable": false, "flags": 0}
+	}
+	return []any{role(guild, "@everyone", everyonePermissions), role(managerRole(guild), "managers", everyonePermissions|manageGuild)}
+}
+
+func (s *Server) channelWire(c Channel) map[string]any {
+	wire := map[string]any{"id": c.ID, "type": c.Kind, "flags": 0, "last_message_id": nil}
+	switch c.Kind {
+	case KindDM:
+		u, _ := s.user(c.recipient)
+		wire["recipients"] = []any{userWire(u)}
+		return wire
+	case KindThread:
+		wire["owner_id"] = s.bot.ID
+		wire["thread_metadata"] = map[string]any{"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2024-01-01T00:00:00.000000+00:00", "locked": false}
+		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
+	default:
+		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, nil
+	}
+	wire["guild_id"], wire["name"], wire["parent_id"] = c.GuildID, c.Name, nil
+	if c.ParentID != "" {
+		wire["parent_id"] = c.ParentID
+	}
+	return wire
+}
+
+func (s *Server) guildWire(g Guild) map[string]any {
+	wire := s.plainGuildWire(g)
+	channels, threads, members := []any{}, []any{}, []any{}
+	for _, c := range s.channels {
+		if c.GuildID != g.ID {
+			continue
+		}
+		if c.Kind == KindThread {
+			threads = append(threads, s.channelWire(c))
+		} else {
+			channels = append(channels, s.channelWire(c))
+		}
+	}
+	bot := memberWire(g.ID, s.bot)
+	bot["user"] = userWire(s.bot)
+	members = append(members, bot)
+	wire["channels"], wire["threads"], wire["members"] = channels, threads, members
+	wire["joined_at"], wire["large"], wire["unavailable"], wire["member_count"] = "2024-01-01T00:00:00.000000+00:00", false, false, len(s.users)
+	wire["presences"], wire["voice_states"], wire["stage_instances"], wire["guild_scheduled_events"] = []any{}, []any{}, []any{}, []any{}
+	return wire
+}
+
+func (s *Server) plainGuildWire(g Guild) map[string]any {
+	return map[string]any{"id": g.ID, "name": g.Name, "owner_id": g.ID, "roles": rolesWire(g.ID), "emojis": []any{}, "features": []any{},
+		"preferred_locale": "en-US", "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
+		"mfa_level": 0, "premium_tier": 0, "nsfw_level": 0, "afk_timeout": 300, "system_channel_flags": 0}
+}

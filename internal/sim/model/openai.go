@@ -1,0 +1,372 @@
+package simmodel
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The wire form of chat-completion requests, as far as it is looked into.
+type (
+	oCall struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+		Extra struct {
+			Google struct {
+				Signature string `json:"thought_signature"`
+			} `json:"google"`
+		} `json:"extra_content"`
+	}
+	oMessage struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+		Calls   []oCall         `json:"tool_calls"`
+		CallID  string          `json:"tool_call_id"`
+	}
+	oRequest struct {
+		Model    string     `json:"model"`
+		Messages []oMessage `json:"messages"`
+		Stream   bool       `json:"stream"`
+		Options  struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		Tools []struct {
+			Type     string `json:"type"`
+			Function struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description"`
+				Parameters  json.RawMessage `json:"parameters"`
+			} `json:"function"`
+		} `json:"tools"`
+		Choice json.RawMessage `json:"tool_choice"`
+		Store  *bool           `json:"store"`
+	}
+)
+
+func openAIError(w http.ResponseWriter, status int, message, code string) {
+	kind := "invalid_request_error"
+	switch {
+	case status == 429:
+		kind = "rate_limit_exceeded"
+	case status >= 500:
+		kind = "server_error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, mustJSON(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": code}}))
+}
+
+func (s *Server) bearer(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Authorization") == "Bearer "+s.opts.APIKey {
+		return true
+	}
+	openAIError(w, http.StatusUnauthorized, "Incorrect API key provided.", "invalid_api_key")
+	return false
+}
+
+func (s *Server) listOpenAI(w http.ResponseWriter, r *http.Request) {
+	if !s.bearer(w, r) {
+		return
+	}
+	list := []any{}
+	for _, name := range s.opts.Models {
+		list = append(list, map[string]any{"id": name, "object": "model", "created": 1700000000, "owned_by": "sim"})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, mustJSON(map[string]any{"object": "list", "data": list}))
+}
+
+func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string) {
+	if !s.bearer(w, r) {
+		return
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var o oRequest
+	if err := json.Unmarshal(raw, &o); err != nil {
+		s.reject(api, err.Error(), raw)
+		openAIError(w, 400, "We could not parse the JSON body of your request: "+err.Error(), "")
+		return
+	}
+	if !s.knows(o.Model) {
+		openAIError(w, 404, fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", o.Model), "model_not_found")
+		return
+	}
+	if problem := s.checkOpenAI(o, api); problem != "" {
+		s.reject(api, problem, raw)
+		openAIError(w, 400, problem, "")
+		return
+	}
+	reply := s.think(o.neutral(api, raw))
+	if !s.begin(w, r, reply) {
+		return
+	}
+	if reply.Status != 0 {
+		failOpenAI(w, reply)
+		return
+	}
+	out := s.pipe(w, r, reply)
+	if o.Stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		s.streamOpenAI(out, o, reply, api)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	message := map[string]any{"role": "assistant", "content": strings.Join(reply.Text, "")}
+	if len(reply.Calls) > 0 {
+		message["tool_calls"] = s.openAICalls(o.Model, reply.Calls, api)
+		if len(reply.Text) == 0 {
+			message["content"] = nil
+		}
+	}
+	if reply.Thoughts != "" {
+		message["reasoning_content"] = reply.Thoughts
+	}
+	out.put(mustJSON(map[string]any{"id": "chatcmpl-sim", "object": "chat.completion", "created": time.Now().Unix(), "model": reply.Served,
+		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": openAIFinish(reply)}}, "usage": openAIUsage(reply.Usage)}))
+}
+
+func failOpenAI(w http.ResponseWriter, reply Reply) {
+	if reply.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(reply.RetryAfter.Round(time.Second).Seconds())))
+	}
+	if reply.Body != "" {
+		w.WriteHeader(reply.Status)
+		_, _ = io.WriteString(w, reply.Body)
+		return
+	}
+	message := reply.Message
+	if message == "" {
+		message = "simulated " + http.StatusText(reply.Status)
+	}
+	openAIError(w, reply.Status, message, "")
+}
+
+func openAIUsage(u *Usage) map[string]any {
+	return map[string]any{"prompt_tokens": u.Prompt, "completion_tokens": u.Output + u.Thoughts, "total_tokens": u.Prompt + u.Output + u.Thoughts,
+		"prompt_tokens_details": map[string]any{"cached_tokens": u.Cached}, "completion_tokens_details": map[string]any{"reasoning_tokens": u.Thoughts}}
+}
+
+func openAIFinish(reply Reply) string {
+	switch {
+	case reply.Block != "", reply.Finish == "SAFETY", reply.Finish == "PROHIBITED_CONTENT":
+		return "content_filter"
+	case reply.Finish == "MAX_TOKENS":
+		return "length"
+	case reply.Finish != "" && reply.Finish != "STOP":
+		return strings.ToLower(reply.Finish)
+	case len(reply.Calls) > 0:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+func (s *Server) openAICalls(model string, calls []Call, api string) []map[string]any {
+	var list []map[string]any
+	for i, c := range calls {
+		call := map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": string(c.Args)}}
+		if i == 0 && api == GoogleOpenAI {
+			call["extra_content"] = map[string]any{"google": map[string]any{"thought_signature": s.sign(model, c.Name)}}
+		}
+		list = append(list, call)
+	}
+	return list
+}
+
+func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
+	chunk := func(choices []any, usage any) {
+		body := map[string]any{"id": "chatcmpl-sim", "object": "chat.completion.chunk", "created": time.Now().Unix(), "model": reply.Served, "choices": choices}
+		if usage != nil {
+			body["usage"] = usage
+		}
+		out.put("data: " + mustJSON(body) + "\n\n")
+	}
+	delta := func(d map[string]any, finish any) {
+		chunk([]any{map[string]any{"index": 0, "delta": d, "finish_reason": finish}}, nil)
+	}
+	delta(map[string]any{"role": "assistant", "content": ""}, nil)
+	if reply.Thoughts != "" {
+		delta(map[string]any{"reasoning_content": reply.Thoughts}, nil)
+	}
+	for _, text := range reply.Text {
+		delta(map[string]any{"content": text}, nil)
+	}
+	for i, call := range s.openAICalls(o.Model, reply.Calls, api) {
+		// Arguments come in two fragments, the second with its index alone.
+		args := string(reply.Calls[i].Args)
+		call["index"] = i
+		call["function"] = map[string]any{"name": reply.Calls[i].Name, "arguments": args[:len(args)/2]}
+		delta(map[string]any{"tool_calls": []any{call}}, nil)
+		delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": args[len(args)/2:]}}}}, nil)
+	}
+	delta(map[string]any{}, openAIFinish(reply))
+	if o.Options.Usage {
+		chunk([]any{}, openAIUsage(reply.Usage))
+	}
+	out.put("data: [DONE]\n\n")
+}
+
+var openAIName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// checkOpenAI returns the first rule a request breaks.
+func (s *Server) checkOpenAI(o oRequest, api string) string {
+	seen := map[string]bool{}
+	for i, t := range o.Tools {
+		switch name := t.Function.Name; {
+		case t.Type != "function":
+			return fmt.Sprintf("Invalid value for tools[%d].type: %q", i, t.Type)
+		case !openAIName.MatchString(name):
+			return fmt.Sprintf("Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long.", i)
+		case seen[name]:
+			return fmt.Sprintf("Duplicate tool name %q", name)
+		case t.Function.Parameters != nil && !isObject(t.Function.Parameters):
+			return fmt.Sprintf("Invalid schema for function '%s'", name)
+		}
+		seen[t.Function.Name] = true
+	}
+	if len(o.Messages) == 0 {
+		return "Invalid 'messages': empty array. Expected an array with minimum length 1."
+	}
+	if problem := checkMessages(o.Messages); problem != "" {
+		return problem
+	}
+	if api == GoogleOpenAI {
+		return s.checkCompatible(o)
+	}
+	return ""
+}
+
+// checkMessages wants every call answered at once, and nothing else answered.
+func checkMessages(list []oMessage) string {
+	open := map[string]bool{}
+	for i, m := range list {
+		if m.Role != "tool" && len(open) > 0 {
+			break
+		}
+		switch m.Role {
+		case "system", "developer", "user":
+			if len(m.Content) == 0 || string(m.Content) == "null" {
+				return fmt.Sprintf("Invalid value for 'content' of messages[%d]: expected a string or a list, got null.", i)
+			}
+		case "assistant":
+			if len(m.Calls) == 0 && (len(m.Content) == 0 || string(m.Content) == "null") {
+				return fmt.Sprintf("messages[%d]: an assistant message needs content or tool_calls", i)
+			}
+			if problem := openCalls(m.Calls, open, i); problem != "" {
+				return problem
+			}
+		case "tool":
+			if !open[m.CallID] {
+				return fmt.Sprintf("messages[%d] with role 'tool' must be a response to a preceding message with 'tool_calls': %q", i, m.CallID)
+			}
+			delete(open, m.CallID)
+		default:
+			return fmt.Sprintf("Invalid value for messages[%d].role: %q", i, m.Role)
+		}
+	}
+	if len(open) > 0 {
+		return "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
+	}
+	return ""
+}
+
+func openCalls(calls []oCall, open map[string]bool, i int) string {
+	for _, c := range calls {
+		var text string
+		switch {
+		case c.ID == "" || open[c.ID]:
+			return fmt.Sprintf("messages[%d].tool_calls: ids must be given once each", i)
+		case c.Type != "function" || !openAIName.MatchString(c.Function.Name):
+			return fmt.Sprintf("messages[%d].tool_calls: not a function call with a valid name", i)
+		case json.Unmarshal(c.Function.Arguments, &text) != nil || !json.Valid([]byte(text)):
+			return fmt.Sprintf("messages[%d].tool_calls: arguments must be a string of JSON", i)
+		}
+		open[c.ID] = true
+	}
+	return ""
+}
+
+// checkCompatible wants the signature back on the current turn's calls.
+func (s *Server) checkCompatible(o oRequest) string {
+	start := 0
+	for i, m := range o.Messages {
+		if m.Role == "user" {
+			start = i
+		}
+	}
+	for _, m := range o.Messages[start:] {
+		for j, c := range m.Calls {
+			signature := c.Extra.Google.Signature
+			if signature == "" && j == 0 {
+				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly."
+			}
+			if signature != "" && !s.genuine(signature, o.Model, c.Function.Name) {
+				return "Corrupted thought signature."
+			}
+		}
+	}
+	return ""
+}
+
+func (o oRequest) neutral(api string, raw []byte) Request {
+	req := Request{API: api, Model: o.Model, Stream: o.Stream, Store: o.Store, Raw: raw}
+	var choice string
+	if json.Unmarshal(o.Choice, &choice) == nil {
+		req.ToolMode = map[string]string{"none": "NONE", "auto": "AUTO", "required": "ANY"}[choice]
+	} else if isObject(o.Choice) {
+		req.ToolMode = "ANY"
+	}
+	for _, t := range o.Tools {
+		req.Tools = append(req.Tools, Tool{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters})
+	}
+	for _, m := range o.Messages {
+		switch text := contentText(m.Content); m.Role {
+		case "system", "developer":
+			req.System += text
+		case "tool":
+			// Results of one step are one message, as with Gemini.
+			if n := len(req.Messages); n == 0 || req.Messages[n-1].Role != RoleTool {
+				req.Messages = append(req.Messages, Message{Role: RoleTool})
+			}
+			last := &req.Messages[len(req.Messages)-1]
+			last.Results = append(last.Results, Result{ID: m.CallID, Content: text})
+		case "assistant":
+			msg := Message{Role: RoleModel, Text: text}
+			for _, c := range m.Calls {
+				var args string
+				_ = json.Unmarshal(c.Function.Arguments, &args) // checked before
+				msg.Calls = append(msg.Calls, Call{ID: c.ID, Name: c.Function.Name, Args: json.RawMessage(args)})
+			}
+			req.Messages = append(req.Messages, msg)
+		default:
+			req.Messages = append(req.Messages, Message{Role: RoleUser, Text: text})
+		}
+	}
+	return req
+}
+
+func contentText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	_ = json.Unmarshal(raw, &parts) // null has no text
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text
+}

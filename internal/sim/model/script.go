@@ -1,0 +1,163 @@
+package simmodel
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The protocols a request may come by.
+const (
+	Gemini       = "gemini"
+	OpenAI       = "openai"
+	GoogleOpenAI = "google-openai" // Google's OpenAI-compatible base
+)
+
+// Request is what the model is asked, in terms of no provider.
+type Request struct {
+	At       time.Time
+	API      string // Gemini, OpenAI or GoogleOpenAI
+	Model    string
+	Stream   bool
+	System   string
+	Messages []Message
+	Tools    []Tool
+	ToolMode string // "", AUTO, ANY or NONE, whatever the protocol calls it
+	Store    *bool  // Gemini's opt-out of storage; nil: not sent
+	Raw      json.RawMessage
+}
+
+// Roles of messages.
+const (
+	RoleUser  = "user"
+	RoleModel = "model"
+	RoleTool  = "tool" // results of calls
+)
+
+// Message is one turn.
+type Message struct {
+	Role    string
+	Text    string
+	Calls   []Call
+	Results []Result
+}
+
+// Call is a tool call; Args is a JSON object. An empty ID in a Reply is filled in.
+type Call struct {
+	ID, Name string
+	Args     json.RawMessage
+}
+
+// Result answers a call. Content is what was sent: a JSON object to Gemini,
+// any text to OpenAI. OpenAI sends no Name.
+type Result struct {
+	ID, Name string
+	Content  string
+}
+
+// Tool is a declaration; Schema is what stood in the request.
+type Tool struct {
+	Name, Description string
+	Schema            json.RawMessage
+}
+
+// Last is the last message.
+func (r Request) Last() Message {
+	if len(r.Messages) == 0 {
+		return Message{}
+	}
+	return r.Messages[len(r.Messages)-1]
+}
+
+// Asked is the text of the last message of the user.
+func (r Request) Asked() string {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if r.Messages[i].Role == RoleUser && r.Messages[i].Text != "" {
+			return r.Messages[i].Text
+		}
+	}
+	return ""
+}
+
+// Declares tells whether a tool is declared and may be called.
+func (r Request) Declares(name string) bool {
+	for _, t := range r.Tools {
+		if t.Name == name && r.ToolMode != "NONE" {
+			return true
+		}
+	}
+	return false
+}
+
+// Usage counts tokens.
+type Usage struct{ Prompt, Output, Thoughts, Cached int }
+
+// Reply is what the model does. The first of Status, Hang, Malformed and
+// Block that is set decides; else it answers.
+type Reply struct {
+	Thoughts string
+	Text     []string // chunks of a stream; joined otherwise
+	Calls    []Call   // in parallel
+	Usage    *Usage   // nil: estimated
+	Finish   string   // in Gemini's words; "": STOP
+	Block    string   // block reason of the prompt
+	Served   string   // model that answered; "": the one asked
+
+	Status     int           // HTTP error
+	Message    string        // of the error
+	RetryAfter time.Duration // RetryInfo or Retry-After of the error
+	Body       string        // of the error, in place of the protocol's form
+
+	Delay      time.Duration // before the first byte
+	ChunkDelay time.Duration // between the chunks of a stream
+	CutAfter   int           // connection is cut after so many bytes of body
+	Malformed  bool          // status 200 with broken JSON
+	Hang       bool          // until the caller leaves
+}
+
+// Script decides what the model does. It is called from many goroutines.
+type Script func(Request) Reply
+
+// Say replies with a text in one chunk.
+func Say(text string) Reply { return Reply{Text: []string{text}} }
+
+// Echo answers with what the user said, word by word, and quotes results of tools.
+func Echo(r Request) Reply {
+	if results := r.Last().Results; len(results) > 0 {
+		return Say(quote(results))
+	}
+	return Reply{Text: strings.SplitAfter(r.Asked(), " ")}
+}
+
+func quote(results []Result) string {
+	var b strings.Builder
+	for _, res := range results {
+		b.WriteString("result: ")
+		b.WriteString(res.Content)
+	}
+	return b.String()
+}
+
+// CallTool calls a tool once and answers with the result; args is a JSON object.
+func CallTool(name, args string) Script {
+	return func(r Request) Reply {
+		if len(r.Last().Results) > 0 || !r.Declares(name) {
+			return Echo(r)
+		}
+		return Reply{Calls: []Call{{Name: name, Args: json.RawMessage(args)}}}
+	}
+}
+
+// Sequence gives the replies one after the other, whoever asks; the last one stays.
+func Sequence(replies ...Reply) Script {
+	var mu sync.Mutex
+	next := 0
+	return func(Request) Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		r := replies[min(next, len(replies)-1)]
+		next++
+		return r
+	}
+}

@@ -1,0 +1,255 @@
+// Package simmodel is a language model to test a client against: Gemini's
+// generateContent, the OpenAI chat-completions protocol and Google's
+// OpenAI-compatible base, on a real socket of 127.0.0.1. A Script decides what
+// the model says and how it fails.
+//
+// It promises the rules the providers document and enforce: thought
+// signatures and call ids come back as issued, every call is answered, roles
+// follow each other, names and schemas keep to what is supported, keys are
+// right. What breaks a rule is answered as the provider does and kept for
+// Rejected. It leaves out images, files, caching and embeddings.
+package simmodel
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/sim"
+)
+
+// Options of a server; the zero value of a field takes the default given.
+type Options struct {
+	APIKey string   // default "key"
+	Models []string // default gemini-3.8-flash and gpt-sim
+	Script Script   // default Echo
+}
+
+// Rejection is a request that broke a rule of its protocol.
+type Rejection struct {
+	API     string
+	Problem string
+	Raw     json.RawMessage
+}
+
+// Server is the simulated model.
+type Server struct {
+	*sim.Door
+	opts  Options
+	state sim.Watch // guards all below
+
+	script     Script
+	asked      []Request
+	rejected   []Rejection
+	signatures map[string]issued
+	serial     int
+}
+
+// issued is what a thought signature was given out for.
+type issued struct{ model, call string }
+
+// New starts a server.
+func New(opts Options) (*Server, error) {
+	if opts.APIKey == "" {
+		opts.APIKey = "key"
+	}
+	if opts.Models == nil {
+		opts.Models = []string{"gemini-3.8-flash", "gpt-sim"}
+	}
+	if opts.Script == nil {
+		opts.Script = Echo
+	}
+	s := &Server{opts: opts, script: opts.Script, signatures: map[string]issued{}}
+	door, err := sim.Open(s.routes())
+	if err != nil {
+		return nil, err
+	}
+	s.Door = door
+	return s, nil
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, version := range []string{"/v1beta", "/v1"} {
+		mux.HandleFunc("POST "+version+"/models/{action}", s.serveGemini)
+		mux.HandleFunc("GET "+version+"/models/{model}", s.serveModels)
+	}
+	mux.HandleFunc("GET /v1beta/models", s.serveModels)
+	mux.HandleFunc("GET /v1/models", s.serveModels)
+	mux.HandleFunc("GET /v1beta/openai/models", s.listOpenAI)
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) })
+	mux.HandleFunc("POST /v1beta/openai/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, GoogleOpenAI) })
+	return mux
+}
+
+// GeminiURL is the base for Gemini clients, OpenAIURL and GoogleOpenAIURL
+// those for OpenAI clients.
+func (s *Server) GeminiURL() string { return s.URL() + "/" }
+
+// OpenAIURL is the base for OpenAI clients.
+func (s *Server) OpenAIURL() string { return s.URL() + "/v1" }
+
+// GoogleOpenAIURL is Google's OpenAI-compatible base.
+func (s *Server) GoogleOpenAIURL() string { return s.URL() + "/v1beta/openai" }
+
+// SetScript replaces the script for requests to come.
+func (s *Server) SetScript(script Script) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.script = script
+}
+
+// Asked lists the requests that were accepted, oldest first.
+func (s *Server) Asked() []Request {
+	s.state.Lock()
+	defer s.state.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// WaitAsked returns the accepted requests once there are at least n.
+func (s *Server) WaitAsked(ctx context.Context, n int) ([]Request, error) {
+	err := s.state.Wait(ctx, func() bool { return len(s.asked) >= n })
+	if err != nil {
+		return s.Asked(), fmt.Errorf("wait for %d requests: %w", n, err)
+	}
+	return s.Asked(), nil
+}
+
+// Rejected lists the requests that broke a rule.
+func (s *Server) Rejected() []Rejection {
+	s.state.Lock()
+	defer s.state.Unlock()
+	return slices.Clone(s.rejected)
+}
+
+func (s *Server) reject(api, problem string, raw []byte) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.rejected = append(s.rejected, Rejection{API: api, Problem: problem, Raw: raw})
+}
+
+// think records a request and asks the script; calls get ids.
+func (s *Server) think(r Request) Reply {
+	r.At = time.Now()
+	s.state.Lock()
+	s.asked = append(s.asked, r)
+	script := s.script
+	s.state.Release()
+	reply := script(r)
+	s.state.Lock()
+	defer s.state.Unlock()
+	reply.Calls = slices.Clone(reply.Calls)
+	for i := range reply.Calls {
+		if reply.Calls[i].ID == "" {
+			s.serial++
+			reply.Calls[i].ID = fmt.Sprintf("call-%d", s.serial)
+		}
+		if len(reply.Calls[i].Args) == 0 {
+			reply.Calls[i].Args = json.RawMessage("{}")
+		}
+	}
+	if reply.Usage == nil {
+		reply.Usage = &Usage{Prompt: len(r.Raw)/4 + 1, Output: len(strings.Join(reply.Text, ""))/4 + 1, Thoughts: len(reply.Thoughts) / 4}
+	}
+	if reply.Served == "" {
+		reply.Served = r.Model
+	}
+	return reply
+}
+
+// sign issues a thought signature.
+func (s *Server) sign(model, call string) string {
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.serial++
+	signature := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "thought %d of %s \xff", s.serial, model))
+	s.signatures[signature] = issued{model: model, call: call}
+	return signature
+}
+
+// Sentinel is accepted in place of any signature.
+const Sentinel = "skip_thought_signature_validator"
+
+// genuine tells whether a signature was issued for that call by that model.
+func (s *Server) genuine(signature, model, call string) bool {
+	if plain, err := base64.StdEncoding.DecodeString(signature); signature == Sentinel || err == nil && string(plain) == Sentinel {
+		return true
+	}
+	s.state.Lock()
+	defer s.state.Unlock()
+	return s.signatures[signature] == issued{model: model, call: call}
+}
+
+// begin performs what comes before an answer; it reports whether one is due.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, reply Reply) bool {
+	if reply.Hang {
+		select {
+		case <-r.Context().Done():
+		case <-s.Closing():
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if reply.Delay > 0 && !s.Pause(r.Context(), reply.Delay) {
+		panic(http.ErrAbortHandler)
+	}
+	if reply.Malformed && reply.Status == 0 {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"candidates": [{"content": {"parts": [`)) // the caller may have hung up
+		return false
+	}
+	return true
+}
+
+// pipe writes the pieces of an answer, cutting it where the reply says.
+type pipe struct {
+	s       *Server
+	w       http.ResponseWriter
+	ctx     context.Context
+	left    int // bytes until the cut; negative: none
+	between time.Duration
+	wrote   bool
+}
+
+func (s *Server) pipe(w http.ResponseWriter, r *http.Request, reply Reply) *pipe {
+	p := &pipe{s: s, w: w, ctx: r.Context(), left: -1, between: reply.ChunkDelay}
+	if reply.CutAfter > 0 {
+		p.left = reply.CutAfter
+	}
+	return p
+}
+
+// put writes a piece and sends it off.
+func (p *pipe) put(piece string) {
+	if p.wrote && p.between > 0 && !p.s.Pause(p.ctx, p.between) {
+		panic(http.ErrAbortHandler)
+	}
+	p.wrote = true
+	cut := p.left >= 0 && len(piece) >= p.left
+	if cut {
+		piece = piece[:p.left]
+	} else if p.left >= 0 {
+		p.left -= len(piece)
+	}
+	_, _ = p.w.Write([]byte(piece)) // a caller that hung up ends the request's context
+	if f, ok := p.w.(http.Flusher); ok {
+		f.Flush()
+	}
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func mustJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a script's Args that are no JSON
+	}
+	return string(data)
+}
+
+func (s *Server) knows(model string) bool { return slices.Contains(s.opts.Models, model) }

@@ -1,0 +1,251 @@
+package simslack
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// target finds the channel of a message to write; a user id opens the direct message.
+func (s *Server) target(id string) (*Channel, *slackError) {
+	if _, ok := s.user(id); ok {
+		return s.dm(id), nil
+	}
+	c := s.channel(id)
+	switch {
+	case c == nil:
+		return nil, refuse("channel_not_found")
+	case !c.Member:
+		return nil, refuse("not_in_channel")
+	}
+	return c, nil
+}
+
+func rawOrNil(text string) json.RawMessage {
+	if text == "" || text == "[]" {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+// compose makes a post of the bot out of arguments that were checked.
+func compose(c *Channel, a args) *Post {
+	return &Post{Channel: c.ID, User: BotUserID, Text: a["text"], Markdown: a["markdown_text"], Blocks: rawOrNil(a["blocks"]),
+		Attachments: rawOrNil(a["attachments"]), ThreadTS: a["thread_ts"], Broadcast: a.on("reply_broadcast"), Metadata: rawOrNil(a["metadata"]),
+		Unfurl: a["unfurl_links"] + "," + a["unfurl_media"], Pings: pingsOf(a), Sent: time.Now()}
+}
+
+func (s *Server) place(p *Post) {
+	p.TS = s.newTS()
+	s.posts[p.Channel] = append(s.posts[p.Channel], p)
+}
+
+func (s *Server) thread(c *Channel, ts string) *slackError {
+	if ts == "" {
+		return nil
+	}
+	parent := s.message(c.ID, ts)
+	if parent == nil {
+		return refuse("thread_not_found")
+	}
+	if parent.ThreadTS != "" {
+		return refuse("cannot_reply_to_message")
+	}
+	return nil
+}
+
+func (s *Server) postMessage(a args) (map[string]any, *slackError) {
+	c, err := s.target(a["channel"])
+	if err != nil {
+		return nil, err
+	}
+	if err := checkContent(a); err != nil {
+		return nil, err
+	}
+	if err := s.thread(c, a["thread_ts"]); err != nil {
+		return nil, err
+	}
+	p := compose(c, a)
+	s.place(p)
+	s.emitMessage(p)
+	return map[string]any{"channel": c.ID, "ts": p.TS, "message": s.wire(p, true)}, nil
+}
+
+func (s *Server) postEphemeral(a args) (map[string]any, *slackError) {
+	c, err := s.target(a["channel"])
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.user(a["user"]); !ok {
+		return nil, refuse("user_not_in_channel")
+	}
+	if err := checkContent(a); err != nil {
+		return nil, err
+	}
+	p := compose(c, a)
+	p.TS, p.EphemeralTo = s.newTS(), a["user"]
+	s.ephemeral = append(s.ephemeral, *p)
+	return map[string]any{"message_ts": p.TS}, nil
+}
+
+// own finds a message of the bot.
+func (s *Server) own(a args, foreign string) (*Post, *slackError) {
+	if s.channel(a["channel"]) == nil {
+		return nil, refuse("channel_not_found")
+	}
+	p := s.message(a["channel"], a["ts"])
+	switch {
+	case p == nil:
+		return nil, refuse("message_not_found")
+	case p.User != BotUserID:
+		return nil, refuse(foreign)
+	}
+	return p, nil
+}
+
+func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
+	p, err := s.own(a, "cant_update_message")
+	if err != nil {
+		return nil, err
+	}
+	if p.Streaming {
+		return nil, refuse("streaming_state_conflict")
+	}
+	if err := checkContent(a); err != nil {
+		return nil, err
+	}
+	before := s.wire(p, false)
+	p.Text, p.Markdown = a["text"], a["markdown_text"]
+	if _, ok := a["blocks"]; ok || p.Markdown != "" || a["text"] != "" {
+		p.Blocks = rawOrNil(a["blocks"])
+	}
+	if a["metadata"] != "" {
+		p.Metadata = rawOrNil(a["metadata"])
+	}
+	p.Edits++
+	s.emitChanged(p, before)
+	return map[string]any{"channel": p.Channel, "ts": p.TS, "text": p.Shown(), "message": s.wire(p, true)}, nil
+}
+
+func (s *Server) deleteMessage(a args) (map[string]any, *slackError) {
+	p, err := s.own(a, "cant_delete_message")
+	if err != nil {
+		return nil, err
+	}
+	s.erase(p)
+	return map[string]any{"channel": p.Channel, "ts": p.TS}, nil
+}
+
+func (s *Server) startStream(a args) (map[string]any, *slackError) {
+	c, err := s.target(a["channel"])
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case a["thread_ts"] == "":
+		return nil, &slackError{code: "invalid_arguments", messages: []string{"[ERROR] missing required field: thread_ts"}}
+	case c.User == "" && a["recipient_user_id"] == "":
+		return nil, refuse("missing_recipient_user_id")
+	case c.User == "" && a["recipient_team_id"] == "":
+		return nil, refuse("missing_recipient_team_id")
+	}
+	if err := s.thread(c, a["thread_ts"]); err != nil {
+		return nil, err
+	}
+	text, err := streamText(a)
+	if err != nil {
+		return nil, err
+	}
+	p := compose(c, a)
+	p.Markdown, p.Streaming, p.Recipient = text, true, a["recipient_user_id"]
+	s.place(p)
+	return map[string]any{"channel": c.ID, "ts": p.TS}, nil
+}
+
+// streamText is what an append adds, be it markdown_text or text chunks.
+func streamText(a args) (string, *slackError) {
+	text := a["markdown_text"]
+	if raw := a["chunks"]; raw != "" {
+		var chunks []textObject
+		if json.Unmarshal([]byte(raw), &chunks) != nil {
+			return "", refuse("invalid_chunks")
+		}
+		if text != "" {
+			return "", refuse("cannot_provide_both_markdown_text_and_chunks")
+		}
+		for _, c := range chunks {
+			if c.Type == "markdown_text" {
+				text += c.Text
+			}
+		}
+	}
+	if runes(text) > maxMarkdown {
+		return "", refuse("msg_too_long")
+	}
+	return text, nil
+}
+
+func (s *Server) streaming(a args) (*Post, *slackError) {
+	p, err := s.own(a, "message_not_owned_by_app")
+	if err != nil {
+		return nil, err
+	}
+	if !p.Streaming {
+		return nil, refuse("message_not_in_streaming_state")
+	}
+	return p, nil
+}
+
+func (s *Server) extend(p *Post, a args) *slackError {
+	text, err := streamText(a)
+	if err != nil {
+		return err
+	}
+	if runes(p.Markdown)+runes(text) > maxMarkdown {
+		return refuse("msg_too_long")
+	}
+	p.Markdown += text
+	// Words may meet only when joined, so the whole text is looked at again.
+	p.Pings.scan(p.Markdown, false)
+	var chunks any
+	if json.Unmarshal([]byte(a["chunks"]), &chunks) == nil {
+		p.Pings.scanBlocks(chunks, false)
+	}
+	return nil
+}
+
+func (s *Server) appendStream(a args) (map[string]any, *slackError) {
+	p, err := s.streaming(a)
+	if err != nil {
+		return nil, err
+	}
+	if a["markdown_text"]+a["chunks"] == "" {
+		return nil, refuse("no_text")
+	}
+	if err := s.extend(p, a); err != nil {
+		return nil, err
+	}
+	p.Appends++
+	return map[string]any{"channel": p.Channel, "ts": p.TS}, nil
+}
+
+func (s *Server) stopStream(a args) (map[string]any, *slackError) {
+	p, err := s.streaming(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBlocks(a["blocks"]); err != nil {
+		return nil, err
+	}
+	if err := s.extend(p, a); err != nil {
+		return nil, err
+	}
+	if hasBlocks(a) {
+		p.Blocks = rawOrNil(a["blocks"])
+	}
+	if a["metadata"] != "" {
+		p.Metadata = rawOrNil(a["metadata"])
+	}
+	p.Streaming = false
+	s.emitMessage(p)
+	return map[string]any{"channel": p.Channel, "ts": p.TS, "message": s.wire(p, true)}, nil
+}

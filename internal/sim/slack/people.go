@@ -1,0 +1,198 @@
+package simslack
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Event is what a user's action set off: the message and its events.
+type Event struct {
+	TS, Channel string
+	IDs         []string // event ids
+}
+
+// Say lets a user write a message to a channel. If it mentions the bot, the
+// app hears of it twice, as message and as app_mention.
+func (s *Server) Say(channel string, by User, text string) Event { return s.say(channel, by, text, "") }
+
+// Mention is Say with the bot's mention before the text.
+func (s *Server) Mention(channel string, by User, text string) Event {
+	return s.say(channel, by, BotMention+" "+text, "")
+}
+
+// DM lets a user write to the bot directly.
+func (s *Server) DM(by User, text string) Event { return s.say(s.AddDM(by).ID, by, text, "") }
+
+// ThreadReply lets a user answer in the thread of a message.
+func (s *Server) ThreadReply(channel, threadTS string, by User, text string) Event {
+	return s.say(channel, by, text, threadTS)
+}
+
+func (s *Server) say(channel string, by User, text, thread string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	p := &Post{Channel: c.ID, User: by.ID, Text: text, ThreadTS: thread, Sent: time.Now(), Pings: pingsOf(args{"text": text})}
+	s.place(p)
+	e := Event{TS: p.TS, Channel: c.ID}
+	if c.User == "" && strings.Contains(text, BotMention) {
+		m := s.wire(p, true)
+		m["type"], m["channel"], m["event_ts"] = "app_mention", c.ID, p.TS
+		e.IDs = append(e.IDs, s.event(m))
+	}
+	if id := s.emitMessage(p); id != "" {
+		e.IDs = append(e.IDs, id)
+	}
+	return e
+}
+
+// Edit lets the author change a message.
+func (s *Server) Edit(channel, ts, text string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
+	before := s.wire(p, false)
+	p.Text = text
+	p.Edits++
+	return Event{TS: ts, Channel: channel, IDs: []string{s.emitChanged(p, before)}}
+}
+
+// Delete lets someone delete a message, the bot's own included.
+func (s *Server) Delete(channel, ts string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	return Event{TS: ts, Channel: channel, IDs: []string{s.erase(s.mustMessage(channel, ts))}}
+}
+
+// OpenMessages lets a user open the bot's direct messages in the agent view.
+func (s *Server) OpenMessages(by User) Event {
+	c := s.AddDM(by)
+	return s.Emit(map[string]any{"type": "app_home_opened", "user": by.ID, "channel": c.ID, "tab": "messages"})
+}
+
+// Emit delivers any inner event.
+func (s *Server) Emit(inner map[string]any) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	return Event{IDs: []string{s.event(maps.Clone(inner))}}
+}
+
+// Inject sends a frame as it is to the connection whose turn it is; it
+// reports whether there was one.
+func (s *Server) Inject(frame string) bool {
+	s.state.Lock()
+	defer s.state.Unlock()
+	l := s.pick()
+	if l != nil {
+		l.sock.Send([]byte(frame))
+	}
+	return l != nil
+}
+
+// InjectPayload delivers a payload of any shape in an envelope that is
+// awaited, retried and recorded like others.
+func (s *Server) InjectPayload(kind string, payload json.RawMessage) (eventID string) {
+	s.state.Lock()
+	defer s.state.Release()
+	id := s.newID("Ev")
+	s.deliver(&envelope{event: id, kind: kind, inner: "injected", payload: payload})
+	return id
+}
+
+// Call is a slash command, click or form that the bot may answer.
+type Call struct {
+	EventID     string // identifies its deliveries
+	TriggerID   string
+	ResponseURL string
+	Channel     string
+	User        User
+	token       string
+}
+
+func (s *Server) newCall(channel string, by User, source *Post) Call {
+	call := Call{EventID: s.newID("In"), TriggerID: s.newID("trigger."), Channel: channel, User: by, token: rand.Text()}
+	call.ResponseURL = s.URL() + "/commands/" + call.token
+	s.triggers[call.TriggerID] = time.Now()
+	s.responses[call.token] = &response{channel: channel, user: by.ID, born: time.Now(), source: source}
+	return call
+}
+
+// Slash lets a user run a slash command such as "/raven" with a text.
+func (s *Server) Slash(channel string, by User, command, text string) Call {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	name := c.Name
+	if c.User != "" {
+		name = "directmessage"
+	}
+	call := s.newCall(c.ID, by, nil)
+	s.deliver(&envelope{event: call.EventID, kind: KindCommand, inner: command, payload: mustJSON(map[string]string{"token": "legacy",
+		"team_id": TeamID, "team_domain": "sim", "channel_id": c.ID, "channel_name": name, "user_id": by.ID, "user_name": by.Name,
+		"command": command, "text": text, "api_app_id": AppID, "is_enterprise_install": "false", "response_url": call.ResponseURL, "trigger_id": call.TriggerID})})
+	return call
+}
+
+// Click lets a user press the button with an action id on a post.
+func (s *Server) Click(channel, ts string, by User, actionID string) Call {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
+	action := findAction(p.Blocks, actionID)
+	if action == nil {
+		panic(fmt.Sprintf("simslack: message %s has no action %q", ts, actionID))
+	}
+	action["action_ts"] = s.newTS()
+	call := s.newCall(channel, by, p)
+	s.interactive(call, "block_actions", map[string]any{"actions": []any{action}, "message": s.wire(p, true), "response_url": call.ResponseURL,
+		"channel":   map[string]any{"id": channel, "name": s.mustChannel(channel).Name},
+		"container": map[string]any{"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": false},
+		"state":     map[string]any{"values": map[string]any{}}})
+	return call
+}
+
+// SubmitView lets a user send a form; values are by block id, then action id.
+func (s *Server) SubmitView(v View, by User, values map[string]map[string]any) Call {
+	s.state.Lock()
+	defer s.state.Release()
+	call := s.newCall("", by, nil)
+	wire := viewWire(v)
+	wire["state"] = map[string]any{"values": values}
+	s.interactive(call, "view_submission", map[string]any{"view": wire, "response_urls": []any{}})
+	return call
+}
+
+func (s *Server) interactive(call Call, kind string, extra map[string]any) {
+	extra["type"], extra["trigger_id"], extra["api_app_id"], extra["token"] = kind, call.TriggerID, AppID, "legacy"
+	extra["user"] = map[string]any{"id": call.User.ID, "username": call.User.Name, "name": call.User.Name, "team_id": TeamID}
+	extra["team"] = map[string]any{"id": TeamID, "domain": "sim"}
+	s.deliver(&envelope{event: call.EventID, kind: KindInteractive, inner: kind, payload: mustJSON(extra)})
+}
+
+func findAction(blocks json.RawMessage, id string) map[string]any {
+	var list []map[string]any
+	if json.Unmarshal(blocks, &list) != nil {
+		return nil
+	}
+	for _, b := range list {
+		elements, _ := b["elements"].([]any)
+		if accessory, ok := b["accessory"]; ok {
+			elements = slices.Concat(elements, []any{accessory})
+		}
+		for _, e := range elements {
+			if el, ok := e.(map[string]any); ok && el["action_id"] == id {
+				el["block_id"] = b["block_id"]
+				if el["block_id"] == nil {
+					el["block_id"] = "block"
+				}
+				return el
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package simslack
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// View is a modal or home tab the bot opened, as it stands now.
+type View struct {
+	ID, User string // User is set for home tabs
+	Raw      json.RawMessage
+	Updates  int
+}
+
+// AssistantThread is what the bot set on a thread of the agent view.
+type AssistantThread struct {
+	Status  []string // every status in order; an empty one clears it
+	Title   string
+	Prompts json.RawMessage
+}
+
+func checkView(raw string) *slackError {
+	var v struct {
+		Type   string          `json:"type"`
+		Title  textObject      `json:"title"`
+		Blocks json.RawMessage `json:"blocks"`
+	}
+	if json.Unmarshal([]byte(raw), &v) != nil || v.Type != "modal" && v.Type != "home" {
+		return refuse("invalid_arguments")
+	}
+	if v.Type == "modal" && (v.Title.Text == "" || runes(v.Title.Text) > 24) {
+		return invalidBlocks("title must be between 1 and 24 characters")
+	}
+	// A view holds twice as many blocks as a message.
+	var list []json.RawMessage
+	if json.Unmarshal(v.Blocks, &list) != nil || len(list) > 100 {
+		return invalidBlocks("no more than 100 items allowed [json-pointer:/view/blocks]")
+	}
+	for part := range splitBlocks(list) {
+		if err := checkBlocks(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func splitBlocks(list []json.RawMessage) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for start := 0; start < len(list); start += maxBlocks {
+			part, err := json.Marshal(list[start:min(len(list), start+maxBlocks)])
+			if err != nil || !yield(string(part)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) openView(a args) (map[string]any, *slackError) {
+	born, ok := s.triggers[a["trigger_id"]]
+	switch {
+	case !ok:
+		return nil, refuse("invalid_trigger_id")
+	case time.Since(born) > s.opts.TriggerLife:
+		return nil, refuse("expired_trigger_id")
+	}
+	if err := checkView(a["view"]); err != nil {
+		return nil, err
+	}
+	delete(s.triggers, a["trigger_id"]) // good once
+	return s.keepView(View{ID: s.newID("V"), Raw: json.RawMessage(a["view"])}), nil
+}
+
+func (s *Server) keepView(v View) map[string]any {
+	s.views = append(s.views, v)
+	return map[string]any{"view": viewWire(v)}
+}
+
+func viewWire(v View) map[string]any {
+	wire := map[string]any{}
+	_ = json.Unmarshal(v.Raw, &wire) // checked on the way in
+	wire["id"], wire["team_id"], wire["app_id"], wire["bot_id"], wire["hash"] = v.ID, TeamID, AppID, BotID, v.ID+"."+strconv.Itoa(v.Updates)
+	return wire
+}
+
+func (s *Server) updateView(a args) (map[string]any, *slackError) {
+	if err := checkView(a["view"]); err != nil {
+		return nil, err
+	}
+	for i := range s.views {
+		if v := &s.views[i]; v.ID == a["view_id"] {
+			v.Raw = json.RawMessage(a["view"])
+			v.Updates++
+			return map[string]any{"view": viewWire(*v)}, nil
+		}
+	}
+	return nil, refuse("not_found")
+}
+
+func (s *Server) publishView(a args) (map[string]any, *slackError) {
+	if _, ok := s.user(a["user_id"]); !ok {
+		return nil, refuse("user_not_found")
+	}
+	if err := checkView(a["view"]); err != nil {
+		return nil, err
+	}
+	return s.keepView(View{ID: s.newID("V"), User: a["user_id"], Raw: json.RawMessage(a["view"])}), nil
+}
+
+func (s *Server) assistant(a args) (*AssistantThread, *slackError) {
+	if s.channel(a["channel_id"]) == nil {
+		return nil, refuse("channel_not_found")
+	}
+	if a["thread_ts"] == "" {
+		return nil, refuse("invalid_thread_ts")
+	}
+	key := a["channel_id"] + " " + a["thread_ts"]
+	if s.threads[key] == nil {
+		s.threads[key] = &AssistantThread{}
+	}
+	return s.threads[key], nil
+}
+
+func (s *Server) setStatus(a args) (map[string]any, *slackError) {
+	t, err := s.assistant(a)
+	if err == nil {
+		t.Status = append(t.Status, a["status"])
+	}
+	return nil, err
+}
+
+func (s *Server) setTitle(a args) (map[string]any, *slackError) {
+	t, err := s.assistant(a)
+	if err == nil {
+		t.Title = a["title"]
+	}
+	return nil, err
+}
+
+func (s *Server) setPrompts(a args) (map[string]any, *slackError) {
+	t, err := s.assistant(a)
+	if err != nil {
+		return nil, err
+	}
+	var prompts []struct{ Title, Message string }
+	if json.Unmarshal([]byte(a["prompts"]), &prompts) != nil || len(prompts) == 0 || len(prompts) > 4 {
+		return nil, refuse("invalid_arguments")
+	}
+	t.Prompts = json.RawMessage(a["prompts"])
+	return nil, nil
+}
+
+func (s *Server) uploadURL(a args) (map[string]any, *slackError) {
+	if n, err := strconv.Atoi(a["length"]); err != nil || n <= 0 || a["filename"] == "" {
+		return nil, refuse("invalid_arguments")
+	}
+	f := &File{ID: s.newID("F"), Name: a["filename"]}
+	s.files[f.ID] = f
+	return map[string]any{"upload_url": s.URL() + "/upload/" + f.ID, "file_id": f.ID}, nil
+}
+
+func (s *Server) serveUpload(w http.ResponseWriter, r *http.Request) {
+	body, name, err := uploadBody(r)
+	s.state.Lock()
+	defer s.state.Release()
+	f := s.files[r.PathValue("file")]
+	if f == nil || err != nil {
+		http.Error(w, "no such upload", http.StatusNotFound)
+		return
+	}
+	f.Body = body
+	if name != "" {
+		f.Name = name
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+func (s *Server) completeUpload(a args) (map[string]any, *slackError) {
+	var list []struct{ ID, Title string }
+	if json.Unmarshal([]byte(a["files"]), &list) != nil || len(list) == 0 {
+		return nil, refuse("invalid_arguments")
+	}
+	var files []File
+	for _, entry := range list {
+		f := s.files[entry.ID]
+		if f == nil || f.Body == nil {
+			return nil, refuse("file_not_found")
+		}
+		f.Title = entry.Title
+		files = append(files, *f)
+	}
+	channel := a["channel_id"]
+	if channel == "" {
+		channel = a["channels"]
+	}
+	if channel != "" {
+		c, err := s.target(channel)
+		if err != nil {
+			return nil, err
+		}
+		p := compose(c, args{"text": a["initial_comment"], "thread_ts": a["thread_ts"]})
+		p.Files = files
+		s.place(p)
+		s.emitMessage(p)
+	}
+	return map[string]any{"files": filesWire(files)}, nil
+}
+
+// response is a response URL.
+type response struct {
+	channel string
+	user    string
+	born    time.Time
+	uses    int
+	source  *Post // the message a click came from
+	answers []Answer
+}
+
+// Answer is one use of a response URL.
+type Answer struct {
+	At        time.Time
+	Text      string
+	Blocks    json.RawMessage
+	InChannel bool
+	Replaces  bool // replace_original
+	Deletes   bool // delete_original
+	Pings     Pings
+}
+
+const maxResponses = 5
+
+func (s *Server) serveResponse(w http.ResponseWriter, r *http.Request) {
+	a, err := readArgs(r)
+	s.state.Lock()
+	defer s.state.Release()
+	resp := s.responses[r.PathValue("token")]
+	refused := func(code string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(map[string]any{"ok": false, "error": code})
+	}
+	switch {
+	case err != nil:
+		http.Error(w, "invalid_payload", http.StatusBadRequest)
+		return
+	case resp == nil:
+		refused("invalid_url")
+		return
+	case time.Since(resp.born) > s.opts.ResponseLife:
+		refused("expired_url")
+		return
+	case resp.uses >= maxResponses:
+		refused("used_url")
+		return
+	}
+	if refusal := checkContent(a); refusal != nil && !a.on("delete_original") {
+		http.Error(w, refusal.code, http.StatusBadRequest)
+		return
+	}
+	resp.uses++
+	s.respond(resp, a)
+	_, _ = w.Write([]byte("ok")) // the caller may have hung up
+}
+
+func (s *Server) respond(resp *response, a args) {
+	ans := Answer{At: time.Now(), Text: a["text"], Blocks: rawOrNil(a["blocks"]), InChannel: a["response_type"] == "in_channel",
+		Replaces: a.on("replace_original"), Deletes: a.on("delete_original"), Pings: pingsOf(a)}
+	resp.answers = append(resp.answers, ans)
+	switch {
+	case ans.Deletes && resp.source != nil:
+		s.erase(resp.source)
+	case ans.Replaces && resp.source != nil:
+		before := s.wire(resp.source, false)
+		resp.source.Text, resp.source.Blocks = ans.Text, ans.Blocks
+		resp.source.Edits++
+		s.emitChanged(resp.source, before)
+	case ans.InChannel:
+		p := compose(s.mustChannel(resp.channel), a)
+		p.Response = true
+		s.place(p)
+		s.emitMessage(p)
+	}
+}

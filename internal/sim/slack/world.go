@@ -1,0 +1,263 @@
+package simslack
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Identifiers of the one workspace, app and bot.
+const (
+	TeamID    = "T0SIMTEAM"
+	AppID     = "A0SIMAPP"
+	BotID     = "B0SIMBOT"
+	BotUserID = "U0SIMBOT"
+)
+
+// User is a person; Admin makes a workspace admin.
+type User struct {
+	ID, Name string
+	Admin    bool
+}
+
+// Channel is a public channel, or a direct message with User.
+type Channel struct {
+	ID, Name string
+	User     string // set for direct messages
+	Member   bool   // whether the bot is in it
+}
+
+// Post is a message as it stands now.
+type Post struct {
+	TS, Channel string
+	User        string // author
+	Text        string
+	Markdown    string // markdown_text, streamed text included
+	Blocks      json.RawMessage
+	Attachments json.RawMessage
+	ThreadTS    string
+	Broadcast   bool
+	Metadata    json.RawMessage
+	Unfurl      string // "unfurl_links" and "unfurl_media" as sent, joined by a comma
+	Files       []File
+	Pings       Pings
+	Sent        time.Time
+	Edits       int
+	Deleted     bool
+	Streaming   bool // started and not stopped
+	Appends     int  // of a stream
+	Recipient   string
+	Response    bool // came by a response URL
+	EphemeralTo string
+	reactions   map[string][]string
+}
+
+// Shown is all text of a post a reader sees: text, or what takes its place.
+func (p Post) Shown() string {
+	if p.Markdown != "" {
+		return p.Markdown
+	}
+	return p.Text
+}
+
+// File is an upload.
+type File struct {
+	ID, Name, Title string
+	Body            []byte
+}
+
+// world is who and what exists; the server's lock guards it.
+type world struct {
+	lastID    int
+	lastTS    int64
+	users     []User
+	channels  []*Channel
+	posts     map[string][]*Post // by channel, oldest first
+	ephemeral []Post
+	files     map[string]*File
+	threads   map[string]*AssistantThread
+	views     []View
+}
+
+func newWorld() world {
+	return world{posts: map[string][]*Post{}, files: map[string]*File{}, threads: map[string]*AssistantThread{}}
+}
+
+func (w *world) newID(prefix string) string {
+	w.lastID++
+	return fmt.Sprintf("%s%08d", prefix, w.lastID)
+}
+
+func (w *world) newTS() string {
+	w.lastTS = max(w.lastTS+1, time.Now().UnixMicro())
+	return strconv.FormatInt(w.lastTS/1e6, 10) + "." + fmt.Sprintf("%06d", w.lastTS%1e6)
+}
+
+// BotMention is the text that mentions the bot.
+const BotMention = "<@" + BotUserID + ">"
+
+// AddUser adds a person.
+func (s *Server) AddUser(name string) User { return s.addUser(User{Name: name}) }
+
+// AddAdmin adds a workspace admin.
+func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, Admin: true}) }
+
+func (s *Server) addUser(u User) User {
+	s.state.Lock()
+	defer s.state.Release()
+	u.ID = s.newID("U")
+	s.users = append(s.users, u)
+	return u
+}
+
+// AddChannel adds a public channel with the bot in it.
+func (s *Server) AddChannel(name string) Channel {
+	return s.addChannel(Channel{Name: name, Member: true})
+}
+
+// AddOtherChannel adds a public channel that the bot has not joined.
+func (s *Server) AddOtherChannel(name string) Channel { return s.addChannel(Channel{Name: name}) }
+
+func (s *Server) addChannel(c Channel) Channel {
+	s.state.Lock()
+	defer s.state.Release()
+	c.ID = s.newID("C")
+	s.channels = append(s.channels, &c)
+	return c
+}
+
+// AddDM returns the direct-message channel of a user and the bot.
+func (s *Server) AddDM(with User) Channel {
+	s.state.Lock()
+	defer s.state.Release()
+	return *s.dm(with.ID)
+}
+
+func (w *world) dm(user string) *Channel {
+	for _, c := range w.channels {
+		if c.User == user {
+			return c
+		}
+	}
+	c := &Channel{ID: w.newID("D"), User: user, Member: true}
+	w.channels = append(w.channels, c)
+	return c
+}
+
+func (w *world) channel(id string) *Channel {
+	i := slices.IndexFunc(w.channels, func(c *Channel) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return w.channels[i]
+}
+
+// mustChannel serves actions: acting where nothing exists is a fault of the test.
+func (w *world) mustChannel(id string) *Channel {
+	c := w.channel(id)
+	if c == nil {
+		panic(fmt.Sprintf("simslack: no channel %q", id))
+	}
+	return c
+}
+
+func (w *world) user(id string) (User, bool) {
+	i := slices.IndexFunc(w.users, func(u User) bool { return u.ID == id })
+	if i < 0 {
+		return User{}, false
+	}
+	return w.users[i], true
+}
+
+func (w *world) message(channel, ts string) *Post {
+	for _, p := range w.posts[channel] {
+		if p.TS == ts && !p.Deleted {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *world) mustMessage(channel, ts string) *Post {
+	p := w.message(channel, ts)
+	if p == nil {
+		panic(fmt.Sprintf("simslack: no message %s in %s", ts, channel))
+	}
+	return p
+}
+
+// wire renders a message as history and events do.
+func (w *world) wire(p *Post, metadata bool) map[string]any {
+	m := map[string]any{"type": "message", "user": p.User, "text": p.Shown(), "ts": p.TS, "team": TeamID}
+	if p.User == BotUserID {
+		m["bot_id"], m["app_id"] = BotID, AppID
+		m["bot_profile"] = map[string]any{"id": BotID, "app_id": AppID, "name": "ravenbot", "team_id": TeamID}
+	} else {
+		m["client_msg_id"] = "client-" + p.TS
+	}
+	if p.ThreadTS != "" {
+		m["thread_ts"] = p.ThreadTS
+		if parent := w.message(p.Channel, p.ThreadTS); parent != nil {
+			m["parent_user_id"] = parent.User
+		}
+	} else if n := w.replyCount(p); n > 0 {
+		m["thread_ts"], m["reply_count"] = p.TS, n
+	}
+	if p.Blocks != nil {
+		m["blocks"] = p.Blocks
+	}
+	if p.Attachments != nil {
+		m["attachments"] = p.Attachments
+	}
+	if p.Metadata != nil && metadata {
+		m["metadata"] = p.Metadata
+	}
+	if p.Edits > 0 {
+		m["edited"] = map[string]any{"user": p.User, "ts": p.TS}
+	}
+	if len(p.Files) > 0 {
+		m["files"] = filesWire(p.Files)
+	}
+	var reactions []any
+	for name, users := range p.reactions {
+		reactions = append(reactions, map[string]any{"name": name, "users": users, "count": len(users)})
+	}
+	if reactions != nil {
+		m["reactions"] = reactions
+	}
+	return m
+}
+
+func filesWire(files []File) []any {
+	list := []any{}
+	for _, f := range files {
+		list = append(list, map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "size": len(f.Body)})
+	}
+	return list
+}
+
+func (w *world) replyCount(p *Post) int {
+	n := 0
+	for _, r := range w.posts[p.Channel] {
+		if r.ThreadTS == p.TS && !r.Deleted {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) channelWire(c *Channel) map[string]any {
+	if c.User != "" {
+		return map[string]any{"id": c.ID, "is_im": true, "user": c.User, "is_open": true}
+	}
+	return map[string]any{"id": c.ID, "name": c.Name, "is_channel": true, "is_member": c.Member, "is_private": false, "is_archived": false}
+}
+
+func channelType(c *Channel) string {
+	if c.User != "" {
+		return "im"
+	}
+	return "channel"
+}
