@@ -40,6 +40,13 @@ func NewRegistry(sources ...Source) *Registry {
 	return &Registry{sources: sources, names: map[string]string{}, owners: map[string]string{}}
 }
 
+// Add puts a source behind the others.
+func (r *Registry) Add(s Source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sources = append(r.sources, s)
+}
+
 // List gives every tool that is there now, sorted by name.
 func (r *Registry) List() []Named {
 	r.mu.Lock()

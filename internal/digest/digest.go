@@ -1,0 +1,187 @@
+// Package digest turns feeds into posts: it collects what is new, puts the same
+// story together, chooses, has a short summary written, and hands the posts to
+// the outbox. It promises that every link it posts comes from a feed item, that a
+// run for one due instant posts once however often it is started, and that a
+// preview comes out of the same code as a run. When runs are due is schedule's
+// business, how posts look the adapters'.
+package digest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+)
+
+// ErrUnknown is returned for a digest that is not configured.
+var ErrUnknown = errors.New("no such digest")
+
+// Spec is one digest of the configuration.
+type Spec struct {
+	Name     string
+	Schedule string // as it is written
+	Timezone string
+	Next     func(after time.Time) (time.Time, bool)
+	Feeds    []string
+	Post     []chat.Address
+	MaxItems int
+	SayEmpty bool     // a run with nothing new says so
+	Filters  []string // words an item must have one of; with a leading -, must not have
+	Writer   Writer   // writes the summary; nil: it is made of the items' own sentences
+}
+
+// Writer has a language model write. It returns the text and the name of the
+// model, and an error where no model could.
+type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
+
+// Feeds reads a feed.
+type Feeds interface {
+	Fetch(ctx context.Context, url string) (feed.Result, error)
+}
+
+// Store remembers what was seen and run.
+type Store interface {
+	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Specs   []Spec
+	Feeds   Feeds
+	Store   Store
+	Deliver func([]store.Post) // queues posts that have been recorded
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// Service runs digests. It is safe for concurrent use.
+type Service struct {
+	o     Options
+	specs map[string]Spec
+	busy  map[string]*sync.Mutex // one run of a digest at a time
+}
+
+// New returns a service over the digests of o.
+func New(o Options) *Service {
+	s := &Service{o: o, specs: map[string]Spec{}, busy: map[string]*sync.Mutex{}}
+	for _, d := range o.Specs {
+		s.specs[d.Name], s.busy[d.Name] = d, &sync.Mutex{}
+	}
+	return s
+}
+
+// Info describes a digest.
+type Info struct {
+	Name     string     `json:"name"`
+	Schedule string     `json:"schedule"`
+	Timezone string     `json:"timezone"`
+	Next     *time.Time `json:"next,omitempty"`
+	Feeds    []string   `json:"feeds"`
+	Post     []string   `json:"post"`
+	Last     *store.Run `json:"last,omitempty"`
+}
+
+// List describes all digests, by name.
+func (s *Service) List(ctx context.Context) ([]Info, error) {
+	list := []Info{}
+	for _, d := range s.specs {
+		i := Info{Name: d.Name, Schedule: d.Schedule, Timezone: d.Timezone, Feeds: d.Feeds}
+		for _, a := range d.Post {
+			i.Post = append(i.Post, a.String())
+		}
+		if next, ok := d.Next(s.o.Now()); ok {
+			i.Next = &next
+		}
+		runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) > 0 {
+			i.Last = &runs[0]
+		}
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Preview is what a run would post now, and why.
+type Preview struct {
+	Digest string     `json:"digest"`
+	Draft  chat.Draft `json:"draft"` // without text where nothing would be posted
+	Items  []Verdict  `json:"items"` // every item of every feed
+	Faults []string   `json:"faults,omitempty"`
+}
+
+// Preview makes a digest without posting or remembering anything.
+func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
+	d, ok := s.specs[name]
+	if !ok {
+		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
+	}
+	e, err := s.make(ctx, d)
+	if err != nil {
+		return Preview{}, fmt.Errorf("preview digest %s: %w", name, err)
+	}
+	return Preview{Digest: name, Draft: e.draft, Items: e.verdicts, Faults: e.faults}, nil
+}
+
+// Run makes and posts a digest for a due instant. A second run for the same
+// instant posts nothing.
+func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	d, ok := s.specs[name]
+	if !ok {
+		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
+	}
+	s.busy[name].Lock()
+	defer s.busy[name].Unlock()
+	run := store.Run{Digest: name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
+	e, err := s.make(ctx, d)
+	if ctx.Err() != nil {
+		return run, ctx.Err() // cut off, not failed: the next start catches up
+	}
+	run.Ended = s.o.Now().UTC()
+	run.Note = strings.Join(e.faults, "; ")
+	if err != nil {
+		run.Note = err.Error()
+		e.draft, e.saw = chat.Draft{Failed: true, Text: "The digest **" + name + "** could not be made: none of its feeds could be read. " +
+			"It is tried again at its next time; the bot's log has the reasons."}, nil
+	} else {
+		run.OK, run.Posted = true, len(e.draft.Cards)
+	}
+	posts := s.posts(d, run, e.draft)
+	isNew, storeErr := s.o.Store.FinishRun(ctx, run, e.saw, posts)
+	if storeErr != nil {
+		return run, fmt.Errorf("run digest %s: %w", name, storeErr)
+	}
+	if isNew {
+		s.o.Deliver(posts)
+	}
+	s.o.Log.Info("digest run", "digest", name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", isNew, "note", run.Note)
+	if err != nil {
+		return run, fmt.Errorf("run digest %s: %w", name, err)
+	}
+	return run, nil
+}
+
+func (s *Service) posts(d Spec, run store.Run, draft chat.Draft) []store.Post {
+	if draft.Text == "" {
+		return nil
+	}
+	var posts []store.Post
+	for _, to := range d.Post {
+		draft.Key = fmt.Sprintf("digest/%s/%s/%s", d.Name, run.Due.Format(time.RFC3339Nano), to)
+		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: run.Ended})
+	}
+	return posts
+}

@@ -1,0 +1,243 @@
+package digest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+var (
+	monday  = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	general = chat.Address{Platform: "web", Channel: "general"}
+)
+
+// feeds answers with the items of an address, or fails where there are none.
+type feeds map[string][]feed.Item
+
+func (f feeds) Fetch(_ context.Context, address string) (feed.Result, error) {
+	items, ok := f[address]
+	if !ok {
+		return feed.Result{}, errors.New("secret detail")
+	}
+	return feed.Result{Document: feed.Document{Feed: feed.Feed{Title: "Feed " + address[len(address)-1:]}, Items: items}}, nil
+}
+
+func story(n int) feed.Item {
+	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n), Link: fmt.Sprintf("https://example.org/%d", n),
+		Summary:   fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised by it.</p>", n),
+		Published: monday.Add(time.Duration(n) * time.Hour)}
+}
+
+// bench is a service over a store of its own.
+type bench struct {
+	*digest.Service
+	feeds feeds
+	db    *bolt.DB
+	sent  []store.Post
+}
+
+func service(t *testing.T, d digest.Spec) *bench {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	b := &bench{feeds: feeds{}, db: db}
+	d.Name, d.Post = "morning", []chat.Address{general}
+	d.Next = func(after time.Time) (time.Time, bool) { return after.Add(time.Hour), true }
+	b.Service = digest.New(digest.Options{Specs: []digest.Spec{d}, Feeds: b.feeds, Store: db,
+		Deliver: func(posts []store.Post) { b.sent = append(b.sent, posts...) },
+		Log:     slog.New(slog.DiscardHandler), Now: func() time.Time { return monday }})
+	return b
+}
+
+func (b *bench) run(t *testing.T, due time.Time) store.Run {
+	t.Helper()
+	run, err := b.Run(t.Context(), "morning", due, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func urls(d chat.Draft) []string {
+	var list []string
+	for _, c := range d.Cards {
+		list = append(list, strings.TrimPrefix(c.URL, "https://example.org/"))
+	}
+	return list
+}
+
+const a, b2 = "https://example.org/feed/a", "https://example.org/feed/b"
+
+func TestOnlyWhatIsNewIsPosted(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 3})
+	for n := range 5 {
+		b.feeds[a] = append(b.feeds[a], story(n))
+	}
+	for i, c := range []struct {
+		add  []feed.Item
+		want []string
+	}{
+		{nil, []string{"4", "3", "2"}}, // first: the newest, the surplus is not carried over
+		{nil, nil},
+		{[]feed.Item{story(7), story(6)}, []string{"7", "6"}},
+	} {
+		b.feeds[a] = append(b.feeds[a], c.add...)
+		b.sent = nil
+		p, err := b.Preview(t.Context(), "morning")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run := b.run(t, monday.AddDate(0, 0, i)); run.Posted != len(c.want) || !run.OK {
+			t.Errorf("run %d: %+v", i, run)
+		}
+		var got []string
+		for _, post := range b.sent {
+			got = append(got, urls(post.Draft)...)
+			p.Draft.Key = post.Draft.Key
+			if diff := cmp.Diff(p.Draft, post.Draft); diff != "" {
+				t.Errorf("run %d differs from its preview (-preview +run):\n%s", i, diff)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("run %d posted (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+func TestARunForOneInstantPostsOnce(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 3})
+	b.feeds[a] = []feed.Item{story(1)}
+	b.run(t, monday)
+	b.feeds[a] = append(b.feeds[a], story(2))
+	b.run(t, monday)
+	if len(b.sent) != 1 {
+		t.Errorf("%d posts were sent, want 1", len(b.sent))
+	}
+}
+
+func TestTheSameStoryIsOneEntry(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a, b2}, MaxItems: 10, Filters: []string{"-spam"}})
+	twin := story(1)
+	twin.Link += "?utm_source=feed"
+	spam, bare, evil := story(5), story(6), story(7)
+	spam.Title, bare.Link, evil.Link = "Spam for you, nothing else", "", "javascript:alert(1)"
+	b.feeds[a], b.feeds[b2] = []feed.Item{story(1), story(2)}, []feed.Item{twin, spam, bare, evil}
+	p, err := b.Preview(t.Context(), "morning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"posted", "posted", "merged into Story number 1 of a long series", "filtered by -spam", "no link", "no link"}
+	var got []string
+	for _, v := range p.Items {
+		got = append(got, v.Verdict)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	if also := p.Draft.Cards[1].Also; len(also) != 1 || also[0].URL != twin.Link {
+		t.Errorf("the twin is told as %+v", also)
+	}
+}
+
+func TestAFeedThatFailsIsNamedAndOthersGoOn(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a, b2}, MaxItems: 10})
+	b.feeds[a] = []feed.Item{story(1)}
+	b.run(t, monday)
+	footer := b.sent[0].Draft.Footer
+	if !strings.Contains(footer, "example.org could not be read") || strings.Contains(footer, "secret") {
+		t.Errorf("footer %q, want the feed named without the inside", footer)
+	}
+	delete(b.feeds, a)
+	run, err := b.Run(t.Context(), "morning", monday.Add(time.Hour), false)
+	if err == nil || run.OK || len(b.sent) != 2 || !b.sent[1].Draft.Failed {
+		t.Errorf("with no feed at all: run %+v, %d posts, error %v; want a failure that is posted", run, len(b.sent), err)
+	}
+	b.feeds[a] = []feed.Item{story(1), story(2)}
+	b.run(t, monday.Add(2*time.Hour))
+	if got := urls(b.sent[2].Draft); len(got) != 1 || got[0] != "2" {
+		t.Errorf("after the failure %v was posted, want what is new since the last success", got)
+	}
+}
+
+func TestAModelsSentencesNeedAnItem(t *testing.T) {
+	written := "The council met on two matters [1][2]. Aliens have landed in Oslo. It was **settled** late. [2] " +
+		"More at [this page](https://evil.example/x) and https://evil.example [1]. Nothing else [9]."
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10,
+		Writer: func(_ context.Context, _, prompt string) (string, string, error) {
+			if !strings.Contains(prompt, "[1] Story number 2") {
+				t.Errorf("prompt lacks the numbered items:\n%s", prompt)
+			}
+			return written, "gemini/test", nil
+		}})
+	b.feeds[a] = []feed.Item{story(1), story(2)}
+	p, err := b.Preview(t.Context(), "morning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := p.Draft.Text
+	for _, never := range []string{"evil", "Aliens", "Nothing else"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the text holds %q:\n%s", never, text)
+		}
+	}
+	for _, want := range []string{"two matters [[1]](https://example.org/2)[[2]](https://example.org/1).", "settled", "this page"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	if !strings.Contains(p.Draft.Footer, "gemini/test") {
+		t.Errorf("footer %q does not say who wrote", p.Draft.Footer)
+	}
+}
+
+func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10,
+		Writer: func(context.Context, string, string) (string, string, error) { return "", "", errors.New("down") }})
+	b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
+	p, err := b.Preview(t.Context(), "morning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.Draft.Text, "The town council decided on matter") || !strings.Contains(p.Draft.Footer, "without a language model") {
+		t.Errorf("text %q, footer %q", p.Draft.Text, p.Draft.Footer)
+	}
+}
+
+func TestNothingNewIsSaidWhereItIsWanted(t *testing.T) {
+	for _, say := range []bool{true, false} {
+		b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10, SayEmpty: say})
+		b.feeds[a] = []feed.Item{}
+		if b.run(t, monday); (len(b.sent) == 1) != say {
+			t.Errorf("sayEmpty %v: %d posts", say, len(b.sent))
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10, Schedule: "30 8 * * *", Timezone: "UTC"})
+	b.feeds[a] = []feed.Item{story(1)}
+	for _, c := range []struct{ text, want string }{
+		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
+		{"run morning", "on its way to `web:/general` with 1"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
+	} {
+		if d := b.Command(t.Context(), chat.Message{Text: c.text}); !strings.Contains(d.Text, c.want) {
+			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)
+		}
+	}
+}

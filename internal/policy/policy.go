@@ -1,0 +1,87 @@
+// Package policy decides who may run which tool where. It promises that the first
+// rule that matches decides and that what is denied says why in words. Rules come
+// from the operator alone, never from a conversation.
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"ravenbot/internal/tool"
+)
+
+// Decision is what a rule says of a call.
+type Decision string
+
+// The decisions.
+const (
+	Allow Decision = "allow"
+	Ask   Decision = "ask" // somebody has to approve
+	Deny  Decision = "deny"
+)
+
+// Rule is one line of the policy. An empty Hint matches every tool.
+type Rule struct {
+	Tools    []string
+	Hint     string
+	Decision Decision
+}
+
+// Policy is an ordered list of rules. It is not changed after New and may be
+// used concurrently.
+type Policy struct {
+	rules   []Rule
+	trusted func(tool.Spec) bool
+}
+
+// New returns the policy of the rules. trusted tells the tools that the operator
+// exempted from being asked about.
+func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
+	return &Policy{rules, trusted}
+}
+
+// Decide gives the decision on a tool, and the reason where it is not allow.
+func (p *Policy) Decide(n tool.Named) (Decision, string) {
+	spec := n.Tool.Spec()
+	for _, r := range p.rules {
+		if r.Hint != "" && r.Hint != spec.Hints.Class() || !Any(r.Tools, n) {
+			continue
+		}
+		switch {
+		case r.Decision == Deny:
+			return Deny, "the operator's policy denies it" + because(r)
+		case r.Decision == Ask && !p.trusted(spec):
+			return Ask, "the operator's policy wants an approval for it" + because(r) +
+				", and approvals in chat are not available yet; the operator can allow it in tools.policy"
+		}
+		return Allow, ""
+	}
+	return Allow, ""
+}
+
+func because(r Rule) string {
+	if r.Hint == "" {
+		return ""
+	}
+	return fmt.Sprintf(" as a tool of kind %s", r.Hint)
+}
+
+// Any reports whether one of the patterns matches a tool: its name as models see
+// it, its server or pack, or both with a dot between. * stands for any run of
+// characters, also an empty one.
+func Any(patterns []string, n tool.Named) bool {
+	spec := n.Tool.Spec()
+	for _, p := range patterns {
+		if Match(p, n.Name) || Match(p, spec.Server+"."+spec.Name) || Match(p, spec.Server) {
+			return true
+		}
+	}
+	return false
+}
+
+// Match reports whether a pattern matches the whole of a name.
+func Match(pattern, name string) bool {
+	ok, err := path.Match(pattern, strings.ReplaceAll(name, "/", "_"))
+	return err == nil && ok
+}

@@ -1,0 +1,206 @@
+// Package feeds is the native tool pack for RSS, Atom and JSON feeds: feeds_fetch
+// lists what a feed holds, feeds_search looks for words in the feeds that the bot
+// knows. It promises that everything it says stands in the feeds.
+package feeds
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/egress"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/summary"
+	"ravenbot/internal/tool"
+)
+
+// Reader reads a feed.
+type Reader interface {
+	Fetch(ctx context.Context, url string) (feed.Result, error)
+}
+
+const (
+	defaultItems = 10
+	mostItems    = 50
+	leadLength   = 240 // characters of an item's text
+	searchAtOnce = 4
+)
+
+// Tools returns the pack. known are the feeds that feeds_search looks through.
+func Tools(r Reader, known []string) []tool.Tool {
+	yes := true
+	hints := tool.Hints{ReadOnly: &yes, OpenWorld: &yes}
+	fetch := tool.Func{
+		Described: tool.Spec{Server: "feeds", Name: "fetch", Native: true, Hints: hints,
+			Description: "Reads an RSS, Atom or JSON feed and lists its newest items with their links.",
+			Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed, or of a page that names one; bundled:NAME reads a feed that came with the bot"},` +
+				`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"how many items, 10 if not given"}},"required":["url"]}`)},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			in := struct {
+				URL   string
+				Limit int
+			}{Limit: defaultItems}
+			if err := json.Unmarshal(args, &in); err != nil {
+				return tool.Failure(err.Error()), nil
+			}
+			res, err := r.Fetch(ctx, in.URL)
+			if err != nil {
+				return tool.Failure(Reason(in.URL, err)), nil
+			}
+			return tool.Text(list(res.Feed, newest(res.Items, min(max(in.Limit, 1), mostItems)))), nil
+		},
+	}
+	search := tool.Func{
+		Described: tool.Spec{Server: "feeds", Name: "search", Native: true, Hints: hints,
+			Description: "Looks for words in the items of the feeds that the bot's digests are made of.",
+			Schema:      json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"words that an item must all hold"}},"required":["query"]}`)},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			var in struct{ Query string }
+			if err := json.Unmarshal(args, &in); err != nil {
+				return tool.Failure(err.Error()), nil
+			}
+			return find(ctx, r, known, in.Query), nil
+		},
+	}
+	return []tool.Tool{fetch, search}
+}
+
+// Reason says in one sentence why a feed could not be read.
+func Reason(address string, err error) string {
+	switch {
+	case errors.Is(err, egress.ErrBlocked):
+		return address + " is on a private network, which feeds may not be read from unless the operator allows it."
+	case errors.Is(err, egress.ErrTooLarge):
+		return address + " is too large to be read."
+	case errors.Is(err, egress.ErrTimeout):
+		return address + " did not answer in time."
+	case errors.Is(err, egress.ErrURL):
+		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
+	}
+	var wait *feed.WaitError
+	var status *feed.StatusError
+	var page *feed.PageError
+	switch {
+	case errors.As(err, &wait):
+		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
+	case errors.As(err, &status):
+		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
+	case errors.As(err, &page) && len(page.Links) > 0:
+		names := make([]string, len(page.Links))
+		for i, l := range page.Links {
+			names[i] = l.URL
+		}
+		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
+	case errors.Is(err, feed.ErrNotFeed):
+		return address + " is not a feed."
+	case strings.HasPrefix(address, "bundled:"):
+		return "No feed called " + address + " came with the bot."
+	}
+	return address + " could not be fetched: the connection failed or the feed is malformed."
+}
+
+func newest(items []feed.Item, n int) []feed.Item {
+	sorted := append([]feed.Item(nil), items...)
+	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Time().After(sorted[j].Time()) })
+	return sorted[:min(n, len(sorted))]
+}
+
+func list(f feed.Feed, items []feed.Item) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**\n", bracketless(cmp.Or(f.Heading(), "Feed")))
+	if len(items) == 0 {
+		b.WriteString("\nThe feed is empty.")
+	}
+	for n, i := range items {
+		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+	}
+	return b.String()
+}
+
+// line is an item as a Markdown list entry.
+func line(i feed.Item) string {
+	title := bracketless(cmp.Or(i.Heading(), i.Link))
+	if i.Link != "" {
+		title = "[" + title + "](" + i.Link + ")"
+	}
+	if !i.Time().IsZero() {
+		title += " (" + i.Time().Format("2006-01-02") + ")"
+	}
+	body := cmp.Or(feed.Plain(i.Summary), i.Text())
+	lead := []rune(strings.Join(strings.Fields(strings.Join(summary.Summarize(i.Heading(), body, 1), " ")), " "))
+	if len(lead) > leadLength {
+		lead = append(lead[:leadLength], '…')
+	}
+	if len(lead) > 0 {
+		title += ": " + string(lead)
+	}
+	return title
+}
+
+// bracketless keeps a title from ending a Markdown link.
+func bracketless(title string) string {
+	return strings.NewReplacer("[", "(", "]", ")").Replace(title)
+}
+
+// find reads the known feeds and lists the items that hold all the words.
+func find(ctx context.Context, r Reader, known []string, query string) tool.Result {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return tool.Failure("The query is empty.")
+	}
+	if len(known) == 0 {
+		return tool.Failure("No digest is configured, so there is no feed to search; feeds_fetch reads one by its address.")
+	}
+	results, errs := make([]feed.Result, len(known)), make([]error, len(known))
+	slots := make(chan struct{}, searchAtOnce)
+	var wg sync.WaitGroup
+	for n, address := range known {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			results[n], errs[n] = r.Fetch(ctx, address)
+		})
+	}
+	wg.Wait()
+	var hits []feed.Item
+	var failed []string
+	for n := range known {
+		if errs[n] != nil {
+			failed = append(failed, Reason(known[n], errs[n]))
+			continue
+		}
+		for _, i := range results[n].Items {
+			if holds(i, words) {
+				hits = append(hits, i)
+			}
+		}
+	}
+	return tool.Text(found(newest(hits, defaultItems), len(hits), failed))
+}
+
+func holds(i feed.Item, words []string) bool {
+	text := strings.ToLower(i.Title + " " + feed.Plain(i.Summary) + " " + feed.Plain(i.Content))
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func found(hits []feed.Item, all int, failed []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d items hold all the words.\n", all)
+	for n, i := range hits {
+		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+	}
+	for _, f := range failed {
+		b.WriteString("\n\n" + f)
+	}
+	return b.String()
+}
