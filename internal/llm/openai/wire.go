@@ -57,7 +57,7 @@ func (m *Model) request(r llm.Request) request {
 		q.Messages = append(q.Messages, message{Role: "system", Content: &r.System})
 	}
 	for _, said := range r.Messages {
-		q.Messages = append(q.Messages, messages(said)...)
+		q.Messages = append(q.Messages, m.messages(said)...)
 	}
 	for _, t := range r.Tools {
 		schema := t.Schema
@@ -70,36 +70,49 @@ func (m *Model) request(r llm.Request) request {
 }
 
 // messages turns one of ours into the API's, where each result is a message.
-func messages(m llm.Message) []message {
+func (m *Model) messages(said llm.Message) []message {
 	var out []message
 	var texts []string
 	var calls []json.RawMessage
-	for _, p := range m.Parts {
+	for _, p := range said.Parts {
 		switch {
 		case p.Result != nil:
 			out = append(out, message{Role: "tool", Content: &p.Result.Content, ToolCallID: p.Result.ID})
 		case p.Call != nil:
-			calls = append(calls, outgoing(p))
+			calls = append(calls, m.outgoing(p, len(calls) == 0))
 		case p.Text != "" && !p.Thought:
 			texts = append(texts, p.Text)
 		}
 	}
-	if m.Role == llm.ToolRole {
+	if said.Role == llm.ToolRole {
 		return out
 	}
 	text := strings.Join(texts, "\n")
-	one := message{Role: string(m.Role), Content: &text, ToolCalls: calls}
+	one := message{Role: string(said.Role), Content: &text, ToolCalls: calls}
 	if text == "" && len(calls) > 0 {
 		one.Content = nil
 	}
 	return []message{one}
 }
 
+// noSignature is what Google takes in place of the signature of a call that
+// another model made.
+const noSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
+
+// google reports that the endpoint is Google's own, which wants a signature on
+// the first call of a message.
+func (m *Model) google() bool {
+	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
+}
+
 // outgoing writes a call again, with what the endpoint had added to it.
-func outgoing(p llm.Part) json.RawMessage {
+func (m *Model) outgoing(p llm.Part, first bool) json.RawMessage {
 	var c toolCall
 	if json.Unmarshal(p.Raw, &c) != nil {
 		c = toolCall{}
+	}
+	if len(c.Extra) == 0 && first && m.google() {
+		c.Extra = json.RawMessage(noSignature)
 	}
 	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, string(p.Call.Args)
 	raw, err := json.Marshal(c)

@@ -1,0 +1,263 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/llm/openai"
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// world is a simulated provider and clients of it.
+func world(t *testing.T) (*simmodel.Server, map[string]llm.Model) {
+	t.Helper()
+	sim, err := simmodel.New(simmodel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sim.Close() })
+	g, err := gemini.New(gemini.Options{APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GeminiURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sim, map[string]llm.Model{
+		"gemini":        g,
+		"openai":        openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "gpt-sim", BaseURL: sim.OpenAIURL()}),
+		"google-openai": openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GoogleOpenAIURL()}),
+	}
+}
+
+// collect asks and joins the parts of the answer.
+func collect(ctx context.Context, m llm.Model, r llm.Request) (llm.Message, llm.Chunk, error) {
+	out := llm.Message{Role: llm.Assistant, Origin: m.ID()}
+	var last llm.Chunk
+	for c, err := range m.Generate(ctx, r) {
+		if err != nil {
+			return out, last, err
+		}
+		out.Parts = append(out.Parts, c.Parts...)
+		if c.Usage != nil {
+			last.Usage = c.Usage
+		}
+		if c.Finish != "" {
+			last.Finish = c.Finish
+		}
+		if c.Served != "" {
+			last.Served = c.Served
+		}
+	}
+	return out, last, nil
+}
+
+func user(text string) llm.Message {
+	return llm.Message{Role: llm.User, Parts: []llm.Part{{Text: text}}}
+}
+
+func TestAnAnswerStreams(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Thoughts: "hm", Text: []string{"Hello ", "wörld"}, Usage: &simmodel.Usage{Prompt: 7, Output: 3, Thoughts: 2, Cached: 1}}
+	})
+	for name, m := range models {
+		t.Run(name, func(t *testing.T) {
+			got, last, err := collect(t.Context(), m, llm.Request{System: "be brief", Messages: []llm.Message{user("hi")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Text() != "Hello wörld" || last.Finish != llm.FinishStop || last.Served == "" {
+				t.Errorf("answered %q, %+v", got.Text(), last)
+			}
+			if last.Usage == nil || last.Usage.Input != 7 || last.Usage.Output < 3 || last.Usage.Cached != 1 {
+				t.Errorf("usage %+v", last.Usage)
+			}
+		})
+	}
+	for _, r := range sim.Asked() {
+		if r.API == simmodel.Gemini && (r.Store == nil || *r.Store) {
+			t.Error("a request did not opt out of being stored")
+		}
+		if r.System != "be brief" {
+			t.Errorf("%s was told %q", r.API, r.System)
+		}
+	}
+}
+
+// through stores and loads a message, as a restart does.
+func through(t *testing.T, m llm.Message) llm.Message {
+	t.Helper()
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out llm.Message
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var toolbox = []llm.ToolSpec{{Name: "look", Description: "Looks.", Schema: json.RawMessage(`{
+	"$schema":"http://json-schema.org/draft-07/schema#","type":"object","additionalProperties":false,"required":["at"],
+	"properties":{"at":{"type":["string","null"],"pattern":"^x","default":"x"},"mode":{"const":"fast"},
+		"deep":{"allOf":[{"$ref":"#/definitions/node"}]}},
+	"definitions":{"node":{"type":"object","properties":{"next":{"$ref":"#/definitions/node"}}}}}`)}, {Name: "rest"}}
+
+func answers(m llm.Message) llm.Message {
+	out := llm.Message{Role: llm.ToolRole}
+	for _, c := range m.Calls() {
+		out.Parts = append(out.Parts, llm.Part{Result: &llm.Result{ID: c.ID, Name: c.Name, Content: "result of " + string(c.Args)}})
+	}
+	return out
+}
+
+// TestCallsGoOnThroughTheStore plays a turn of two tool steps, the first with
+// parallel calls, storing and loading everything between the steps.
+func TestCallsGoOnThroughTheStore(t *testing.T) {
+	sim, models := world(t)
+	for name, m := range models {
+		t.Run(name, func(t *testing.T) {
+			sim.SetScript(simmodel.Sequence(
+				simmodel.Reply{Thoughts: "two at once", Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"at":"a"}`)}, {Name: "look", Args: json.RawMessage(`{"at":"b"}`)}}},
+				simmodel.Reply{Calls: []simmodel.Call{{Name: "rest", Args: json.RawMessage(`{}`)}}},
+				simmodel.Say("done")))
+			turn := conversation.Turn{State: conversation.Open, Messages: []llm.Message{user("go")}}
+			for step := range 3 {
+				r := llm.Request{Messages: conversation.Build([]conversation.Turn{turn}, m.ID(), conversation.DefaultWindow()), Tools: toolbox}
+				got, _, err := collect(t.Context(), m, r)
+				if err != nil {
+					t.Fatalf("step %d: %v", step, err)
+				}
+				turn.Messages = append(turn.Messages, through(t, got))
+				if len(got.Calls()) > 0 {
+					turn.Messages = append(turn.Messages, through(t, answers(got)))
+				}
+			}
+			if got := turn.Messages[len(turn.Messages)-1].Text(); got != "done" {
+				t.Errorf("the turn ended with %q", got)
+			}
+			var args []string
+			for _, c := range turn.Messages[1].Calls() {
+				args = append(args, string(c.Args))
+			}
+			if diff := cmp.Diff([]string{`{"at":"a"}`, `{"at":"b"}`}, args); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for _, r := range sim.Rejected() {
+		t.Errorf("%s rejected a request: %s", r.API, r.Problem)
+	}
+}
+
+// TestAnotherModelTakesOverInMidTurn hands a turn from each model to each other.
+func TestAnotherModelTakesOverInMidTurn(t *testing.T) {
+	sim, models := world(t)
+	for from, first := range models {
+		for to, second := range models {
+			t.Run(from+" to "+to, func(t *testing.T) {
+				sim.SetScript(simmodel.Sequence(simmodel.Reply{Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"at":"a"}`)}}}, simmodel.Say("done")))
+				got, _, err := collect(t.Context(), first, llm.Request{Messages: []llm.Message{user("go")}, Tools: toolbox})
+				if err != nil {
+					t.Fatal(err)
+				}
+				turn := conversation.Turn{Messages: []llm.Message{user("go"), through(t, got), answers(got)}}
+				r := llm.Request{Messages: conversation.Build([]conversation.Turn{turn}, second.ID(), conversation.DefaultWindow()), Tools: toolbox}
+				if got, _, err = collect(t.Context(), second, r); err != nil || got.Text() != "done" {
+					t.Errorf("answered %q, %v", got.Text(), err)
+				}
+			})
+		}
+	}
+}
+
+func TestFaultsAreTold(t *testing.T) {
+	sim, models := world(t)
+	cases := []struct {
+		name  string
+		reply simmodel.Reply
+		want  llm.Kind
+		after time.Duration
+	}{
+		{"rate limit", simmodel.Reply{Status: 429, Message: "slow down", RetryAfter: 20 * time.Second}, llm.RateLimited, 20 * time.Second},
+		{"overload", simmodel.Reply{Status: 503, Message: "overloaded"}, llm.Unavailable, 0},
+		{"internal", simmodel.Reply{Status: 500, Body: "<html>oops</html>"}, llm.Unavailable, 0},
+		{"bad request", simmodel.Reply{Status: 400, Message: "no"}, llm.BadRequest, 0},
+		{"denied", simmodel.Reply{Status: 403, Message: "no"}, llm.Denied, 0},
+		{"malformed", simmodel.Reply{Malformed: true}, llm.Unavailable, 0},
+	}
+	for name, m := range models {
+		for _, c := range cases {
+			t.Run(name+" "+c.name, func(t *testing.T) {
+				sim.SetScript(simmodel.Sequence(c.reply))
+				_, _, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}})
+				var fault *llm.Error
+				if !errors.As(err, &fault) || fault.Kind != c.want || fault.After != c.after {
+					t.Errorf("got %v, want %s after %v", err, c.want, c.after)
+				}
+			})
+		}
+	}
+}
+
+func TestABlockedPromptIsExplained(t *testing.T) {
+	sim, models := world(t)
+	for _, reason := range []string{"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "OTHER", "JAILBREAK", "MODEL_ARMOR"} {
+		sim.SetScript(simmodel.Sequence(simmodel.Reply{Block: reason}))
+		_, _, err := collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi")}})
+		var fault *llm.Error
+		if !errors.As(err, &fault) || fault.Kind != llm.Blocked || fault.Reason == "" || strings.Contains(fault.Reason, "_") {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
+func TestEveryFinishReasonHasAnOutcome(t *testing.T) {
+	sim, models := world(t)
+	for reason, want := range map[string]llm.Finish{"MAX_TOKENS": llm.FinishLength, "OTHER": llm.FinishOther,
+		"MALFORMED_FUNCTION_CALL": llm.FinishMalformed, "SOMETHING_NEW": llm.FinishOther} {
+		sim.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{"x"}, Finish: reason}))
+		_, last, err := collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi")}})
+		if err != nil || last.Finish != want {
+			t.Errorf("%s: %q, %v; want %q", reason, last.Finish, err, want)
+		}
+	}
+}
+
+// TestACutStreamIsNeverTakenForAWholeAnswer cuts an answer after every so many
+// bytes: there is an error, or no finish, or all of the text.
+func TestACutStreamIsNeverTakenForAWholeAnswer(t *testing.T) {
+	sim, models := world(t)
+	text := strings.Repeat("word ", 20)
+	for name, m := range models {
+		t.Run(name, func(t *testing.T) {
+			for at := 1; at < 1500; at += 37 {
+				sim.SetScript(simmodel.Sequence(simmodel.Reply{Text: strings.SplitAfter(text, "word "), CutAfter: at}))
+				got, last, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}})
+				if err == nil && last.Finish != "" && got.Text() != text {
+					t.Fatalf("cut after %d bytes: %q passed as whole", at, got.Text())
+				}
+			}
+		})
+	}
+}
+
+func TestAHangingModelEndsWithTheContext(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(simmodel.Sequence(simmodel.Reply{Hang: true}))
+	for name, m := range models {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, _, err := collect(ctx, m, llm.Request{Messages: []llm.Message{user("hi")}}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+}
