@@ -290,7 +290,7 @@ func (s *Server) editCommand(c *call) (int, any, *apiError) {
 	}
 	cmd := s.commands[c.PathValue("guild")][i]
 	id := cmd["id"]
-	if json.Unmarshal(c.body, &cmd) != nil {
+	if json.Unmarshal(c.body, &cmd) != nil || cmd == nil {
 		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
 	}
 	cmd["id"], cmd["version"] = id, s.newID()

@@ -29,6 +29,9 @@ const (
 	opAck            = 11
 )
 
+// maxSend is the largest payload a client may send, in bytes.
+const maxSend = 4096
+
 // gateway is the state of the event stream; the server's lock guards it.
 type gateway struct {
 	closed     bool
@@ -153,7 +156,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the upgrader has answered
 	}
-	conn.SetReadLimit(16 << 10) // larger payloads are decode errors to Discord
+	conn.SetReadLimit(1 << 20)
 	l := &link{sock: sim.NewSocket(conn), resumed: strings.HasPrefix(r.URL.Path, "/resume")}
 	defer l.sock.Cut()
 	l.overdue = time.AfterFunc(2*s.opts.HeartbeatInterval, func() { s.timeOut(l) })
@@ -225,7 +228,7 @@ func (s *Server) receive(l *link, data []byte) {
 		return
 	}
 	var p packet
-	if json.Unmarshal(data, &p) != nil {
+	if len(data) > maxSend || json.Unmarshal(data, &p) != nil {
 		l.sock.CloseWith(4002, "Decode error")
 		return
 	}

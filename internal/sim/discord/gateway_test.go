@@ -127,6 +127,7 @@ func TestCloseCodes(t *testing.T) {
 		{"not authenticated", []string{`{"op":3,"d":{}}`}, 4003},
 		{"twice", []string{identify("token", 1), identify("token", 1)}, 4005},
 		{"rubbish", []string{`{`}, 4002},
+		{"too large", []string{`{"op":3,"d":"` + strings.Repeat("x", 4096) + `"}`}, 4002},
 		{"unknown opcode", []string{`{"op":77}`}, 4001},
 		{"silent", nil, 4009},
 		{"flood", strings.Split(strings.Repeat(beat+"\n", 121)[:121*(len(beat)+1)-1], "\n"), 4008},

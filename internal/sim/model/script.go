@@ -43,7 +43,8 @@ type Message struct {
 	Results []Result
 }
 
-// Call is a tool call; Args is a JSON object. An empty ID in a Reply is filled in.
+// Call is a tool call; Args is a JSON object, but for OpenAI it may be any
+// text, so that broken arguments can be played. An empty ID in a Reply is filled in.
 type Call struct {
 	ID, Name string
 	Args     json.RawMessage

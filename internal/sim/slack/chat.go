@@ -151,6 +151,9 @@ func (s *Server) startStream(a args) (map[string]any, *slackError) {
 	if err := s.thread(c, a["thread_ts"]); err != nil {
 		return nil, err
 	}
+	if err := checkStructure(a); err != nil {
+		return nil, err
+	}
 	text, err := streamText(a)
 	if err != nil {
 		return nil, err
@@ -233,7 +236,7 @@ func (s *Server) stopStream(a args) (map[string]any, *slackError) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkBlocks(a["blocks"]); err != nil {
+	if err := checkStructure(a); err != nil {
 		return nil, err
 	}
 	if err := s.extend(p, a); err != nil {

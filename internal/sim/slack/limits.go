@@ -125,6 +125,14 @@ func checkContent(a args) *slackError {
 	if runes(a["text"]) > maxText || runes(a["markdown_text"]) > maxMarkdown {
 		return refuse("msg_too_long")
 	}
+	return checkStructure(a)
+}
+
+// checkStructure looks at the arguments that are JSON.
+func checkStructure(a args) *slackError {
+	if a["attachments"] != "" && !json.Valid([]byte(a["attachments"])) {
+		return refuse("invalid_attachments")
+	}
 	if meta := a["metadata"]; meta != "" {
 		var m struct {
 			Type    string         `json:"event_type"`

@@ -94,8 +94,8 @@ func (s *Server) Inject(frame string) bool {
 	return l != nil
 }
 
-// InjectPayload delivers a payload of any shape in an envelope that is
-// awaited, retried and recorded like others.
+// InjectPayload delivers any JSON as the payload of an envelope that is
+// awaited, retried and recorded like others. What is no JSON goes by Inject.
 func (s *Server) InjectPayload(kind string, payload json.RawMessage) (eventID string) {
 	s.state.Lock()
 	defer s.state.Release()
