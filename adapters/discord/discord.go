@@ -52,6 +52,8 @@ type Discord struct {
 	sent    *memory
 	queue   *queue
 	budget  budget
+	// openWithin is the time from dialling to the first event.
+	openWithin time.Duration
 
 	mu        sync.Mutex
 	link      *link     // the present connection, nil if none
@@ -83,7 +85,7 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, toldBusy: map[string]time.Time{}}
+		parents: map[string]string{}, toldBusy: map[string]time.Time{}, openWithin: openWithin}
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")

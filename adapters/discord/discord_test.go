@@ -45,7 +45,9 @@ type script struct {
 	discord discord.Options
 	accept  func(context.Context, chat.Message) error
 	before  func(*simdiscord.Server)
-	offline bool // Run is not waited for
+	offline bool // a connection is not waited for
+	// openWithin replaces the deadline for connecting.
+	openWithin time.Duration
 }
 
 func open(t *testing.T, s script) *stage {
@@ -68,14 +70,15 @@ func open(t *testing.T, s script) *stage {
 	s.discord.APIBaseURL = server.URL()
 	s.discord.Log = slog.New(slog.NewTextHandler(st.log, nil))
 	st.d = discord.New(s.discord)
+	if s.openWithin > 0 {
+		discord.SetOpenWithin(st.d, s.openWithin)
+	}
 	if s.accept == nil {
 		s.accept = func(_ context.Context, m chat.Message) error { st.got <- m; return nil }
 	}
 	st.run(t, s.accept)
 	if !s.offline {
-		if err := server.WaitSessions(within(t), 1); err != nil {
-			t.Fatal(err)
-		}
+		st.connected(t, 1)
 	}
 	return st
 }
@@ -102,21 +105,31 @@ func (s *stage) run(t *testing.T, accept func(context.Context, chat.Message) err
 	})
 }
 
+// journal is a log that can be waited for.
 type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	sim.Watch
+	b bytes.Buffer
 }
 
 func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.Lock()
+	defer j.Release()
 	return j.b.Write(p)
 }
 
 func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.Lock()
+	defer j.Unlock()
 	return j.b.String()
+}
+
+// connected waits until the adapter has been connected so often.
+func (s *stage) connected(t *testing.T, times int) {
+	t.Helper()
+	err := s.log.Wait(within(t), func() bool { return strings.Count(s.log.b.String(), "discord connected") >= times })
+	if err != nil {
+		t.Fatalf("not connected %d times: %v", times, err)
+	}
 }
 
 func within(t *testing.T) context.Context {

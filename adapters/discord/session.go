@@ -115,8 +115,8 @@ func (c *client) linked(conn net.Conn, err error) (net.Conn, error) {
 
 // open connects and waits for the first event. Without the deadline of its own
 // discordgo would wait for HELLO for ever, holding the lock that closing takes.
-func (c *client) open(ctx context.Context) error {
-	attempt, cancel := context.WithTimeout(ctx, openWithin)
+func (c *client) open(ctx context.Context, within time.Duration) error {
+	attempt, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	c.attempt, c.link, c.keep = attempt, nil, nil
 	drainSignal(c.gone)
@@ -208,7 +208,7 @@ func (e ending) pause(failures int) time.Duration {
 // attend connects and stays until the connection ends.
 func (d *Discord) attend(ctx context.Context, c *client) ending {
 	resuming := c.canResume()
-	err := c.open(ctx)
+	err := c.open(ctx, d.openWithin)
 	if c.link == nil {
 		return ending{cause: fmt.Sprint("no connection to the gateway: ", err), resume: resuming}
 	}
