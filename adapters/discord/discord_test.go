@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -362,13 +361,4 @@ func TestRegistersByDifference(t *testing.T) {
 			t.Errorf("%s %s although nothing differs", r.Method, r.Path)
 		}
 	}
-}
-
-func marshal(t *testing.T, v any) json.RawMessage {
-	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

@@ -204,7 +204,7 @@ func (r reader) admin() bool {
 }
 
 func manages(permissions int64) bool {
-	return permissions&(discordgo.PermissionManageServer|discordgo.PermissionAdministrator) != 0
+	return permissions&(discordgo.PermissionManageGuild|discordgo.PermissionAdministrator) != 0
 }
 
 func managesText(permissions string) bool {
