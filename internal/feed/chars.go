@@ -23,7 +23,7 @@ func allowedChars(data []byte) []byte {
 				if code >= 0x80 && code < 0xA0 {
 					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
 				} else if isXMLChar(code) {
-					out = append(out, data[:length]...)
+					out = append(out, bytes.ToLower(data[:length])...)
 				}
 				data = data[length:]
 				continue

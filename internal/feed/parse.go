@@ -61,7 +61,7 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	case root == "html":
 		return Document{}, notFeed(text)
-	case root != "rss" && root != "rdf" && root != "feed":
+	case root != "rss" && root != "rdf" && root != "feed" && root != "channel":
 		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
 	}
 	parsed, err := newParser().Parse(bytes.NewReader(clean))
