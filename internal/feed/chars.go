@@ -12,7 +12,7 @@ import (
 // as a numeric reference, and reads references to the control block 128–159 as
 // the windows-1252 characters their writers meant.
 func allowedChars(data []byte) []byte {
-	if clean(data) {
+	if isAllowed(data) {
 		return data
 	}
 	out := make([]byte, 0, len(data))
@@ -37,7 +37,7 @@ func allowedChars(data []byte) []byte {
 	return out
 }
 
-func clean(data []byte) bool {
+func isAllowed(data []byte) bool {
 	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -21,6 +22,12 @@ type Hint struct {
 	URL             string // where it came from: the base of relative links
 	ContentType     string // header of the response
 	ContentLocation string // header of the response
+	ContentLanguage string // header of the response
+}
+
+// HintOf is what a response says about its body.
+func HintOf(url string, h http.Header) Hint {
+	return Hint{URL: url, ContentType: h.Get("Content-Type"), ContentLocation: h.Get("Content-Location"), ContentLanguage: h.Get("Content-Language")}
 }
 
 func (h Hint) base() *url.URL {
@@ -43,10 +50,15 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 		return Document{}, fmt.Errorf("parse feed: %d bytes are more than the %d that are read", len(data), maxBytes)
 	}
 	text := withoutPreamble(toUTF8(data, hint.ContentType))
+	parse := parseXML
 	if bytes.HasPrefix(text, []byte("{")) {
-		return parseJSON(text, hint.base())
+		parse = parseJSON
+	} else {
+		text = allowedChars(text)
 	}
-	return parseXML(allowedChars(text), hint.base())
+	doc, err = parse(text, hint.base())
+	doc.Feed.Language = firstOf(doc.Feed.Language, field(hint.ContentLanguage))
+	return doc, err
 }
 
 func parseXML(text []byte, base *url.URL) (Document, error) {
