@@ -130,10 +130,13 @@ func (d *Document) rebase(base *url.URL) {
 }
 
 var (
-	opening    = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
-	pageStart  = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
-	xmlHead    = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
-	preamble   = 4 << 10
+	opening   = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
+	pageStart = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
+	xmlHead   = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
+)
+
+const (
+	preamble   = 4 << 10 // bytes in which the document must begin
 	blankStart = " \t\r\n\x00\uFEFF"
 )
 
