@@ -10,8 +10,8 @@ import (
 )
 
 // maxSteps bounds the work of one check. Schemas that branch at every reference
-// need a number of steps that doubles with each; this many take about a second.
-const maxSteps = 1 << 20
+// need a number of steps that doubles with each; this many take a fraction of a second.
+const maxSteps = 1 << 18
 
 // compiled is a schema that stops when a check takes too many steps.
 type compiled struct {

@@ -179,7 +179,7 @@ func TestDeepAndLargeInput(t *testing.T) {
 // must not hold up the call.
 func TestBranchingSchemaEnds(t *testing.T) {
 	for _, draft := range []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"} {
-		for _, branch := range []string{`"anyOf":[%[1]s,%[1]s]`, `"not":{"allOf":[{"not":%[1]s},{"not":%[1]s}]}`, `"allOf":[%[1]s,%[1]s]`} {
+		for _, branch := range []string{`"anyOf":[%[2]s,%[2]s]`, `"not":{"allOf":[{"not":%[2]s},{"not":%[2]s}]}`, `"allOf":[%[2]s,%[2]s]`} {
 			defs := `"d40":{"required":["x"]}`
 			for i := range 40 {
 				ref := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
