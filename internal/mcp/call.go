@@ -46,13 +46,17 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 		if err == nil {
 			return res, nil
 		}
-		if ctx.Err() != nil {
-			return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
+		if ctx.Err() == nil && !again && repeatable(err, r.t.Hints) {
+			conn = r.s.next(ctx, conn)
+		} else {
+			conn = nil
 		}
-		if again || !repeatable(err, r.t.Hints) {
+		if conn == nil && ctx.Err() == nil {
 			return tool.Failure(r.s.excuse(err)), nil
 		}
-		conn, down = r.s.next(ctx, conn)
+	}
+	if ctx.Err() != nil {
+		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
 	}
 	return tool.Failure(fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", r.s.c.Name, down)), nil
 }
@@ -87,17 +91,18 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	return conn, state
 }
 
-// next waits for the connection that follows a lost one.
-func (s *server) next(ctx context.Context, lost *connection) (*connection, State) {
+// next waits for the connection that follows a lost one; nil if none comes soon.
+func (s *server) next(ctx context.Context, lost *connection) *connection {
 	ctx, cancel := context.WithTimeout(ctx, againTime)
 	defer cancel()
-	s.await(ctx, func() bool { return s.conn != nil && s.conn != lost || s.state == Stopped })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn == lost {
-		return nil, s.state
-	}
-	return s.conn, s.state
+	var conn *connection
+	s.await(ctx, func() bool {
+		if s.conn != lost {
+			conn = s.conn
+		}
+		return conn != nil || s.state == Stopped
+	})
+	return conn
 }
 
 // excuse tells the model why there is no result.

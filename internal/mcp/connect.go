@@ -112,7 +112,7 @@ func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
 func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
 	g := newGuard(at, s.c.Headers)
 	carrier := newSSE(at, g.client(), s.logs)
-	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose, last: []func(){g.base.CloseIdleConnections}}
+	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose, last: []func(){g.close}}
 	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: legacy}, carrier}, SSE, -1)
 }
 
@@ -126,7 +126,7 @@ func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error)
 	}
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
-		last: []func(){func() { cancel(errors.New("closed")) }, g.base.CloseIdleConnections}}
+		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
 	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: s.known.era}, carrier}, HTTP, discoverTime)
 }
 
@@ -202,7 +202,8 @@ func (c *connection) listen(ctx context.Context) {
 // until it returns.
 func (c *connection) notified(n sdk.JSONRPCNotification) {
 	switch n.Method {
-	case sdk.MethodNotificationToolsListChanged:
+	case sdk.MethodNotificationToolsListChanged,
+		sdk.MethodNotificationSubscriptionsAcknowledged: // from here on changes are told; there may have been one before
 		poke(c.relist)
 	case string(sdk.MethodNotificationMessage):
 		c.logs.add("message", fmt.Appendf(nil, "%v %v", n.Params.AdditionalFields["level"], n.Params.AdditionalFields["data"]))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -262,7 +263,7 @@ func (f *frames) next() ([]byte, error) {
 			f.long = append(f.long, part...)
 			part = f.long
 		}
-		if err != nil && len(part) == 0 {
+		if err != nil && (len(part) == 0 || !errors.Is(err, io.EOF)) {
 			return nil, err
 		}
 		return bytes.TrimRight(part, "\r\n"), nil

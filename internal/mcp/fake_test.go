@@ -61,7 +61,7 @@ func (f *fake) serve() {
 		fmt.Fprintln(os.Stderr, "cannot start: the token "+os.Getenv("API_TOKEN")+" is bad")
 		os.Exit(3)
 	case "slow":
-		time.Sleep(400 * time.Millisecond)
+		<-time.After(400 * time.Millisecond)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		child := exec.Command(os.Args[0])
@@ -75,7 +75,7 @@ func (f *fake) serve() {
 		f.line(`{"jsonrpc":"2.0"`)
 		f.line(`{"Method":"notifications/tools/list_changed","JSONRPC":"2.0"}`)
 	case "slow modern":
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 		f.mode = "modern"
 	}
 	in := bufio.NewScanner(os.Stdin)

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -28,15 +31,64 @@ type guard struct {
 	base    *http.Transport
 	// optional says that a refused GET only means that a stream is not offered.
 	optional bool
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]bool
 }
 
 func newGuard(origin *url.URL, headers map[string]string) *guard {
-	return &guard{origin: origin, headers: headers, base: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+	g := &guard{origin: origin, headers: headers, open: map[net.Conn]bool{}}
+	g.base = &http.Transport{
+		DialContext:         g.dial,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
-	}}
+	}
+	return g
+}
+
+// dial keeps account of connections: closing idle ones would leave those that
+// become idle, or are made, afterwards.
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	c := &counted{conn, g}
+	g.open[c] = true
+	return c, nil
+}
+
+type counted struct {
+	net.Conn
+	g *guard
+}
+
+// Close closes the connection and forgets it.
+func (c *counted) Close() error {
+	c.g.mu.Lock()
+	delete(c.g.open, c)
+	c.g.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// close ends every connection, and lets no new one be made.
+func (g *guard) close() {
+	g.mu.Lock()
+	g.closed = true
+	open := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, conn := range open {
+		conn.Close()
+	}
+	g.base.CloseIdleConnections()
 }
 
 func (g *guard) client() *http.Client {
@@ -96,26 +148,35 @@ type limited struct {
 
 // Read fails with errTooLong once the limit is passed.
 func (l *limited) Read(p []byte) (int, error) {
+	if l.read > maxMessage {
+		return 0, errTooLong
+	}
 	n, err := l.ReadCloser.Read(p)
 	if n == 0 {
 		return n, err
 	}
 	l.read += n
 	if l.events {
-		for _, end := range []string{"\n\n", "\r\n\r\n"} {
-			if i := bytes.LastIndex(p[:n], []byte(end)); i >= 0 {
-				l.read = min(l.read, n-i)
-			}
-		}
-		if l.last == '\n' && p[0] == '\n' {
-			l.read = min(l.read, n)
-		}
-		l.last = p[n-1]
+		l.sinceEvent(p[:n])
 	}
 	if l.read > maxMessage {
 		return 0, errTooLong
 	}
 	return n, err
+}
+
+// sinceEvent counts only what came after the last empty line.
+func (l *limited) sinceEvent(p []byte) {
+	if l.last == '\n' && p[0] == '\n' {
+		l.read = len(p)
+	}
+	l.last = p[len(p)-1]
+	for i := bytes.LastIndexByte(p, '\n'); i > 0; i = bytes.LastIndexByte(p[:i], '\n') {
+		if p[i-1] == '\n' || i > 1 && p[i-1] == '\r' && p[i-2] == '\n' {
+			l.read = len(p) - i
+			return
+		}
+	}
 }
 
 // Close ends the request.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,13 @@ func fakeServer(name, mode string, env ...string) Config {
 // running starts a host and, when the test ends, checks that it leaves nothing.
 func running(t *testing.T, o Options) *Host {
 	t.Helper()
+	h, _ := hosted(t, o)
+	return h
+}
+
+// hosted is running with a way to end the host earlier.
+func hosted(t *testing.T, o Options) (*Host, func()) {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
 	mark := fmt.Sprintf("FAKE_MARK=%d-%d", os.Getpid(), marks.Add(1))
 	for i := range o.Servers {
@@ -55,7 +63,7 @@ func running(t *testing.T, o Options) *Host {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-ended:
@@ -63,8 +71,11 @@ func running(t *testing.T, o Options) *Host {
 				t.Errorf("Run: %v", err)
 			}
 		case <-time.After(soon):
-			t.Fatal("Run did not return after its context ended")
+			t.Error("Run did not return after its context ended")
 		}
+	})
+	t.Cleanup(func() {
+		end()
 		if left := processes(t, mark); len(left) > 0 {
 			t.Errorf("processes were left behind: %v", left)
 		}
@@ -73,7 +84,7 @@ func running(t *testing.T, o Options) *Host {
 		}
 		goleak.VerifyNone(t, before)
 	})
-	return h
+	return h, end
 }
 
 // processes gives the ids of live processes whose environment holds a mark.

@@ -91,6 +91,7 @@ type Host struct {
 	names   []string // sorted
 
 	mu      sync.Mutex
+	started bool
 	running bool
 }
 
@@ -164,12 +165,17 @@ func check(c Config) error {
 // gone. It may be called once.
 func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
-	if h.running {
-		h.mu.Unlock()
-		return errors.New("the MCP host runs already")
-	}
-	h.running = true
+	again := h.started
+	h.started, h.running = true, true
 	h.mu.Unlock()
+	if again {
+		return errors.New("the MCP host was run before")
+	}
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running = false
+	}()
 	var wg sync.WaitGroup
 	for _, s := range h.servers {
 		wg.Go(func() { s.run(ctx) })

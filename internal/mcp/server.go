@@ -103,6 +103,10 @@ func (s *server) run(ctx context.Context) {
 			s.pause(ctx, nil)
 			continue
 		}
+		select { // whoever asked for an attempt has one now
+		case <-s.kick:
+		default:
+		}
 		began := s.o.Now()
 		reached, err := s.session(ctx)
 		switch {

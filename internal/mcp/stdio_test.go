@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -285,7 +286,13 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
 	began := time.Now()
-	wantFailure(t, call(t, find1(t, h, "a", "hang"), `{}`), "did not answer within 300ms")
+	var wg sync.WaitGroup
+	for range 24 { // more than fits into a pipe that nobody reads, and our queue
+		wg.Go(func() {
+			wantFailure(t, call(t, find1(t, h, "a", "hang"), `{"a":"`+strings.Repeat("x", 64<<10)+`"}`), "did not answer within 300ms")
+		})
+	}
+	wg.Wait()
 	if took := time.Since(began); took > c.Timeout+time.Second {
 		t.Errorf("the failure took %v", took)
 	}
@@ -295,6 +302,29 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 		t.Errorf("the server was back after %v", took)
 	}
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{}`), `{}`)
+}
+
+// Each of these takes seconds to end: together they must not take longer.
+func TestServersAreEndedSideBySide(t *testing.T) {
+	var o Options
+	for i := range 4 {
+		o.Servers = append(o.Servers, fakeServer(fmt.Sprint("s", i), "stubborn"))
+	}
+	h, end := hosted(t, o)
+	for _, c := range o.Servers {
+		settled(t, h, c.Name)
+	}
+	began := time.Now()
+	end()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the host took %v to end", took)
+	}
+	if err := h.Start("s0"); err == nil || err.Error() != "the MCP host does not run" {
+		t.Errorf("Start after the end: %v", err)
+	}
+	if h.Run(t.Context()) == nil {
+		t.Error("the host ran twice")
+	}
 }
 
 func TestACallerThatLeaves(t *testing.T) {
@@ -333,25 +363,15 @@ func TestChangedToolsAreListedAgain(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, HealthInterval: time.Hour})
 	settled(t, h, "a")
 	wantText(t, call(t, find1(t, h, "a", "grow"), `{}`), "grown")
-	offers(t, h, "a", "grown")
-}
-
-// offers waits until a server offers a tool.
-func offers(t *testing.T, h *Host, server, name string) {
-	t.Helper()
-	deadline := time.After(soon)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		for _, tl := range h.Source(server).Tools() {
-			if tl.Spec().Name == name {
-				return
-			}
-		}
+	for !slices.Contains(names(h.Source("a").Tools()), "a/grown") {
 		select {
 		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("server %s does not offer %s", server, name)
+		case <-ctx.Done():
+			t.Fatal("the new tool is not offered")
 		}
 	}
 }
@@ -509,7 +529,7 @@ func fakeHost() {
 	go h.Run(context.Background())
 	_ = h.Wait(context.Background(), "a")
 	for len(h.Logs("b")) == 0 {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	fmt.Println("ready")
 	select {}
