@@ -1,0 +1,306 @@
+package discord
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// api sends REST requests, each with a deadline, a size limit and its turn.
+type api struct {
+	base   *url.URL
+	token  string
+	log    *slog.Logger
+	client *http.Client
+	pace   *pacer
+}
+
+const (
+	requestWithin = 20 * time.Second
+	maxAnswer     = 16 << 20
+	userAgent     = "DiscordBot (ravenbot, 1)"
+)
+
+func newAPI(base *url.URL, token string, log *slog.Logger) *api {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 32
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &api{base: base, token: token, log: log, client: client, pace: newPacer()}
+}
+
+// request is one call. Those with the same route share a rate limit and are sent
+// one after the other, in order; an empty route is method and path.
+type request struct {
+	method, path string
+	route        string
+	body         any
+	// free: answers to interactions carry their own token, and are outside of the
+	// limit on all requests of the bot.
+	free bool
+}
+
+// Error codes of Discord that matter here.
+const (
+	errUnknownChannel = 10003
+	errUnknownMessage = 10008
+	errUnknownWebhook = 10015
+	errAcknowledged   = 40060
+	errNoAccess       = 50001
+	errCannotDM       = 50007
+	errNoPermission   = 50013
+	errWebhookToken   = 50027
+	errBadForm        = 50035
+)
+
+// apiError is a request that was not carried out, as far as is known.
+type apiError struct {
+	what    string // method and path, without tokens
+	status  int    // 0: no answer
+	code    int    // Discord's, 0 if it gave none
+	message string
+	maybe   bool          // the request may have been carried out
+	after   time.Duration // how long Discord asks to wait
+	err     error
+}
+
+func (e *apiError) Error() string {
+	s := "discord " + e.what
+	if e.status != 0 {
+		s += fmt.Sprintf(": HTTP %d", e.status)
+	}
+	if e.code != 0 {
+		s += fmt.Sprintf(", code %d", e.code)
+	}
+	if e.message != "" {
+		s += ", " + e.message
+	}
+	if e.err != nil {
+		s += ": " + e.err.Error()
+	}
+	return s
+}
+
+func (e *apiError) Unwrap() error { return e.err }
+
+// isCode tells whether err is one of Discord's codes.
+func isCode(err error, codes ...int) bool {
+	var e *apiError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, code := range codes {
+		if e.code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// again tells whether the same request may succeed later.
+func again(err error) bool {
+	var e *apiError
+	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
+}
+
+// do sends a request when its turn has come, waits out rate limits as far as ctx
+// lasts, and decodes the answer into out unless that is nil. Errors are *apiError.
+func (a *api) do(ctx context.Context, r request, out any) error {
+	e := &apiError{what: r.method + " " + redact(r.path)}
+	if a.base == nil {
+		e.err = errors.New("platforms.discord.apiBaseURL is no address")
+		return e
+	}
+	if r.route == "" {
+		r.route = r.method + r.path
+	}
+	for {
+		turn, err := a.pace.enter(ctx, r.route, r.free)
+		if err != nil {
+			var limited *limitedError
+			if errors.As(err, &limited) {
+				e.status, e.after = http.StatusTooManyRequests, limited.after
+			}
+			e.err = err
+			return e
+		}
+		status, header, body, err := a.send(ctx, r)
+		pause, global := limit(status, header, body)
+		turn.leave(pause, global)
+		switch {
+		case err != nil:
+			e.maybe, e.err = true, err
+			return e
+		case status == http.StatusTooManyRequests:
+			a.log.Warn("discord rate limit", "platform", "discord", "request", e.what, "wait", pause, "global", global)
+			continue
+		}
+		return a.read(e, status, body, out)
+	}
+}
+
+// redact takes the tokens out of the path of an interaction.
+func redact(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if i > 1 && (parts[1] == "interactions" || parts[1] == "webhooks") && i == 3 {
+			part = "***"
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, "/")
+}
+
+func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	var payload io.Reader
+	if r.body != nil {
+		data, err := json.Marshal(r.body)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		payload = bytes.NewReader(data)
+	}
+	address := a.base.Scheme + "://" + a.base.Host + "/api/v10" + r.path
+	req, err := http.NewRequestWithContext(ctx, r.method, address, payload)
+	if err != nil {
+		return 0, nil, nil, plain(err)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if !r.free {
+		req.Header.Set("Authorization", "Bot "+a.token)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return 0, nil, nil, plain(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, nil, plain(err)
+	}
+	return resp.StatusCode, resp.Header, body, nil
+}
+
+// plain takes the address, which may hold a token, out of an error.
+func plain(err error) error {
+	var e *url.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// read makes an answer a value or an error.
+func (a *api) read(e *apiError, status int, body []byte, out any) error {
+	if status >= 200 && status < 300 {
+		if out == nil {
+			return nil
+		}
+		if err := json.Unmarshal(body, out); err != nil {
+			e.status, e.maybe, e.err = status, true, fmt.Errorf("read the answer: %w", err)
+			return e
+		}
+		return nil
+	}
+	var d struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Errors  any    `json:"errors"`
+	}
+	e.status = status
+	if json.Unmarshal(body, &d) == nil { // else the status has to do
+		e.code, e.message = d.Code, d.Message
+		if detail, err := json.Marshal(d.Errors); err == nil && d.Errors != nil && len(detail) < 1000 {
+			e.message += " " + string(detail)
+		}
+	}
+	e.maybe = status >= 500
+	return e
+}
+
+// Waits after a 429 that names none, and after one that names too short a one.
+const (
+	unnamedPause = 5 * time.Second
+	leastPause   = 10 * time.Millisecond
+)
+
+// limit reads from an answer how long its route, or everything, has to rest.
+func limit(status int, h http.Header, body []byte) (pause time.Duration, global bool) {
+	if status != http.StatusTooManyRequests {
+		if h.Get("X-RateLimit-Remaining") == "0" {
+			return seconds(h.Get("X-RateLimit-Reset-After")), false
+		}
+		return 0, false
+	}
+	var d struct {
+		After  *float64 `json:"retry_after"`
+		Global bool     `json:"global"`
+	}
+	err := json.Unmarshal(body, &d)
+	pause = seconds(h.Get("Retry-After"))
+	if err == nil && d.After != nil {
+		pause = time.Duration(*d.After * float64(time.Second))
+	}
+	if pause <= 0 {
+		pause = unnamedPause
+	}
+	// A body that is not Discord's comes from the proxy before it, which has had
+	// enough of this whole address.
+	return max(pause, leastPause), d.Global || h.Get("X-RateLimit-Global") == "true" || err != nil
+}
+
+func seconds(s string) time.Duration {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f <= 0 || f > 1e6 {
+		return 0
+	}
+	return time.Duration(f * float64(time.Second))
+}
+
+// reasons says for people what Discord's codes mean for a post.
+func reason(e *apiError) string {
+	switch e.code {
+	case errUnknownChannel:
+		return "the channel does not exist, or the bot was removed from its server"
+	case errNoAccess:
+		return "the bot may not see this channel; give its role View Channel"
+	case errNoPermission:
+		return "the bot may not write here; give its role Send Messages, Send Messages in Threads and Embed Links"
+	case errCannotDM:
+		return "this person does not take direct messages from the bot"
+	case errBadForm:
+		return "Discord refused the form of the message"
+	}
+	return "Discord refused the message"
+}
+
+// postError turns an error of the api into what delivery understands.
+func (d *Discord) postError(err error) error {
+	var e *apiError
+	if !errors.As(err, &e) {
+		return &chat.PostError{Err: err}
+	}
+	switch {
+	case e.status == http.StatusUnauthorized:
+		setup := &chat.SetupError{Reason: "Discord refused the bot token", Remedy: "reset it at " + portal + " → your application → Bot, and set DISCORD_TOKEN", Err: err}
+		return &chat.PostError{After: longestPause, Err: setup}
+	case e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout:
+		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
+	}
+	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
+}

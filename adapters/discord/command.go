@@ -1,0 +1,123 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// The names of the command's parts.
+const (
+	commandName  = "raven"
+	optionText   = "text"
+	optionAction = "action"
+	optionName   = "name"
+)
+
+// Option types.
+const (
+	optSubcommand = 1
+	optString     = 3
+)
+
+type command struct {
+	ID          string   `json:"id,omitempty"`
+	Type        int      `json:"type"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Options     []option `json:"options"`
+}
+
+type option struct {
+	Type        int      `json:"type"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Required    bool     `json:"required,omitempty"`
+	Choices     []choice `json:"choices,omitempty"`
+	Options     []option `json:"options,omitempty"`
+}
+
+type choice struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// slash is the one command of the bot.
+func slash() command {
+	return command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do", Options: []option{
+		{Type: optSubcommand, Name: "ask", Description: "Ask the bot something", Options: []option{
+			{Type: optString, Name: optionText, Description: "What you want to know", Required: true}}},
+		{Type: optSubcommand, Name: "digest", Description: "List, preview or run digests", Options: []option{
+			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
+				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"run", "run"}}},
+			{Type: optString, Name: optionName, Description: "The digest's name, for preview and run"}}},
+		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},
+		{Type: optSubcommand, Name: "help", Description: "What you can say to the bot"},
+	}}
+}
+
+// registerOnce begins to register the command unless this process has done so.
+func (d *Discord) registerOnce(ctx context.Context, app string) {
+	d.mu.Lock()
+	begun := d.commands
+	d.commands = true
+	d.mu.Unlock()
+	if begun || app == "" {
+		return
+	}
+	d.begin(func() {
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			err := d.register(ctx, app)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			d.o.Log.Error("discord command not registered", "platform", "discord", "error", err)
+			if !again(err) || !wait(ctx, pause) {
+				return
+			}
+		}
+	})
+}
+
+// register makes the application's commands the one above, with as few requests
+// as it takes: Discord limits how often a day commands may be made.
+func (d *Discord) register(ctx context.Context, app string) error {
+	path := "/applications/" + app + "/commands"
+	var have []command
+	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil {
+		return fmt.Errorf("list the application's commands: %w", err)
+	}
+	want, found := slash(), false
+	for _, c := range have {
+		r := request{method: "PATCH", path: path + "/" + c.ID, route: path, body: want}
+		switch {
+		case c.Type != want.Type:
+			continue
+		case c.Name != want.Name:
+			r.method, r.body = "DELETE", nil
+		case same(c, want):
+			found = true
+			continue
+		default:
+			found = true
+		}
+		if err := d.api.do(ctx, r, nil); err != nil {
+			return fmt.Errorf("change the application's command %s: %w", c.Name, err)
+		}
+	}
+	if found {
+		return nil
+	}
+	if err := d.api.do(ctx, request{method: "POST", path: path, body: want}, nil); err != nil {
+		return fmt.Errorf("create the application's command %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// same compares what people see of two commands.
+func same(a, b command) bool {
+	a.ID, b.ID = "", ""
+	left, errA := json.Marshal(a)
+	right, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(left) == string(right)
+}

@@ -1,0 +1,178 @@
+// Package discord is the bot's window on Discord: a chat.Platform that answers
+// mentions, direct messages, replies to the bot and /raven. It is the only
+// importer of discordgo, which keeps the gateway connection and the picture of
+// servers, channels and roles; what that library does wrong (discordgo v0.29.0,
+// found 2026-11) is met here.
+//
+// It promises: messages reach accept in the order in which the gateway brought
+// them, and the gateway is never held up by accept; a dead connection is noticed
+// within a heartbeat interval and a few seconds, and taken up again where it
+// stopped where Discord still has the session; an interaction is answered within
+// three seconds; no post ever notifies anyone; a post repeated under the same key
+// appears once for as long as Discord or this process remembers it; the token is
+// sent to the configured address and to the gateway that it names, and nowhere
+// else.
+//
+// It leaves to others: storing messages (accept), the order of posts in one
+// conversation and their repetition (delivery), and what was said while the bot
+// was away.
+package discord
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Options are what the adapter needs.
+type Options struct {
+	Token string // of the bot, without "Bot "
+	// APIBaseURL is scheme and host; the paths /api/… follow it. Empty:
+	// https://discord.com.
+	APIBaseURL string
+	// MessageContent asks for the privileged intent, without which messages that
+	// do not concern the bot arrive empty and are ignored.
+	MessageContent bool
+	Log            *slog.Logger
+	Now            func() time.Time // nil: time.Now
+}
+
+// Discord is the platform. All methods may be called concurrently; Run once.
+type Discord struct {
+	o       Options
+	base    *url.URL
+	baseErr error
+	api     *api
+	sent    *memory
+	queue   *queue
+	budget  budget
+	// openWithin is the time from dialling to the first event.
+	openWithin time.Duration
+
+	mu        sync.Mutex
+	link      *link     // the present connection, nil if none
+	up        time.Time // when READY or RESUMED came on it; zero: not yet
+	detail    string    // why there is no connection
+	heard     time.Time // the last event
+	self      wireUser
+	app       string
+	commands  bool // being registered, or registered
+	deferring map[string]chan struct{}
+	parents   map[string]string // thread to channel, "" for what is no thread
+	toldBusy  map[string]time.Time
+	ending    bool
+	wg        sync.WaitGroup // goroutines that Run waits for
+}
+
+var (
+	_ chat.Platform = (*Discord)(nil)
+	_ chat.Reporter = (*Discord)(nil)
+	_ chat.Typist   = (*Discord)(nil)
+)
+
+// New returns an adapter that connects with Run. It may post before that.
+func New(o Options) *Discord {
+	if o.APIBaseURL == "" {
+		o.APIBaseURL = "https://discord.com"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
+		parents: map[string]string{}, toldBusy: map[string]time.Time{}, openWithin: openWithin}
+	d.base, d.baseErr = url.Parse(o.APIBaseURL)
+	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
+		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
+	}
+	d.api = newAPI(d.base, o.Token, o.Log)
+	d.queue = newQueue(o.Log)
+	return d
+}
+
+// Name is "discord".
+func (d *Discord) Name() string { return "discord" }
+
+// Limits are Discord's for one message.
+func (d *Discord) Limits() chat.Limits { return chat.Limits{Text: maxText, Cards: maxEmbeds} }
+
+// Run connects and stays connected until ctx ends. A *chat.SetupError tells what
+// no new attempt would mend: a refused token, intents that are not switched on.
+func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
+	if d.baseErr != nil {
+		return &chat.SetupError{Reason: "platforms.discord.apiBaseURL is no address", Remedy: "leave it at https://discord.com", Err: d.baseErr}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	d.begin(func() { d.drain(ctx, accept) })
+	err := d.supervise(ctx)
+	stop()
+	d.mu.Lock()
+	d.ending = true
+	d.mu.Unlock()
+	d.wg.Wait()
+	d.api.client.CloseIdleConnections()
+	if n := d.queue.len(); n > 0 {
+		d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "messages", n)
+	}
+	return err
+}
+
+// begin starts work that Run waits for; false: it is too late for that.
+func (d *Discord) begin(work func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ending {
+		d.wg.Go(work)
+	}
+	return !d.ending
+}
+
+// Health tells whether events can reach the bot now: Discord greeted this
+// connection's session, and the last heartbeat that was due has been answered.
+func (d *Discord) Health() chat.Health {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.up.IsZero() || d.link == nil:
+		return chat.Health{Detail: d.detail}
+	case d.link.silence() > d.link.patience():
+		return chat.Health{Detail: "Discord does not answer heartbeats"}
+	}
+	detail := "last event " + d.heard.UTC().Format(time.RFC3339)
+	if n := d.queue.len(); n > 0 {
+		detail += ", " + strconv.Itoa(n) + " messages waiting to be stored"
+	}
+	return chat.Health{Connected: true, Since: d.up, Detail: detail}
+}
+
+// Typing shows for some ten seconds that the bot is writing.
+func (d *Discord) Typing(ctx context.Context, to chat.Address) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return d.api.do(ctx, request{method: "POST", path: "/channels/" + place(to) + "/typing"}, nil)
+}
+
+// place is the id of the channel or thread that an address names.
+func place(a chat.Address) string {
+	if a.Thread != "" {
+		return a.Thread
+	}
+	return a.Channel
+}
+
+// wait pauses, and reports whether ctx lasted.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

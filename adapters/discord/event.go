@@ -1,0 +1,256 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
+)
+
+// What is read of Discord's events. discordgo's own types are not used for these:
+// they refuse a whole message for one component that is newer than the library.
+type (
+	wireUser struct {
+		ID       string `json:"id"`
+		Username string `json:"username"`
+		Bot      bool   `json:"bot"`
+		System   bool   `json:"system"`
+	}
+	wireMember struct {
+		User        *wireUser `json:"user"`
+		Roles       []string  `json:"roles"`
+		Permissions string    `json:"permissions"` // in interactions alone
+	}
+	wireMessage struct {
+		ID           string     `json:"id"`
+		Type         int        `json:"type"`
+		ChannelID    string     `json:"channel_id"`
+		GuildID      string     `json:"guild_id"`
+		WebhookID    string     `json:"webhook_id"`
+		Author       wireUser   `json:"author"`
+		Member       wireMember `json:"member"`
+		Content      string     `json:"content"`
+		Timestamp    time.Time  `json:"timestamp"`
+		Mentions     []wireUser `json:"mentions"`
+		MentionRoles []string   `json:"mention_roles"`
+		Attachments  []struct {
+			Name string `json:"filename"`
+			URL  string `json:"url"`
+		} `json:"attachments"`
+		Referenced *struct {
+			Author wireUser `json:"author"`
+		} `json:"referenced_message"`
+	}
+)
+
+// Message types that people write.
+const (
+	typeDefault = 0
+	typeReply   = 19
+)
+
+// inDirect stands in an address for the server of a direct message.
+const inDirect = "@me"
+
+func (d *Discord) onReady(ctx context.Context, data []byte) {
+	var ready struct {
+		User        wireUser `json:"user"`
+		Application struct {
+			ID string `json:"id"`
+		} `json:"application"`
+	}
+	if err := json.Unmarshal(data, &ready); err != nil {
+		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
+		return
+	}
+	d.mu.Lock()
+	d.self, d.app = ready.User, ready.Application.ID
+	d.mu.Unlock()
+	d.registerOnce(ctx, ready.Application.ID)
+}
+
+func (d *Discord) bot() wireUser {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.self
+}
+
+// onMessage queues what concerns the bot. It runs where discordgo changes the
+// state, which may therefore be read without further care.
+func (d *Discord) onMessage(state *discordgo.State, data []byte) {
+	var w wireMessage
+	if err := json.Unmarshal(data, &w); err != nil {
+		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
+		return
+	}
+	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
+		return
+	}
+	self := d.bot()
+	r := reader{self: self, state: state, w: w}
+	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
+		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
+	if m.Reach == chat.Overheard {
+		m.ForOther = strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
+		if !d.o.MessageContent {
+			return
+		}
+	}
+	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
+		return // a reply with its ping switched off: Discord hides what it says
+	}
+	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
+}
+
+// enqueue gives a message its address, as far as that is known without asking.
+func (d *Discord) enqueue(state *discordgo.State, in inbound, guild, channel string) {
+	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
+	if guild == "" {
+		a.Workspace = inDirect
+	} else if c, err := state.Channel(channel); err != nil {
+		in.guild = guild
+	} else if c.IsThread() && c.ParentID != "" {
+		a.Channel, a.Thread = c.ParentID, c.ID
+	}
+	in.message.Conversation = a
+	d.queue.push(in)
+}
+
+const (
+	lookupWithin = 5 * time.Second
+	maxParents   = 10_000
+)
+
+// locate asks Discord whether a channel that no event has shown is a thread.
+// What cannot be known is taken for a channel.
+func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Address {
+	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
+	d.mu.Lock()
+	parent, known := d.parents[channel]
+	d.mu.Unlock()
+	if !known {
+		ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+		defer cancel()
+		var c struct {
+			Type   discordgo.ChannelType `json:"type"`
+			Parent string                `json:"parent_id"`
+		}
+		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
+			d.o.Log.Warn("discord channel not looked up", "platform", "discord", "channel", channel, "error", err)
+			return a
+		}
+		if (&discordgo.Channel{Type: c.Type}).IsThread() {
+			parent = c.Parent
+		}
+		d.mu.Lock()
+		if len(d.parents) >= maxParents {
+			clear(d.parents)
+		}
+		d.parents[channel] = parent
+		d.mu.Unlock()
+	}
+	if parent != "" {
+		a.Channel, a.Thread = parent, channel
+	}
+	return a
+}
+
+// reader reads one message with the help of what is known about its server.
+type reader struct {
+	self  wireUser
+	state *discordgo.State
+	w     wireMessage
+}
+
+func (r reader) reach() chat.Reach {
+	mine := func(u wireUser) bool { return u.ID == r.self.ID }
+	switch {
+	case r.w.GuildID == "", slices.ContainsFunc(r.w.Mentions, mine), slices.ContainsFunc(r.w.MentionRoles, r.ownRole),
+		r.w.Referenced != nil && mine(r.w.Referenced.Author):
+		return chat.Addressed
+	}
+	return chat.Overheard
+}
+
+// ownRole tells whether a role is the one that Discord made for the bot alone.
+func (r reader) ownRole(id string) bool {
+	role, err := r.state.Role(r.w.GuildID, id)
+	if err != nil || !role.Managed {
+		return false
+	}
+	member, err := r.state.Member(r.w.GuildID, r.self.ID)
+	return err == nil && slices.Contains(member.Roles, id)
+}
+
+func (r reader) admin() bool {
+	g, err := r.state.Guild(r.w.GuildID)
+	if err != nil {
+		return false
+	}
+	var bits int64
+	for _, role := range g.Roles {
+		if role.ID == g.ID || slices.Contains(r.w.Member.Roles, role.ID) {
+			bits |= role.Permissions
+		}
+	}
+	return g.OwnerID == r.w.Author.ID || manages(bits)
+}
+
+func manages(permissions int64) bool {
+	return permissions&(discordgo.PermissionManageGuild|discordgo.PermissionAdministrator) != 0
+}
+
+func managesText(permissions string) bool {
+	bits, err := strconv.ParseInt(permissions, 10, 64)
+	return err == nil && manages(bits)
+}
+
+// mention matches users, roles, channels and custom emoji in a text, with the
+// space after them.
+var mention = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
+
+// text is the message as people read it, without the mention of the bot.
+func (r reader) text() string {
+	text := mention.ReplaceAllStringFunc(r.w.Content, func(s string) string {
+		parts := mention.FindStringSubmatch(s)
+		kind, id, space := parts[1], parts[2], parts[3]
+		if id == r.self.ID || kind == "@&" && r.ownRole(id) {
+			return ""
+		}
+		return r.name(kind, id) + space
+	})
+	text = strings.TrimSpace(text)
+	for _, a := range r.w.Attachments {
+		text += "\n\nAttached: " + a.Name + " (" + a.URL + ")"
+	}
+	return strings.TrimSpace(text)
+}
+
+func (r reader) name(kind, id string) string {
+	switch kind {
+	case "#":
+		if c, err := r.state.Channel(id); err == nil {
+			return "#" + c.Name
+		}
+		return "#" + id
+	case "@&":
+		if role, err := r.state.Role(r.w.GuildID, id); err == nil {
+			return "@" + role.Name
+		}
+		return "@" + id
+	case "@", "@!":
+		i := slices.IndexFunc(r.w.Mentions, func(u wireUser) bool { return u.ID == id })
+		if i >= 0 {
+			return "@" + r.w.Mentions[i].Username
+		}
+		return "@" + id
+	}
+	return ":" + id + ":" // an emoji's name
+}

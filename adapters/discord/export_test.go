@@ -1,0 +1,25 @@
+package discord
+
+import (
+	"context"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// SetOpenWithin spares tests the wait for a gateway that says nothing.
+func SetOpenWithin(d *Discord, t time.Duration) { d.openWithin = t }
+
+// Kept counts what is remembered for each request and interaction.
+func Kept(d *Discord) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.api.pace.mu.Lock()
+	defer d.api.pace.mu.Unlock()
+	return len(d.api.pace.routes) + len(d.deferring) + d.queue.len()
+}
+
+// Locate is how a channel that no event has shown gets its address.
+func Locate(ctx context.Context, d *Discord, guild, channel string) chat.Address {
+	return d.locate(ctx, guild, channel)
+}

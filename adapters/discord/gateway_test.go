@@ -1,0 +1,241 @@
+package discord_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/sim"
+	simdiscord "ravenbot/internal/sim/discord"
+)
+
+// exchange says numbered things and waits for them, in order, each once.
+func (s *stage) exchange(t *testing.T, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		s.Say(s.general.ID, s.ann, s.Mention()+strconv.Itoa(i))
+	}
+	s.expect(t, from, to)
+}
+
+func (s *stage) expect(t *testing.T, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if m := receive(t, s.got); m.Text != strconv.Itoa(i) {
+			t.Fatalf("message %d is %q", i, m.Text)
+		}
+	}
+}
+
+func TestOrderWithSlowAccept(t *testing.T) {
+	t.Parallel()
+	got := make(chan chat.Message, 500)
+	gate := make(chan struct{})
+	s := open(t, script{accept: func(_ context.Context, m chat.Message) error { <-gate; got <- m; return nil },
+		sim: simdiscord.Options{HeartbeatInterval: 300 * time.Millisecond}})
+	s.got = got
+	for i := range 500 {
+		s.Say(s.general.ID, s.ann, s.Mention()+strconv.Itoa(i))
+	}
+	// accept hangs for several intervals: heartbeats go on meanwhile.
+	if err := s.WaitHeartbeats(within(t), 10); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	s.expect(t, 0, 500)
+	if n := len(s.Identifies()) + len(s.Resumes()); n != 1 {
+		t.Errorf("connected %d times", n)
+	}
+}
+
+func TestFailingStoreKeepsOrder(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	got := make(chan chat.Message, 10)
+	s := open(t, script{accept: func(_ context.Context, m chat.Message) error {
+		if tries.Add(1) < 3 {
+			return errors.New("disk full")
+		}
+		got <- m
+		return nil
+	}})
+	s.got = got
+	s.exchange(t, 0, 5)
+	if n := tries.Load(); n != 7 {
+		t.Errorf("accept called %d times, want 7", n)
+	}
+}
+
+func TestBusyIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{}, 10)
+	s := open(t, script{accept: func(_ context.Context, m chat.Message) error { done <- struct{}{}; return chat.ErrBusy }})
+	for range 5 {
+		s.Say(s.general.ID, s.ann, s.Mention()+" hi")
+		receive(t, done)
+	}
+	busy := func(p simdiscord.Post) bool { return strings.Contains(p.Content, "busy") }
+	if _, err := s.WaitPost(within(t), s.general.ID, busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitCommand(within(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.Slash(s.general.ID, s.ann, "raven", "ask", map[string]any{"text": "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.WaitAnswer(within(t), in.ID, busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Posts(s.general.ID)); n != 2 {
+		t.Errorf("%d posts, want one for the messages and one for the command", n)
+	}
+}
+
+// resumed waits for the n-th successful RESUME and checks that nothing else was
+// needed.
+func (s *stage) resumed(t *testing.T, n int) {
+	t.Helper()
+	resumes, err := s.WaitResumes(within(t), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !resumes[n-1].OK || len(s.Identifies()) != 1 {
+		t.Fatalf("resumes %+v, identifies %+v", resumes, s.Identifies())
+	}
+}
+
+func TestLostConnectionsAreResumed(t *testing.T) {
+	for name, fault := range map[string]func(*simdiscord.Server){
+		"cut":               func(s *simdiscord.Server) { s.Drop(0, 0) },
+		"close code":        func(s *simdiscord.Server) { s.Drop(0, 4000) },
+		"op 7":              func(s *simdiscord.Server) { s.AskReconnect() },
+		"op 9, resumable":   func(s *simdiscord.Server) { s.InvalidateSessions(true) },
+		"going away (1001)": func(s *simdiscord.Server) { s.Drop(0, 1001) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, script{})
+			s.exchange(t, 0, 3)
+			fault(s.Server)
+			s.exchange(t, 3, 6) // said while nobody listens, and replayed
+			s.resumed(t, 1)
+		})
+	}
+}
+
+func TestDroppedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	for i := range 4 {
+		s.connected(t, i+1)
+		s.Drop(0, 0)
+		s.exchange(t, 10*i, 10*i+10)
+	}
+	s.resumed(t, 4)
+}
+
+// A socket that stays open while Discord no longer answers is what users call
+// online but deaf.
+func TestZombieIsNoticedAndResumed(t *testing.T) {
+	t.Parallel()
+	const interval = 500 * time.Millisecond
+	s := open(t, script{sim: simdiscord.Options{HeartbeatInterval: interval}})
+	s.exchange(t, 0, 3)
+	s.SetFaults(simdiscord.GatewayFaults{NoAcks: true})
+	began := time.Now()
+	resumes, err := s.WaitResumes(within(t), 1)
+	if err != nil || !resumes[0].OK {
+		t.Fatalf("resumes %+v: %v", resumes, err)
+	}
+	if took := time.Since(began); took > interval+5*time.Second {
+		t.Errorf("reconnected after %v", took)
+	}
+	s.SetFaults(simdiscord.GatewayFaults{})
+	s.exchange(t, 3, 6)
+	if n := len(s.Identifies()); n != 1 {
+		t.Errorf("%d identifies", n)
+	}
+}
+
+func TestInvalidSessionIsBegunAnewOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	s.InvalidateSessions(false)
+	ids, err := s.WaitIdentifies(within(t), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if apart := ids[1].At.Sub(ids[0].At); apart < 4*time.Second {
+		t.Errorf("identified again after %v", apart)
+	}
+	s.connected(t, 2)
+	s.exchange(t, 0, 3)
+	if len(s.Identifies()) != 2 || len(s.Resumes()) != 0 {
+		t.Errorf("identifies %v, resumes %v", s.Identifies(), s.Resumes())
+	}
+}
+
+func TestRefusedResumeBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	s.SetFaults(simdiscord.GatewayFaults{RefuseResumes: true})
+	s.Drop(0, 0)
+	s.connected(t, 2)
+	s.exchange(t, 0, 3)
+	if len(s.Identifies()) != 2 || len(s.Resumes()) != 1 {
+		t.Errorf("identifies %v, resumes %v", s.Identifies(), s.Resumes())
+	}
+}
+
+func TestSilentGateway(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{before: func(s *simdiscord.Server) { s.SetFaults(simdiscord.GatewayFaults{NoHello: true}) },
+		offline: true, openWithin: 500 * time.Millisecond, sim: simdiscord.Options{HeartbeatInterval: time.Minute}})
+	if err := s.log.Wait(within(t), func() bool { return strings.Contains(s.log.b.String(), "connection lost") }); err != nil {
+		t.Fatal(err)
+	}
+	if h := s.d.Health(); h.Connected || h.Detail == "" {
+		t.Errorf("health %+v", h)
+	}
+	s.SetFaults(simdiscord.GatewayFaults{})
+	s.connected(t, 1)
+	s.exchange(t, 0, 3)
+}
+
+// The bot can be ended while the gateway says nothing.
+func TestEndsWhileConnecting(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{before: func(s *simdiscord.Server) { s.SetFaults(simdiscord.GatewayFaults{NoHello: true}) }, offline: true})
+	asked := func(r sim.Request) bool { return strings.HasSuffix(r.Path, "/gateway") }
+	if _, err := s.WaitRequest(within(t), asked); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("ending took %v", took)
+	}
+}
+
+// A token that is reset while the bot is connected.
+func TestTokenRefusedLater(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	s.Drop(0, 4004)
+	var setup *chat.SetupError
+	if err := s.ended(); !errors.As(err, &setup) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,232 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
+)
+
+// Times of an interaction. Discord wants a first answer within three seconds and
+// takes further ones for fifteen minutes.
+const (
+	storeWithin = 2 * time.Second // how long the first answer waits for accept
+	deferWithin = 2900 * time.Millisecond
+	deferAgain  = 200 * time.Millisecond
+	tokenLife   = 14*time.Minute + 30*time.Second
+)
+
+// Callback types: what the first answer is.
+const (
+	answerMessage      = 4
+	answerDeferred     = 5
+	answerAutocomplete = 8
+)
+
+// handle is what an answer to an interaction needs, kept with the message.
+type handle struct {
+	ID          string    `json:"id"`
+	Application string    `json:"application"`
+	Token       string    `json:"token"`
+	Received    time.Time `json:"received"`
+}
+
+type wireOption struct {
+	Name    string       `json:"name"`
+	Value   any          `json:"value"`
+	Options []wireOption `json:"options"`
+}
+
+type wireInteraction struct {
+	ID          string                    `json:"id"`
+	Application string                    `json:"application_id"`
+	Type        discordgo.InteractionType `json:"type"`
+	Token       string                    `json:"token"`
+	GuildID     string                    `json:"guild_id"`
+	ChannelID   string                    `json:"channel_id"`
+	Channel     struct {
+		Type   discordgo.ChannelType `json:"type"`
+		Parent string                `json:"parent_id"`
+	} `json:"channel"`
+	Member *wireMember `json:"member"`
+	User   *wireUser   `json:"user"`
+	Data   struct {
+		Name    string       `json:"name"`
+		Options []wireOption `json:"options"`
+	} `json:"data"`
+}
+
+// onInteraction queues a command, and sees to it that Discord has an answer in
+// time whatever accept takes.
+func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
+	arrived := time.Now()
+	var w wireInteraction
+	if err := json.Unmarshal(data, &w); err != nil {
+		d.o.Log.Warn("discord interaction not understood", "platform", "discord", "error", err)
+		return
+	}
+	switch {
+	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
+		d.answerAtOnce(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &[]any{}}})
+		return
+	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
+	case w.Type == discordgo.InteractionApplicationCommand:
+		d.answerAtOnce(ctx, w, arrived, note("This command is no longer known."))
+		return
+	default:
+		d.answerAtOnce(ctx, w, arrived, note("This button is no longer active."))
+		return
+	}
+	m, err := d.commandMessage(w)
+	if err != nil {
+		d.o.Log.Error("discord interaction dropped", "platform", "discord", "error", err)
+		return
+	}
+	stored := make(chan struct{})
+	in := inbound{message: m, stored: func() { close(stored) }}
+	d.acknowledge(ctx, w, arrived, stored, private(m.Command))
+	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && (&discordgo.Channel{Type: w.Channel.Type}).IsThread() {
+		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
+		d.queue.push(in)
+		return
+	}
+	d.enqueue(state, in, w.GuildID, w.ChannelID)
+}
+
+// commandMessage reads "/raven digest run morning" as digest with its text.
+func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
+	user, admin := w.User, false
+	if w.Member != nil {
+		user, admin = w.Member.User, managesText(w.Member.Permissions)
+	}
+	if user == nil || len(w.Data.Options) == 0 {
+		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user or no subcommand", w.ID)
+	}
+	sub := w.Data.Options[0]
+	var words []string
+	for _, name := range []string{optionText, optionAction, optionName} {
+		for _, o := range sub.Options {
+			if s, ok := o.Value.(string); ok && o.Name == name {
+				words = append(words, s)
+			}
+		}
+	}
+	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC()})
+	if err != nil {
+		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
+	}
+	return chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Command: sub.Name,
+		Text: strings.TrimSpace(strings.Join(words, " ")), Reach: chat.Addressed, Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}, nil
+}
+
+// born reads the time out of an id.
+func born(id string, otherwise time.Time) time.Time {
+	const epoch = 1420070400000 // Discord's first millisecond
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return time.UnixMilli(n>>22 + epoch).UTC()
+}
+
+// private tells which commands are answered for the asker alone. Discord wants to
+// know that before there is an answer.
+func private(command string) bool { return command != "ask" }
+
+type callback struct {
+	Type int           `json:"type"`
+	Data *callbackData `json:"data,omitempty"`
+}
+
+type callbackData struct {
+	Content string    `json:"content,omitempty"`
+	Flags   int       `json:"flags,omitempty"`
+	Allowed *mentions `json:"allowed_mentions,omitempty"`
+	Choices *[]any    `json:"choices,omitempty"`
+}
+
+// note is a first answer that says all there is to say.
+func note(text string) callback {
+	return callback{Type: answerMessage, Data: &callbackData{Content: text, Flags: flagEphemeral, Allowed: nobody()}}
+}
+
+func (d *Discord) answerAtOnce(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
+	d.begin(func() { d.answer(ctx, w, arrived, c) })
+}
+
+// acknowledge tells Discord that an answer will come: when the message is stored
+// or, because Discord does not wait, shortly before its three seconds are over.
+func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, ephemeral bool) {
+	c := callback{Type: answerDeferred}
+	if ephemeral {
+		c.Data = &callbackData{Flags: flagEphemeral}
+	}
+	done := make(chan struct{})
+	d.mu.Lock()
+	d.deferring[w.Token] = done
+	d.mu.Unlock()
+	finish := func() {
+		d.mu.Lock()
+		if d.deferring[w.Token] == done {
+			delete(d.deferring, w.Token)
+		}
+		d.mu.Unlock()
+		close(done)
+	}
+	begun := d.begin(func() {
+		defer finish()
+		timer := time.NewTimer(storeWithin)
+		defer timer.Stop()
+		select {
+		case <-stored:
+		case <-timer.C:
+		case <-ctx.Done():
+			return // what is not stored gets no answer to wait for
+		}
+		d.answer(ctx, w, arrived, c)
+	})
+	if !begun {
+		finish()
+	}
+}
+
+// answer sends the first answer, again while there is time. discordgo's own way
+// keeps a rate limit for each token for ever.
+func (d *Discord) answer(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferWithin))
+	defer cancel()
+	r := request{method: "POST", path: "/interactions/" + w.ID + "/" + w.Token + "/callback", route: "callback/" + w.ID, free: true, body: c}
+	for {
+		err := d.api.do(ctx, r, nil)
+		if err == nil || isCode(err, errAcknowledged) {
+			return
+		}
+		if !again(err) || !wait(ctx, deferAgain) {
+			d.o.Log.Warn("discord interaction not answered in time", "platform", "discord", "interaction", w.ID, "error", err)
+			return
+		}
+	}
+}
+
+// deferred waits until the first answer to an interaction is through: Discord
+// knows of no message to edit before.
+func (d *Discord) deferred(ctx context.Context, token string) error {
+	d.mu.Lock()
+	done := d.deferring[token]
+	d.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

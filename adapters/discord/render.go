@@ -1,0 +1,219 @@
+package discord
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+)
+
+// Limits of one message, in characters.
+const (
+	maxText        = 2000
+	maxEmbeds      = 10
+	maxEmbedsText  = 6000 // over all embeds
+	maxTitle       = 256
+	maxDescription = 4096
+	maxFooter      = 256 // Discord's is 2,048; a feed's name is shorter
+	maxURL         = 2048
+	maxSmallLine   = 400
+)
+
+// Message flags.
+const (
+	flagNoPreviews = 1 << 2 // links in a model's words would be fetched, and could carry data away
+	flagEphemeral  = 1 << 6
+)
+
+// piece is one message.
+type piece struct {
+	text   string
+	embeds []embed
+}
+
+type embed struct {
+	Title       string       `json:"title,omitempty"`
+	URL         string       `json:"url,omitempty"`
+	Description string       `json:"description,omitempty"`
+	Timestamp   string       `json:"timestamp,omitempty"`
+	Footer      *embedFooter `json:"footer,omitempty"`
+}
+
+type embedFooter struct {
+	Text string `json:"text"`
+}
+
+func (e embed) length() int {
+	n := markdown.Length(e.Title) + markdown.Length(e.Description)
+	if e.Footer != nil {
+		n += markdown.Length(e.Footer.Text)
+	}
+	return n
+}
+
+// render writes a draft as the messages that show it, at least one.
+func render(d chat.Draft) []piece {
+	text := markdown.Discord(d.Text)
+	if d.Failed {
+		text = "⚠️ " + text
+	}
+	var pieces []piece
+	for _, part := range withSmallLine(text, smallLine(d)) {
+		pieces = append(pieces, piece{text: part})
+	}
+	groups := packed(d.Cards)
+	if len(pieces) > 0 && len(groups) > 0 {
+		pieces[len(pieces)-1].embeds = groups[0]
+		groups = groups[1:]
+	}
+	for _, g := range groups {
+		pieces = append(pieces, piece{embeds: g})
+	}
+	if len(pieces) == 0 {
+		pieces = []piece{{text: "*(an empty answer)*"}}
+	}
+	return pieces
+}
+
+// withSmallLine cuts a text to messages and ends the last with the small line.
+func withSmallLine(text, small string) []string {
+	parts := markdown.Split(text, maxText)
+	if small == "" {
+		return parts
+	}
+	if len(parts) == 0 {
+		return []string{small}
+	}
+	if markdown.Length(parts[len(parts)-1])+1+markdown.Length(small) > maxText {
+		parts = markdown.Split(text, maxText-1-markdown.Length(small))
+	}
+	parts[len(parts)-1] += "\n" + small
+	return parts
+}
+
+// smallLine names the tools that were called and what the footer says.
+func smallLine(d chat.Draft) string {
+	var words []string
+	for i := 0; i < len(d.Tools); {
+		same := i + 1
+		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State {
+			same++
+		}
+		word := mark(d.Tools[i].State) + " " + d.Tools[i].Name
+		if same-i > 1 {
+			word += fmt.Sprintf(" ×%d", same-i)
+		}
+		words, i = append(words, word), same
+	}
+	if d.Footer != "" {
+		words = append(words, strings.Join(strings.Fields(d.Footer), " "))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "-# " + cut(literal(strings.Join(words, " · ")), maxSmallLine)
+}
+
+func mark(s chat.RunState) string {
+	switch s {
+	case chat.Done:
+		return "✓"
+	case chat.Failed:
+		return "✗"
+	}
+	return "…"
+}
+
+// packed writes cards as embeds, as many to a message as it takes.
+func packed(cards []chat.Card) [][]embed {
+	var groups [][]embed
+	room := 0
+	for _, c := range cards {
+		e := newEmbed(c)
+		n := e.length()
+		last := len(groups) - 1
+		if last < 0 || len(groups[last]) == maxEmbeds || n > room {
+			groups, room = append(groups, nil), maxEmbedsText
+			last++
+		}
+		groups[last], room = append(groups[last], e), room-n
+	}
+	return groups
+}
+
+func newEmbed(c chat.Card) embed {
+	e := embed{Title: cut(literal(c.Title), maxTitle)}
+	if webPage(c.URL) {
+		e.URL = c.URL
+	}
+	if strings.TrimSpace(e.Title) == "" {
+		e.Title = cut(c.URL, maxTitle)
+	}
+	lines := []string{literal(c.Text)}
+	if len(c.Also) > 0 {
+		var also []string
+		for _, l := range c.Also {
+			also = append(also, masked(l))
+		}
+		lines = append(lines, "also: "+strings.Join(also, ", "))
+		if n := maxDescription - 1 - markdown.Length(lines[1]); n > 0 {
+			lines[0] = cut(lines[0], n)
+		}
+	}
+	e.Description = cut(strings.TrimSpace(strings.Join(lines, "\n")), maxDescription)
+	if c.Source != "" {
+		e.Footer = &embedFooter{Text: cut(c.Source, maxFooter)}
+	}
+	if !c.Time.IsZero() {
+		e.Timestamp = c.Time.UTC().Format(time.RFC3339)
+	}
+	return e
+}
+
+// masked writes a link to one that Discord shows under its title.
+func masked(l chat.Link) string {
+	title := strings.NewReplacer("[", "(", "]", ")").Replace(literal(l.Title))
+	if !webPage(l.URL) || strings.TrimSpace(title) == "" || strings.Contains(title, "://") {
+		return strings.TrimSpace(title + " " + l.URL)
+	}
+	return "[" + title + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(l.URL) + ")"
+}
+
+// webPage tells whether Discord takes an address as a link.
+func webPage(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && len(address) <= maxURL
+}
+
+// marks are what Discord would take for formatting in plain text. Underscores
+// within a word are none.
+var marks = regexp.MustCompile("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
+
+// literal makes plain text show as it is.
+func literal(s string) string {
+	return marks.ReplaceAllStringFunc(s, func(m string) string {
+		var b strings.Builder
+		for _, c := range m {
+			b.WriteString(`\` + string(c))
+		}
+		return b.String()
+	})
+}
+
+// cut shortens a text to so many characters, with an ellipsis.
+func cut(s string, limit int) string {
+	if markdown.Length(s) <= limit {
+		return s
+	}
+	n := 1
+	for i, c := range s {
+		if n += markdown.Length(string(c)); n > limit {
+			return strings.TrimRight(s[:i], " \n\\") + "…"
+		}
+	}
+	return s
+}

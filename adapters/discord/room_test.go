@@ -1,0 +1,342 @@
+package discord
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+)
+
+// frame is what a WebSocket server sends.
+func frame(opcode byte, payload []byte) []byte {
+	head := []byte{0x80 | opcode}
+	switch n := len(payload); {
+	case n < 126:
+		head = append(head, byte(n))
+	case n < 1<<16:
+		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
+	default:
+		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
+	}
+	return append(head, payload...)
+}
+
+const upgraded = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+
+// However the bytes are cut, the same control messages are seen.
+func TestLinkReadsAlong(t *testing.T) {
+	stream := []byte(upgraded)
+	for _, f := range [][]byte{
+		frame(1, []byte(`{"op":10,"d":{"heartbeat_interval":41250}}`)),
+		frame(9, nil),
+		frame(1, []byte(`{"op":0,"t":"X","d":"`+strings.Repeat("x", 70_000)+`"}`)),
+		frame(1, []byte(`{"op":9,"d":true}`)),
+		frame(2, []byte{1, 2, 3}),
+		frame(8, []byte{0x0f, 0xa4}),
+	} {
+		stream = append(stream, f...)
+	}
+	for _, size := range []int{1, 2, 3, 7, 4096, len(stream)} {
+		l := newLink(nil)
+		for rest := stream; len(rest) > 0; {
+			n := min(size, len(rest))
+			if !l.frames.feed(rest[:n], l.see) {
+				t.Fatal("refused")
+			}
+			rest = rest[n:]
+		}
+		greeted, invalid, resumable, code := l.state()
+		if !greeted || !invalid || !resumable || code != 4004 || l.interval != 41250*time.Millisecond {
+			t.Errorf("in steps of %d: %v %v %v %d %v", size, greeted, invalid, resumable, code, l.interval)
+		}
+	}
+	if (&frames{}).feed(append([]byte(upgraded), 0x82, 127, 0xff, 0, 0, 0, 0, 0, 0, 0), nil) {
+		t.Error("a frame without end was taken")
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte(upgraded+"\x81\x02{}\x88\x02\x0f\xa4"), 3)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		size = 1 + (size&0xff)%64
+		whole, parts := collect(data, len(data)+1), collect(data, size)
+		if diff := cmp.Diff(whole, parts); diff != "" {
+			t.Errorf("in steps of %d: %s", size, diff)
+		}
+	})
+}
+
+func collect(data []byte, size int) []string {
+	var f frames
+	var got []string
+	for len(data) > 0 {
+		n := min(size, len(data))
+		if !f.feed(data[:n], func(opcode byte, p []byte) { got = append(got, string(opcode)+string(p)) }) {
+			return append(got, "refused")
+		}
+		data = data[n:]
+	}
+	return got
+}
+
+// discordgo closes whatever connection it has when it cannot write a heartbeat.
+func TestWritingToADeadLinkIsSilent(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	l := newLink(here)
+	l.cut()
+	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if _, err := l.Read(make([]byte, 1)); err == nil {
+		t.Error("a link that was cut can be read")
+	}
+}
+
+func idle() *Discord {
+	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true})
+	d.ending = true // nothing is started
+	d.self = wireUser{ID: "1", Username: "raven"}
+	return d
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte(`{"id":"5","channel_id":"2","guild_id":"3","type":0,"content":"<@1> hi <#2> <:x:9>","author":{"id":"4"},"mentions":[{"id":"1"}]}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":2,"token":"t","channel_id":"2","guild_id":"3","member":{"user":{"id":"4"},"permissions":"32"},"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"}]}]}}`))
+	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, state := idle(), discordgo.NewState()
+		d.onMessage(state, data)
+		d.onInteraction(t.Context(), state, data)
+		d.onReady(t.Context(), data)
+		for d.queue.len() > 0 {
+			in, _ := d.queue.head(t.Context())
+			if _, err := json.Marshal(in.message); err != nil {
+				t.Error(err)
+			}
+			d.queue.drop()
+		}
+	})
+}
+
+// A component that is newer than discordgo makes it drop the whole message.
+func TestUnknownComponentLosesNoMessage(t *testing.T) {
+	d := idle()
+	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":19,"content":"hi","author":{"id":"4"},
+		"referenced_message":{"id":"6","author":{"id":"1"},"components":[{"type":99}]}}`))
+	if in, _ := d.queue.head(t.Context()); in.message.Text != "hi" || in.message.Conversation.String() != "discord:@me/2" {
+		t.Errorf("message %+v", in.message)
+	}
+}
+
+// Discord gives a bot a role of its own, which people mention instead of it.
+func TestMentionOfTheBotsRole(t *testing.T) {
+	d, state := idle(), discordgo.NewState()
+	err := state.GuildAdd(&discordgo.Guild{ID: "3", OwnerID: "4", Roles: []*discordgo.Role{{ID: "30", Name: "raven", Managed: true}, {ID: "31", Name: "crew"}},
+		Members: []*discordgo.Member{{GuildID: "3", User: &discordgo.User{ID: "1"}, Roles: []string{"30", "31"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, want := range map[string]chat.Message{
+		"30": {Reach: chat.Addressed, Text: "hi"},
+		"31": {Reach: chat.Overheard, Text: "@crew hi", ForOther: true},
+	} {
+		d.onMessage(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","content":"<@&`+role+`> hi","author":{"id":"4"},"mention_roles":["`+role+`"]}`))
+		in, _ := d.queue.head(t.Context())
+		d.queue.drop()
+		if got := in.message; got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther || !got.Author.Admin {
+			t.Errorf("role %s: %+v", role, got)
+		}
+	}
+}
+
+func TestPanicInAHandlerIsContained(t *testing.T) {
+	d := idle()
+	var log bytes.Buffer
+	d.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	d.handle(t.Context(), nil, &discordgo.Event{Type: "MESSAGE_CREATE"})
+	if !strings.Contains(log.String(), "panic") {
+		t.Errorf("log %q", log.String())
+	}
+}
+
+func TestIdentifyBudget(t *testing.T) {
+	var b budget
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if p := b.pause(now); p != 0 {
+		t.Errorf("first: %v", p)
+	}
+	var all []time.Time
+	for i := range 3 * maxIdentifies {
+		now = now.Add(b.pause(now))
+		b.spend(now)
+		all = append(all, now)
+		if i > 0 && now.Sub(all[i-1]) < identifyEvery {
+			t.Errorf("session %d after %v", i, now.Sub(all[i-1]))
+		}
+		if i >= maxIdentifies && now.Sub(all[i-maxIdentifies]) < 24*time.Hour {
+			t.Errorf("session %d is one too many in a day", i)
+		}
+	}
+}
+
+func TestReconnectPauses(t *testing.T) {
+	for range 100 {
+		for failures, most := range map[int]time.Duration{0: 500 * time.Millisecond, 1: time.Second, 3: 4 * time.Second, 50: time.Minute} {
+			if p := (ending{}).pause(failures); p > most || failures > 0 && p < most/2 {
+				t.Errorf("after %d failures: %v", failures, p)
+			}
+		}
+		if p := (ending{invalid: true}).pause(0); p < time.Second || p > 5*time.Second {
+			t.Errorf("after an invalid session: %v", p)
+		}
+	}
+}
+
+func TestPacer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer()
+		began := time.Now()
+		for range 450 {
+			turn, err := p.enter(t.Context(), "route", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.leave(0, false)
+		}
+		if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
+			t.Errorf("450 requests took %v", took)
+		}
+		turn, err := p.enter(t.Context(), "route", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.enter(ctx, "route", false); err == nil {
+			t.Error("two turns at once on one route")
+		}
+		turn.leave(time.Hour, false)
+		wait(t.Context(), 2*time.Hour)
+		if turn, err = p.enter(t.Context(), "other", false); err != nil {
+			t.Fatal(err)
+		}
+		turn.leave(0, false)
+		if len(p.routes) != 0 {
+			t.Errorf("%d routes are kept", len(p.routes))
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	cases := []struct {
+		status int
+		header map[string]string
+		body   string
+		pause  time.Duration
+		global bool
+	}{
+		{status: 200, header: map[string]string{"X-Ratelimit-Remaining": "3", "X-Ratelimit-Reset-After": "2"}},
+		{status: 200, header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset-After": "2.5"}, pause: 2500 * time.Millisecond},
+		{status: 429, header: map[string]string{"Retry-After": "3"}, body: `{"retry_after":2.25,"global":false}`, pause: 2250 * time.Millisecond},
+		{status: 429, header: map[string]string{"Retry-After": "3"}, body: `{"retry_after":3,"global":true}`, pause: 3 * time.Second, global: true},
+		{status: 429, header: map[string]string{"Retry-After": "7"}, body: `<html>`, pause: 7 * time.Second, global: true},
+		{status: 429, header: map[string]string{"Retry-After": "soon"}, body: ``, pause: unnamedPause, global: true},
+	}
+	for _, c := range cases {
+		h := map[string][]string{}
+		for k, v := range c.header {
+			h[k] = []string{v}
+		}
+		if pause, global := limit(c.status, h, []byte(c.body)); pause != c.pause || global != c.global {
+			t.Errorf("%+v: %v %v", c, pause, global)
+		}
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for in, want := range map[string]string{
+		"web_fetch and __dunder__": `web_fetch and \__dunder_\_`,
+		"*a* `b` ~~c~~ ||d||":      "\\*a\\* \\`b\\` \\~\\~c\\~\\~ \\|\\|d\\|\\|",
+		"[x](https://e.org)":       `[x\]\(https://e.org)`,
+		"# h\n> q\n-# s":           "\\# h\n\\> q\n\\-\\# s",
+		"<@1> a < b":               `\<@1> a \< b`,
+		"plain, 1-2 (a) [b] a|b ~": "plain, 1-2 (a) [b] a|b ~",
+	} {
+		if got := literal(in); got != want {
+			t.Errorf("literal(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRenderKeepsTheLimits(t *testing.T) {
+	if got := render(chat.Draft{Text: " "}); len(got) != 1 || got[0].text == "" {
+		t.Errorf("an empty draft is %+v", got)
+	}
+	if got := render(chat.Draft{Text: "no luck", Failed: true}); got[0].text != "⚠️ no luck" {
+		t.Errorf("an error is %+v", got)
+	}
+	dir := os.Getenv("RAVENBOT_CORPORA")
+	if dir == "" {
+		t.Skip("RAVENBOT_CORPORA is not set")
+	}
+	spec, err := os.ReadFile(filepath.Join(dir, "text/commonmark/spec.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := chat.Draft{Text: string(spec), Footer: strings.Repeat("a long footer ", 100), Cards: []chat.Card{
+		{Title: strings.Repeat("𝔸", 500), Text: strings.Repeat("𝔸", 9000), URL: "ftp://example.org", Source: strings.Repeat("s", 3000)},
+		{URL: "https://example.org/" + strings.Repeat("x", 3000), Also: make([]chat.Link, 2000)},
+	}}
+	pieces := render(d)
+	if len(pieces) < 100 {
+		t.Fatalf("%d pieces", len(pieces))
+	}
+	for _, p := range pieces {
+		if markdown.Length(p.text) > maxText || p.text == "" && len(p.embeds) == 0 {
+			t.Errorf("a piece of %d: %q", markdown.Length(p.text), p.text)
+		}
+		total := 0
+		for _, e := range p.embeds {
+			total += e.length()
+			if markdown.Length(e.Title) > maxTitle || markdown.Length(e.Description) > maxDescription || e.URL != "" {
+				t.Errorf("embed %+v", e)
+			}
+		}
+		if total > maxEmbedsText {
+			t.Errorf("%d characters of embeds", total)
+		}
+	}
+}
+
+func TestTokensAreNotShown(t *testing.T) {
+	d := idle()
+	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true, body: note("x")}, nil)
+	if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "/interactions/12/***/callback") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	m := newMemory()
+	for i := range 3 * maxRemembered {
+		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), []string{"id"})
+	}
+	if len(m.ids) != maxRemembered || len(m.order) != maxRemembered {
+		t.Errorf("%d posts, %d keys", len(m.ids), len(m.order))
+	}
+}

@@ -1,0 +1,417 @@
+package discord
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/gorilla/websocket"
+
+	"ravenbot/internal/chat"
+)
+
+// Times of a connection.
+const (
+	dialWithin    = 10 * time.Second
+	openWithin    = 30 * time.Second // from dialling to the first event
+	closeWithin   = 15 * time.Second // discordgo waits a second in every close
+	greetWithin   = 30 * time.Second // from the first event to READY or RESUMED
+	firstPause    = time.Second
+	longestPause  = time.Minute
+	resumeRefused = 2 // answers to RESUME other than RESUMED before a new session
+)
+
+// client is a gateway session of discordgo and the connection that carries it.
+// One goroutine uses it; discordgo's own call only handlers and link.
+type client struct {
+	dg      *discordgo.Session
+	attempt context.Context // ends when connecting has taken too long
+	link    *link
+	keep    func() bool   // stops attempt from cutting the link
+	gone    chan struct{} // has an element when discordgo has closed the connection
+	started chan struct{} // closed by READY: from now on the session can be resumed
+	ready   chan struct{} // has an element when READY or RESUMED came
+	refused int
+}
+
+// newClient prepares a session that will identify itself when it is opened. What
+// its events set going ends with ctx.
+func (d *Discord) newClient(ctx context.Context) (*client, error) {
+	dg, err := discordgo.New("Bot " + d.o.Token)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{dg: dg, gone: make(chan struct{}, 1), started: make(chan struct{}), ready: make(chan struct{}, 1)}
+	dg.LogLevel = -1 // it would write to the process's default log
+	dg.SyncEvents = true
+	dg.ShouldReconnectOnError = false
+	dg.ShouldRetryOnRateLimit = false
+	dg.MaxRestRetries = 0
+	dg.Compress = false // link reads along
+	dg.Identify.LargeThreshold = 50
+	dg.Identify.Intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages
+	if d.o.MessageContent {
+		dg.Identify.Intents |= discordgo.IntentMessageContent
+	}
+	dg.State.TrackEmojis, dg.State.TrackStickers, dg.State.TrackVoice = false, false, false
+	dg.State.TrackPresences, dg.State.TrackThreadMembers = false, false
+	dg.Client = &http.Client{Transport: c.bound(d.api.client.Transport, d.base), Timeout: requestWithin}
+	dg.Dialer = &websocket.Dialer{HandshakeTimeout: dialWithin, NetDialContext: c.dial,
+		NetDialTLSContext: c.dialTLS}
+	dg.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) { d.handle(ctx, c, e) })
+	dg.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { signal(c.gone) })
+	return c, nil
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// roundTripper lets a function be one.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// bound sends discordgo's requests to base, whatever host they name, while the
+// attempt to connect lasts. discordgo makes its addresses when it is loaded.
+func (c *client) bound(next http.RoundTripper, base *url.URL) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(c.attempt)
+		r.URL.Scheme, r.URL.Host, r.Host = base.Scheme, base.Host, base.Host
+		return next.RoundTrip(r)
+	})
+}
+
+func (c *client) dial(_ context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialWithin}).DialContext(c.attempt, network, addr)
+	return c.linked(conn, err)
+}
+
+func (c *client) dialTLS(_ context.Context, network, addr string) (net.Conn, error) {
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialWithin}}
+	conn, err := dialer.DialContext(c.attempt, network, addr)
+	return c.linked(conn, err)
+}
+
+func (c *client) linked(conn net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.link = newLink(conn)
+	c.keep = context.AfterFunc(c.attempt, c.link.cut)
+	return c.link, nil
+}
+
+// open connects and waits for the first event. Without the deadline of its own
+// discordgo would wait for HELLO for ever, holding the lock that closing takes.
+func (c *client) open(ctx context.Context, within time.Duration) error {
+	attempt, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c.attempt, c.link, c.keep = attempt, nil, nil
+	drainSignal(c.gone)
+	drainSignal(c.ready)
+	if err := c.dg.Open(); err != nil {
+		if c.link != nil {
+			c.link.cut()
+		}
+		return err
+	}
+	c.keep()
+	return nil
+}
+
+func drainSignal(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+	}
+}
+
+// canResume tells whether Discord has ever named this session.
+func (c *client) canResume() bool {
+	select {
+	case <-c.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// supervise keeps a connection alive until ctx ends or no attempt can succeed.
+func (d *Discord) supervise(ctx context.Context) error {
+	var c *client
+	failures := 0
+	for ctx.Err() == nil {
+		if c == nil {
+			if !d.allowIdentify(ctx) {
+				return nil
+			}
+			var err error
+			if c, err = d.newClient(ctx); err != nil {
+				return fmt.Errorf("prepare a discord session: %w", err)
+			}
+		}
+		end := d.attend(ctx, c)
+		d.lost(end)
+		if end.fatal != nil {
+			return end.fatal
+		}
+		if !end.resume {
+			c = nil
+		}
+		failures++
+		if end.lived {
+			failures = 0
+		}
+		if ctx.Err() == nil {
+			pause := end.pause(failures)
+			d.o.Log.Warn("discord connection lost", "platform", "discord", "cause", end.cause, "resume", end.resume, "wait", pause)
+			wait(ctx, pause)
+		}
+	}
+	return nil
+}
+
+// ending is how a connection ended.
+type ending struct {
+	cause   string
+	fatal   error
+	resume  bool // the session is still good
+	invalid bool // Discord called it invalid
+	lived   bool // READY or RESUMED had come
+}
+
+// pause is how long to wait before the next attempt. After an invalid session
+// Discord asks for one to five seconds.
+func (e ending) pause(failures int) time.Duration {
+	switch {
+	case e.invalid:
+		return time.Second + rand.N(4*time.Second)
+	case failures == 0:
+		return rand.N(500 * time.Millisecond)
+	}
+	longest := min(firstPause<<min(failures-1, 10), longestPause)
+	return longest/2 + rand.N(longest/2)
+}
+
+// attend connects and stays until the connection ends.
+func (d *Discord) attend(ctx context.Context, c *client) ending {
+	resuming := c.canResume()
+	err := c.open(ctx, d.openWithin)
+	if c.link == nil {
+		return ending{cause: fmt.Sprint("no connection to the gateway: ", err), resume: resuming}
+	}
+	if greeted, _, _, _ := c.link.state(); greeted && !resuming {
+		d.budget.spend(d.o.Now())
+	} else if greeted && err != nil {
+		c.refused++
+	}
+	if err != nil {
+		return c.verdict(err.Error(), err)
+	}
+	return d.watch(ctx, c)
+}
+
+// watch waits for the end of a connection, and brings it about where Discord has
+// fallen silent or has dropped the session.
+func (d *Discord) watch(ctx context.Context, c *client) ending {
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	greetBy := time.Now().Add(greetWithin)
+	lived, cause := false, ""
+	for {
+		select {
+		case <-ctx.Done():
+			_ = c.dg.Close() // 1000: the session is over
+			return ending{cause: "the bot ends", lived: lived}
+		case <-c.ready:
+			lived, c.refused = true, 0
+			d.arrived(c.link)
+			continue
+		case <-c.link.news:
+			if _, invalid, _, _ := c.link.state(); !invalid {
+				continue
+			}
+			cause = "the session became invalid"
+		case <-c.gone:
+			end := c.verdict("the connection was closed", nil)
+			end.lived = lived
+			return end
+		case <-alarm.C:
+			silence, patience := c.link.silence(), c.link.patience()
+			late := !lived && time.Now().After(greetBy)
+			if silence <= patience && !late {
+				alarm.Reset(min(patience-silence, greetWithin) + 10*time.Millisecond)
+				continue
+			}
+			cause = "no answer to heartbeats"
+			if late {
+				c.refused = resumeRefused
+				cause = "neither READY nor RESUMED came"
+			}
+		}
+		return c.end(cause, lived)
+	}
+}
+
+// end cuts the connection and waits until discordgo has noticed.
+func (c *client) end(cause string, lived bool) ending {
+	c.link.cut()
+	timer := time.NewTimer(closeWithin)
+	defer timer.Stop()
+	end := c.verdict(cause, nil)
+	select {
+	case <-c.gone:
+	case <-timer.C:
+		end.resume = false // whatever holds discordgo up, a new session does without it
+	}
+	end.lived = lived
+	return end
+}
+
+// Close codes that tell more than "try again", by Discord's gateway reference.
+const (
+	codeToken        = 4004
+	codeSeq          = 4007
+	codeTimedOut     = 4009
+	codeShard        = 4010
+	codeSharding     = 4011
+	codeVersion      = 4012
+	codeIntents      = 4013
+	codeDisallowed   = 4014
+	codeOldInvalid   = 4006
+	portal           = "https://discord.com/developers/applications"
+	messageContentIs = "Message Content Intent"
+)
+
+// verdict tells from the last connection what to do next.
+func (c *client) verdict(cause string, err error) ending {
+	_, invalid, resumable, code := c.link.state()
+	var closed *websocket.CloseError
+	if code == 0 && errors.As(err, &closed) {
+		code = closed.Code
+	}
+	if code != 0 {
+		cause = fmt.Sprintf("%s (close code %d)", cause, code)
+	}
+	end := ending{cause: cause, fatal: c.fatal(code), invalid: invalid, resume: c.canResume() && c.refused < resumeRefused}
+	if invalid && !resumable || code == codeSeq || code == codeTimedOut || code == codeOldInvalid {
+		end.resume = false
+	}
+	return end
+}
+
+// fatal is the error behind a close code that would be the same next time.
+func (c *client) fatal(code int) error {
+	switch code {
+	case codeToken:
+		return &chat.SetupError{Reason: "Discord refused the bot token (close code 4004)",
+			Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN"}
+	case codeIntents, codeDisallowed:
+		return c.intentsError(code)
+	case codeShard, codeSharding, codeVersion:
+		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the way this bot connects (close code %d)", code),
+			Remedy: "a bot in 2,500 servers or more needs sharding, which this version lacks; else update ravenbot"}
+	}
+	return nil
+}
+
+func (c *client) intentsError(code int) error {
+	page := portal + " → your application → Bot → Privileged Gateway Intents"
+	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
+		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
+			Remedy: "see " + page + "; none of those there is asked for"}
+	}
+	return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the %s (close code %d)", messageContentIs, code),
+		Remedy: "switch on " + messageContentIs + " at " + page + `, or take "respondTo": "all" out of the Discord channels in config.json`}
+}
+
+// arrived notes that events come on this link.
+func (d *Discord) arrived(l *link) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.link, d.up, d.detail = l, d.o.Now(), ""
+	d.o.Log.Info("discord connected", "platform", "discord", "user", d.self.Username)
+}
+
+func (d *Discord) lost(end ending) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.link, d.up, d.detail = nil, time.Time{}, end.cause
+}
+
+// handle takes an event from discordgo's reading goroutine and returns at once.
+func (d *Discord) handle(ctx context.Context, c *client, e *discordgo.Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.o.Log.Error("panic while reading a discord event", "platform", "discord", "event", e.Type, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	d.mu.Lock()
+	d.heard = d.o.Now()
+	d.mu.Unlock()
+	switch e.Type {
+	case "READY":
+		d.onReady(ctx, e.RawData)
+		// From here on discordgo must not identify: it would do so at once, on the
+		// same connection, when told that the session is invalid. It refuses to for
+		// a shard beyond the count.
+		c.dg.ShardID, c.dg.ShardCount = 2, 2
+		close(c.started)
+		signal(c.ready)
+	case "RESUMED":
+		signal(c.ready)
+	case "MESSAGE_CREATE":
+		d.onMessage(c.dg.State, e.RawData)
+	case "INTERACTION_CREATE":
+		d.onInteraction(ctx, c.dg.State, e.RawData)
+	}
+}
+
+// budget counts the sessions begun: Discord takes 1,000 in 24 hours and then
+// resets the token, and one every five seconds.
+type budget struct{ at []time.Time }
+
+const (
+	maxIdentifies = 900
+	identifyEvery = 5 * time.Second
+)
+
+func (b *budget) spend(now time.Time) {
+	b.at = append(b.at, now)
+	if len(b.at) > maxIdentifies {
+		b.at = b.at[1:]
+	}
+}
+
+// pause is how long to wait before the next session is begun.
+func (b *budget) pause(now time.Time) time.Duration {
+	if len(b.at) == 0 {
+		return 0
+	}
+	pause := identifyEvery - now.Sub(b.at[len(b.at)-1])
+	if len(b.at) == maxIdentifies {
+		pause = max(pause, 24*time.Hour-now.Sub(b.at[0]))
+	}
+	return max(pause, 0)
+}
+
+// allowIdentify waits until the budget has room, and reports whether ctx lasted.
+func (d *Discord) allowIdentify(ctx context.Context) bool {
+	pause := d.budget.pause(d.o.Now())
+	if pause > identifyEvery {
+		d.o.Log.Error("too many new discord sessions today, waiting", "platform", "discord", "wait", pause)
+	}
+	return wait(ctx, pause)
+}
