@@ -34,6 +34,10 @@ type run struct {
 	runs []chat.ToolRun
 }
 
+// mostTools is how many tools are declared to a model: requests with several
+// hundred were refused (sbroenne/mcp-server-excel#672).
+const mostTools = 128
+
 // begin prepares a run: of a new turn, or of the one that a crash cut off.
 func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.Progress)) *run {
 	r := &run{e: e, m: m, p: e.o.Route(m), show: show, times: map[string]int{}, tools: map[string]tool.Named{}}
@@ -49,6 +53,10 @@ func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.
 	}
 	r.past = past
 	for _, n := range e.o.Tools.List() {
+		if len(r.specs) == mostTools {
+			e.o.Log.Warn("more tools than a model takes; the rest is left out", "agent", r.p.Agent, "declared", mostTools)
+			break
+		}
 		if r.p.Uses(n) {
 			spec := n.Tool.Spec()
 			r.tools[n.Name] = n
@@ -65,7 +73,7 @@ func said(m chat.Message) []llm.Part {
 	if m.Author.Name == "" || m.Conversation.Platform == "web" {
 		return []llm.Part{words}
 	}
-	return []llm.Part{{Text: m.Author.Name + " says:"}, words}
+	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
 }
 
 // loop works until there is an answer. Each step is recorded before it is acted

@@ -12,7 +12,7 @@ import (
 // as a numeric reference, and reads references to the control block 128–159 as
 // the windows-1252 characters their writers meant.
 func allowedChars(data []byte) []byte {
-	if clean(data) {
+	if isAllowed(data) {
 		return data
 	}
 	out := make([]byte, 0, len(data))
@@ -23,7 +23,7 @@ func allowedChars(data []byte) []byte {
 				if code >= 0x80 && code < 0xA0 {
 					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
 				} else if isXMLChar(code) {
-					out = append(out, data[:length]...)
+					out = append(out, bytes.ToLower(data[:length])...)
 				}
 				data = data[length:]
 				continue
@@ -37,7 +37,7 @@ func allowedChars(data []byte) []byte {
 	return out
 }
 
-func clean(data []byte) bool {
+func isAllowed(data []byte) bool {
 	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
 }
 

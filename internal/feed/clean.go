@@ -9,6 +9,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,12 +34,16 @@ type cleaner struct {
 
 // frame is an open element.
 type frame struct {
-	name     string // with its prefix
-	local    string // without, lower case
+	source   string // its name in the document
+	name     string // its name in the copy
+	local    string // that without a prefix, lower case
 	base     *url.URL
 	attr     map[string]string
 	start    int // of the element in out
+	inner    int // of its content in out
 	item     bool
+	markup   bool // its content is HTML or text, for a reader
+	inside   bool // it is part of such content
 	children bool
 	text     []byte // not written yet
 }
@@ -135,15 +140,17 @@ func qualified(name xml.Name) string {
 }
 
 func (c *cleaner) open(t xml.StartElement, base *url.URL) error {
-	f := frame{name: qualified(t.Name), local: strings.ToLower(t.Name.Local), base: base}
+	f := frame{source: qualified(t.Name), name: qualified(t.Name), local: strings.ToLower(t.Name.Local), base: base}
 	if len(c.stack) > 0 {
 		parent := &c.stack[len(c.stack)-1]
 		f.base = parent.base
 		c.flush(parent)
 		parent.children = true
+		f.inside = parent.markup || parent.inside
 	} else {
 		c.root = f.local
 	}
+	c.rename(&f)
 	if len(c.stack) == maxDepth {
 		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
 	}
@@ -160,8 +167,38 @@ func (c *cleaner) open(t xml.StartElement, base *url.URL) error {
 	c.out.WriteString(f.name)
 	c.attributes(&f, t.Attr)
 	c.out.WriteByte('>')
+	f.inner = c.out.Len()
 	c.stack = append(c.stack, f)
+	c.attributesAsElements(f)
 	return nil
+}
+
+// rename settles what the element is called in the copy.
+func (c *cleaner) rename(f *frame) {
+	switch {
+	case f.inside:
+		f.name = f.local // prefixes of XHTML mean nothing to HTML
+		return
+	case c.root == "channel":
+		c.renameCDF(f)
+	case c.root == "rss" && f.name == "author" && !c.inItem():
+		f.name = "managingEditor"
+	case c.root != "feed" && c.inItem() && (f.local == "body" || f.local == "fullitem"):
+		f.name, f.local = "content:encoded", "encoded"
+	}
+	f.markup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
+}
+
+// renameCDF makes RSS of the Channel Definition Format of 1997, whose elements
+// mean much the same.
+func (c *cleaner) renameCDF(f *frame) {
+	if len(c.stack) == 0 {
+		c.out.WriteString("<rss>")
+	}
+	if f.local == "abstract" {
+		f.local = "description"
+	}
+	f.name = f.local
 }
 
 func (c *cleaner) inItem() bool {
@@ -171,6 +208,26 @@ func (c *cleaner) inItem() bool {
 		}
 	}
 	return false
+}
+
+// attributesAsElements writes as elements what RDF and CDF have as attributes.
+func (c *cleaner) attributesAsElements(f frame) {
+	element := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&c.out, "<%s>%s</%s>", name, html.EscapeString(value), name)
+		}
+	}
+	switch {
+	case c.root == "rdf" && f.item:
+		element("guid", f.attr["rdf:about"])
+	case c.root == "channel" && (f.item || f.local == "channel"):
+		date := "lastBuildDate"
+		if f.item {
+			date = "dc:date"
+		}
+		element("link", firstOf(f.attr["HREF"], f.attr["href"]))
+		element(date, firstOf(f.attr["LASTMOD"], f.attr["lastmod"]))
+	}
 }
 
 // linkAttrs hold addresses in feeds and in the XHTML inside them.
@@ -184,10 +241,7 @@ func (c *cleaner) attributes(f *frame, attrs []xml.Attr) {
 	}
 	for _, a := range attrs {
 		name := qualified(a.Name)
-		if _, twice := f.attr[name]; twice || name == "xml:base" || name == "mode" || len(a.Value) > maxAttr {
-			if name == "mode" {
-				f.attr[name] = strings.ToLower(a.Value)
-			}
+		if _, twice := f.attr[name]; twice || name == "xml:base" || len(a.Value) > maxAttr {
 			continue
 		}
 		value := a.Value
@@ -195,12 +249,22 @@ func (c *cleaner) attributes(f *frame, attrs []xml.Attr) {
 			value = absolute(f.base, value)
 		}
 		f.attr[name] = value
+		if c.drops(f, name) {
+			continue
+		}
 		c.out.WriteByte(' ')
 		c.out.WriteString(name)
 		c.out.WriteString(`="`)
 		escape(&c.out, []byte(value))
 		c.out.WriteByte('"')
 	}
+}
+
+// drops says whether an attribute has no place in the copy: what is said of the
+// form of a text, since the copy has its own, and the label of a category, which
+// the parser would take for its name.
+func (c *cleaner) drops(f *frame, name string) bool {
+	return f.markup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
 }
 
 func (c *cleaner) text(data []byte) {
@@ -228,7 +292,7 @@ func (c *cleaner) flush(f *frame) {
 // without a beginning is left out.
 func (c *cleaner) close(name string) {
 	depth := len(c.stack) - 1
-	for depth >= 0 && c.stack[depth].name != name {
+	for depth >= 0 && c.stack[depth].source != name {
 		depth--
 	}
 	if depth < 0 {
@@ -241,9 +305,17 @@ func (c *cleaner) close(name string) {
 
 func (c *cleaner) pop() {
 	f := &c.stack[len(c.stack)-1]
-	if f.children {
+	switch {
+	case f.children:
 		c.flush(f)
-	} else {
+		if f.markup {
+			inner := bytes.Clone(c.out.Bytes()[f.inner:])
+			c.out.Truncate(f.inner)
+			c.cdata(inlineMarkup(inner, strings.ToLower(f.attr["type"])))
+		}
+	case f.inside:
+		c.flush(f)
+	default:
 		c.leaf(f)
 	}
 	c.out.WriteString("</")
@@ -266,17 +338,57 @@ func (c *cleaner) leaf(f *frame) {
 	if len(text) == 0 {
 		return
 	}
-	switch {
-	case f.attr["mode"] == "base64":
-		if decoded, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
-			text = bytes.ToValidUTF8(decoded, []byte("\uFFFD"))
-		}
-	case linkElements[f.local]:
+	if linkElements[f.local] {
 		text = []byte(absolute(f.base, string(text)))
 	}
-	if markupElements[f.local] {
-		text = absoluteMarkup(f.base, text)
+	if f.markup {
+		text = c.markupText(f, text)
 	}
+	c.cdata(text)
+}
+
+// markupText is the HTML that an element's text stands for. RSS texts are HTML;
+// Atom says what they are.
+func (c *cleaner) markupText(f *frame, text []byte) []byte {
+	kind, mode := strings.ToLower(strings.TrimSpace(f.attr["type"])), strings.ToLower(f.attr["mode"])
+	isAtom := c.root == "feed"
+	switch {
+	case mode == "base64" || isAtom && mode == "" && isBinary(kind):
+		if decoded, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
+			text = allowedChars(bytes.ToValidUTF8(decoded, []byte("\uFFFD")))
+		}
+	case isAtom && (kind == "text" || kind == "text/plain" || kind == "" && mode == ""):
+		if bytes.IndexByte(text, '<') >= 0 {
+			text = []byte(html.EscapeString(string(text)))
+		}
+		return text
+	}
+	return absoluteMarkup(f.base, text)
+}
+
+// isBinary is the rule of Atom for content in base64: a media type that is
+// neither text nor XML.
+func isBinary(kind string) bool {
+	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
+}
+
+var wrapping = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
+
+// inlineMarkup is what stands for a reader in an element with child elements.
+// Atom 1.0 wraps it in a div that is no part of it.
+func inlineMarkup(markup []byte, kind string) []byte {
+	m := wrapping.FindSubmatch(markup)
+	if m == nil || bytes.Contains(m[1], []byte("<div")) || kind != "xhtml" && kind != "html" && kind != "application/xml" {
+		return markup
+	}
+	inner := bytes.TrimSpace(m[1])
+	if kind == "html" && bytes.IndexByte(inner, '<') < 0 {
+		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as a blog host does
+	}
+	return inner
+}
+
+func (c *cleaner) cdata(text []byte) {
 	c.out.WriteString("<![CDATA[")
 	c.out.Write(bytes.ReplaceAll(text, []byte("]]>"), []byte("]]]]><![CDATA[>")))
 	c.out.WriteString("]]>")
@@ -293,6 +405,9 @@ func (c *cleaner) finish() {
 	}
 	for len(c.stack) > 0 {
 		c.pop()
+	}
+	if c.root == "channel" {
+		c.out.WriteString("</rss>")
 	}
 }
 

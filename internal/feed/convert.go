@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"html"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mmcdole/gofeed"
+	ext "github.com/mmcdole/gofeed/extensions"
 )
 
 const maxField = 2_000 // bytes of a short field: a category, an author, an address
@@ -18,14 +20,14 @@ const maxField = 2_000 // bytes of a short field: a category, an author, an addr
 func convert(in *gofeed.Feed) Document {
 	doc := Document{
 		Feed: Feed{
-			Title:       SafeHTML(in.Title),
+			Title:       SafeHTML(firstOf(in.Title, extension(in.Extensions, "atom", "title"))),
 			Link:        safeLink(in.Link),
-			Description: SafeHTML(in.Description),
-			Language:    field(in.Language),
+			Description: SafeHTML(firstOf(in.Description, extension(in.Extensions, "itunes", "subtitle"))),
+			Language:    strings.ReplaceAll(field(in.Language), "_", "-"),
 			Copyright:   SafeHTML(in.Copyright),
 			Author:      people(in.Authors),
-			Published:   when(in.PublishedParsed, in.Published),
-			Updated:     when(in.UpdatedParsed, in.Updated),
+			Published:   when(in.PublishedParsed, in.Published, extension(in.Extensions, "dcterms", "issued")),
+			Updated:     when(in.UpdatedParsed, in.Updated, extension(in.Extensions, "dcterms", "modified")),
 			Categories:  categories(in.Categories),
 		},
 		Items: make([]Item, 0, len(in.Items)),
@@ -45,14 +47,14 @@ func convert(in *gofeed.Feed) Document {
 
 func convertItem(in *gofeed.Item) Item {
 	item := Item{
-		Title:      SafeHTML(in.Title),
+		Title:      SafeHTML(firstOf(in.Title, extension(in.Extensions, "media", "title"))),
 		Link:       safeLink(in.Link),
 		Summary:    SafeHTML(in.Description),
 		Content:    SafeHTML(in.Content),
 		Author:     people(in.Authors),
-		Published:  when(in.PublishedParsed, in.Published),
-		Updated:    when(in.UpdatedParsed, in.Updated),
-		Categories: categories(in.Categories),
+		Published:  when(in.PublishedParsed, in.Published, extension(in.Extensions, "dcterms", "issued")),
+		Updated:    when(in.UpdatedParsed, in.Updated, extension(in.Extensions, "dcterms", "modified")),
+		Categories: categories(append(in.Categories, moreCategories(in.Extensions)...)),
 		Enclosures: []Enclosure{},
 	}
 	if in.Image != nil {
@@ -138,6 +140,9 @@ func people(list []*gofeed.Person) string {
 			continue
 		}
 		name, email := field(html.UnescapeString(p.Name)), field(p.Email)
+		if m := angled.FindStringSubmatch(firstOf(name, email)); m != nil {
+			name, email = m[1], m[2]
+		}
 		switch {
 		case name == "":
 			name = email
@@ -151,6 +156,38 @@ func people(list []*gofeed.Person) string {
 	return strings.Join(out, ", ")
 }
 
+// angled is the way of mail headers: Name <email>.
+var angled = regexp.MustCompile(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
+
+// extension is the first value of an element of another vocabulary.
+func extension(all ext.Extensions, prefix, name string) string {
+	for _, e := range all[prefix][name] {
+		if value := strings.TrimSpace(e.Value); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// moreCategories are those that podcasts and media feeds have.
+func moreCategories(all ext.Extensions) (out []string) {
+	for _, e := range all["media"]["category"] {
+		out = append(out, e.Value)
+	}
+	return append(out, podcastCategories(all["itunes"]["category"])...)
+}
+
+// podcastCategories hold their name as an attribute and may be nested once.
+func podcastCategories(list []ext.Extension) (out []string) {
+	for _, e := range list {
+		out = append(out, e.Attrs["text"])
+		for _, inner := range e.Children["category"] {
+			out = append(out, inner.Attrs["text"])
+		}
+	}
+	return out
+}
+
 func categories(list []string) []string {
 	out := []string{}
 	for _, c := range list {
@@ -161,13 +198,24 @@ func categories(list []string) []string {
 	return out
 }
 
-func when(parsed *time.Time, text string) time.Time {
-	t := parseDate(text)
+// when is the first date that can be read, in UTC.
+func when(parsed *time.Time, texts ...string) time.Time {
 	if parsed != nil {
-		t = *parsed
+		return inRange(*parsed)
 	}
-	if t = t.UTC().Truncate(time.Second); t.Year() < 1 || t.Year() > 9999 {
-		return time.Time{} // JSON has no such date
+	for _, text := range texts {
+		if t := inRange(parseDate(text)); !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// inRange is zero for years that JSON has no date for.
+func inRange(t time.Time) time.Time {
+	t = t.UTC().Truncate(time.Second)
+	if t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
 	}
 	return t
 }

@@ -41,8 +41,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Fetcher gets feeds. It is safe for concurrent use; no host is asked twice at
-// the same time.
+// Fetcher gets feeds. It is safe for concurrent use; feeds of one host are fetched
+// one after the other.
 type Fetcher struct {
 	client *egress.Client
 	store  StateStore
@@ -199,7 +199,7 @@ func (f *Fetcher) save(ctx context.Context, state State) error {
 
 // fetch asks once, and once more where a page names the feed.
 func (f *Fetcher) fetch(ctx context.Context, state *State) (Result, error) {
-	address := state.address()
+	address, moved := state.address(), state.MovedTo
 	res, doc, err := f.ask(ctx, state, address)
 	if page, ok := errors.AsType[*PageError](err); ok && len(page.Links) == 1 {
 		address = page.Links[0].URL
@@ -216,7 +216,10 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (Result, error) {
 	result := Result{Document: doc, FinalURL: res.URL, MovedTo: state.MovedTo}
 	if res.Status == http.StatusNotModified {
 		result.NotModified = true
-		return result, nil
+		if state.MovedTo == moved {
+			return result, nil // nothing to write
+		}
+		return result, f.save(ctx, *state)
 	}
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = f.opts.Now(), time.Time{}
@@ -248,9 +251,7 @@ func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egres
 	case res.Status < 200 || res.Status > 299:
 		return nil, Document{}, &StatusError{address, res.Status}
 	}
-	doc, err := Parse(res.Body, Hint{
-		URL: res.URL, ContentType: res.Header.Get("Content-Type"), ContentLocation: res.Header.Get("Content-Location"),
-	})
+	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
 	if errors.Is(err, ErrNotFeed) {
 		return nil, Document{}, &PageError{address, Discover(res.Body, res.URL), err}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -16,17 +17,53 @@ import (
 var policy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.RequireNoFollowOnLinks(false)
+	p.AllowAttrs("title", "alt").Globally() // texts, whatever they say
 	return p
 })
 
 // SafeHTML is the fragment with everything taken out that could act: scripts,
 // event handlers, styles, frames, forms, addresses of other kinds than http,
-// https and mailto. Text without a tag comes back as it is.
+// https and mailto. What is harmless comes back as it was written.
 func SafeHTML(fragment string) string {
-	if !strings.Contains(fragment, "<") {
+	if !tagStart.MatchString(fragment) {
 		return fragment
 	}
-	return quotesBack(policy().Sanitize(fragment))
+	safe := policy().Sanitize(fragment)
+	if isPlainMarkup(fragment) && respelled(fragment) == respelled(safe) {
+		return fragment
+	}
+	return quotesBack(safe)
+}
+
+var (
+	tagStart = regexp.MustCompile(`<[a-zA-Z/!?]`)
+	plainTag = regexp.MustCompile(`^</?[a-zA-Z][a-zA-Z0-9]*(\s+[a-zA-Z-]+="[^"<>` + "`" + `]*")*\s*/?>$`)
+)
+
+// isPlainMarkup says that every reader of the markup finds the same tags in it.
+func isPlainMarkup(fragment string) bool {
+	for rest := fragment; ; {
+		start := strings.IndexByte(rest, '<')
+		if start < 0 {
+			return true
+		}
+		length := strings.IndexByte(rest[start:], '>') + 1
+		if length == 0 || !plainTag.MatchString(rest[start:start+length]) {
+			return false
+		}
+		rest = rest[start+length:]
+	}
+}
+
+// respelled is the markup as the tokenizer writes it, so that two spellings of
+// the same compare equal.
+func respelled(fragment string) string {
+	var out strings.Builder
+	z := xhtml.NewTokenizer(strings.NewReader(fragment))
+	for z.Next() != xhtml.ErrorToken {
+		out.WriteString(z.Token().String())
+	}
+	return out.String()
 }
 
 // quotesBack undoes the needless escaping of quotation marks outside of tags. In

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -21,6 +22,12 @@ type Hint struct {
 	URL             string // where it came from: the base of relative links
 	ContentType     string // header of the response
 	ContentLocation string // header of the response
+	ContentLanguage string // header of the response
+}
+
+// HintOf is what a response says about its body.
+func HintOf(url string, h http.Header) Hint {
+	return Hint{URL: url, ContentType: h.Get("Content-Type"), ContentLocation: h.Get("Content-Location"), ContentLanguage: h.Get("Content-Language")}
 }
 
 func (h Hint) base() *url.URL {
@@ -43,10 +50,15 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 		return Document{}, fmt.Errorf("parse feed: %d bytes are more than the %d that are read", len(data), maxBytes)
 	}
 	text := withoutPreamble(toUTF8(data, hint.ContentType))
+	parse := parseXML
 	if bytes.HasPrefix(text, []byte("{")) {
-		return parseJSON(text, hint.base())
+		parse = parseJSON
+	} else {
+		text = allowedChars(text)
 	}
-	return parseXML(allowedChars(text), hint.base())
+	doc, err = parse(text, hint.base())
+	doc.Feed.Language = firstOf(doc.Feed.Language, field(hint.ContentLanguage))
+	return doc, err
 }
 
 func parseXML(text []byte, base *url.URL) (Document, error) {
@@ -61,7 +73,7 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	case root == "html":
 		return Document{}, notFeed(text)
-	case root != "rss" && root != "rdf" && root != "feed":
+	case root != "rss" && root != "rdf" && root != "feed" && root != "channel":
 		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
 	}
 	parsed, err := newParser().Parse(bytes.NewReader(clean))
@@ -118,10 +130,13 @@ func (d *Document) rebase(base *url.URL) {
 }
 
 var (
-	opening    = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
-	pageStart  = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
-	xmlHead    = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
-	preamble   = 4 << 10
+	opening   = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
+	pageStart = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
+	xmlHead   = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
+)
+
+const (
+	preamble   = 4 << 10 // bytes in which the document must begin
 	blankStart = " \t\r\n\x00\uFEFF"
 )
 

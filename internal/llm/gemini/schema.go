@@ -53,7 +53,7 @@ func compile(in map[string]any, depth int) map[string]any {
 		return out
 	}
 	for _, k := range keywords {
-		if v, ok := in[k]; ok && k != "$ref" {
+		if v, ok := in[k]; ok && k != "$ref" && sane(k, v) {
 			out[k] = value(k, v, depth)
 		}
 	}
@@ -67,6 +67,30 @@ func compile(in map[string]any, depth int) map[string]any {
 	}
 	describe(in, out)
 	return out
+}
+
+// sane reports that a keyword's value is of the kind that it must be; a schema
+// with another was broken before it came to us.
+func sane(k string, v any) bool {
+	switch k {
+	case "enum", "required", "anyOf", "oneOf", "prefixItems":
+		_, ok := v.([]any)
+		return ok
+	case "minItems", "maxItems", "minimum", "maximum":
+		_, ok := v.(float64)
+		return ok
+	case "properties", "$defs":
+		_, ok := v.(map[string]any)
+		return ok
+	case "type":
+		_, one := v.(string)
+		_, list := v.([]any)
+		return one || list
+	case "items", "additionalProperties":
+		return true
+	}
+	_, ok := v.(string)
+	return ok
 }
 
 // merged folds allOf into the schema that holds it, as far as that is plain.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ravenbot/internal/store"
 )
@@ -107,7 +108,7 @@ func openFile(path string) (b *bbolt.DB, err error) {
 	switch {
 	case err == nil:
 		return b, nil
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, &store.InUseError{Path: path}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("open store: %w", err)

@@ -1,0 +1,134 @@
+package slack
+
+import (
+	"net/url"
+	"strings"
+
+	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+)
+
+// Limits of one message. Slack's own are 12,000 characters of Markdown, of which
+// somewhat more in all was refused (slackapi/bolt-js#2509), 50 blocks, 3,000
+// characters a section, and 40,000 of text.
+const (
+	textLimit   = 11_000
+	cardsLimit  = 20
+	sectionText = 2_800
+	plainText   = 3_000
+)
+
+// piece is one message of a draft: blocks, and the text for notifications.
+type piece struct {
+	text   string
+	blocks []slackgo.Block
+}
+
+// render makes the messages of a draft.
+func render(d chat.Draft) []piece {
+	text := d.Text
+	if d.Failed {
+		text = "⚠️ " + text
+	}
+	var pieces []piece
+	for _, part := range markdown.Split(markdown.Slack(text), textLimit) {
+		pieces = append(pieces, piece{clip(markdown.Slack(markdown.Plain(part)), plainText), []slackgo.Block{slackgo.NewMarkdownBlock("", part)}})
+	}
+	if len(pieces) == 0 {
+		pieces = []piece{{}}
+	}
+	for n, c := range d.Cards {
+		if n > 0 && n%cardsLimit == 0 {
+			pieces = append(pieces, piece{})
+		}
+		last := &pieces[len(pieces)-1]
+		last.text = clip(last.text+"\n• "+markdown.Slack(c.Title)+" "+c.URL, plainText)
+		last.blocks = append(last.blocks, card(c)...)
+	}
+	last := &pieces[len(pieces)-1]
+	if line := small(d); line != "" {
+		last.blocks = append(last.blocks, note(line))
+	}
+	if last.text == "" {
+		last.text = "…"
+	}
+	return pieces
+}
+
+func card(c chat.Card) []slackgo.Block {
+	text := "*" + anchor(c.Title, c.URL) + "*"
+	if c.Text != "" {
+		text += "\n" + escape(c.Text)
+	}
+	blocks := []slackgo.Block{slackgo.NewSectionBlock(slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true), nil, nil)}
+	var notes []string
+	if c.Source != "" {
+		notes = append(notes, escape(c.Source))
+	}
+	if !c.Time.IsZero() {
+		notes = append(notes, c.Time.Format("2 Jan 2006 15:04 MST"))
+	}
+	var also []string
+	for _, l := range c.Also {
+		also = append(also, anchor(l.Title, l.URL))
+	}
+	if len(also) > 0 {
+		notes = append(notes, "also: "+strings.Join(also, ", "))
+	}
+	if len(notes) > 0 {
+		blocks = append(blocks, note(strings.Join(notes, " · ")))
+	}
+	return blocks
+}
+
+// small is the line below an answer: the tools that ran, and the footer.
+func small(d chat.Draft) string {
+	var notes []string
+	for _, t := range d.Tools {
+		mark := "✓"
+		if t.State == chat.Failed {
+			mark = "✗"
+		}
+		notes = append(notes, mark+" `"+t.Name+"`")
+	}
+	if d.Footer != "" {
+		notes = append(notes, escape(d.Footer))
+	}
+	return strings.Join(notes, " · ")
+}
+
+func note(text string) slackgo.Block {
+	return slackgo.NewContextBlock("", slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true))
+}
+
+// escape writes plain text for Slack's mrkdwn, calling nobody.
+func escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(markdown.Slack(s))
+}
+
+func anchor(title, address string) string {
+	return "<" + strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").Replace(address) + "|" + strings.ReplaceAll(escape(title), "\n", " ") + ">"
+}
+
+// clip cuts to n characters.
+func clip(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return s
+}
+
+// ours reports whether a response_url leads to Slack, or to where its API is
+// configured to be.
+func (s *Slack) ours(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	if base, err := url.Parse(s.o.APIBaseURL); err == nil && u.Hostname() == base.Hostname() {
+		return true
+	}
+	return u.Scheme == "https" && strings.HasSuffix(u.Hostname(), ".slack.com")
+}

@@ -1,0 +1,216 @@
+// Package slack is the Slack platform, over Socket Mode or signed HTTP. It
+// promises that Slack is told that it took something only when the message is
+// stored, that a mention which arrives as two events is one message, that nothing
+// it posts calls people or loads previews, and that a refused token is reported
+// with its remedy instead of retried. It is the only importer of slack-go.
+// Answering is left to others.
+package slack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/internal/chat"
+)
+
+// Options are the configuration of the platform.
+type Options struct {
+	BotToken      string
+	AppToken      string // Socket Mode
+	SigningSecret string // HTTP mode
+	Mode          string // "socket" or "http"
+	APIBaseURL    string // "https://slack.com/api/"
+	Log           *slog.Logger
+	Now           func() time.Time
+}
+
+// Slack is one Slack app in one workspace.
+type Slack struct {
+	o     Options
+	api   *slackgo.Client
+	http  *http.Client
+	gates gates
+	sent  partial
+	uses  responses
+	ready chan struct{} // closed when self and accept are set
+
+	self   identity
+	accept func(context.Context, chat.Message) error
+
+	mu     sync.Mutex
+	health chat.Health
+	told   map[string]time.Time // when a channel was last told that the bot is busy
+}
+
+// identity is who the bot is.
+type identity struct{ team, user, bot string }
+
+const (
+	// callTimeout bounds one call of the Web API.
+	callTimeout = 30 * time.Second
+	// maxResponse is the most that is read of an answer of Slack, in bytes.
+	maxResponse = 16 << 20
+)
+
+// New returns the platform; it reaches no network.
+func New(o Options) *Slack {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 64
+	client := &http.Client{Transport: capped{t}, Timeout: callTimeout}
+	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{},
+		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
+			slackgo.OptionHTTPClient(client))}
+}
+
+// capped bounds how much of an answer is read.
+type capped struct{ next http.RoundTripper }
+
+func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := c.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxResponse), res.Body}
+	}
+	return res, nil
+}
+
+// Name is slack.
+func (s *Slack) Name() string { return "slack" }
+
+// Limits are those of one message.
+func (s *Slack) Limits() chat.Limits { return chat.Limits{Text: textLimit, Cards: cardsLimit} }
+
+// Health is connected while a socket has said hello or, in HTTP mode, since the
+// token was accepted.
+func (s *Slack) Health() chat.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health
+}
+
+func (s *Slack) connected(is bool, detail string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is != s.health.Connected {
+		s.health.Since = s.o.Now()
+	}
+	s.health.Connected, s.health.Detail = is, detail
+}
+
+// Run connects and hands over messages until ctx ends.
+func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
+	if s.o.Mode == "http" && s.o.SigningSecret == "" {
+		return &chat.SetupError{Reason: "Slack in HTTP mode needs the app's signing secret",
+			Remedy: "set SLACK_SIGNING_SECRET to the value under Basic Information of the app"}
+	}
+	s.connected(false, "asking Slack who the bot is")
+	if err := s.identify(ctx); err != nil {
+		s.connected(false, err.Error())
+		return err
+	}
+	s.accept = accept
+	close(s.ready)
+	if s.o.Mode == "http" {
+		s.connected(true, "HTTP mode: Slack calls us")
+		<-ctx.Done()
+		return nil
+	}
+	return s.socket(ctx)
+}
+
+// identify asks who the bot is until Slack answers.
+func (s *Slack) identify(ctx context.Context) error {
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		who, err := s.api.AuthTestContext(call)
+		cancel()
+		if err == nil {
+			s.self = identity{who.TeamID, who.UserID, who.BotID}
+			return nil
+		}
+		if refusal := refused(err, "bot token", "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"); refusal != nil {
+			return refusal
+		}
+		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+// refused gives a *chat.SetupError for an answer that no repeat changes.
+func refused(err error, what, where string) error {
+	var told slackgo.SlackErrorResponse
+	if !errors.As(err, &told) {
+		return nil
+	}
+	switch told.Err {
+	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required",
+		"team_access_not_granted", "not_allowed_token_type", "no_permission", "app_missing_action_url":
+		return &chat.SetupError{Reason: "Slack refuses the " + what + " (" + told.Err + ")", Remedy: "check " + where + " and reinstall the app to the workspace"}
+	case "missing_scope":
+		return &chat.SetupError{Reason: "the " + what + " lacks the scope " + told.Needed, Remedy: "add it to the app and reinstall the app to the workspace"}
+	}
+	return nil
+}
+
+// take hands a message over and reports whether Slack may be told that it was
+// taken.
+func (s *Slack) take(ctx context.Context, m chat.Message) bool {
+	err := s.accept(ctx, m)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, chat.ErrBusy):
+		s.busy(ctx, m)
+		return true
+	}
+	if ctx.Err() == nil {
+		s.o.Log.Error("message not stored, so not acknowledged", "message", m.Key(), "error", err)
+	}
+	return false
+}
+
+// busyEvery is how often a channel is told at most that the bot is busy.
+const busyEvery = time.Minute
+
+func (s *Slack) busy(ctx context.Context, m chat.Message) {
+	channel := m.Conversation.Channel
+	s.mu.Lock()
+	tell := s.o.Now().Sub(s.told[channel]) >= busyEvery
+	if tell {
+		s.told[channel] = s.o.Now()
+	}
+	s.mu.Unlock()
+	if !tell {
+		return
+	}
+	d := chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: "I have too much to do just now; please try again in a moment."}
+	if _, err := s.Post(ctx, m.Conversation, d); err != nil {
+		s.o.Log.Warn("busy word not posted", "error", err)
+	}
+}
+
+// pause waits, and reports whether ctx lasted.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,544 @@
+package slack_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ravenbot/adapters/slack"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/sim"
+	simslack "ravenbot/internal/sim/slack"
+)
+
+// bot is the platform at work against a simulated Slack; it keeps what it is
+// handed.
+type bot struct {
+	*slack.Slack
+	sim *simslack.Server
+
+	mu     sync.Mutex
+	got    []chat.Message
+	more   chan struct{} // gets a token for each message
+	refuse func(chat.Message) error
+	ended  chan error
+}
+
+func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
+	t.Helper()
+	server, err := simslack.New(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.APIBaseURL, o.Log, o.Now = server.APIURL(), slog.New(slog.DiscardHandler), time.Now
+	if o.BotToken == "" {
+		o.BotToken = "xoxb-token"
+	}
+	if o.AppToken == "" {
+		o.AppToken = "xapp-token"
+	}
+	if o.Mode == "" {
+		o.Mode = "socket"
+	}
+	b := &bot{Slack: slack.New(o), sim: server, more: make(chan struct{}, 10_000), ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { b.ended <- b.Run(ctx, b.accept) }()
+	t.Cleanup(func() {
+		stop()
+		select {
+		case <-b.ended:
+		case <-time.After(20 * time.Second):
+			t.Error("Run does not end")
+		}
+		server.Close()
+	})
+	return b
+}
+
+func (b *bot) accept(_ context.Context, m chat.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse != nil {
+		if err := b.refuse(m); err != nil {
+			return err
+		}
+	}
+	b.got = append(b.got, m)
+	b.more <- struct{}{}
+	return nil
+}
+
+func (b *bot) wait(t *testing.T, n int) []chat.Message {
+	t.Helper()
+	for {
+		b.mu.Lock()
+		got := slices.Clone(b.got)
+		b.mu.Unlock()
+		if len(got) >= n {
+			return got
+		}
+		select {
+		case <-b.more:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d messages came, want %d", len(got), n)
+		}
+	}
+}
+
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func up(t *testing.T, b *bot) {
+	t.Helper()
+	if err := b.sim.WaitConnections(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAMentionIsOneMessageThoughItComesTwice(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	e := b.sim.Mention(channel, anna, "what is <https://example.org|this> &amp; that?")
+	got := b.wait(t, 2)
+	want := chat.Message{ID: simslack.TeamID + "/" + channel + "/" + e.TS, Reach: chat.Addressed, Author: chat.User{ID: anna.ID},
+		Text: "what is [this](https://example.org) & that?", Reply: chat.Reply{MessageID: e.TS},
+		Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel, Thread: e.TS}}
+	for _, m := range got {
+		m.Time = time.Time{}
+		if fmt.Sprint(m) != fmt.Sprint(want) {
+			t.Errorf("got %+v\nwant %+v", m, want)
+		}
+	}
+	for _, id := range e.IDs {
+		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 500*time.Millisecond {
+			t.Errorf("event %s: %+v, %v", id, d, err)
+		}
+	}
+}
+
+func TestWhoIsSpokenTo(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna, berit := b.sim.AddChannel("general").ID, b.sim.AddUser("anna"), b.sim.AddUser("berit")
+	up(t, b)
+	b.sim.DM(anna, "hello")
+	root := b.sim.Say(channel, anna, "just talking")
+	b.sim.ThreadReply(channel, root.TS, berit, "and you?")
+	b.sim.ThreadReply(channel, root.TS, berit, "<@"+anna.ID+"> and you?")
+	got := b.wait(t, 4)
+	slices.SortFunc(got, func(x, y chat.Message) int { return strings.Compare(x.Reply.MessageID, y.Reply.MessageID) })
+	type view struct {
+		reach    chat.Reach
+		thread   bool
+		forOther bool
+	}
+	want := []view{{chat.Addressed, false, false}, {chat.Overheard, false, false}, {chat.Followed, true, false}, {chat.Followed, true, true}}
+	for i, m := range got {
+		if v := (view{m.Reach, m.Conversation.Thread == root.TS, m.ForOther}); v != want[i] {
+			t.Errorf("message %q: %+v, want %+v", m.Text, v, want[i])
+		}
+	}
+}
+
+func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	call := b.sim.Slash(channel, anna, "/raven", "ask who are you?")
+	m := b.wait(t, 1)[0]
+	if m.Command != "ask" || m.Text != "who are you?" || m.ID != "cmd/"+call.TriggerID || m.Conversation.Channel != channel {
+		t.Errorf("the command became %+v", m)
+	}
+	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 500*time.Millisecond {
+		t.Errorf("ack %+v, %v", d, err)
+	}
+	for n := range 6 {
+		d := chat.Draft{Key: fmt.Sprint("answer", n), Text: fmt.Sprint("answer ", n), Reply: m.Reply}
+		if _, err := b.Post(deadline(t), m.Conversation, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.sim.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(fmt.Sprint(a), "answer 0") }); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool { return strings.Contains(p.Shown(), "answer 5") }); err != nil {
+		t.Error("after its uses the response_url was not left: ", err)
+	}
+}
+
+func TestSlackIsToldOnlyWhenTheMessageIsStored(t *testing.T) {
+	b := start(t, simslack.Options{AckWithin: 200 * time.Millisecond, RetryDelays: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	failures := 0
+	b.refuse = func(chat.Message) error {
+		if failures++; failures <= 2 {
+			return errors.New("disk full")
+		}
+		return nil
+	}
+	e := b.sim.DM(anna, "hello")
+	b.wait(t, 1)
+	d, err := b.sim.WaitAck(deadline(t), e.IDs[0])
+	if err != nil || d.Attempt == 0 {
+		t.Errorf("acknowledged at %+v (%v), want after the store had taken it", d, err)
+	}
+	_ = channel
+}
+
+func TestWhatCannotBeReadIsAcknowledged(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	up(t, b)
+	id := b.sim.InjectPayload("events_api", json.RawMessage(`{"type":"event_callback","event":{"type":["not","a","string"]}}`))
+	if _, err := b.sim.WaitAck(deadline(t), id); err != nil {
+		t.Error(err)
+	}
+	anna := b.sim.AddUser("anna")
+	b.sim.Inject(`{"type":"events_api"`)
+	b.sim.DM(anna, "still there?")
+	b.wait(t, 1)
+}
+
+func corpora(t *testing.T, path string) string {
+	t.Helper()
+	dir := os.Getenv("RAVENBOT_CORPORA")
+	if dir == "" {
+		t.Skip("RAVENBOT_CORPORA is not set")
+	}
+	return filepath.Join(dir, path)
+}
+
+// answered are the public sample events that a person wrote.
+var answered = map[string]bool{"AppMentionPayload.json": true, "MessagePayload.json": true, "MessageFileSharePayload.json": true,
+	"MessageMePayload.json": true, "MessageThreadBroadcastPayload.json": true}
+
+func TestSampleEventsReachTheBotOnlyIfAPersonWroteThem(t *testing.T) {
+	files, err := filepath.Glob(corpora(t, "slack/events/*.json"))
+	if err != nil || len(files) < 90 {
+		t.Fatalf("%d samples, %v", len(files), err)
+	}
+	b := start(t, simslack.Options{}, slack.Options{})
+	up(t, b)
+	want := 0
+	for i, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var payload map[string]any
+		if err := json.Unmarshal(raw, &payload); err != nil {
+			t.Fatal(err)
+		}
+		payload["type"], payload["team_id"] = "event_callback", simslack.TeamID
+		if event, ok := payload["event"].(map[string]any); ok {
+			for key, value := range map[string]string{"user": "U777", "channel": "C777", "ts": fmt.Sprintf("1700000000.%06d", i), "text": filepath.Base(file)} {
+				if _, isText := event[key].(string); isText {
+					event[key] = value
+				}
+			}
+			if answered[filepath.Base(file)] {
+				event["bot_id"] = ""
+			}
+		}
+		full, err := json.Marshal(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := b.sim.InjectPayload("events_api", full)
+		if _, err := b.sim.WaitAck(deadline(t), id); err != nil {
+			t.Errorf("%s was not acknowledged: %v", filepath.Base(file), err)
+		}
+		if answered[filepath.Base(file)] {
+			want++
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.got {
+		if !answered[strings.TrimSpace(m.Text)] && !strings.Contains(m.Text, "attached file") {
+			t.Errorf("a sample that nobody wrote reached the bot: %q", m.Text)
+		}
+	}
+	if len(b.got) != want {
+		t.Errorf("%d samples reached the bot, want %d", len(b.got), want)
+	}
+}
+
+func TestALongAnswerIsSplitAndPingsNobody(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	text := "<!channel> <!here> <@U1> @everyone\n\n" + strings.Repeat("```go\nfmt.Println(1)\n```\n\n| a | b |\n|---|---|\n| 1 | [x](https://example.org/a) |\n\nSome words. ", 300)
+	ref, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "k", Text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	posts := b.sim.Posts(channel)
+	if len(posts) < 2 || len(ref.IDs) != len(posts) {
+		t.Fatalf("%d posts and %d ids, want several", len(posts), len(ref.IDs))
+	}
+	for i, p := range posts {
+		if p.Pings.Any() {
+			t.Errorf("post %d pings %+v", i, p.Pings)
+		}
+		if n := strings.Count(p.Markdown, "```"); n%2 != 0 {
+			t.Errorf("post %d has %d fences", i, n)
+		}
+	}
+}
+
+func TestNaughtyStringsPingNobody(t *testing.T) {
+	raw, err := os.ReadFile(corpora(t, "text/naughty-strings/blns.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	to := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}
+	for n, s := range list {
+		d := chat.Draft{Key: fmt.Sprint(n), Text: s, Cards: []chat.Card{{Title: s, URL: "https://example.org", Text: s, Source: s}}}
+		if _, err := b.Post(deadline(t), to, d); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	for _, p := range b.sim.Posts(channel) {
+		if p.Pings.Any() {
+			t.Errorf("%q pings %+v", p.Text, p.Pings)
+		}
+	}
+}
+
+func TestADigestKeepsToTheLimits(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("news").ID
+	up(t, b)
+	d := chat.Draft{Key: "digest", Text: "**News**: 60 stories", Footer: "summary by nobody"}
+	for n := range 60 {
+		d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d <b> | & more", n), URL: fmt.Sprintf("https://example.org/%d?a=1&b=2", n),
+			Text: strings.Repeat("word ", 100), Source: "Feed", Time: time.Now(), Also: []chat.Link{{Title: "Other", URL: "https://example.com"}}})
+	}
+	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+		t.Fatal(err)
+	}
+	shown := ""
+	for _, p := range b.sim.Posts(channel) {
+		if len(p.Blocks) == 0 {
+			t.Error("a post of the digest has no blocks")
+		}
+		shown += p.Shown()
+	}
+	for n := range 60 {
+		if !strings.Contains(shown, fmt.Sprintf("https://example.org/%d?", n)) {
+			t.Errorf("story %d is missing", n)
+		}
+	}
+}
+
+func TestLimitsAreWaitedForInOrder(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	b.sim.RateLimit("chat.postMessage", 2, time.Second)
+	to := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}
+	for n := range 3 {
+		if _, err := b.Post(deadline(t), to, chat.Draft{Key: fmt.Sprint(n), Text: fmt.Sprint("post ", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var texts []string
+	for _, p := range b.sim.Posts(channel) {
+		texts = append(texts, p.Shown())
+	}
+	if fmt.Sprint(texts) != "[post 0 post 1 post 2]" {
+		t.Errorf("posted %q", texts)
+	}
+}
+
+func TestAPostThatWasMadeAlthoughItFailedIsNotMadeAgain(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	root := b.sim.Mention(channel, anna, "hi")
+	for _, to := range []chat.Address{{Channel: channel}, {Channel: channel, Thread: root.TS}} {
+		off := b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Accept: true, Status: 503})
+		d := chat.Draft{Key: "once" + to.Thread, Text: "only once " + to.Thread}
+		_, err := b.Post(deadline(t), to, d)
+		var failed *chat.PostError
+		if !errors.As(err, &failed) || !failed.Maybe {
+			t.Fatalf("got %v, want an unknown outcome", err)
+		}
+		off()
+		d.Again = true
+		ref, err := b.Post(deadline(t), to, d)
+		if err != nil || len(ref.IDs) != 1 {
+			t.Fatal(ref, err)
+		}
+	}
+	n := 0
+	for _, p := range b.sim.Posts(channel) {
+		n += strings.Count(p.Shown(), "only once")
+	}
+	if n != 2 {
+		t.Errorf("%d posts were made, want 2", n)
+	}
+}
+
+func TestARefusedPostSaysWhatToDo(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	secret := b.sim.AddOtherChannel("elsewhere").ID
+	up(t, b)
+	_, err := b.Post(deadline(t), chat.Address{Channel: secret}, chat.Draft{Key: "k", Text: "hello"})
+	var failed *chat.PostError
+	if !errors.As(err, &failed) || !failed.Permanent || !strings.Contains(err.Error(), "/invite") {
+		t.Errorf("got %v, want a refusal with its remedy", err)
+	}
+}
+
+func TestARefusedTokenEndsRunWithItsRemedy(t *testing.T) {
+	for _, o := range []slack.Options{{BotToken: "xoxb-wrong"}, {AppToken: "xapp-wrong"}, {Mode: "http"}} {
+		b := start(t, simslack.Options{}, o)
+		select {
+		case err := <-b.ended:
+			var setup *chat.SetupError
+			if !errors.As(err, &setup) || setup.Remedy == "" {
+				t.Errorf("%+v: %v, want a refusal with its remedy", o, err)
+			}
+			b.ended <- nil
+		case <-time.After(20 * time.Second):
+			t.Errorf("%+v: still running", o)
+		}
+	}
+}
+
+func TestRefreshesLoseNothing(t *testing.T) {
+	b := start(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second}}, slack.Options{})
+	anna := b.sim.AddUser("anna")
+	up(t, b)
+	want := map[string]bool{}
+	for n := range 60 {
+		e := b.sim.DM(anna, fmt.Sprint("message ", n))
+		want[e.TS] = true
+		if n%10 == 5 {
+			b.sim.Disconnect(0, "refresh_requested")
+		}
+	}
+	for len(want) > 0 {
+		select {
+		case <-b.more:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d messages are lost", len(want))
+		}
+		b.mu.Lock()
+		for _, m := range b.got {
+			delete(want, m.Reply.MessageID)
+		}
+		b.mu.Unlock()
+	}
+}
+
+func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{Mode: "http", SigningSecret: "signing-secret"})
+	server := httptest.NewServer(b.Handler())
+	t.Cleanup(server.Close)
+	if err := b.sim.VerifyURL(deadline(t), server.URL); err != nil {
+		t.Fatal(err)
+	}
+	b.sim.DeliverHTTP(server.URL)
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	b.sim.Mention(channel, anna, "hello")
+	call := b.sim.Slash(channel, anna, "/raven", "help")
+	got := b.wait(t, 3)
+	if got[2].Command != "help" && got[0].Command != "help" && got[1].Command != "help" {
+		t.Errorf("no command among %+v", got)
+	}
+	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.Status != http.StatusOK {
+		t.Errorf("command: %+v, %v", d, err)
+	}
+	body := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9","ts":"1.2","text":"x"}}`)
+	good := simslack.Parcel{URL: server.URL + "/slack/events", ContentType: "application/json", Body: body}
+	parcels := map[string]func(*simslack.Parcel){
+		"wrong secret": func(p *simslack.Parcel) { p.Secret = "another" },
+		"stale":        func(p *simslack.Parcel) { p.At = time.Now().Add(-6 * time.Minute) },
+		"future":       func(p *simslack.Parcel) { p.At = time.Now().Add(6 * time.Minute) },
+		"unsigned":     func(p *simslack.Parcel) { p.Header = map[string]string{"X-Slack-Signature": ""} },
+	}
+	for name, change := range parcels {
+		p := good
+		change(&p)
+		if status := post(t, b, p); status != http.StatusUnauthorized {
+			t.Errorf("%s: status %d", name, status)
+		}
+	}
+	signature := simslack.Sign("signing-secret", time.Now(), body)
+	for n := range 1000 {
+		bad := []byte(signature)
+		bad[3+n%(len(bad)-3)] ^= byte(1 + n%7)
+		p := good
+		p.Header = map[string]string{"X-Slack-Signature": string(bad)}
+		if status := post(t, b, p); status != http.StatusUnauthorized {
+			t.Fatalf("signature %q: status %d", bad, status)
+		}
+	}
+	if status := post(t, b, good); status != http.StatusOK {
+		t.Errorf("a good request: status %d", status)
+	}
+}
+
+func post(t *testing.T, b *bot, p simslack.Parcel) int {
+	t.Helper()
+	status, _, err := b.sim.Post(deadline(t), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+func TestTheManifestAsksForWhatTheCodeUses(t *testing.T) {
+	raw, err := slack.Manifest("https://raven.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range append(slack.Scopes(), append(slack.Events(), "https://raven.example.org/slack/commands", "/raven")...) {
+		if !strings.Contains(string(raw), `"`+want+`"`) {
+			t.Errorf("the manifest lacks %s", want)
+		}
+	}
+}
+
+// TestTheShippedManifestIsTheOneOfTheCode keeps deploy/slack-manifest.json in
+// step; RAVENBOT_UPDATE=1 writes it.
+func TestTheShippedManifestIsTheOneOfTheCode(t *testing.T) {
+	want, err := slack.Manifest("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "../../deploy/slack-manifest.json"
+	if os.Getenv("RAVENBOT_UPDATE") != "" {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
+		t.Errorf("%s differs from the code (%v); RAVENBOT_UPDATE=1 writes it anew", path, err)
+	}
+}

@@ -1,0 +1,94 @@
+// Package terminal is a conversation on standard input and output. It is one more
+// window on a web room, so that what is said there can go on in the browser; the
+// room behind it is given as a function. It promises that standard output holds
+// nothing but answers.
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// Room is the name of the web room that the terminal looks into.
+const Room = "terminal"
+
+// Ask says something in the room and gives the answer; seen is called with the
+// states of tool calls meanwhile.
+type Ask func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error)
+
+// Terminal is a pair of streams to talk over. Notes, such as running tools, go
+// to Notes.
+type Terminal struct {
+	In    io.Reader
+	Out   io.Writer
+	Notes io.Writer
+}
+
+// Once asks one thing and writes the answer.
+func (t Terminal) Once(ctx context.Context, ask Ask, text string) (chat.Draft, error) {
+	d, err := ask(ctx, text, func(r chat.ToolRun) {
+		if r.State != chat.Running {
+			fmt.Fprintf(t.Notes, "  %s %s\n", mark(r.State), r.Name)
+		}
+	})
+	if err != nil {
+		return d, err
+	}
+	fmt.Fprintln(t.Out, Text(d))
+	return d, nil
+}
+
+func mark(s chat.RunState) string {
+	if s == chat.Failed {
+		return "✗"
+	}
+	return "✓"
+}
+
+// Talk asks line by line until the input ends, or a line says exit.
+func (t Terminal) Talk(ctx context.Context, ask Ask) error {
+	fmt.Fprintln(t.Notes, "Say something; /help tells what there is, exit ends.")
+	lines := bufio.NewScanner(t.In)
+	lines.Buffer(make([]byte, 0, 4096), 1<<20)
+	for {
+		fmt.Fprint(t.Notes, "> ")
+		if !lines.Scan() {
+			fmt.Fprintln(t.Notes)
+			return lines.Err()
+		}
+		text := strings.TrimSpace(lines.Text())
+		switch text {
+		case "":
+			continue
+		case "exit", "quit":
+			return nil
+		}
+		if _, err := t.Once(ctx, ask, text); err != nil {
+			return err
+		}
+	}
+}
+
+// Text is a draft as a terminal shows it.
+func Text(d chat.Draft) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(d.Text))
+	for _, c := range d.Cards {
+		fmt.Fprintf(&b, "\n\n- %s (%s)\n  %s", c.Title, c.Source, c.URL)
+		if c.Text != "" {
+			b.WriteString("\n  " + c.Text)
+		}
+		for _, a := range c.Also {
+			b.WriteString("\n  also: " + a.Title + " " + a.URL)
+		}
+	}
+	if d.Footer != "" {
+		b.WriteString("\n\n(" + d.Footer + ")")
+	}
+	return b.String()
+}

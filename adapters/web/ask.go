@@ -1,0 +1,106 @@
+package web
+
+import (
+	"context"
+	"iter"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Ask says something in a room and yields what can be seen of the work on it,
+// last the entry whose draft is the answer. An error ends the sequence. Where ctx
+// ends or the loop is left early the message is answered all the same.
+func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		events, cancel := w.Subscribe(name)
+		defer func() { cancel() }()
+		m, err := w.Say(ctx, name, user, text)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for {
+			answered, err := w.follow(ctx, events, m.ID, yield)
+			if answered {
+				return
+			}
+			if err != errDropped {
+				yield(Event{}, err)
+				return
+			}
+			cancel()
+			var now []work
+			events, now, cancel = w.room(name).join()
+			if done, err := w.catchUp(ctx, m, now, yield); done || err != nil {
+				if err != nil {
+					yield(Event{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// follow yields what concerns a message. It reports true when the answer has been
+// yielded or nobody wants more.
+func (w *Web) follow(ctx context.Context, events <-chan Event, id string, yield func(Event, error) bool) (bool, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-w.stopped:
+			return false, errStopped
+		case e, ok := <-events:
+			switch {
+			case !ok:
+				return false, errDropped
+			case e.Entry != nil && answers(*e.Entry, id):
+				yield(e, nil)
+				return true, nil
+			case e.Progress != nil && e.Progress.Message == id:
+				if !yield(e, nil) {
+					return true, nil
+				}
+			}
+		}
+	}
+}
+
+// catchUp yields what a reader who fell behind has missed: the answer, or the
+// work so far in the place of what it has.
+func (w *Web) catchUp(ctx context.Context, m chat.Message, now []work, yield func(Event, error) bool) (done bool, err error) {
+	id := m.ID
+	entries, err := w.o.Log.Entries(ctx, m.Conversation.Channel, 0, pageSize)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if answers(e, id) {
+			yield(Event{Entry: &e}, nil)
+			return true, nil
+		}
+	}
+	for _, t := range now {
+		if t.ID != id {
+			continue
+		}
+		missed := []chat.Progress{{Message: id, Reset: true, Note: t.Note}}
+		if t.Text != "" {
+			missed = append(missed, chat.Progress{Message: id, Text: t.Text})
+		}
+		for _, run := range t.Tools {
+			missed = append(missed, chat.Progress{Message: id, Tool: &run})
+		}
+		for _, p := range missed {
+			if !yield(Event{Progress: &p}, nil) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func answers(e store.Entry, id string) bool {
+	return e.Draft != nil && e.Draft.Reply.MessageID == id
+}

@@ -1,0 +1,276 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+//go:embed static templates
+var files embed.FS
+
+const (
+	// pageSize is how many lines of a room are shown at once.
+	pageSize = 50
+	// freshFor is how long a message without an answer is shown as being worked on
+	// when this process does not know it.
+	freshFor = time.Hour
+	// maxForm is the largest form taken, in bytes: a message in its encoded form.
+	maxForm = 4*maxText + 1024
+)
+
+// page is what the handlers need besides the rooms.
+type page struct {
+	templates *template.Template
+	static    fs.FS
+	tags      map[string]string // entity tag of each static file
+}
+
+func newPage() *page {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	p := &page{templates: templates, static: static, tags: map[string]string{}}
+	names, err := fs.ReadDir(static, ".")
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range names {
+		data, err := fs.ReadFile(static, n.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(data)
+		p.tags[n.Name()] = `"` + hex.EncodeToString(sum[:8]) + `"`
+	}
+	return p
+}
+
+// Handler serves the page: /, /chat/…, /static/…. It neither asks who is there
+// nor guards against foreign origins; whoever mounts it does, and sets the
+// security headers. Everyone who gets through is the operator.
+func (w *Web) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", http.RedirectHandler("/chat/general", http.StatusSeeOther))
+	mux.HandleFunc("POST /chat", w.openRoom)
+	mux.HandleFunc("GET /chat/{room}", w.showRoom)
+	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
+	mux.HandleFunc("GET /chat/{room}/events", w.stream)
+	mux.HandleFunc("POST /chat/{room}/messages", w.take)
+	mux.HandleFunc("GET /static/{file}", w.serveStatic)
+	return mux
+}
+
+func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
+
+// view is what the template of a room shows.
+type view struct {
+	Room    string
+	Rooms   []string
+	Entries []store.Entry
+	Before  uint64 // Seq below which there is more; 0: nothing is
+	Newest  uint64 // Seq of the last entry
+	Working []work
+}
+
+func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("room")
+	if err := CheckRoom(name); err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	rooms, err := w.roomNames(r.Context(), name)
+	if err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	v, err := w.look(r.Context(), name, 0)
+	if err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	v.Rooms = rooms
+	w.render(rw, r, "page", v)
+}
+
+// look reads lines below before, and what is being worked on where these are the
+// newest.
+func (w *Web) look(ctx context.Context, name string, before uint64) (view, error) {
+	entries, err := w.o.Log.Entries(ctx, name, before, pageSize+1)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{Room: name, Entries: entries}
+	if len(entries) > pageSize {
+		v.Entries = entries[1:]
+		v.Before = v.Entries[0].Seq
+	}
+	if n := len(v.Entries); n > 0 {
+		v.Newest = v.Entries[n-1].Seq
+	}
+	if before == 0 {
+		// After the log was read, so that nothing answered meanwhile is shown twice.
+		v.Working = w.underWay(name, v.Entries)
+	}
+	return v, nil
+}
+
+// underWay adds to what this process works on the messages on record that an
+// earlier one left and that have no answer yet.
+func (w *Web) underWay(name string, entries []store.Entry) []work {
+	list := w.room(name).working()
+	known := map[string]bool{}
+	for _, t := range list {
+		known[t.ID] = true
+	}
+	for _, e := range entries {
+		if e.Draft != nil {
+			known[e.Draft.Reply.MessageID] = true
+		}
+	}
+	var left []work
+	for _, e := range entries {
+		if e.User != nil && !known[e.ID] && w.o.Now().Sub(e.At) < freshFor {
+			left = append(left, work{ID: e.ID})
+		}
+	}
+	return append(left, list...)
+}
+
+// roomNames lists general, the configured rooms, and those that hold anything or
+// are looked at, each once.
+func (w *Web) roomNames(ctx context.Context, current string) ([]string, error) {
+	used, err := w.o.Log.Rooms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(used)
+	var names []string
+	for _, n := range slices.Concat([]string{"general"}, w.o.Rooms, used, []string{current}) {
+		if CheckRoom(n) == nil && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+func (w *Web) showEarlier(rw http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("room")
+	before, err := strconv.ParseUint(r.FormValue("before"), 10, 64)
+	if err != nil || before == 0 || CheckRoom(name) != nil {
+		w.fail(rw, r, &InputError{"want a room and before=N, the number of a line"})
+		return
+	}
+	v, err := w.look(r.Context(), name, before)
+	if err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	w.render(rw, r, "entries", v)
+}
+
+// openRoom leads to a room; it exists once something is said there.
+func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+	name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(r.PostFormValue("name"))), " ", "-")
+	if err := CheckRoom(name); err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
+}
+
+// take takes a message from the form. What is said shows up through the stream.
+func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+	name := r.PathValue("room")
+	err := r.ParseForm()
+	if err != nil {
+		err = &InputError{"the message could not be read; is it longer than 64 KiB?"}
+	} else {
+		_, err = w.Say(r.Context(), name, operator(), r.PostForm.Get("text"))
+	}
+	switch {
+	case err != nil:
+		w.fail(rw, r, err)
+	case r.Header.Get("HX-Request") == "":
+		http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
+	default:
+		rw.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// fail says what is wrong: as a fragment to the page's own requests, else as a page.
+func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
+	status, words := http.StatusInternalServerError, "Something went wrong here; the bot's log has the reason."
+	var input *InputError
+	switch {
+	case errors.As(err, &input):
+		status, words = http.StatusBadRequest, "That did not work: "+input.What+"."
+	case errors.Is(err, chat.ErrBusy):
+		status, words = http.StatusServiceUnavailable, "The bot has too much to do right now; please try again in a moment."
+	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded):
+		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping; please try again in a moment."
+	case r.Context().Err() != nil:
+		return
+	default:
+		w.o.Logger.Error("page not served", "path", r.URL.Path, "error", err)
+	}
+	name := "failure"
+	if r.Header.Get("HX-Request") != "" {
+		name = "problem"
+	}
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	rw.WriteHeader(status)
+	if err := w.page.templates.ExecuteTemplate(rw, name, words); err != nil {
+		w.o.Logger.Debug("page not sent", "error", err)
+	}
+}
+
+// render sends a template as a whole, or an error where it fails.
+func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any) {
+	b, err := w.page.fragment(name, v)
+	if err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	rw.Header().Set("Cache-Control", "no-store")
+	_, _ = rw.Write(b) // the reader is gone when this fails
+}
+
+func (p *page) fragment(name string, v any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&b, name, v); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// serveStatic serves the embedded files; browsers ask again with the tag.
+func (w *Web) serveStatic(rw http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	tag, ok := w.page.tags[name]
+	if !ok {
+		http.NotFound(rw, r)
+		return
+	}
+	rw.Header().Set("ETag", tag)
+	rw.Header().Set("Cache-Control", "private, max-age=3600")
+	http.ServeFileFS(rw, r, w.page.static, name)
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"html/template"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+)
+
+// templates is not changed after it was parsed.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"markdown": prose, "clickable": clickable, "pretty": pretty, "took": took, "clock": clock, "iso": iso, "dom": domID,
+	"place": func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
+}).ParseFS(files, "templates/*.html"))
+
+// Draft renders a post as the page shows it, for other pages in the same look.
+func Draft(d chat.Draft) template.HTML {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, "draft", d); err != nil {
+		return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
+	}
+	return template.HTML(b.String())
+}
+
+// anchor matches the beginning of a link as markdown.HTML writes it. Text cannot
+// look like it, since there < and " are escaped.
+var anchor = regexp.MustCompile(`<a href="([^"]*)"( rel="[^"]*")?`)
+
+// aligned matches how markdown.HTML aligns a table's cells; the page's security
+// policy allows no style attributes.
+var aligned = regexp.MustCompile(`<(t[hd]) style="text-align:(left|right|center)"`)
+
+// prose renders Markdown. Links lead to the web or to a mail address or nowhere,
+// and tell the place they lead to nothing.
+func prose(src string) template.HTML {
+	out := anchor.ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
+		target := anchor.FindStringSubmatch(tag)[1]
+		if !clickable(html.UnescapeString(target)) {
+			return "<a"
+		}
+		return `<a href="` + target + `" target="_blank" rel="noopener noreferrer nofollow"`
+	})
+	return template.HTML(aligned.ReplaceAllString(out, `<$1 class="$2"`))
+}
+
+// clickable reports whether an address may become a link.
+func clickable(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "http", "https":
+		return u.Host != ""
+	case "mailto":
+		return true
+	}
+	return false
+}
+
+const (
+	prettyBytes = 64 << 10
+	prettyDepth = 40
+)
+
+// pretty indents JSON. What is no JSON, too long or so deep that indenting it
+// would make it huge is left as it is.
+func pretty(v any) string {
+	var src []byte
+	switch v := v.(type) {
+	case json.RawMessage:
+		src = v
+	case string:
+		src = []byte(v)
+	}
+	var b bytes.Buffer
+	if len(src) > prettyBytes || depth(src) > prettyDepth || json.Indent(&b, bytes.TrimSpace(src), "", "  ") != nil {
+		return string(src)
+	}
+	return b.String()
+}
+
+// depth counts brackets, those inside strings too: it may be too high, never too low.
+func depth(src []byte) int {
+	now, deepest := 0, 0
+	for _, c := range src {
+		switch c {
+		case '{', '[':
+			now++
+			deepest = max(deepest, now)
+		case '}', ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+func took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return ""
+	case d < time.Millisecond:
+		return "under 1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// clock is shown where no script puts the time into the reader's zone.
+func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") }
+
+func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// domID makes the ID of a message a part of an element's id.
+func domID(id string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+			return c
+		}
+		return '-'
+	}, strings.TrimPrefix(id, "room/"))
+}

@@ -1,0 +1,161 @@
+package web
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Event is something that happened in a room: an Entry that is on record, or a
+// passing view of work. One of the two is set. Events are shared between readers
+// and must not be changed.
+type Event struct {
+	Entry    *store.Entry
+	Progress *chat.Progress
+}
+
+// room is what this process knows of a room: who looks, and what is worked on.
+type room struct {
+	name string
+
+	// order is held from before a line is written until it is shown, so that lines
+	// are shown in the order of their Seq. It guards the three fields below.
+	order sync.Mutex
+	known bool   // last has been read from the log
+	last  uint64 // highest Seq in the log
+	wrote uint64 // Seq of the line written last
+
+	mu    sync.Mutex
+	turns []*turn
+	subs  map[chan Event]struct{}
+}
+
+// turn is a message that is being answered.
+type turn struct {
+	id    string // of the message
+	said  bool   // this process has put the message's line on record
+	text  strings.Builder
+	tools []chat.ToolRun
+	note  string
+}
+
+// waitingEvents is how far a reader may fall behind before it is dropped.
+const waitingEvents = 256
+
+// Subscribe gives what happens in a room from now on. The channel is closed when
+// the reader falls too far behind; it must then look at the log and subscribe
+// anew. cancel must be called; it does not close the channel.
+func (w *Web) Subscribe(name string) (events <-chan Event, cancel func()) {
+	events, _, cancel = w.room(name).join()
+	return events, cancel
+}
+
+// join subscribes, and gives what is being worked on at that instant.
+func (r *room) join() (events <-chan Event, now []work, cancel func()) {
+	sub := make(chan Event, waitingEvents)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subs[sub] = struct{}{}
+	return sub, r.works(), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.subs, sub)
+	}
+}
+
+// publish is called with r.mu held.
+func (r *room) publish(e Event) {
+	for sub := range r.subs {
+		select {
+		case sub <- e:
+		default:
+			delete(r.subs, sub)
+			close(sub)
+		}
+	}
+}
+
+// record takes note of a line that is now in the log, and shows it if it is new.
+func (r *room) record(e store.Entry, isNew bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case e.Draft == nil && isNew:
+		r.turn(e.ID).said = true
+	case e.Draft != nil && e.Draft.Reply.MessageID != "":
+		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return t.id == e.Draft.Reply.MessageID })
+	}
+	if isNew {
+		r.publish(Event{Entry: &e})
+	}
+}
+
+// said reports that the line of a message was put on record by this process.
+func (r *room) said(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.turns, func(t *turn) bool { return t.id == id && t.said })
+}
+
+// turn finds or begins the work on a message. It is called with r.mu held.
+func (r *room) turn(id string) *turn {
+	for _, t := range r.turns {
+		if t.id == id {
+			return t
+		}
+	}
+	t := &turn{id: id}
+	r.turns = append(r.turns, t)
+	return t
+}
+
+func (r *room) show(p chat.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.turn(p.Message)
+	switch {
+	case p.Reset:
+		t.text.Reset()
+		t.note = p.Note
+	case p.Tool != nil:
+		i := slices.IndexFunc(t.tools, func(run chat.ToolRun) bool { return run.ID == p.Tool.ID })
+		if i < 0 {
+			t.tools = append(t.tools, *p.Tool)
+		} else {
+			t.tools[i] = *p.Tool
+		}
+	case p.Note != "":
+		t.note = p.Note
+	default:
+		t.text.WriteString(p.Text)
+		t.note = ""
+	}
+	r.publish(Event{Progress: &p})
+}
+
+// work is a copy of a turn for showing.
+type work struct {
+	ID    string // of the message
+	Text  string
+	Note  string
+	Tools []chat.ToolRun
+}
+
+// working gives what is being worked on, oldest first.
+func (r *room) working() []work {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.works()
+}
+
+// works is called with r.mu held.
+func (r *room) works() []work {
+	list := make([]work, 0, len(r.turns))
+	for _, t := range r.turns {
+		list = append(list, work{ID: t.id, Text: t.text.String(), Note: t.note, Tools: slices.Clone(t.tools)})
+	}
+	return list
+}

@@ -1,0 +1,243 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+const (
+	keepAlive = 15 * time.Second
+	// pace is how often the text of an answer is sent anew while it grows.
+	pace = 100 * time.Millisecond
+	// patience is how long a browser may take for one write.
+	patience = 20 * time.Second
+)
+
+// stream sends what happens in a room as fragments of the page. It begins with
+// what is missing after the line named by Last-Event-ID or since.
+func (w *Web) stream(rw http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("room")
+	if err := CheckRoom(name); err != nil {
+		w.fail(rw, r, err)
+		return
+	}
+	seen, _ := strconv.ParseUint(r.FormValue("since"), 10, 64)
+	if last, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
+		seen = max(seen, last)
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	rw.Header().Set("Cache-Control", "no-store")
+	rw.Header().Set("X-Accel-Buffering", "no")
+	s := &streamer{w: w, room: w.room(name), seen: seen, out: http.NewResponseController(rw), rw: rw}
+	if err := s.run(r.Context()); err != nil && r.Context().Err() == nil {
+		w.o.Logger.Debug("stream to a browser ended", "room", name, "error", err)
+	}
+}
+
+// streamer is one browser looking into a room.
+type streamer struct {
+	w     *Web
+	room  *room
+	seen  uint64 // Seq of the newest line sent
+	rw    http.ResponseWriter
+	out   *http.ResponseController
+	shown map[string]int // messages whose work the browser shows, and of how many tool runs
+	stale []string       // messages whose text has grown since it was sent
+}
+
+func (s *streamer) run(ctx context.Context) error {
+	for {
+		events, cancel := s.w.Subscribe(s.room.name)
+		err := s.follow(ctx, events)
+		cancel()
+		if err != errDropped {
+			return err
+		}
+	}
+}
+
+func (s *streamer) follow(ctx context.Context, events <-chan Event) error {
+	if err := s.sync(ctx); err != nil {
+		return err
+	}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	var flush <-chan time.Time
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.w.stopped:
+			return nil
+		case <-alive.C:
+			err = s.write([]byte(": here\n\n"))
+		case <-flush:
+			flush, err = nil, s.sendTexts()
+		case e, ok := <-events:
+			if !ok {
+				return errDropped
+			}
+			if err = s.take(e); flush == nil && len(s.stale) > 0 {
+				flush = time.After(pace)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// sync brings the browser to the present: the newest lines in the place of those
+// it shows where any is missing, and the work under way.
+func (s *streamer) sync(ctx context.Context) error {
+	v, err := s.w.look(ctx, s.room.name, 0)
+	if err != nil {
+		return err
+	}
+	parts := []string{"sync-working"}
+	if v.Newest > s.seen {
+		parts = append(parts, "sync-log")
+		s.seen = v.Newest
+	}
+	s.stale, s.shown = nil, map[string]int{}
+	for _, t := range v.Working {
+		s.shown[t.ID] = len(t.Tools)
+	}
+	return s.send(v, parts...)
+}
+
+func (s *streamer) take(e Event) error {
+	if e.Entry != nil {
+		return s.entry(*e.Entry)
+	}
+	id := e.Progress.Message
+	_, shown := s.shown[id]
+	if shown && e.Progress.Tool == nil {
+		if !slices.Contains(s.stale, id) {
+			s.stale = append(s.stale, id)
+		}
+		return nil
+	}
+	if !shown {
+		return s.begin(id)
+	}
+	return s.tool(id, e.Progress.Tool.ID)
+}
+
+// entry shows a line, and with an answer takes away the view of the work on it.
+func (s *streamer) entry(e store.Entry) error {
+	if e.Seq <= s.seen {
+		return nil
+	}
+	s.seen = e.Seq
+	if e.Draft == nil {
+		if err := s.send(e, "new-entry"); err != nil {
+			return err
+		}
+		return s.begin(e.ID)
+	}
+	id := e.Draft.Reply.MessageID
+	if _, shown := s.shown[id]; !shown {
+		return s.send(e, "new-entry")
+	}
+	delete(s.shown, id)
+	s.stale = slices.DeleteFunc(s.stale, func(other string) bool { return other == id })
+	return s.send(e, "new-entry", "end-work")
+}
+
+// begin shows the work on a message unless it is shown, or over.
+func (s *streamer) begin(id string) error {
+	t, ok := s.find(id)
+	if _, shown := s.shown[id]; shown || !ok {
+		return nil
+	}
+	s.shown[id] = len(t.Tools)
+	return s.send(t, "new-work")
+}
+
+// find gives the work on a message as it is now.
+func (s *streamer) find(id string) (work, bool) {
+	list := s.room.working()
+	i := slices.IndexFunc(list, func(t work) bool { return t.ID == id })
+	if i < 0 {
+		return work{}, false
+	}
+	return list[i], true
+}
+
+// placedRun is a tool run with its place among those of a turn.
+type placedRun struct {
+	chat.ToolRun
+	Message string
+	Place   int
+}
+
+// tool shows a tool run as it is now, and those before it that are not shown yet.
+func (s *streamer) tool(id, run string) error {
+	t, _ := s.find(id)
+	for i, now := range t.Tools {
+		name := "new-tool"
+		if i < s.shown[id] {
+			if now.ID != run {
+				continue
+			}
+			name = "same-tool"
+		}
+		if err := s.send(placedRun{now, id, i}, name); err != nil {
+			return err
+		}
+		s.shown[id] = max(s.shown[id], i+1)
+	}
+	return nil
+}
+
+// sendTexts sends the texts that have grown.
+func (s *streamer) sendTexts() error {
+	for _, id := range s.stale {
+		if t, ok := s.find(id); ok {
+			if err := s.send(t, "text"); err != nil {
+				return err
+			}
+		}
+	}
+	s.stale = nil
+	return nil
+}
+
+// send renders templates over one value and sends them as one event.
+func (s *streamer) send(v any, names ...string) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %d\n", s.seen)
+	for _, name := range names {
+		html, err := s.w.page.fragment(name, v)
+		if err != nil {
+			return err
+		}
+		// A lone carriage return would end a line of the stream.
+		html = bytes.ReplaceAll(bytes.ReplaceAll(html, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+		for line := range bytes.SplitSeq(html, []byte("\n")) {
+			fmt.Fprintf(&b, "data: %s\n", line)
+		}
+	}
+	b.WriteByte('\n')
+	return s.write(b.Bytes())
+}
+
+func (s *streamer) write(b []byte) error {
+	if err := s.out.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if _, err := s.rw.Write(b); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}

@@ -1,0 +1,268 @@
+// Package web is the chat page as a platform: rooms that a browser looks into
+// and that programs may talk in (Ask). It promises that what was said and posted
+// is on record before anybody is shown it, that a reload shows the same, that a
+// post repeated under its key shows once, that a reader who is slow or gone holds
+// nobody up, and that nothing said, posted or returned by a tool becomes active
+// markup. Who may see the page is the business of whoever serves Handler; what is
+// answered is the agent's.
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Log keeps the lines of rooms. An entry with the ID of an earlier one takes its
+// place and its Seq; a new one gets a higher Seq than all before it.
+type Log interface {
+	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
+	// Entries gives up to n lines with Seq below before (0: the newest), oldest first.
+	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
+	// Rooms names the rooms that hold anything.
+	Rooms(ctx context.Context) ([]string, error)
+}
+
+// Options are what a Web needs.
+type Options struct {
+	Log    Log
+	Now    func() time.Time
+	Logger *slog.Logger
+	Rooms  []string // shown even while they are empty; general always is
+}
+
+// InputError says what is wrong with what a person sent.
+type InputError struct{ What string }
+
+func (e *InputError) Error() string { return e.What }
+
+// BadInput marks the error as the sender's to mend.
+func (e *InputError) BadInput() bool { return true }
+
+var (
+	errStopped = errors.New("the chat is stopping; try again in a moment")
+	errDropped = errors.New("reader too slow")
+)
+
+// Web is the chat platform "web". It is safe for concurrent use.
+type Web struct {
+	o       Options
+	page    *page
+	started chan struct{} // closed when Run begins
+	stopped chan struct{} // closed when Run ends
+
+	mu     sync.Mutex
+	accept func(context.Context, chat.Message) error
+	since  time.Time
+	rooms  map[string]*room
+}
+
+// New returns a Web that takes messages once Run runs.
+func New(o Options) *Web {
+	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), rooms: map[string]*room{}}
+}
+
+// Name is "web".
+func (w *Web) Name() string { return "web" }
+
+// Limits are generous: a page has no limits of its own.
+func (w *Web) Limits() chat.Limits { return chat.Limits{Text: 100_000, Cards: 100} }
+
+// Run takes messages until ctx ends; then the streams to browsers end too. It is
+// called once.
+func (w *Web) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
+	w.mu.Lock()
+	w.accept, w.since = accept, w.o.Now()
+	w.mu.Unlock()
+	close(w.started)
+	<-ctx.Done()
+	w.mu.Lock()
+	w.accept = nil
+	w.mu.Unlock()
+	close(w.stopped)
+	return nil
+}
+
+// Health says whether messages are taken.
+func (w *Web) Health() chat.Health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.accept == nil {
+		return chat.Health{Detail: "the chat page takes no messages yet, or no longer"}
+	}
+	return chat.Health{Connected: true, Since: w.since}
+}
+
+// CheckRoom tells what is wrong with the name of a room: an *InputError.
+func CheckRoom(name string) error {
+	if !roomName.MatchString(name) {
+		return &InputError{fmt.Sprintf("room %q: a room's name has 1 to 64 characters of a-z, 0-9, - and _", shorten(name, 80))}
+	}
+	return nil
+}
+
+var roomName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
+// maxText is the longest message taken, in bytes.
+const maxText = 64 << 10
+
+// Say says something in a room as a person. It returns when the message is safe
+// on disk; the answer arrives as a post. Faults of the input are *InputError.
+func (w *Web) Say(ctx context.Context, name string, user chat.User, text string) (chat.Message, error) {
+	if err := CheckRoom(name); err != nil {
+		return chat.Message{}, err
+	}
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if text == "" {
+		return chat.Message{}, &InputError{"the message is empty"}
+	}
+	if len(text) > maxText {
+		return chat.Message{}, &InputError{fmt.Sprintf("the message has %d bytes; at most %d can be taken", len(text), maxText)}
+	}
+	accept, err := w.door(ctx)
+	if err != nil {
+		return chat.Message{}, err
+	}
+	e := store.Entry{ID: "room/" + strings.ToLower(rand.Text()), Room: name, At: w.o.Now(), User: &user, Text: text}
+	m, err := message(e)
+	if err != nil {
+		return m, err
+	}
+	r := w.room(name)
+	// The answer may come before the line is written; Post waits for this lock.
+	r.order.Lock()
+	defer r.order.Unlock()
+	if err := accept(ctx, m); err != nil {
+		return m, fmt.Errorf("take the message: %w", err)
+	}
+	if err := w.write(context.WithoutCancel(ctx), r, e); err != nil {
+		// The message is safe, and the post that answers it writes the line.
+		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
+	}
+	return m, nil
+}
+
+// message is what a person's line says to the bot. The line goes along as the
+// reply's handle, so that it is not lost where a crash comes between the two.
+func message(e store.Entry) (chat.Message, error) {
+	handle, err := json.Marshal(e)
+	if err != nil {
+		return chat.Message{}, fmt.Errorf("write down the line: %w", err)
+	}
+	command, text := chat.Typed(e.Text, chat.Commands())
+	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: *e.User, Text: text,
+		Reach: chat.Addressed, Command: command, Reply: chat.Reply{MessageID: e.ID, Handle: handle}, Time: e.At}, nil
+}
+
+// door waits for Run to begin.
+func (w *Web) door(ctx context.Context) (func(context.Context, chat.Message) error, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	select {
+	case <-w.started:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the chat to begin: %w", ctx.Err())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.accept == nil {
+		return nil, errStopped
+	}
+	return w.accept, nil
+}
+
+// Post puts a draft on record and shows it. The ref is the entry's Seq.
+func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	err := CheckRoom(to.Channel)
+	if to.Platform != w.Name() || to.Workspace != "" || to.Thread != "" {
+		err = fmt.Errorf("%s is no web room", to)
+	}
+	if err != nil {
+		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to the chat page: %w", err)}
+	}
+	r := w.room(to.Channel)
+	r.order.Lock()
+	defer r.order.Unlock()
+	if err := w.restore(ctx, r, d.Reply); err != nil {
+		return chat.Ref{}, err
+	}
+	d.Reply.Handle = nil
+	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
+	if err := w.write(ctx, r, e); err != nil {
+		return chat.Ref{}, err
+	}
+	return chat.Ref{IDs: []string{strconv.FormatUint(r.wrote, 10)}}, nil
+}
+
+// restore writes the line that a post answers unless this process has. The
+// caller holds r.order.
+func (w *Web) restore(ctx context.Context, r *room, to chat.Reply) error {
+	if len(to.Handle) == 0 || r.said(to.MessageID) {
+		return nil
+	}
+	var e store.Entry
+	if err := json.Unmarshal(to.Handle, &e); err != nil || e.ID != to.MessageID || e.Room != r.name || e.User == nil {
+		w.o.Logger.Error("line of a room not restored", "room", r.name, "message", to.MessageID, "error", err)
+		return nil
+	}
+	return w.write(ctx, r, e)
+}
+
+// write keeps a line and shows it if it is new. The caller holds r.order.
+func (w *Web) write(ctx context.Context, r *room, e store.Entry) error {
+	if !r.known {
+		newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
+		if err != nil {
+			return err
+		}
+		for _, e := range newest {
+			r.last = e.Seq
+		}
+		r.known = true
+	}
+	kept, err := w.o.Log.PutEntry(ctx, e)
+	if err != nil {
+		return err
+	}
+	r.wrote = kept.Seq
+	isNew := kept.Seq > r.last
+	r.last = max(r.last, kept.Seq)
+	r.record(kept, isNew)
+	return nil
+}
+
+// Show passes a view of work under way to whoever looks into the room.
+func (w *Web) Show(to chat.Address, p chat.Progress) {
+	if CheckRoom(to.Channel) == nil {
+		w.room(to.Channel).show(p)
+	}
+}
+
+func (w *Web) room(name string) *room {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.rooms[name]
+	if r == nil {
+		r = &room{name: name, subs: map[chan Event]struct{}{}}
+		w.rooms[name] = r
+	}
+	return r
+}
+
+func shorten(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,201 @@
+// Package admin is the bot's HTTP side: health, login and sessions, the REST API
+// under /api/v1, and the dashboard around the chat page. It promises that nothing
+// but /healthz, /readyz, /login and the mounts that check for themselves answers
+// without the admin token or a session, that no foreign page and no foreign host
+// name can act with a session, that tokens are compared in constant time, and
+// that what is shown is never active markup. What the API tells and does it takes
+// as small interfaces and functions; it knows no platform and no store.
+package admin
+
+import (
+	"context"
+	"html/template"
+	"iter"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
+)
+
+// Event is a step towards an answer: a passing view of the work, or last the
+// Entry whose draft is the answer. One of the two is set.
+type Event struct {
+	Entry    *store.Entry
+	Progress *chat.Progress
+}
+
+// Ask says something in a web room and yields events until the answer has come.
+// An error with a method BadInput that reports true is the sender's to mend.
+type Ask func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
+
+// PlatformHealth is the evidence of one platform.
+type PlatformHealth struct {
+	Name string `json:"name"`
+	chat.Health
+}
+
+// ToolView is a tool of an MCP server as the API and the page show it.
+type ToolView struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Schema      any    `json:"inputSchema,omitempty"` // as JSON; only /tools shows it
+}
+
+// ServerView is an MCP server as the API and the page show it.
+type ServerView struct {
+	Name        string     `json:"name"`
+	State       string     `json:"state"`
+	Error       string     `json:"error"`
+	Description string     `json:"description,omitempty"`
+	Transport   string     `json:"transport,omitempty"`
+	Tools       []ToolView `json:"tools"`
+	Source      string     `json:"source"`
+	Since       time.Time  `json:"since,omitzero"`
+}
+
+// LogLine is a line that an MCP server wrote.
+type LogLine struct {
+	Time   time.Time `json:"time"`
+	Stream string    `json:"stream,omitempty"`
+	Text   string    `json:"text"`
+}
+
+// Servers tells of the MCP servers.
+type Servers interface {
+	List() []ServerView
+	// Logs gives the last lines that a server wrote, oldest first.
+	Logs(name string) []LogLine
+}
+
+// Digests lists, previews and runs digests; unknown names are digest.ErrUnknown.
+type Digests interface {
+	List(ctx context.Context) ([]digest.Info, error)
+	Preview(ctx context.Context, name string) (digest.Preview, error)
+	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
+}
+
+// Conversations reads and removes what is remembered of conversations.
+type Conversations interface {
+	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
+	// Turns gives the newest n turns, oldest first.
+	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	DeleteConversation(ctx context.Context, a chat.Address) error
+}
+
+// Options are what a Server needs. All functions may be called concurrently.
+type Options struct {
+	Token     string // the administrator's; while it is empty only one-time links let in
+	Listen    string // the address listened on, host:port
+	PublicURL string // where others reach the bot, or empty
+
+	Chat   http.Handler // the chat page and /static
+	Render func(chat.Draft) template.HTML
+
+	Ask           Ask
+	Platforms     func() []PlatformHealth
+	Servers       Servers
+	Digests       Digests
+	Conversations Conversations
+	Status        func() any // becomes JSON
+
+	// Mounts are handlers of exact paths that check for themselves who calls.
+	Mounts map[string]http.Handler
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Server is the HTTP side. It is safe for concurrent use.
+type Server struct {
+	o        Options
+	guard    *guard
+	sessions *sessions
+	api      *routes
+	pages    *http.ServeMux
+}
+
+// New returns a Server.
+func New(o Options) *Server {
+	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now)}
+	s.api = s.apiRoutes()
+	s.pages = s.dashboard()
+	return s
+}
+
+// Handler serves everything.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// maxBody is the largest request body taken, in bytes.
+const maxBody = 1 << 20
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	defer s.recovered(w, r)
+	setHeaders(w.Header())
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if h, ok := s.o.Mounts[r.URL.Path]; ok {
+		h.ServeHTTP(w, r)
+		return
+	}
+	switch r.URL.Path {
+	case "/healthz":
+		s.healthz(w, r)
+		return
+	case "/readyz":
+		s.readyz(w, r)
+		return
+	}
+	if err := s.guard.foreign(r); err != nil {
+		writeError(w, http.StatusForbidden, "forbidden", err.Error(), "open the bot under its own address, or set http.publicURL to the one in use")
+		return
+	}
+	if r.URL.Path == "/login" {
+		s.login(w, r)
+		return
+	}
+	if !s.admitted(w, r) {
+		return
+	}
+	if isAPI(r.URL.Path) {
+		s.api.ServeHTTP(w, r)
+		return
+	}
+	s.pages.ServeHTTP(w, r)
+}
+
+// admitted lets pass who holds the token or a session, and answers all others.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
+	if token, ok := bearer(r); ok {
+		now := s.o.Now()
+		if s.guard.bearers.full(r, now) {
+			tooMany(w)
+			return false
+		}
+		if s.sessions.isToken(token) {
+			return true
+		}
+		s.guard.bearers.count(r, now)
+	} else if s.sessions.check(w, r, s.guard.https(r)) {
+		if err := unproven(r); err != nil {
+			writeError(w, http.StatusForbidden, "forbidden", err.Error(), "send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
+			return false
+		}
+		return true
+	}
+	switch {
+	case isAPI(r.URL.Path):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
+		writeError(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
+			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store")
+	case r.Header.Get("HX-Request") != "":
+		w.Header().Set("HX-Redirect", "/login")
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	}
+	return false
+}
+
+func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }

@@ -1,0 +1,413 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+const token = "correct horse battery staple"
+
+// bot stands in for everything that the API tells of.
+type bot struct {
+	mu      sync.Mutex
+	now     time.Time
+	slack   chat.Health
+	removed []chat.Address
+	ran     []string
+	ask     Ask
+}
+
+func (b *bot) time() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
+}
+
+func (b *bot) later(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+func (b *bot) Servers() []ServerView {
+	return []ServerView{
+		{Name: "files", State: "connected", Source: "config.json", Since: b.time(), Tools: []ToolView{
+			{Name: "files_read", Description: "Read a file.", Schema: map[string]string{"type": "object"}}}},
+		{Name: "gone", State: "error", Error: "the command npx was not found", Source: "config.json"},
+	}
+}
+
+func (b *bot) List() []ServerView { return b.Servers() }
+
+func (b *bot) Logs(name string) []LogLine {
+	return []LogLine{{Time: b.time(), Text: name + " says hello"}}
+}
+
+type digests struct{ *bot }
+
+func (d digests) List(context.Context) ([]digest.Info, error) {
+	return []digest.Info{{Name: "morning", Schedule: "30 8 * * *", Timezone: "UTC", Feeds: []string{"bundled:news"}}}, nil
+}
+
+func (d digests) Preview(_ context.Context, name string) (digest.Preview, error) {
+	if name != "morning" {
+		return digest.Preview{}, fmt.Errorf("preview %s: %w", name, digest.ErrUnknown)
+	}
+	return digest.Preview{Digest: name, Draft: chat.Draft{Text: "**news**"}, Items: []digest.Verdict{{Title: "a", Verdict: "posted"}}}, nil
+}
+
+func (d digests) Run(_ context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	switch name {
+	case "morning":
+		d.ran = append(d.ran, name)
+		return store.Run{Digest: name, Due: due, OK: true, Posted: 3, Manual: manual}, nil
+	case "broken":
+		return store.Run{}, errors.New("dial tcp 10.0.0.1: secret detail")
+	}
+	return store.Run{}, fmt.Errorf("run %s: %w", name, digest.ErrUnknown)
+}
+
+func (b *bot) Conversations(context.Context) ([]store.ConversationInfo, error) {
+	return []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1, Last: b.time()}}, nil
+}
+
+func (b *bot) Turns(_ context.Context, a chat.Address, _ int) ([]conversation.Turn, error) {
+	if a.Channel != "general" {
+		return nil, nil
+	}
+	return []conversation.Turn{{ID: "web/room/1", State: conversation.Answered, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "hello"}}},
+		{Role: llm.Assistant, Parts: []llm.Part{{Text: "hmm", Thought: true}, {Text: "hi", Raw: json.RawMessage(`{"signature":"x"}`)}}}}}}, nil
+}
+
+func (b *bot) DeleteConversation(_ context.Context, a chat.Address) error {
+	b.removed = append(b.removed, a)
+	return nil
+}
+
+type badInput struct{}
+
+func (badInput) Error() string  { return "room: no such name" }
+func (badInput) BadInput() bool { return true }
+
+func answered(_ context.Context, room string, user chat.User, text string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if room == "Bad" {
+			yield(Event{}, badInput{})
+			return
+		}
+		for _, p := range []chat.Progress{
+			{Note: "one moment"}, {Tool: &chat.ToolRun{ID: "1", Name: "web_fetch", State: chat.Running}}, {Text: "Hel"}, {Reset: true}, {Text: "Hi"}} {
+			if !yield(Event{Progress: &p}, nil) {
+				return
+			}
+		}
+		yield(Event{Entry: &store.Entry{ID: "post/1", Draft: &chat.Draft{Text: "Hi " + user.ID + ": " + text, Failed: true}}}, nil)
+	}
+}
+
+// start serves a bot. The client keeps cookies and follows no redirects.
+func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server, *http.Client) {
+	t.Helper()
+	b := &bot{now: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC), slack: chat.Health{Connected: true}, ask: answered}
+	page := http.NewServeMux()
+	page.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "chat page ", r.URL.Path) })
+	page.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("a secret") })
+	o := Options{Token: token, Listen: "127.0.0.1:0", Chat: page,
+		Render: func(d chat.Draft) template.HTML {
+			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
+		},
+		Ask: func(ctx context.Context, room string, u chat.User, text string) iter.Seq2[Event, error] {
+			return b.ask(ctx, room, u, text)
+		},
+		Platforms: func() []PlatformHealth {
+			return []PlatformHealth{{Name: "web", Health: chat.Health{Connected: true}}, {Name: "slack", Health: b.slack}}
+		},
+		Servers: b, Digests: digests{b}, Conversations: b, Status: func() any { return map[string]string{"version": "1"} },
+		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
+		Log:    slog.New(slog.DiscardHandler), Now: b.time}
+	if change != nil {
+		change(&o)
+	}
+	s := New(o)
+	server := httptest.NewServer(s.Handler())
+	t.Cleanup(server.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client()
+	client.Jar = jar
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return b, s, server, client
+}
+
+type reply struct {
+	status int
+	body   string
+	header http.Header
+}
+
+func do(t *testing.T, c *http.Client, method, address string, body io.Reader, headers ...string) reply {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, address, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			q.Host = headers[i+1]
+		}
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	r, err := c.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{r.StatusCode, string(b), r.Header}
+}
+
+const bearerHeader = "Bearer " + token
+
+// everything lists every route but those that are open.
+var everything = []string{
+	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat", "GET /static/app.css",
+	"GET /servers", "GET /digests", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
+	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
+	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
+	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests",
+	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "GET /api/v1/unknown", "GET /metrics", "POST /mcp",
+}
+
+func TestNothingAnswersWithoutALogin(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	for _, headers := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic " + token}, {"Cookie", "ravenbot=1"}} {
+		for _, route := range everything {
+			method, path, _ := strings.Cut(route, " ")
+			r := do(t, client, method, server.URL+path, nil, headers...)
+			switch {
+			case isAPI(path):
+				var e struct{ Error fault }
+				if err := json.Unmarshal([]byte(r.body), &e); err != nil || r.status != 401 || e.Error.Code != "unauthorized" || e.Error.Hint == "" {
+					t.Errorf("%s: %d %s, want 401 with an error", route, r.status, r.body)
+				}
+			case r.status != http.StatusSeeOther || r.header.Get("Location") != "/login":
+				t.Errorf("%s: %d, want a redirect to /login", route, r.status)
+			}
+		}
+		b.later(time.Minute)
+	}
+	if len(b.ran)+len(b.removed) > 0 {
+		t.Error("something was done")
+	}
+}
+
+func TestTheAPI(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	for _, c := range []struct {
+		route, body string
+		status      int
+		want        string // part of the answer
+	}{
+		{"GET /api/v1/status", "", 200, `{"version":"1"}`},
+		{"HEAD /api/v1/status", "", 200, ""},
+		{"PUT /api/v1/status", "", 405, `"code":"method_not_allowed"`},
+		{"GET /api/v1/nothing", "", 404, `"code":"not_found"`},
+		{"GET /api/v1/mcp/servers", "", 200, `"items":[{"name":"files","state":"connected","error":"","tools":[{"name":"files_read","description":"Read a file."}],"source":"config.json"`},
+		{"GET /api/v1/mcp/servers/gone", "", 200, `"error":"the command npx was not found","tools":[]`},
+		{"GET /api/v1/mcp/servers/none", "", 404, `there is no MCP server`},
+		{"GET /api/v1/mcp/servers/files/tools", "", 200, `"inputSchema":{"type":"object"}}],"next":""}`},
+		{"GET /api/v1/mcp/servers/gone/tools", "", 200, `{"items":[],"next":""}`},
+		{"GET /api/v1/mcp/servers/files/logs", "", 200, `"text":"files says hello"`},
+		{"GET /api/v1/mcp/servers/none/logs", "", 404, `"hint":"GET /api/v1/mcp/servers`},
+		{"GET /api/v1/conversations", "", 200, `{"items":[{"address":"web:/general","turns":1,"last":"2026-03-04T12:00:00Z"}],"next":""}`},
+		{"GET /api/v1/conversations/web%3A%2Fgeneral", "", 200, `{"role":"assistant","text":"hi"}`},
+		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `nothing is remembered of web:/other`},
+		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},
+		{"DELETE /api/v1/conversations/slack%3AT1%2FC1%2F17.1", "", 404, `slack:T1/C1/17.1`},
+		{"DELETE /api/v1/conversations/web%3A%2Fgeneral", "", 204, ""},
+		{"PATCH /api/v1/conversations/web%3A%2Fgeneral", "", 405, `use DELETE or GET`},
+		{"POST /api/v1/conversations/discord%3A%40me%2F1/messages", `{"text":"x"}`, 400, `use an address such as web:/general`},
+		{"POST /api/v1/conversations/web%3A%2Fgeneral/messages", `{"text":" "}`, 400, `"code":"bad_request"`},
+		{"POST /api/v1/conversations/web%3A%2Fgeneral/messages", `nonsense`, 400, `"code":"bad_request"`},
+		{"POST /api/v1/conversations/web%3A%2FBad/messages", `{"text":"x"}`, 400, `room: no such name`},
+		{"GET /api/v1/digests", "", 200, `{"items":[{"name":"morning"`},
+		{"POST /api/v1/digests/morning/preview", "", 200, `"digest":"morning"`},
+		{"POST /api/v1/digests/none/preview", "", 404, `there is no digest`},
+		{"POST /api/v1/digests/morning/run", "", 200, `"posted":3,"manual":true`},
+		{"POST /api/v1/digests/none/run", "", 404, `"code":"not_found"`},
+		{"POST /api/v1/digests/broken/run", "", 500, `(reference `},
+	} {
+		method, path, _ := strings.Cut(c.route, " ")
+		r := do(t, client, method, server.URL+path, strings.NewReader(c.body), "Authorization", bearerHeader)
+		if r.status != c.status || !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %d %s\nwant %d with %s", c.route, r.status, r.body, c.status, c.want)
+		}
+		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "signature") || strings.Contains(r.body, "hmm") {
+			t.Errorf("%s tells too much: %s", c.route, r.body)
+		}
+	}
+	if diff := cmp.Diff([]chat.Address{{Platform: "web", Channel: "general"}}, b.removed); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMessageIsAnsweredAsAStream(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"/digest list"}`), "Authorization", bearerHeader)
+	want := `event: note
+data: {"text":"one moment"}
+
+event: tool
+data: {"id":"1","name":"web_fetch","state":"running"}
+
+event: text
+data: {"text":"Hel"}
+
+event: reset
+data: {}
+
+event: text
+data: {"text":"Hi"}
+
+event: answer
+data: {"id":"post/1","text":"Hi admin: /digest list","failed":true}
+
+`
+	if diff := cmp.Diff(want, r.body); diff != "" {
+		t.Errorf("stream (-want +got):\n%s", diff)
+	}
+	if got := r.header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("Content-Type %q", got)
+	}
+}
+
+func TestAClientThatLeavesEndsTheWait(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	left := make(chan struct{})
+	b.ask = func(ctx context.Context, _ string, _ chat.User, _ string) iter.Seq2[Event, error] {
+		return func(yield func(Event, error) bool) {
+			yield(Event{Progress: &chat.Progress{Text: "so"}}, nil)
+			<-ctx.Done()
+			close(left)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	q, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"x"}`))
+	q.Header.Set("Authorization", bearerHeader)
+	r, err := client.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(r.Body, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	r.Body.Close()
+	<-left
+}
+
+func TestAFaultWhileStreamingIsAnEvent(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	b.ask = func(context.Context, string, chat.User, string) iter.Seq2[Event, error] {
+		return func(yield func(Event, error) bool) {
+			_ = yield(Event{Progress: &chat.Progress{Text: "so"}}, nil) && yield(Event{}, chat.ErrBusy)
+		}
+	}
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"x"}`), "Authorization", bearerHeader)
+	if !strings.Contains(r.body, "event: error\ndata: {\"error\":{\"code\":\"busy\"") {
+		t.Errorf("stream %s", r.body)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	if r := do(t, client, "GET", server.URL+"/healthz", nil); r.status != 200 || r.body != `{"status":"ok"}`+"\n" {
+		t.Errorf("healthz: %d %s", r.status, r.body)
+	}
+	if r := do(t, client, "GET", server.URL+"/readyz", nil, "Host", "ravenbot.internal"); r.status != 200 || !strings.Contains(r.body, `"status":"ready"`) {
+		t.Errorf("readyz: %d %s", r.status, r.body)
+	}
+	b.slack = chat.Health{Detail: "the token was refused"}
+	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `{"name":"slack","connected":false,"detail":"the token was refused"}`) {
+		t.Errorf("readyz: %d %s", r.status, r.body)
+	}
+}
+
+func TestAMountChecksForItself(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	if r := do(t, client, "POST", server.URL+"/slack/events", nil, "Host", "bot.example"); r.status != 418 {
+		t.Errorf("status %d, want the mount's", r.status)
+	}
+	if r := do(t, client, "POST", server.URL+"/slack/events/more", nil); r.status != http.StatusSeeOther {
+		t.Errorf("status %d below the mount, want a redirect to the login", r.status)
+	}
+}
+
+func TestAPanicIsAnsweredWithAReference(t *testing.T) {
+	var log bytes.Buffer
+	_, _, server, client := start(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := do(t, client, "GET", server.URL+"/panic", nil, "Authorization", bearerHeader)
+	_, after, _ := strings.Cut(r.body, "(reference ")
+	ref, _, ok := strings.Cut(after, ")")
+	if r.status != 500 || !ok || strings.Contains(r.body, "a secret") {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if !strings.Contains(log.String(), "reference="+ref) || !strings.Contains(log.String(), "a secret") {
+		t.Errorf("the log lacks the reference or the cause: %s", log.String())
+	}
+}
+
+func TestALargeBodyIsRefused(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	body := `{"text":"` + strings.Repeat("a", maxBody) + `"}`
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(body), "Authorization", bearerHeader)
+	if r.status != 400 {
+		t.Errorf("status %d, want 400", r.status)
+	}
+}
+
+func form(values ...string) io.Reader {
+	v := url.Values{}
+	for i := 0; i < len(values); i += 2 {
+		v.Set(values[i], values[i+1])
+	}
+	return strings.NewReader(v.Encode())
+}
+
+func mustParse(t *testing.T, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}

@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+const (
+	keepAlive = 15 * time.Second
+	// patience is how long a client may take for one write.
+	patience = 20 * time.Second
+	// answerWithin is how long a client is kept waiting for an answer.
+	answerWithin = 30 * time.Minute
+)
+
+// step is one turn of an Ask.
+type step struct {
+	event Event
+	err   error
+}
+
+// postMessage says something in a web room and streams the answer.
+func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
+	a, ok := conversationOf(w, r)
+	if !ok {
+		return
+	}
+	if a.Platform != "web" {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
+			"use an address such as web:/general")
+		return
+	}
+	var body struct {
+		Text string `json:"text"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || strings.TrimSpace(body.Text) == "" {
+		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text", `send {"text":"…"}`)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	steps := make(chan step)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(steps)
+		for e, err := range s.o.Ask(ctx, a.Channel, operator(), body.Text) {
+			select {
+			case steps <- step{e, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	s.relay(ctx, w, r, steps)
+}
+
+// relay sends steps as server-sent events. A fault before the first is answered
+// with a status of its own.
+func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Request, steps <-chan step) {
+	out := &sse{w: w, out: http.NewResponseController(w)}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-alive.C:
+			err = out.write([]byte(": here\n\n"))
+		case next, ok := <-steps:
+			switch {
+			case !ok:
+				return
+			case next.err != nil:
+				s.unanswered(out, r, next.err)
+				return
+			}
+			err = out.step(next.event)
+		}
+		if err != nil {
+			s.o.Log.Debug("answer not streamed to the end", "error", err)
+			return
+		}
+	}
+}
+
+// unanswered tells why a message gets no answer here.
+func (s *Server) unanswered(out *sse, r *http.Request, err error) {
+	status, f := http.StatusServiceUnavailable, fault{"unavailable", "the bot takes no message now", "try again in a moment"}
+	var input interface{ BadInput() bool }
+	switch {
+	case errors.As(err, &input) && input.BadInput():
+		status, f = http.StatusBadRequest, fault{"bad_request", err.Error(), ""}
+	case errors.Is(err, chat.ErrBusy):
+		f = fault{"busy", "the bot has too much to do right now", "try again in a moment"}
+	default:
+		s.o.Log.Error("message not taken or its answer not seen", "path", r.URL.Path, "error", err)
+	}
+	if !out.begun {
+		writeError(out.w, status, f.Code, f.Message, f.Hint)
+		return
+	}
+	_ = out.event("error", map[string]fault{"error": f}) // the reader is gone when this fails
+}
+
+// sse writes server-sent events; the headers go with the first.
+type sse struct {
+	w     http.ResponseWriter
+	out   *http.ResponseController
+	begun bool
+}
+
+// answer is the last event.
+type answer struct {
+	ID     string         `json:"id"`
+	Text   string         `json:"text"`
+	Cards  []chat.Card    `json:"cards,omitempty"`
+	Tools  []chat.ToolRun `json:"tools,omitempty"`
+	Footer string         `json:"footer,omitempty"`
+	Failed bool           `json:"failed,omitempty"`
+}
+
+func (o *sse) step(e Event) error {
+	if e.Entry != nil && e.Entry.Draft != nil {
+		d := e.Entry.Draft
+		return o.event("answer", answer{e.Entry.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed})
+	}
+	p := e.Progress
+	if p == nil {
+		return nil
+	}
+	var err error
+	if p.Reset {
+		err = o.event("reset", struct{}{})
+	}
+	if err == nil && p.Note != "" {
+		err = o.event("note", map[string]string{"text": p.Note})
+	}
+	if err == nil && p.Tool != nil {
+		err = o.event("tool", p.Tool)
+	}
+	if err == nil && p.Text != "" {
+		err = o.event("text", map[string]string{"text": p.Text})
+	}
+	return err
+}
+
+func (o *sse) event(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write event %s as JSON: %w", name, err)
+	}
+	return o.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, data))
+}
+
+func (o *sse) write(b []byte) error {
+	if !o.begun {
+		o.begun = true
+		o.w.Header().Set("Content-Type", "text/event-stream")
+		o.w.Header().Set("Cache-Control", "no-store")
+		o.w.Header().Set("X-Accel-Buffering", "no")
+	}
+	if err := o.out.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if _, err := o.w.Write(b); err != nil {
+		return err
+	}
+	return o.out.Flush()
+}

@@ -1,0 +1,284 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
+)
+
+func isAPI(path string) bool {
+	return strings.HasPrefix(path, "/api/") || path == "/mcp" || path == "/metrics"
+}
+
+// routes sends requests to handlers by path and method. Unlike a bare ServeMux it
+// says in JSON which methods a path takes.
+type routes struct{ mux *http.ServeMux }
+
+func (r *routes) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.mux.ServeHTTP(w, q) }
+
+func (s *Server) apiRoutes() *routes {
+	r := &routes{http.NewServeMux()}
+	r.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "see /api/v1/status")
+	})
+	type methods map[string]http.HandlerFunc
+	for path, m := range map[string]methods{
+		"/status":                           {"GET": s.getStatus},
+		"/mcp/servers":                      {"GET": s.listServers},
+		"/mcp/servers/{name}":               {"GET": s.getServer},
+		"/mcp/servers/{name}/tools":         {"GET": s.serverTools},
+		"/mcp/servers/{name}/logs":          {"GET": s.serverLogs},
+		"/conversations":                    {"GET": s.listConversations},
+		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
+		"/conversations/{address}/messages": {"POST": s.postMessage},
+		"/digests":                          {"GET": s.listDigests},
+		"/digests/{name}/preview":           {"POST": s.previewDigest},
+		"/digests/{name}/run":               {"POST": s.runDigest},
+	} {
+		r.mux.HandleFunc("/api/v1"+path, func(w http.ResponseWriter, q *http.Request) {
+			method := q.Method
+			if method == http.MethodHead {
+				method = http.MethodGet
+			}
+			if h := m[method]; h != nil {
+				h(w, q)
+				return
+			}
+			var takes []string
+			for name := range m {
+				takes = append(takes, name)
+			}
+			slices.Sort(takes)
+			w.Header().Set("Allow", strings.Join(takes, ", "))
+			writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", q.Method+" is not possible here", "use "+strings.Join(takes, " or "))
+		})
+	}
+	return r
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("write an answer as JSON: %w", err))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // the reader is gone when this fails
+}
+
+type fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+}
+
+func writeError(w http.ResponseWriter, status int, code, message, hint string) {
+	writeJSON(w, status, map[string]fault{"error": {code, message, hint}})
+}
+
+// writeList writes a list; all of it fits on one page.
+func writeList[T any](w http.ResponseWriter, items []T) {
+	if items == nil {
+		items = []T{}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Items []T    `json:"items"`
+		Next  string `json:"next"`
+	}{items, ""})
+}
+
+// broken answers a request whose work failed; the cause is for the log alone.
+func (s *Server) broken(w http.ResponseWriter, r *http.Request, what string, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits
+	}
+	ref := reference()
+	s.o.Log.Error("request failed", "reference", ref, "method", r.Method, "path", r.URL.Path, "error", err)
+	writeError(w, http.StatusInternalServerError, "internal", what+" (reference "+ref+")", "the bot's log has the reason")
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readyz tells whether every platform is really connected.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	answer := struct {
+		Status    string           `json:"status"`
+		Platforms []PlatformHealth `json:"platforms"`
+	}{"ready", s.o.Platforms()}
+	status := http.StatusOK
+	if slices.ContainsFunc(answer.Platforms, func(p PlatformHealth) bool { return !p.Connected }) {
+		answer.Status, status = "not ready", http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.o.Status())
+}
+
+// servers gives all servers, without what only /tools shows.
+func (s *Server) servers() []ServerView {
+	list := s.o.Servers.List()
+	for i, v := range list {
+		list[i].Tools = make([]ToolView, len(v.Tools))
+		for j, t := range v.Tools {
+			list[i].Tools[j] = ToolView{Name: t.Name, Description: t.Description}
+		}
+	}
+	return list
+}
+
+func (s *Server) listServers(w http.ResponseWriter, _ *http.Request) { writeList(w, s.servers()) }
+
+func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
+	if v, ok := named(w, r, s.servers()); ok {
+		writeJSON(w, http.StatusOK, v)
+	}
+}
+
+func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
+	if v, ok := named(w, r, s.o.Servers.List()); ok {
+		writeList(w, v.Tools)
+	}
+}
+
+func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
+	if v, ok := named(w, r, s.o.Servers.List()); ok {
+		writeList(w, s.o.Servers.Logs(v.Name))
+	}
+}
+
+// named finds the server that the path names, or answers that there is none.
+func named(w http.ResponseWriter, r *http.Request, list []ServerView) (ServerView, bool) {
+	name := r.PathValue("name")
+	for _, v := range list {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", name), "GET /api/v1/mcp/servers names those there are")
+	return ServerView{}, false
+}
+
+func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.List(r.Context())
+	if err != nil {
+		s.broken(w, r, "the digests could not be listed", err)
+		return
+	}
+	writeList(w, list)
+}
+
+func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
+	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.noDigest(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, p)
+}
+
+func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
+	run, err := s.run(r)
+	if err != nil {
+		s.noDigest(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, run)
+}
+
+func (s *Server) run(r *http.Request) (store.Run, error) {
+	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
+}
+
+func (s *Server) noDigest(w http.ResponseWriter, r *http.Request, err error) {
+	name := r.PathValue("name")
+	if errors.Is(err, digest.ErrUnknown) {
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name), "GET /api/v1/digests names those there are")
+		return
+	}
+	s.broken(w, r, "the digest "+name+" could not be made", err)
+}
+
+// address reads the conversation that the path names, or answers what is wrong.
+func conversationOf(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
+	a, err := chat.ParseAddress(r.PathValue("address"))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "percent-encode the address as one part of the path: web%3A%2Fgeneral")
+	}
+	return a, err == nil
+}
+
+type conversationItem struct {
+	Address string    `json:"address"`
+	Turns   int       `json:"turns"`
+	Last    time.Time `json:"last,omitzero"`
+}
+
+func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Conversations.Conversations(r.Context())
+	if err != nil {
+		s.broken(w, r, "the conversations could not be listed", err)
+		return
+	}
+	slices.SortStableFunc(list, func(a, b store.ConversationInfo) int { return b.Last.Compare(a.Last) })
+	items := make([]conversationItem, len(list))
+	for i, c := range list {
+		items[i] = conversationItem{c.Address.String(), c.Turns, c.Last}
+	}
+	writeList(w, items)
+}
+
+// shownTurns is how many turns of a conversation the API shows.
+const shownTurns = 200
+
+func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
+	a, ok := conversationOf(w, r)
+	if !ok {
+		return
+	}
+	turns, err := s.o.Conversations.Turns(r.Context(), a, shownTurns)
+	switch {
+	case err != nil:
+		s.broken(w, r, "the conversation could not be read", err)
+	case len(turns) == 0:
+		noConversation(w, a)
+	default:
+		writeJSON(w, http.StatusOK, map[string]any{"address": a.String(), "turns": plainTurns(turns)})
+	}
+}
+
+func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
+	a, ok := conversationOf(w, r)
+	if !ok {
+		return
+	}
+	turns, err := s.o.Conversations.Turns(r.Context(), a, 1)
+	if err == nil && len(turns) == 0 {
+		noConversation(w, a)
+		return
+	}
+	if err == nil {
+		err = s.o.Conversations.DeleteConversation(r.Context(), a)
+	}
+	if err != nil {
+		s.broken(w, r, "the conversation could not be removed", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func noConversation(w http.ResponseWriter, a chat.Address) {
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a), "GET /api/v1/conversations names those there are")
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// policy lets pages load from the bot alone and forbids anything inline.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// setHeaders sets the headers that every answer carries. The referrer policy is
+// same-origin, not no-referrer: with the latter browsers send "Origin: null" with
+// the page's own forms, which over plain HTTP is all that shows where they are from.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// guard refuses requests that a foreign page or a foreign name brought here.
+type guard struct {
+	hosts   map[string]bool // names and addresses under which the bot is reached
+	anyIP   bool            // it listens on every address
+	public  *url.URL
+	origins *http.CrossOriginProtection
+	logins  *limiter
+	bearers *limiter
+}
+
+func newGuard(o Options) *guard {
+	g := &guard{hosts: map[string]bool{}, origins: http.NewCrossOriginProtection(),
+		logins: newLimiter(10), bearers: newLimiter(100)}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		host = o.Listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		g.anyIP = true
+	} else {
+		g.hosts[strings.ToLower(host)] = true
+	}
+	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
+		g.public = u
+		g.hosts[strings.ToLower(u.Hostname())] = true
+		if err := g.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+			o.Log.Warn("public address not trusted as an origin", "error", err)
+		}
+	}
+	return g
+}
+
+// foreign says why a request is refused whoever sends it.
+func (g *guard) foreign(r *http.Request) error {
+	if !g.ours(r.Host) {
+		return fmt.Errorf("the bot does not serve the host name %.100q", r.Host)
+	}
+	if err := g.origins.Check(r); err != nil {
+		return errors.New("the request comes from another site")
+	}
+	return nil
+}
+
+// ours reports that a Host header names the bot. A name that leads here without
+// being known may belong to a page that rebinds it.
+func (g *guard) ours(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if g.hosts[host] || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && (ip.IsLoopback() || g.anyIP)
+}
+
+// https reports that the browser is connected in a way that takes secure cookies.
+func (g *guard) https(r *http.Request) bool {
+	return r.TLS != nil || g.public != nil && g.public.Scheme == "https" && strings.EqualFold(r.Host, g.public.Host)
+}
+
+// unproven refuses a change made with a session unless the browser said where it
+// comes from. What it said has been checked before.
+func unproven(r *http.Request) error {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return nil
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
+		return errors.New("a change made with a session must say where it comes from")
+	}
+	return nil
+}
+
+// limiter counts attempts of an address within a minute.
+type limiter struct {
+	most int
+	mu   sync.Mutex
+	seen map[string]attempts
+}
+
+type attempts struct {
+	since time.Time
+	n     int
+}
+
+// watched is how many addresses a limiter keeps in mind.
+const watched = 4096
+
+func newLimiter(most int) *limiter { return &limiter{most: most, seen: map[string]attempts{}} }
+
+// full reports that an address has made all attempts of the present minute.
+func (l *limiter) full(r *http.Request, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.seen[address(r)]
+	return a.n >= l.most && now.Sub(a.since) < time.Minute
+}
+
+// count notes an attempt.
+func (l *limiter) count(r *http.Request, now time.Time) {
+	from := address(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.seen[from]
+	if now.Sub(a.since) >= time.Minute {
+		a = attempts{since: now}
+	}
+	a.n++
+	if len(l.seen) >= watched {
+		clear(l.seen) // an attacker with thousands of addresses gains little by that
+	}
+	l.seen[from] = a
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func tooMany(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "60")
+	writeError(w, http.StatusTooManyRequests, "too_many_attempts", "too many attempts", "wait a minute")
+}
+
+// recovered answers a request that panicked, with a reference to the log.
+func (s *Server) recovered(w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	ref := reference()
+	s.o.Log.Error("panic while serving", "reference", ref, "method", r.Method, "path", r.URL.Path,
+		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	writeError(w, http.StatusInternalServerError, "internal", "something went wrong inside the bot (reference "+ref+")", "the bot's log has the reason")
+}
+
+// reference is short enough to be read out and long enough to be found in a log.
+func reference() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"time"
+
+	"ravenbot/internal/digest"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+// templates is not changed after it was parsed.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
+}).ParseFS(files, "templates/*.html"))
+
+// dashboard is everything behind the login that is no API: the pages about the
+// bot, and the chat page for all else.
+func (s *Server) dashboard() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /logout", s.logout)
+	mux.HandleFunc("GET /servers", s.serversPage)
+	mux.HandleFunc("GET /digests", s.digestsPage)
+	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
+	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
+	mux.Handle("/", s.o.Chat)
+	return mux
+}
+
+type serverBox struct {
+	ServerView
+	Log []LogLine
+}
+
+// serversPage is a page, or for its own refreshing just the list.
+func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
+	var boxes []serverBox
+	for _, v := range s.servers() {
+		boxes = append(boxes, serverBox{v, s.o.Servers.Logs(v.Name)})
+	}
+	name := "servers"
+	if r.Header.Get("HX-Request") != "" {
+		name = "server-list"
+	}
+	s.page(w, http.StatusOK, name, boxes)
+}
+
+func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.List(r.Context())
+	if err != nil {
+		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
+		s.page(w, http.StatusInternalServerError, "note-page", "The digests could not be listed; the bot's log has the reason.")
+		return
+	}
+	s.page(w, http.StatusOK, "digests", list)
+}
+
+type previewView struct {
+	digest.Preview
+	Post template.HTML
+}
+
+func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
+	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.digestFault(w, r, err)
+		return
+	}
+	v := previewView{Preview: p}
+	if p.Draft.Text != "" || len(p.Draft.Cards) > 0 {
+		v.Post = s.o.Render(p.Draft)
+	}
+	s.page(w, http.StatusOK, "preview", v)
+}
+
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.run(r)
+	if err != nil {
+		s.digestFault(w, r, err)
+		return
+	}
+	s.page(w, http.StatusOK, "ran", run)
+}
+
+func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, digest.ErrUnknown) {
+		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
+		return
+	}
+	ref := reference()
+	s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
+	s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
+}
+
+func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the reader is gone when this fails
+}

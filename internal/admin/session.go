@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	linkLife    = 15 * time.Minute
+	sessionIdle = 30 * 24 * time.Hour
+	// renewAfter is the age at which a session in use gets a new date.
+	renewAfter = 24 * time.Hour
+)
+
+// sessions are cookies signed with a key made of the admin token: they survive a
+// restart, and end when the token changes. Links and logouts are kept in memory.
+type sessions struct {
+	token  [sha256.Size]byte // hash of the admin token
+	usable bool              // there is an admin token
+	key    []byte
+	cookie string // its name tells apart bots on different ports of one host
+	now    func() time.Time
+
+	mu    sync.Mutex
+	links map[[sha256.Size]byte]time.Time // hash of an unused link to its end
+	ended map[string]time.Time            // logged out sessions, until their cookies end
+}
+
+func newSessions(token string, now func() time.Time) *sessions {
+	secret := []byte(token)
+	if token == "" {
+		secret = make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("ravenbot dashboard session, version 1"))
+	key := mac.Sum(nil)
+	name := sha256.Sum256(key)
+	return &sessions{token: sha256.Sum256([]byte(token)), usable: token != "", key: key, cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
+		now: now, links: map[[sha256.Size]byte]time.Time{}, ended: map[string]time.Time{}}
+}
+
+// isToken compares with the admin token in constant time.
+func (s *sessions) isToken(given string) bool {
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 && s.usable
+}
+
+func bearer(r *http.Request) (string, bool) {
+	kind, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(kind, "Bearer") {
+		return "", false
+	}
+	return strings.TrimSpace(token), true
+}
+
+// LoginLink makes a link that opens the dashboard once, within 15 minutes. Base
+// is the bot's address as the browser knows it.
+func (s *Server) LoginLink(base string) string {
+	return strings.TrimRight(base, "/") + "/login?token=" + s.sessions.link()
+}
+
+func (s *sessions) link() string {
+	token, now := rand.Text(), s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	drop(s.links, now)
+	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLife)
+	return token
+}
+
+// redeem uses up a link.
+func (s *sessions) redeem(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end, ok := s.links[sum]
+	delete(s.links, sum)
+	return ok && s.now().Before(end)
+}
+
+// drop forgets what has ended.
+func drop[K comparable](m map[K]time.Time, now time.Time) {
+	for k, end := range m {
+		if !now.Before(end) {
+			delete(m, k)
+		}
+	}
+}
+
+const idSize = 32
+
+// begin gives the browser a session.
+func (s *sessions) begin(w http.ResponseWriter, secure bool) {
+	id := make([]byte, idSize)
+	_, _ = rand.Read(id) // never fails
+	s.write(w, id, secure)
+}
+
+// write sends the cookie: the session's id, when it was written, and a signature.
+func (s *sessions) write(w http.ResponseWriter, id []byte, secure bool) {
+	body := binary.BigEndian.AppendUint64(id, uint64(s.now().Unix()))
+	value := base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...))
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionIdle.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
+}
+
+func (s *sessions) sign(body []byte) []byte {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// read gives the id of the request's session and when its cookie was written.
+func (s *sessions) read(r *http.Request) (id []byte, written time.Time, ok bool) {
+	c, err := r.Cookie(s.cookie)
+	if err != nil {
+		return nil, time.Time{}, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil || len(raw) != idSize+8+sha256.Size {
+		return nil, time.Time{}, false
+	}
+	body, sum := raw[:idSize+8], raw[idSize+8:]
+	if !hmac.Equal(sum, s.sign(body)) {
+		return nil, time.Time{}, false
+	}
+	id, written = body[:idSize:idSize], time.Unix(int64(binary.BigEndian.Uint64(body[idSize:])), 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, over := s.ended[string(id)]
+	return id, written, !over && s.now().Sub(written) < sessionIdle
+}
+
+// check reports that a request belongs to a session, and keeps one in use alive.
+func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bool {
+	id, written, ok := s.read(r)
+	if ok && s.now().Sub(written) > renewAfter {
+		s.write(w, id, secure)
+	}
+	return ok
+}
+
+// end logs a session out.
+func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
+	if id, _, ok := s.read(r); ok {
+		s.mu.Lock()
+		drop(s.ended, s.now())
+		s.ended[string(id)] = s.now().Add(sessionIdle)
+		s.mu.Unlock()
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"time"
+
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+)
+
+// The API shows turns without what only a provider understands and without the
+// model's thinking.
+type turnView struct {
+	ID       string             `json:"id"`
+	Began    time.Time          `json:"began"`
+	State    conversation.State `json:"state"`
+	Served   string             `json:"served,omitempty"`
+	Error    string             `json:"error,omitempty"`
+	Usage    llm.Usage          `json:"usage"`
+	Messages []messageView      `json:"messages"`
+}
+
+type messageView struct {
+	Role    llm.Role     `json:"role"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []llm.Call   `json:"calls,omitempty"`
+	Results []llm.Result `json:"results,omitempty"`
+}
+
+func plainTurns(turns []conversation.Turn) []turnView {
+	views := make([]turnView, len(turns))
+	for i, t := range turns {
+		views[i] = turnView{ID: t.ID, Began: t.Began, State: t.State, Served: t.Served, Error: t.Error, Usage: t.Usage,
+			Messages: make([]messageView, len(t.Messages))}
+		for j, m := range t.Messages {
+			views[i].Messages[j] = plainMessage(m)
+		}
+	}
+	return views
+}
+
+func plainMessage(m llm.Message) messageView {
+	v := messageView{Role: m.Role}
+	for _, p := range m.Parts {
+		switch {
+		case p.Call != nil:
+			v.Calls = append(v.Calls, *p.Call)
+		case p.Result != nil:
+			v.Results = append(v.Results, *p.Result)
+		case p.Text != "" && !p.Thought:
+			v.Text += p.Text
+		}
+	}
+	return v
+}

@@ -1,0 +1,266 @@
+// Package archtest checks the shape of the code: who imports whom, who holds a
+// dependency, how long things are, and that no secret or private path is in it.
+package archtest
+
+import (
+	"bufio"
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// rooms says which of our packages a package may import; the longest prefix that
+// fits a package decides. A trailing / means everything below.
+var rooms = map[string][]string{
+	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
+	"internal/conversation": {"internal/llm", "internal/chat"},
+	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
+	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {},
+	"internal/feed":            append(vocabulary(), "internal/egress"),
+	"internal/store/":          vocabulary(),
+	"internal/llm/":            append(vocabulary(), "internal/egress"),
+	"internal/llm/offline":     append(vocabulary(), "internal/summary"),
+	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary"),
+	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
+	"internal/mcp":             append(vocabulary(), "internal/egress"),
+	"adapters/":                append(vocabulary(), "internal/markdown"),
+	"adapters/web":             append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery", "internal/digest"),
+	"internal/agent":           behaviour(),
+	"internal/delivery":        behaviour(),
+	"internal/policy":          behaviour(),
+	"internal/digest":          append(behaviour(), "internal/schedule"),
+	"internal/admin":           append(behaviour(), "internal/agent", "internal/delivery", "internal/digest", "internal/policy", "internal/schedule", "internal/markdown"),
+	"internal/sim":             {},
+	"internal/sim/":            {"internal/sim"},
+	"internal/browsertest":     {},
+	"internal/store/storetest": vocabulary(),
+	"internal/archtest":        {},
+	"internal/app":             {"internal/", "adapters/"},
+	"internal/cli":             {"internal/", "adapters/"},
+	"cmd/":                     {"internal/", "adapters/"},
+}
+
+func vocabulary() []string {
+	return []string{"internal/chat", "internal/llm", "internal/tool", "internal/conversation", "internal/store"}
+}
+
+func behaviour() []string { return append(vocabulary(), "internal/feed", "internal/summary") }
+
+// holders are the packages that may import a dependency, tests apart.
+var holders = map[string][]string{
+	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/tool/web"},
+	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
+	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
+	"github.com/google/go-cmp":                        {"internal/store/storetest"},
+	"github.com/gorilla/websocket":                    {"adapters/discord", "internal/sim", "internal/sim/", "internal/browsertest"},
+	"github.com/joho/godotenv":                        {"internal/config"},
+	"github.com/mark3labs/mcp-go":                     {"internal/mcp"},
+	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},
+	"github.com/mmcdole/gofeed":                       {"internal/feed"},
+	"github.com/robfig/cron/v3":                       {"internal/schedule"},
+	"github.com/santhosh-tekuri/jsonschema/v6":        {"internal/schema", "internal/sim/"},
+	"github.com/slack-go/slack":                       {"adapters/slack"},
+	"github.com/tailscale/hujson":                     {"internal/config"},
+	"github.com/yuin/goldmark":                        {"internal/markdown"},
+	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
+	"golang.org/x/net":                                {"internal/feed", "internal/tool/web"},
+	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
+	"google.golang.org/genai":                         {"internal/llm/gemini"},
+}
+
+type source struct {
+	path string // from the root
+	pkg  string // folder from the root
+	file *ast.File
+	fset *token.FileSet
+	test bool
+	text []byte
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var list []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		list = append(list, source{filepath.ToSlash(rel), filepath.ToSlash(filepath.Dir(rel)), file, fset, strings.HasSuffix(name, "_test.go"), text})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 50 {
+		t.Fatalf("only %d Go files were found", len(list))
+	}
+	return list
+}
+
+func imports(f *ast.File) []string {
+	var list []string
+	for _, i := range f.Imports {
+		list = append(list, strings.Trim(i.Path.Value, `"`))
+	}
+	return list
+}
+
+// covers reports that a rule names a package: itself, or with a trailing slash
+// everything below it.
+func covers(rule, pkg string) bool {
+	return rule == pkg || strings.HasSuffix(rule, "/") && strings.HasPrefix(pkg, rule)
+}
+
+func allowed(t *testing.T, pkg string) []string {
+	t.Helper()
+	best := ""
+	for rule := range rooms {
+		if covers(rule, pkg) && len(rule) > len(best) {
+			best = rule
+		}
+	}
+	if best == "" {
+		t.Errorf("package %s has no room; name it in rooms and in ARCHITECTURE.md", pkg)
+		return []string{"internal/", "adapters/"}
+	}
+	return rooms[best]
+}
+
+func TestNoRoomImportsWhatItMayNot(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		may := allowed(t, s.pkg)
+		for _, i := range imports(s.file) {
+			ours, ok := strings.CutPrefix(i, "ravenbot/")
+			if !ok || ours == s.pkg {
+				continue
+			}
+			if !slices.ContainsFunc(may, func(rule string) bool { return covers(rule, ours) }) {
+				t.Errorf("%s may not import %s", s.path, ours)
+			}
+		}
+	}
+}
+
+func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, i := range imports(s.file) {
+			if first, _, _ := strings.Cut(i, "/"); !strings.Contains(first, ".") {
+				continue
+			}
+			held := false
+			for module, rooms := range holders {
+				if i == module || strings.HasPrefix(i, module+"/") {
+					held = slices.ContainsFunc(rooms, func(rule string) bool { return covers(rule, s.pkg) })
+				}
+			}
+			if !held {
+				t.Errorf("%s may not import %s", s.path, i)
+			}
+		}
+	}
+}
+
+// TestNothingIsOutOfShape sounds the alarms on size and on what is never done.
+func TestNothingIsOutOfShape(t *testing.T) {
+	for _, s := range sources(t) {
+		if n := bytes.Count(s.text, []byte("\n")); n > 900 {
+			t.Errorf("%s has %d lines", s.path, n)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			lines := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line
+			if lines > 100 && !s.test {
+				t.Errorf("%s: %s has %d lines", s.path, f.Name.Name, lines)
+			}
+			if f.Name.Name == "init" && f.Recv == nil {
+				t.Errorf("%s has an init", s.path)
+			}
+		}
+		if bytes.Contains(s.text, []byte("//"+"nolint")) {
+			t.Errorf("%s silences a linter", s.path)
+		}
+		if s.test && bytes.Contains(s.text, []byte("time.Sleep(")) && !bytes.Contains(s.text, []byte("synctest")) {
+			t.Errorf("%s sleeps", s.path)
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		documented[s.pkg] = documented[s.pkg] || s.file.Doc != nil
+	}
+	for pkg, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment", pkg)
+		}
+	}
+}
+
+// secret matches what real credentials look like; those of tests are shorter.
+var secret = regexp.MustCompile(`xox[abp]-\d{9,}-|xapp-\d-[A-Z0-9]{9,}-|AIza[0-9A-Za-z_-]{35}|sk-[A-Za-z0-9]{32,}|` +
+	`[MN][A-Za-z\d]{23}\.[\w-]{6}\.[\w-]{27}|-----BEGIN [A-Z ]*PRIVATE KEY`)
+
+// private matches paths of one machine.
+var private = regexp.MustCompile(`/(work|root)/[a-z]`)
+
+func TestNoSecretAndNoPathOfOneMachine(t *testing.T) {
+	out, err := exec.Command("git", "-C", root, "ls-files").Output()
+	if err != nil {
+		t.Skip("not in a git checkout: ", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		name := lines.Text()
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || bytes.IndexByte(text, 0) >= 0 {
+			continue
+		}
+		if m := secret.Find(text); m != nil {
+			t.Errorf("%s holds what looks like a credential: %.12s…", name, m)
+		}
+		if m := private.Find(text); m != nil && !strings.HasPrefix(name, "internal/archtest/") && !strings.HasPrefix(name, "deploy/") && name != "Dockerfile" {
+			t.Errorf("%s holds a path of one machine: %s", name, m)
+		}
+	}
+}

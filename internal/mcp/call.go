@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/tool"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	// againTime is how long a call that may be repeated waits for a lost server.
+	againTime = 5 * time.Second
+)
+
+// remote is a tool of a server, whichever connection the server has at the time.
+type remote struct {
+	s *server
+	t spec
+}
+
+// Spec describes the tool as the server listed it when this value was made.
+func (r remote) Spec() tool.Spec {
+	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.Description, Schema: r.t.Schema, Hints: r.t.Hints}
+}
+
+// Call runs the tool. What goes wrong on the server's side is a result that says
+// so, at once if the server is down; an error is returned only when ctx ends.
+func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if object(args) == nil {
+		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
+	}
+	conn, down := r.s.ready(ctx)
+	for again := false; conn != nil; again = true {
+		res, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
+		if err == nil {
+			return res, nil
+		}
+		if ctx.Err() == nil && !again && repeatable(err, r.t.Hints) {
+			conn = r.s.next(ctx, conn)
+		} else {
+			conn = nil
+		}
+		if conn == nil && ctx.Err() == nil {
+			return tool.Failure(r.s.excuse(err)), nil
+		}
+	}
+	if ctx.Err() != nil {
+		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
+	}
+	return tool.Failure(fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", r.s.c.Name, down)), nil
+}
+
+// repeatable reports whether a call that was lost may be sent once more: if the
+// server has not run it, or if running it twice is as good as once.
+func repeatable(err error, h tool.Hints) bool {
+	var lost lostError
+	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, &lost) && h.Repeatable()
+}
+
+func (s *server) timeout() time.Duration {
+	if s.c.Timeout > 0 {
+		return s.c.Timeout
+	}
+	return defaultTimeout
+}
+
+// ready gives the connection, or the state that is instead of one. A server that
+// was not started because its tools were known is started now.
+func (s *server) ready(ctx context.Context) (*connection, State) {
+	s.mu.Lock()
+	conn, state := s.conn, s.state
+	s.mu.Unlock()
+	if conn == nil && state == Uninitialized && s.o.Cache != nil {
+		s.want(true, nil)
+		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.conn, s.state
+	}
+	return conn, state
+}
+
+// next waits for the connection that follows a lost one; nil if none comes soon.
+func (s *server) next(ctx context.Context, lost *connection) *connection {
+	ctx, cancel := context.WithTimeout(ctx, againTime)
+	defer cancel()
+	var conn *connection
+	s.await(ctx, func() bool {
+		if s.conn != lost {
+			conn = s.conn
+		}
+		return conn != nil || s.state == Stopped
+	})
+	return conn
+}
+
+// excuse tells the model why there is no result.
+func (s *server) excuse(err error) string {
+	var lost lostError
+	switch {
+	case errors.Is(err, errNoAnswer):
+		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, s.timeout())
+	case errors.As(err, &lost):
+		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. Whether it had an effect is not known; it was not repeated.", s.c.Name)
+	}
+	return fmt.Sprintf("The call to the MCP server %q failed: %.500s", s.c.Name, s.mask(plain(readable(err).Error())))
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+// call makes one call, and takes note of what its failure says about the
+// connection. An error means that there is no result.
+func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (tool.Result, error) {
+	c.inFlight.Add(1)
+	raw, err := c.request(ctx, name, args, timeout)
+	c.inFlight.Add(-1)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.failed(err)
+		}
+		return tool.Result{}, err
+	}
+	c.answered.Store(true)
+	return resultOf(raw), nil
+}
+
+func (c *connection) request(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+	defer cancel()
+	ctx, got := capturing(ctx)
+	request := sdk.CallToolRequest{}
+	request.Params.Name, request.Params.Arguments = name, args
+	_, err := c.client.CallTool(ctx, request)
+	raw := got.result()
+	switch {
+	case raw != nil && (err == nil || !wantsInput(raw)): // the library refuses parts that it does not know
+		return raw, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// wantsInput reports whether a result asks for something that was not given.
+func wantsInput(raw json.RawMessage) bool { return text(object(raw)["resultType"]) == "input_required" }

@@ -1,0 +1,278 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// discoverTime is how long an HTTP server may take to say whether it knows the
+// newest protocol. A process may take as long as it takes to start: see tap.
+const discoverTime = 5 * time.Second
+
+// known is what was learnt of a server by connecting it, so that the next time
+// nothing need be tried in vain.
+type known struct {
+	transport string // Stdio, HTTP or SSE
+	era       era
+}
+
+// connection is one live connection.
+type connection struct {
+	client *client.Client
+	about  about
+	logs   *ring
+
+	lost    <-chan struct{} // closed when it is gone
+	why     func() error
+	lose    func(error)
+	first   func()        // to be done before it is closed, if not nil
+	last    []func()      // to be done after
+	relist  chan struct{} // the server says that its tools have changed
+	suspect chan struct{} // the server should be asked whether it lives
+
+	inFlight atomic.Int32
+	answered atomic.Bool // a call was
+}
+
+var errNotReady = errors.New("it was not ready")
+
+// connect makes a connection and agrees on a protocol version, within the time
+// that a start may take.
+func (s *server) connect(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartTimeout,
+		fmt.Errorf("%w within %s", errNotReady, s.o.StartTimeout))
+	defer cancel()
+	conn, err := s.dial(ctx)
+	if err != nil {
+		s.known = known{}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, s.explained(err)
+	}
+	s.known.transport, s.known.era = conn.about.transport, legacy
+	if sdk.IsModernProtocol(conn.about.protocol) {
+		s.known.era = modern
+	}
+	return conn, nil
+}
+
+// dial tries what the entry, or what is known, leaves open.
+func (s *server) dial(ctx context.Context) (*connection, error) {
+	if s.c.Command != "" {
+		conn, err := s.overStdio(ctx, s.known.era)
+		var lost lostError
+		if s.known.era == unknown && errors.As(err, &lost) && ctx.Err() == nil {
+			// Some older servers end at a request that they do not know.
+			return s.overStdio(ctx, legacy)
+		}
+		return conn, err
+	}
+	at, err := url.Parse(s.c.URL)
+	if err != nil {
+		return nil, errors.New("its url is not an http or https address")
+	}
+	switch {
+	case s.c.Transport == HTTP || s.known.transport == HTTP:
+		return s.overHTTP(ctx, at)
+	case s.c.Transport == SSE || s.known.transport == SSE:
+		return s.overSSE(ctx, at)
+	}
+	conn, err := s.overHTTP(ctx, at)
+	if err == nil || !errors.Is(err, transport.ErrLegacySSEServer) {
+		return conn, err
+	}
+	conn, second := s.overSSE(ctx, at)
+	if second != nil {
+		return nil, fmt.Errorf("it takes neither Streamable HTTP (%w) nor SSE (%w)", readable(err), second)
+	}
+	return conn, nil
+}
+
+func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
+	carrier, err := newStdio(s.c, s.logs)
+	if err != nil {
+		return nil, err
+	}
+	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose}
+	return s.shake(ctx, conn, &tap{Interface: carrier, era: e, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
+}
+
+func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
+	g := newGuard(at, s.c.Headers)
+	carrier := newSSE(at, g.client(), s.logs)
+	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose, last: []func(){g.close}}
+	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: legacy}, carrier}, SSE, -1)
+}
+
+func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
+	g := newGuard(at, s.c.Headers)
+	g.optional = true
+	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
+		transport.WithContinuousListening(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, err
+	}
+	lost, cancel := context.WithCancelCause(context.Background())
+	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
+		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
+	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: s.known.era}, carrier}, HTTP, discoverTime)
+}
+
+// versioned adds what the library asks of carriers over HTTP.
+type versioned struct {
+	*tap
+	http transport.HTTPConnection
+}
+
+// SetProtocolVersion passes the version on.
+func (v versioned) SetProtocolVersion(version string) { v.http.SetProtocolVersion(version) }
+
+// shake starts a carrier and shakes hands over it.
+func (s *server) shake(ctx context.Context, conn *connection, over transport.Interface, name string, discover time.Duration) (*connection, error) {
+	options := []client.ClientOption{client.WithDiscoverTimeout(discover)}
+	if e := eraOf(over); e == legacy {
+		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
+	}
+	conn.logs = s.logs
+	conn.relist, conn.suspect = make(chan struct{}, 1), make(chan struct{}, 1)
+	conn.client = client.NewClient(over, options...)
+	conn.client.OnNotification(conn.notified)
+	// The carriers of the library end with the context that they are started with.
+	long, end := context.WithCancel(context.WithoutCancel(ctx))
+	conn.last = append(conn.last, end)
+	release := context.AfterFunc(ctx, end)
+	err := conn.client.Start(long)
+	if err == nil {
+		var result *sdk.InitializeResult
+		request := sdk.InitializeRequest{}
+		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.version()}
+		if result, err = conn.client.Initialize(ctx, request); err == nil {
+			conn.about = about{name, result.ProtocolVersion, strings.TrimSpace(plain(result.ServerInfo.Name + " " + result.ServerInfo.Version))}
+			release()
+			conn.listen(long)
+			return conn, nil
+		}
+	}
+	conn.close()
+	return nil, err
+}
+
+func (s *server) version() string {
+	if s.o.Version == "" {
+		return "dev"
+	}
+	return s.o.Version
+}
+
+// initialize are the parameters of the older handshake, for tap.
+func (s *server) initialize() any {
+	return map[string]any{
+		"protocolVersion": sdk.LATEST_LEGACY_PROTOCOL_VERSION,
+		"capabilities":    struct{}{},
+		"clientInfo":      sdk.Implementation{Name: "ravenbot", Version: s.version()},
+	}
+}
+
+// listen asks a server of the newest protocol to say when its tools change;
+// others say so unasked.
+func (c *connection) listen(ctx context.Context) {
+	tools := c.client.GetServerCapabilities().Tools
+	if !sdk.IsModernProtocol(c.about.protocol) || tools == nil || !tools.ListChanged {
+		return
+	}
+	stop, err := c.client.ListenAsync(ctx, sdk.SubscriptionFilter{ToolsListChanged: true}, nil)
+	if err == nil { // without it the regular check finds the changes
+		c.first = stop
+	}
+}
+
+// notified must not block, nor call the server: the connection reads no further
+// until it returns.
+func (c *connection) notified(n sdk.JSONRPCNotification) {
+	switch n.Method {
+	case sdk.MethodNotificationToolsListChanged,
+		sdk.MethodNotificationSubscriptionsAcknowledged: // from here on changes are told; there may have been one before
+		poke(c.relist)
+	case string(sdk.MethodNotificationMessage):
+		c.logs.add("message", fmt.Appendf(nil, "%v %v", n.Params.AdditionalFields["level"], n.Params.AdditionalFields["data"]))
+	}
+}
+
+// ask has the supervisor find out whether the server lives.
+func (c *connection) ask() { poke(c.suspect) }
+
+func poke(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (c *connection) busy() bool { return c.inFlight.Load() > 0 }
+
+// failed takes note of what an error says about the connection.
+func (c *connection) failed(err error) {
+	var carrier *transport.Error
+	switch {
+	case errors.Is(err, transport.ErrSessionTerminated):
+		c.lose(errors.New("the server has forgotten the session"))
+	case errors.As(err, &carrier), errors.Is(err, errNoAnswer):
+		c.ask()
+	}
+}
+
+// close ends the connection and waits for its process.
+func (c *connection) close() {
+	if c.first != nil {
+		c.first()
+	}
+	_ = c.client.Close() // what could not be closed is of no use either
+	for _, do := range c.last {
+		do()
+	}
+}
+
+// explained adds to an error what helps the operator.
+func (s *server) explained(err error) error {
+	err = readable(err)
+	if last := s.logs.last("stderr", s.mask); last != "" && s.c.Command != "" {
+		var lost lostError
+		if errors.As(err, &lost) || errors.Is(err, errNotReady) {
+			return fmt.Errorf("%w; its last words: %.300s", err, last)
+		}
+	}
+	return err
+}
+
+// readable takes the library's wrapping off an error where its text is for
+// programmers.
+func readable(err error) error {
+	var carrier *transport.Error
+	var address *url.Error
+	switch {
+	case errors.Is(err, transport.ErrAuthorizationRequired):
+		return statusError(http.StatusUnauthorized)
+	case errors.Is(err, transport.ErrLegacySSEServer):
+		return errors.New("it refuses to initialize")
+	case errors.As(err, &address): // its text would repeat the address, with any secret in it
+		return fmt.Errorf("it cannot be reached: %w", address.Err)
+	case errors.As(err, &carrier):
+		return carrier.Err
+	}
+	return err
+}
+
+// hasNoTools reports whether a server says that it knows no tools at all.
+func hasNoTools(err error) bool { return errors.Is(err, sdk.ErrMethodNotFound) }

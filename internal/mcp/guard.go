@@ -1,0 +1,186 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxRedirects = 5
+	farewellTime = 2 * time.Second // for a server to hear that a session ends
+)
+
+// guard is how servers are reached over HTTP: the configured headers go to the
+// configured origin alone, answers have a limit, proxies of the environment are
+// not used.
+type guard struct {
+	origin  *url.URL
+	headers map[string]string
+	base    *http.Transport
+	// optional says that a refused GET only means that a stream is not offered.
+	optional bool
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]bool
+}
+
+func newGuard(origin *url.URL, headers map[string]string) *guard {
+	g := &guard{origin: origin, headers: headers, open: map[net.Conn]bool{}}
+	g.base = &http.Transport{
+		DialContext:         g.dial,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+	return g
+}
+
+// dial keeps account of connections: closing idle ones would leave those that
+// become idle, or are made, afterwards.
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	c := &counted{conn, g}
+	g.open[c] = true
+	return c, nil
+}
+
+type counted struct {
+	net.Conn
+	g *guard
+}
+
+// Close closes the connection and forgets it.
+func (c *counted) Close() error {
+	c.g.mu.Lock()
+	delete(c.g.open, c)
+	c.g.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// close ends every connection, and lets no new one be made.
+func (g *guard) close() {
+	g.mu.Lock()
+	g.closed = true
+	open := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, conn := range open {
+		conn.Close()
+	}
+	g.base.CloseIdleConnections()
+}
+
+func (g *guard) client() *http.Client {
+	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if !sameOrigin(r.URL, g.origin) {
+			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url", r.URL.Scheme, r.URL.Host)
+		}
+		if len(via) >= maxRedirects {
+			return errors.New("the server redirects in a circle")
+		}
+		return nil
+	}}
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}
+
+// RoundTrip makes one request.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	cancel := context.CancelFunc(func() {})
+	if r.Method == http.MethodDelete {
+		var ctx context.Context
+		ctx, cancel = context.WithTimeout(r.Context(), farewellTime)
+		r = r.WithContext(ctx)
+	}
+	if sameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
+		r = r.Clone(r.Context())
+		for name, value := range g.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	resp, err := g.base.RoundTrip(r)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	// The library asks once a second for a stream that a server does not offer,
+	// unless it is told so in the one way that it knows.
+	if g.optional && r.Method == http.MethodGet && resp.StatusCode >= 400 && resp.StatusCode < 500 {
+		resp.StatusCode = http.StatusMethodNotAllowed
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	resp.Body = &limited{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}
+	return resp, nil
+}
+
+// limited is a body that fails beyond maxMessage bytes: of the whole, or of one
+// event in a stream of them.
+type limited struct {
+	io.ReadCloser
+	events bool
+	cancel context.CancelFunc
+	read   int
+	last   byte
+}
+
+// Read fails with errTooLong once the limit is passed.
+func (l *limited) Read(p []byte) (int, error) {
+	if l.read > maxMessage {
+		return 0, errTooLong
+	}
+	n, err := l.ReadCloser.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	l.read += n
+	if l.events {
+		l.sinceEvent(p[:n])
+	}
+	if l.read > maxMessage {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
+// sinceEvent counts only what came after the last empty line.
+func (l *limited) sinceEvent(p []byte) {
+	if l.last == '\n' && p[0] == '\n' {
+		l.read = len(p)
+	}
+	l.last = p[len(p)-1]
+	for i := bytes.LastIndexByte(p, '\n'); i > 0; i = bytes.LastIndexByte(p[:i], '\n') {
+		if p[i-1] == '\n' || i > 1 && p[i-1] == '\r' && p[i-2] == '\n' {
+			l.read = len(p) - i
+			return
+		}
+	}
+}
+
+// Close ends the request.
+func (l *limited) Close() error {
+	l.cancel()
+	return l.ReadCloser.Close()
+}

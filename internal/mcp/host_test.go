@@ -1,0 +1,224 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ravenbot/internal/tool"
+)
+
+const soon = 30 * time.Second // a deadline that only a failing test reaches
+
+var marks atomic.Int64
+
+// fakeServer is an entry for a fake. Its processes, and theirs, carry a mark by
+// which leftovers are found.
+func fakeServer(name, mode string, env ...string) Config {
+	c := Config{Name: name, Command: os.Args[0], Env: map[string]string{"FAKE_MCP": mode, "GORACE": "atexit_sleep_ms=0"}}
+	for _, v := range env {
+		k, v, _ := strings.Cut(v, "=")
+		c.Env[k] = v
+	}
+	return c
+}
+
+// running starts a host and, when the test ends, checks that it leaves nothing.
+func running(t *testing.T, o Options) *Host {
+	t.Helper()
+	h, _ := hosted(t, o)
+	return h
+}
+
+// hosted is running with a way to end the host earlier.
+func hosted(t *testing.T, o Options) (*Host, func()) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	mark := fmt.Sprintf("FAKE_MARK=%d-%d", os.Getpid(), marks.Add(1))
+	for i := range o.Servers {
+		if env := o.Servers[i].Env; env != nil {
+			_, env["FAKE_MARK"], _ = strings.Cut(mark, "=")
+		}
+	}
+	if o.silence == 0 {
+		o.silence = 150 * time.Millisecond
+	}
+	h, err := NewHost(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(soon):
+			t.Error("Run did not return after its context ended")
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		if left := processes(t, mark); len(left) > 0 {
+			t.Errorf("processes were left behind: %v", left)
+		}
+		if z := zombies(t); len(z) > 0 {
+			t.Errorf("zombies were left behind: %v", z)
+		}
+		goleak.VerifyNone(t, before)
+	})
+	return h, end
+}
+
+// processes gives the ids of live processes whose environment holds a mark.
+func processes(t *testing.T, mark string) []int {
+	t.Helper()
+	var found []int
+	for pid, dir := range procs(t) {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err == nil && slices.Contains(strings.Split(string(env), "\x00"), mark) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// zombies gives the ids of our children that nobody has reaped.
+func zombies(t *testing.T) []int {
+	t.Helper()
+	var found []int
+	for pid, dir := range procs(t) {
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if fields[0] == "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func procs(t *testing.T) map[int]string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := map[int]string{}
+	for _, dir := range dirs {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			list[pid] = dir
+		}
+	}
+	return list
+}
+
+// until waits for a server to be in a state.
+func until(t *testing.T, h *Host, name string, want State) Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	s := h.servers[name]
+	if !s.await(ctx, func() bool { return s.state == want }) {
+		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, h.Logs(name))
+	}
+	return s.status()
+}
+
+// settled waits for the first attempt.
+func settled(t *testing.T, h *Host, name string) Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := h.Wait(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	st, _ := h.Server(name)
+	return st
+}
+
+// lines waits until the log of a server holds a text.
+func lines(t *testing.T, h *Host, name, want string) {
+	t.Helper()
+	deadline := time.After(soon)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, l := range h.Logs(name) {
+			if strings.Contains(l.Stream+": "+l.Text, want) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("the log of %s does not hold %q: %v", name, want, h.Logs(name))
+		}
+	}
+}
+
+func find1(t *testing.T, h *Host, server, name string) tool.Tool {
+	t.Helper()
+	for _, tl := range h.Source(server).Tools() {
+		if tl.Spec().Name == name {
+			return tl
+		}
+	}
+	t.Fatalf("server %s offers no tool %s", server, name)
+	return nil
+}
+
+func call(t *testing.T, tl tool.Tool, args string) tool.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	res, err := tl.Call(ctx, json.RawMessage(args))
+	if err != nil {
+		t.Fatalf("call %s: %v", tl.Spec().Name, err)
+	}
+	return res
+}
+
+func wantText(t *testing.T, res tool.Result, want string) {
+	t.Helper()
+	if res.IsError || res.Text != want {
+		t.Errorf("result %.300q (error: %v); want %q", res.Text, res.IsError, want)
+	}
+}
+
+func wantFailure(t *testing.T, res tool.Result, want string) {
+	t.Helper()
+	if !res.IsError || !strings.Contains(res.Text, want) {
+		t.Errorf("result %.300q (error: %v); want a failure that says %q", res.Text, res.IsError, want)
+	}
+}
+
+func names(list []tool.Tool) []string {
+	var n []string
+	for _, t := range list {
+		n = append(n, t.Spec().Server+"/"+t.Spec().Name)
+	}
+	return n
+}

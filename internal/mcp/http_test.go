@@ -1,0 +1,497 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+	sdkserver "github.com/mark3labs/mcp-go/server"
+)
+
+// library is a server made with the library, with tools echo and grow.
+func library() *sdkserver.MCPServer {
+	s := sdkserver.NewMCPServer("library", "1", sdkserver.WithToolCapabilities(true))
+	s.AddTool(sdk.NewTool("echo", sdk.WithString("text")), func(_ context.Context, r sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return sdk.NewToolResultText("you said " + r.GetString("text", "")), nil
+	})
+	s.AddTool(sdk.NewTool("grow"), func(context.Context, sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(sdk.NewTool("grown"), func(context.Context, sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return sdk.NewToolResultText("big"), nil
+		})
+		return sdk.NewToolResultText("grown"), nil
+	})
+	return s
+}
+
+// serve serves on loopback until the test ends, whatever connections are open.
+func serve(t *testing.T, handler http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// overSSE serves the library's server in the older way, at /sse.
+func overSSE(t *testing.T) *httptest.Server {
+	t.Helper()
+	sse := sdkserver.NewSSEServer(library())
+	mux := http.NewServeMux()
+	mux.Handle("/sse", sse.SSEHandler())
+	mux.Handle("/message", sse.MessageHandler())
+	return serve(t, mux)
+}
+
+func TestOverHTTP(t *testing.T) {
+	new := serve(t, sdkserver.NewStreamableHTTPServer(library()))
+	old := overSSE(t)
+	tests := []struct {
+		name, url, transport string
+		want, protocol       string
+	}{
+		{"url alone", new.URL, "", HTTP, "2026-07-28"},
+		{"http", new.URL, HTTP, HTTP, "2026-07-28"},
+		{"older url alone", old.URL + "/sse", "", SSE, "2025-11-25"},
+		{"sse", old.URL + "/sse", SSE, SSE, "2025-11-25"},
+	}
+	var o Options
+	for _, tt := range tests {
+		o.Servers = append(o.Servers, Config{Name: tt.name, URL: tt.url, Transport: tt.transport})
+	}
+	h := running(t, o)
+	for _, tt := range tests {
+		st := settled(t, h, tt.name)
+		if st.State != Connected || st.Transport != tt.want || st.Protocol != tt.protocol || st.Version != "library 1" {
+			t.Errorf("%s: %+v", tt.name, st)
+			continue
+		}
+		wantText(t, call(t, find1(t, h, tt.name, "echo"), `{"text":"hi"}`), "you said hi")
+		if err := h.Restart(tt.name); err != nil {
+			t.Fatal(err)
+		}
+		until(t, h, tt.name, Connecting)
+		until(t, h, tt.name, Connected)
+		wantText(t, call(t, find1(t, h, tt.name, "echo"), `{"text":"again"}`), "you said again")
+	}
+}
+
+func TestChangedToolsOverHTTP(t *testing.T) {
+	o := Options{HealthInterval: time.Hour, Servers: []Config{
+		{Name: "modern", URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL},
+		{Name: "legacy", URL: serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(library()))).URL},
+		{Name: "sse", URL: overSSE(t).URL + "/sse", Transport: SSE},
+	}}
+	h := running(t, o)
+	for _, c := range o.Servers {
+		if st := settled(t, h, c.Name); st.State != Connected || (c.Name != "modern") != (st.Protocol == "2025-11-25") {
+			t.Fatalf("%+v", st)
+		}
+		for began := time.Now(); !slices.Contains(names(h.Source(c.Name).Tools()), c.Name+"/grown"); {
+			wantText(t, call(t, find1(t, h, c.Name, "grow"), `{}`), "grown") // says so to the streams that are open
+			if time.Since(began) > soon {
+				t.Fatalf("server %s does not offer its new tool", c.Name)
+			}
+		}
+	}
+}
+
+// withoutDiscover makes a server one of before the newest protocol.
+func withoutDiscover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if strings.Contains(string(body), `"server/discover"`) {
+			respond(w, body, `"error":{"code":-32601,"message":"no such method"}`)
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func respond(w http.ResponseWriter, request []byte, result string) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, object(request)["id"], result)
+}
+
+// scripted is a Streamable HTTP server of the older kind whose tool is do.
+func scripted(do func(w http.ResponseWriter, r *http.Request, request []byte)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		switch text(object(body)["method"]) {
+		case "initialize":
+			w.Header().Set("Mcp-Session-Id", "s1")
+			respond(w, body, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}`)
+		case "notifications/initialized":
+			w.WriteHeader(http.StatusAccepted)
+		case "tools/list":
+			respond(w, body, `"result":{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`)
+		case "tools/call":
+			do(w, r, body)
+		default:
+			respond(w, body, `"error":{"code":-32601,"message":"no such method"}`)
+		}
+	})
+}
+
+func answer(w http.ResponseWriter, _ *http.Request, request []byte) {
+	respond(w, request, `"result":{"content":[{"type":"text","text":"done"}]}`)
+}
+
+func TestHeadersGoToTheConfiguredOriginAlone(t *testing.T) {
+	var leaked, kept atomic.Int32
+	seen := func(n *atomic.Int32, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "Bearer sesame-open" {
+				n.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	other := serve(t, seen(&leaked, scripted(answer)))
+	away := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	lure := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/message\n\n", other.URL)
+	}))
+	good := serve(t, seen(&kept, scripted(answer)))
+	var inside http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusPermanentRedirect)
+			return
+		}
+		scripted(answer).ServeHTTP(w, r)
+	})
+	moved := serve(t, seen(&kept, inside))
+	headers := map[string]string{"Authorization": "Bearer sesame-open"}
+	h := running(t, Options{Servers: []Config{
+		{Name: "away", URL: away.URL, Headers: headers, Transport: HTTP},
+		{Name: "away sse", URL: away.URL, Headers: headers, Transport: SSE},
+		{Name: "lure", URL: lure.URL, Headers: headers, Transport: SSE},
+		{Name: "good", URL: good.URL, Headers: headers},
+		{Name: "moved", URL: moved.URL + "/old", Headers: headers},
+	}})
+	for name, want := range map[string]string{
+		"away":     "the server redirects to " + other.URL,
+		"away sse": "the server redirects to " + other.URL,
+		"lure":     "the server named an endpoint on another host",
+	} {
+		if st := until(t, h, name, Failed); !strings.Contains(st.Error, want) {
+			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)
+		}
+	}
+	for _, name := range []string{"good", "moved"} {
+		if st := settled(t, h, name); st.State != Connected {
+			t.Errorf("%+v", st)
+			continue
+		}
+		wantText(t, call(t, find1(t, h, name, "do"), `{}`), "done")
+	}
+	if leaked.Load() != 0 || kept.Load() == 0 {
+		t.Errorf("the header went to another origin %d times, to its own %d times", leaked.Load(), kept.Load())
+	}
+}
+
+func TestRefusalsAreExplained(t *testing.T) {
+	status := func(code int) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no", code)
+		})).URL
+	}
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	page := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>welcome</html>") }))
+	h := running(t, Options{Servers: []Config{
+		{Name: "unauthorized", URL: status(401)},
+		{Name: "unauthorized sse", URL: status(403), Transport: SSE},
+		{Name: "missing", URL: status(404)},
+		{Name: "broken", URL: status(500)},
+		{Name: "closed", URL: closed.URL + "/?key=sesame-open"},
+		{Name: "page", URL: page.URL},
+	}})
+	for name, want := range map[string]string{
+		"unauthorized":     "the server refused the credentials (HTTP 401): check headers",
+		"unauthorized sse": "the server refused the credentials (HTTP 403): check headers",
+		"missing":          "it takes neither Streamable HTTP (it refuses to initialize) nor SSE (open the event stream: the server answered HTTP 404 Not Found)",
+		"broken":           "500",
+		"closed":           "connection refused",
+		"page":             "unexpected content type",
+	} {
+		if st := until(t, h, name, Failed); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
+			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)
+		}
+	}
+}
+
+func TestFaultsOverHTTP(t *testing.T) {
+	var forgotten, calls atomic.Int32
+	tests := []struct {
+		name  string
+		do    func(w http.ResponseWriter, r *http.Request, request []byte)
+		wrong string // "": the call is answered with done
+	}{
+		{"forgets the session once", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			if forgotten.Add(1) == 1 {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			answer(w, r, request)
+		}, ""},
+		{"endless body", func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":"`)
+			endless(w, r)
+		}, "a message was larger than is accepted"},
+		{"endless event", func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "data: ")
+			endless(w, r)
+		}, "failed"},
+		{"fails", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			calls.Add(1)
+			http.Error(w, "out of order", http.StatusBadGateway)
+		}, "502"},
+		{"hangs", func(w http.ResponseWriter, r *http.Request, request []byte) { <-r.Context().Done() }, "did not answer within 1s"},
+	}
+	var o Options
+	for _, tt := range tests {
+		o.Servers = append(o.Servers, Config{Name: tt.name, URL: serve(t, scripted(tt.do)).URL, Timeout: map[string]time.Duration{"hangs": time.Second}[tt.name]})
+	}
+	h := running(t, o)
+	for _, tt := range tests {
+		settled(t, h, tt.name)
+		var res = call(t, find1(t, h, tt.name, "do"), `{}`)
+		if tt.wrong == "" {
+			wantText(t, res, "done")
+		} else {
+			wantFailure(t, res, tt.wrong)
+		}
+	}
+	if calls.Load() != 1 {
+		t.Errorf("a call that failed was sent %d times", calls.Load())
+	}
+}
+
+func endless(w http.ResponseWriter, r *http.Request) {
+	junk := strings.Repeat("x", 1<<20)
+	for r.Context().Err() == nil {
+		if _, err := io.WriteString(w, junk); err != nil {
+			return
+		}
+	}
+}
+
+// events is a server of the older HTTP kind that is written by hand: say sends
+// what stands in the events, do what a call leads to.
+type events struct {
+	mu     sync.Mutex
+	stream chan string // nil: closed by drop
+	do     func(e *events, id string)
+}
+
+func (e *events) say(message string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stream != nil {
+		e.stream <- message
+	}
+}
+
+func (e *events) drop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.stream)
+	e.stream = nil
+}
+
+func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		stream := make(chan string, 16)
+		e.mu.Lock()
+		e.stream = stream
+		e.mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		out := bufio.NewWriter(w)
+		fmt.Fprint(out, ": hello\r\nevent: endpoint\r\ndata: /message\r\n\r\n")
+		for {
+			out.Flush()
+			w.(http.Flusher).Flush()
+			select {
+			case m, ok := <-stream:
+				if !ok {
+					return
+				}
+				fmt.Fprintf(out, "event: message\nid: 1\ndata: %s\n\n", strings.ReplaceAll(m, "\n", "\ndata: "))
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	id := string(object(body)["id"])
+	answer := func(result string) { e.say(fmt.Sprintf("{\"jsonrpc\":\"2.0\",\n\"id\":%s,\"result\":%s}", id, result)) }
+	switch text(object(body)["method"]) {
+	case "initialize":
+		answer(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"events","version":"1"}}`)
+	case "tools/list":
+		answer(`{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`)
+	case "tools/call":
+		e.do(e, id)
+	}
+}
+
+func TestFaultsOverSSE(t *testing.T) {
+	tests := []struct {
+		name  string
+		do    func(e *events, id string)
+		wrong string
+	}{
+		// The library takes the request for the answer.
+		{"asks under the id of the call", func(e *events, id string) {
+			e.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			e.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"done"}]}}`)
+		}, ""},
+		// The library waits for a minute.
+		{"drops the stream", func(e *events, _ string) { e.drop() }, "was lost during the call"},
+		{"sends too much", func(e *events, _ string) { e.say(strings.Repeat("x", maxMessage+2)) }, "was lost during the call"},
+		{"sends junk", func(e *events, id string) {
+			e.say(`junk`)
+			e.say(`{"jsonrpc":"2.0","id":"` + id + `","result":{"content":[{"type":"text","text":"done"}]}}`) // the id as text
+		}, ""},
+	}
+	var o Options
+	for _, tt := range tests {
+		o.Servers = append(o.Servers, Config{Name: tt.name, URL: serve(t, &events{do: tt.do}).URL, Transport: SSE})
+	}
+	h := running(t, o)
+	for _, tt := range tests {
+		if st := settled(t, h, tt.name); st.Protocol != "2024-11-05" {
+			t.Fatalf("%+v", st)
+		}
+		began := time.Now()
+		res := call(t, find1(t, h, tt.name, "do"), `{}`)
+		if tt.wrong == "" {
+			wantText(t, res, "done")
+		} else {
+			wantFailure(t, res, tt.wrong)
+			until(t, h, tt.name, Connecting)
+			until(t, h, tt.name, Connected)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s took %v", tt.name, took)
+		}
+	}
+}
+
+// A server that can be reached but no longer works is noticed at the regular
+// check, and again when it works.
+func TestHealth(t *testing.T) {
+	var sick atomic.Bool
+	good := scripted(answer)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sick.Load() {
+			http.Error(w, "sick", http.StatusServiceUnavailable)
+			return
+		}
+		good.ServeHTTP(w, r)
+	}))
+	h := running(t, Options{HealthInterval: 50 * time.Millisecond, Servers: []Config{{Name: "a", URL: s.URL}}})
+	settled(t, h, "a")
+	sick.Store(true)
+	if st := until(t, h, "a", Failed); !strings.Contains(st.Error, "503") {
+		t.Errorf("error %q", st.Error)
+	}
+	sick.Store(false)
+	until(t, h, "a", Connected)
+}
+
+// A status older than its time is checked anew when somebody reads it, though
+// the next regular check is far off.
+func TestOldStatusIsCheckedWhenRead(t *testing.T) {
+	var lists atomic.Int32
+	asked := make(chan struct{}, 16)
+	good := scripted(answer)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if strings.Contains(string(body), "tools/list") && lists.Add(1) > 1 {
+			asked <- struct{}{}
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		good.ServeHTTP(w, r)
+	}))
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h := running(t, Options{HealthInterval: time.Hour, Now: now, Servers: []Config{{Name: "a", URL: s.URL}}})
+	settled(t, h, "a")
+	h.Servers()
+	ahead.Store(int64(301 * time.Second))
+	if n := lists.Load(); n != 1 {
+		t.Errorf("a fresh status was checked: %d lists", n)
+	}
+	h.Servers()
+	select {
+	case <-asked:
+	case <-time.After(soon):
+		t.Error("an old status was not checked")
+	}
+}
+
+func TestNewHostRefuses(t *testing.T) {
+	_, err := NewHost(Options{Servers: []Config{
+		{},
+		{Name: "both", Command: "x", URL: "http://x"},
+		{Name: "neither"},
+		{Name: "off", Disabled: true},
+		{Name: "odd", Command: "x", Transport: "carrier pigeon"},
+		{Name: "mixed", Command: "x", Transport: SSE},
+		{Name: "file", URL: "file:///etc/passwd"},
+		{Name: "twice", Command: "x"},
+		{Name: "twice", Command: "y"},
+	}})
+	if err == nil {
+		t.Fatal("NewHost accepted everything")
+	}
+	got := strings.Split(err.Error(), "\n")
+	want := []string{
+		`MCP server "": it has no name`,
+		`MCP server "both": give either a command to start or a url to reach`,
+		`MCP server "neither": give either a command to start or a url to reach`,
+		`MCP server "odd": unknown transport "carrier pigeon"; known are stdio, http and sse`,
+		`MCP server "mixed": transport "sse" does not go with what is given: stdio needs a command, http and sse a url`,
+		`MCP server "file": its url is not an http or https address`,
+		`MCP server "twice": the name is given twice`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,134 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The published servers are fetched on first use, which may take long.
+const (
+	published = "2026.8.31"
+	atFirst   = 3 * time.Minute
+)
+
+func needsNode(t *testing.T) {
+	t.Helper()
+	for _, program := range []string{"node", "npx"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed: published MCP servers are not tested", program)
+		}
+	}
+}
+
+func everything(args ...string) Config {
+	return Config{Command: "npx", Args: append([]string{"-y", "@modelcontextprotocol/server-everything@" + published}, args...), Env: map[string]string{}}
+}
+
+func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	s := h.servers[name]
+	s.await(ctx, func() bool { return s.state == Connected })
+	st := s.status()
+	if st.State != Connected {
+		t.Fatalf("%+v\n%v", st, h.Logs(name))
+	}
+	return st
+}
+
+func TestPublishedServersOverStdio(t *testing.T) {
+	needsNode(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("ravens remember"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := Config{Name: "files", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem@" + published, dir}, Env: map[string]string{}}
+	all := everything("stdio")
+	all.Name = "all"
+	h := running(t, Options{Servers: []Config{files, all}, StartTimeout: atFirst})
+	if st := connectedWithin(t, h, "files", atFirst); len(st.Tools) < 10 {
+		t.Errorf("the filesystem server offers %d tools", len(st.Tools))
+	}
+	wantText(t, call(t, find1(t, h, "files", "read_text_file"), fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "note.txt"))), "ravens remember")
+	if res := call(t, find1(t, h, "files", "read_text_file"), `{"path":"/etc/passwd"}`); !res.IsError {
+		t.Errorf("reading outside its folder gave %.100q", res.Text)
+	}
+	connectedWithin(t, h, "all", atFirst)
+	useEverything(t, h, "all")
+}
+
+func useEverything(t *testing.T, h *Host, name string) {
+	t.Helper()
+	wantText(t, call(t, find1(t, h, name, "echo"), `{"message":"krra"}`), "Echo: krra")
+	if res := call(t, find1(t, h, name, "get-tiny-image"), `{}`); !strings.Contains(res.Text, "[image: image/png, ") {
+		t.Errorf("the image is shown as %.200q", res.Text)
+	}
+	if res := call(t, find1(t, h, name, "get-structured-content"), `{"location":"New York"}`); len(object(res.Structured)) == 0 {
+		t.Errorf("the structured result is %+v", res)
+	}
+}
+
+func TestPublishedServerOverHTTP(t *testing.T) {
+	needsNode(t)
+	for mode, path := range map[string]string{"sse": "/sse", "streamableHttp": "/mcp"} {
+		t.Run(mode, func(t *testing.T) {
+			url := publishedAt(t, mode) + path
+			h := running(t, Options{Servers: []Config{{Name: "all", URL: url}}})
+			st := connectedWithin(t, h, "all", soon)
+			if want := map[string]string{"sse": SSE, "streamableHttp": HTTP}[mode]; st.Transport != want {
+				t.Errorf("connected over %s, want %s", st.Transport, want)
+			}
+			useEverything(t, h, "all")
+		})
+	}
+}
+
+// publishedAt starts the everything server on a free port of loopback.
+func publishedAt(t *testing.T, mode string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	c := everything(mode)
+	c.Env["PORT"] = port
+	logs := &ring{now: time.Now}
+	process, err := newStdio(c, logs) // ended with all that npx starts
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { process.Close() })
+	deadline := time.After(atFirst)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			return "http://" + address
+		}
+		select {
+		case <-tick.C:
+		case <-process.done:
+			t.Fatalf("the server ended: %v", logs.lines(plain))
+		case <-deadline:
+			t.Fatalf("the server does not listen: %v", logs.lines(plain))
+		}
+	}
+}

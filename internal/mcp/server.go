@@ -1,0 +1,406 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ravenbot/internal/tool"
+)
+
+const (
+	firstDelay = time.Second
+	maxDelay   = 5 * time.Minute
+	// steady is how long a connection must have lasted, if nothing was called on
+	// it, for the next delay to be a first one.
+	steady = time.Minute
+	// relistGap is the least time between two lists that a server asks for.
+	relistGap = time.Second
+	// probeTime is how long a server that did not answer a call has to show that
+	// it lives.
+	probeTime = 1500 * time.Millisecond
+	// healthTime is the same at the regular check.
+	healthTime = 10 * time.Second
+	// patience is how many regular checks may fail while calls are under way: a
+	// server that does one thing at a time answers none meanwhile.
+	patience = 3
+)
+
+var (
+	errStopped   = errors.New("stopped")
+	errRestarted = errors.New("restarted")
+)
+
+// server supervises one entry: at most one connection at a time, made, watched
+// and ended by the goroutine in run.
+type server struct {
+	c    Config
+	o    *Options
+	log  *slog.Logger
+	logs *ring
+	mask func(string) string
+
+	settled chan struct{} // closed when the first attempt has ended, or none will be made
+	settle  func()
+	kick    chan struct{} // wanted has changed, or a delay is to be cut short
+
+	mu        sync.Mutex
+	state     State
+	problem   string
+	since     time.Time
+	checked   time.Time
+	wanted    bool
+	interrupt context.CancelCauseFunc // ends the attempt or connection there is
+	conn      *connection             // nil unless connected
+	about     about
+	specs     []spec
+	tools     []tool.Tool
+	changed   chan struct{} // closed at the next change of state
+
+	known known // what was learnt of the server; only run uses it
+}
+
+// about is what a server said of itself when it was connected.
+type about struct{ transport, protocol, version string }
+
+func newServer(c Config, o *Options) *server {
+	settled := make(chan struct{})
+	s := &server{
+		c: c, o: o, mask: masker(c),
+		log:     o.Log.With("server", c.Name),
+		logs:    &ring{now: o.Now},
+		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
+		kick:   make(chan struct{}, 1),
+		state:  Uninitialized,
+		since:  o.Now(),
+		wanted: true, changed: make(chan struct{}),
+	}
+	if c.Disabled {
+		s.state, s.wanted = Disabled, false
+		s.settle()
+	}
+	return s
+}
+
+// run keeps the server connected while it is wanted, until ctx ends.
+func (s *server) run(ctx context.Context) {
+	if s.c.Disabled {
+		return
+	}
+	defer s.end()
+	if !s.c.Eager && s.restore() {
+		s.settle()
+		s.pause(ctx, nil)
+	}
+	failures := 0
+	for ctx.Err() == nil {
+		if !s.isWanted() {
+			s.move(Stopped, "")
+			s.settle()
+			s.pause(ctx, nil)
+			continue
+		}
+		select { // whoever asked for an attempt has one now
+		case <-s.kick:
+		default:
+		}
+		began := s.o.Now()
+		reached, err := s.session(ctx)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errStopped):
+			continue
+		case errors.Is(err, errRestarted):
+			failures = 0
+			continue
+		case reached == useful || reached == listed && s.o.Now().Sub(began) >= steady:
+			failures = 0
+		case reached == nothing:
+			s.forget()
+		}
+		failures++
+		wait := delay(failures, rand.Float64())
+		s.fail(err, wait)
+		timer := time.NewTimer(wait)
+		if s.pause(ctx, timer.C) {
+			failures = 0
+		}
+		timer.Stop()
+	}
+}
+
+// delay before attempt n+1: doubling, at most maxDelay, and shortened by up to a
+// half by luck, so that servers which fell together do not rise together.
+func delay(n int, luck float64) time.Duration {
+	d := maxDelay
+	if n < 16 {
+		d = min(firstDelay<<(n-1), maxDelay)
+	}
+	return d - time.Duration(luck*float64(d)/2)
+}
+
+// pause waits and reports whether it was ended by a command.
+func (s *server) pause(ctx context.Context, until <-chan time.Time) bool {
+	select {
+	case <-ctx.Done():
+	case <-until:
+	case <-s.kick:
+		return true
+	}
+	return false
+}
+
+// reached is how far a session came.
+type reached int
+
+const (
+	nothing reached = iota
+	listed          // its tools
+	useful          // a call was answered
+)
+
+// session connects and watches until that ends, and says why.
+func (s *server) session(ctx context.Context) (reached, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	s.interrupt = cancel
+	if !s.wanted { // stopped since it was looked at
+		cancel(errStopped)
+	}
+	s.mu.Unlock()
+	s.move(Connecting, "")
+	defer s.settle()
+	began := s.o.Now()
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nothing, cause(ctx, err)
+	}
+	defer conn.close()
+	list, err := conn.list(ctx, s.o.StartTimeout)
+	if err != nil {
+		return nothing, cause(ctx, err)
+	}
+	s.connected(conn, list)
+	defer s.disconnected()
+	s.settle()
+	s.log.Info("mcp server connected", "transport", conn.about.transport, "protocol", conn.about.protocol,
+		"tools", len(list), "ms", s.o.Now().Sub(began).Milliseconds())
+	err = cause(ctx, s.watch(ctx, conn))
+	if conn.answered.Load() {
+		return useful, err
+	}
+	return listed, err
+}
+
+// cause prefers the reason for which we ended things to what followed from it.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// watch follows a connection until it is lost, found dead, or no longer wanted.
+func (s *server) watch(ctx context.Context, conn *connection) error {
+	health := time.NewTicker(s.o.HealthInterval)
+	defer health.Stop()
+	relist, suspect := conn.relist, conn.suspect
+	var gap, calm <-chan time.Time // until when either is not looked at
+	missed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-conn.lost:
+			return conn.why()
+		case <-relist:
+			relist, gap = nil, time.After(relistGap)
+			if err := s.refresh(ctx, conn, healthTime); err != nil {
+				s.log.Warn("mcp server did not list its changed tools", "error", s.mask(err.Error()))
+			}
+		case <-gap:
+			relist, gap = conn.relist, nil
+		case <-suspect:
+			err := s.refresh(ctx, conn, probeTime)
+			if err != nil && !conn.busy() {
+				return err
+			}
+			suspect, calm = nil, time.After(relistGap)
+		case <-calm:
+			suspect, calm = conn.suspect, nil
+		case <-health.C:
+			err := s.refresh(ctx, conn, healthTime)
+			if err == nil {
+				missed = 0
+				continue
+			}
+			if missed++; !conn.busy() || missed >= patience {
+				return err
+			}
+		}
+	}
+}
+
+// refresh asks for the tools, which shows at once whether the server lives.
+func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Duration) error {
+	list, err := conn.list(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	s.connected(conn, list)
+	return nil
+}
+
+// connected publishes a connection and its tools.
+func (s *server) connected(conn *connection, list []spec) {
+	list = s.chosen(list)
+	state := Connected
+	if len(list) == 0 {
+		state = NoToolsFound
+	}
+	s.mu.Lock()
+	same := s.conn != nil && equal(s.specs, list)
+	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
+	if !same {
+		s.specs, s.tools = list, s.toolsOf(list)
+	}
+	s.mu.Unlock()
+	s.move(state, "")
+	if !same {
+		s.save(list)
+	}
+}
+
+func (s *server) disconnected() {
+	s.mu.Lock()
+	s.conn = nil
+	s.mu.Unlock()
+}
+
+// move changes the state and wakes who waits for that.
+func (s *server) move(to State, problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == to && s.problem == problem {
+		return
+	}
+	if s.state != to {
+		s.since = s.o.Now()
+	}
+	s.state, s.problem = to, problem
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *server) fail(err error, wait time.Duration) {
+	problem := s.mask(plain(err.Error()))
+	s.move(Failed, problem)
+	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
+	s.logs.add("host", []byte("failed: "+problem))
+}
+
+func (s *server) end() {
+	s.mu.Lock()
+	s.wanted = false
+	s.mu.Unlock()
+	s.move(Stopped, "")
+	s.settle()
+}
+
+// forget drops the tools of a server that cannot be connected.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.specs, s.tools = nil, nil
+}
+
+// offered are the tools that may be called now. A lost connection keeps its
+// tools until an attempt to make it anew has failed, so that a passing fault
+// does not change what models see.
+func (s *server) offered() []tool.Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Stopped || s.state == Disabled {
+		return nil
+	}
+	return s.tools
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Name: s.c.Name, State: s.state, Error: s.problem, Tools: []ToolInfo{}, Source: "config",
+		Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Version: s.about.version, Since: s.since, Checked: s.checked}
+	for _, t := range s.specs {
+		st.Tools = append(st.Tools, t.ToolInfo)
+	}
+	if s.conn != nil && s.o.Now().Sub(s.checked) > s.o.StatusTTL {
+		s.conn.ask()
+	}
+	return st
+}
+
+func (s *server) isWanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted
+}
+
+func (s *server) start() error {
+	s.want(true, nil)
+	return nil
+}
+
+func (s *server) restart() error {
+	s.want(true, errRestarted)
+	return nil
+}
+
+// stop returns when the process or connection is gone. Ending a process takes a
+// few seconds at most; the deadline is for one that the kernel cannot end.
+func (s *server) stop() error {
+	s.want(false, errStopped)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if !s.await(ctx, func() bool { return s.state == Stopped }) {
+		return errors.New("the server has not ended yet")
+	}
+	return nil
+}
+
+// want says whether the server is to run, and ends what there is for a reason.
+func (s *server) want(wanted bool, reason error) {
+	s.mu.Lock()
+	s.wanted = wanted
+	interrupt := s.interrupt
+	s.mu.Unlock()
+	if reason != nil && interrupt != nil {
+		interrupt(reason)
+	}
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until a condition on the state holds; it is looked at with the
+// lock held. It reports false if ctx ended first.
+func (s *server) await(ctx context.Context, holds func() bool) bool {
+	for {
+		s.mu.Lock()
+		ok, changed := holds(), s.changed
+		s.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

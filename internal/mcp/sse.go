@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+)
+
+// endpointLimit is how long the address may be that a server names, in bytes.
+const endpointLimit = 8 << 10
+
+// sse carries messages over the older HTTP transport: a stream of events brings
+// those of the server, each of ours is a POST to the address that the first event
+// names.
+type sse struct {
+	*duplex
+	url    *url.URL
+	client *http.Client
+
+	protocol atomic.Value // string: the version in use
+	endpoint atomic.Pointer[url.URL]
+	named    chan struct{} // closed when the endpoint is known
+	end      context.CancelFunc
+	work     sync.WaitGroup
+}
+
+func newSSE(at *url.URL, client *http.Client, logs *ring) *sse {
+	s := &sse{url: at, client: client, named: make(chan struct{}), end: func() {}}
+	s.duplex = newDuplex(func(m []byte) { logs.add("stdout", m) })
+	s.send = s.post
+	return s
+}
+
+// Start opens the stream and waits until the server has named its endpoint. The
+// stream does not end with ctx but with Close.
+func (s *sse) Start(ctx context.Context) error {
+	long, end := context.WithCancel(context.WithoutCancel(ctx))
+	s.end = end
+	release := context.AfterFunc(ctx, end)
+	defer release()
+	r, err := http.NewRequestWithContext(long, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return fmt.Errorf("open the event stream: %w", err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("open the event stream: %w", err)
+	}
+	if err := isStream(resp); err != nil {
+		resp.Body.Close()
+		return fmt.Errorf("open the event stream: %w", err)
+	}
+	s.work.Go(func() { s.read(resp.Body) })
+	select {
+	case <-s.named:
+		return nil
+	case <-s.done:
+		return s.why()
+	case <-ctx.Done():
+		return errors.New("open the event stream: the server did not name its endpoint in time")
+	}
+}
+
+func isStream(resp *http.Response) error {
+	if err := accepted(resp.StatusCode); err != nil {
+		return err
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
+		return fmt.Errorf("the answer is %.60q and no event stream", resp.Header.Get("Content-Type"))
+	}
+	return nil
+}
+
+// statusError is an HTTP status that refuses.
+type statusError int
+
+func (e statusError) Error() string {
+	switch e {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Sprintf("the server refused the credentials (HTTP %d): check headers", int(e))
+	}
+	return fmt.Sprintf("the server answered HTTP %d %s", int(e), http.StatusText(int(e)))
+}
+
+func accepted(status int) error {
+	if status >= 200 && status < 300 {
+		return nil
+	}
+	return statusError(status)
+}
+
+// read takes events until the stream ends.
+func (s *sse) read(body io.ReadCloser) {
+	defer body.Close()
+	lines := frames{r: bufio.NewReaderSize(body, 64<<10), max: maxMessage}
+	var event string
+	var data []byte
+	for {
+		line, err := lines.next()
+		if err != nil {
+			s.lose(fmt.Errorf("the event stream ended: %w", err))
+			return
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(line) == 0:
+			if err := s.event(event, data); err != nil {
+				s.lose(err)
+				return
+			}
+			event, data = "", nil
+		case string(name) == "event":
+			event = string(value)
+		case string(name) == "data":
+			if len(data) > 0 {
+				data = append(data, '\n')
+			}
+			if data = append(data, value...); len(data) > maxMessage {
+				s.lose(errTooLong)
+				return
+			}
+		}
+	}
+}
+
+func (s *sse) event(name string, data []byte) error {
+	switch {
+	case len(data) == 0:
+	case name == "endpoint":
+		if s.endpoint.Load() != nil {
+			return nil // named once is enough
+		}
+		if len(data) > endpointLimit {
+			return errors.New("the server named too long an endpoint")
+		}
+		at, err := s.url.Parse(string(data))
+		if err != nil || !sameOrigin(at, s.url) {
+			return errors.New("the server named an endpoint on another host: refused, since the configured headers would go there")
+		}
+		s.endpoint.Store(at)
+		close(s.named)
+	case name == "message" || name == "":
+		s.receive(data)
+	}
+	return nil
+}
+
+// post sends one message. Answers come on the stream.
+func (s *sse) post(ctx context.Context, message []byte) error {
+	at := s.endpoint.Load()
+	if at == nil {
+		return errors.New("the server has not named its endpoint")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(message))
+	if err != nil {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if version, _ := s.protocol.Load().(string); version != "" {
+		r.Header.Set("Mcp-Protocol-Version", version)
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	return accepted(resp.StatusCode)
+}
+
+// SetProtocolVersion sets what further requests say of the version in use.
+func (s *sse) SetProtocolVersion(version string) { s.protocol.Store(version) }
+
+// Close ends the stream.
+func (s *sse) Close() error {
+	s.lose(errors.New("closed"))
+	s.end()
+	s.work.Wait()
+	return nil
+}

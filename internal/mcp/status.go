@@ -1,0 +1,148 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// State is where a server stands.
+type State string
+
+// The states of a server.
+const (
+	Uninitialized State = "uninitialized" // not connected yet; its tools may be known from before
+	Connecting    State = "connecting"
+	Connected     State = "connected"
+	NoToolsFound  State = "no_tools_found" // connected, but it offers nothing
+	Failed        State = "error"          // will be tried again by itself
+	Stopped       State = "stopped"        // by Stop, or because the host ended
+	Disabled      State = "disabled"       // by configuration
+)
+
+// Status is what is known of a server. Its JSON form is the HTTP API's.
+type Status struct {
+	Name        string     `json:"name"`
+	State       State      `json:"state"`
+	Error       string     `json:"error"` // why it is not connected, for the operator
+	Tools       []ToolInfo `json:"tools"`
+	Source      string     `json:"source"` // where it is configured
+	Description string     `json:"description,omitempty"`
+	Transport   string     `json:"transport,omitempty"`
+	Protocol    string     `json:"protocol,omitempty"` // version in use
+	Version     string     `json:"version,omitempty"`  // what the server calls itself
+	Since       time.Time  `json:"since,omitzero"`     // of State
+	Checked     time.Time  `json:"checked,omitzero"`   // when the server last answered
+}
+
+// ToolInfo describes a tool of a server.
+type ToolInfo struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"inputSchema,omitempty"` // as the server wrote it
+}
+
+// LogLine is a line that a server wrote. Stream is stderr, stdout (what is no
+// message), message (sent as a log notification) or host (what we did).
+type LogLine struct {
+	Time   time.Time `json:"time"`
+	Stream string    `json:"stream"`
+	Text   string    `json:"text"`
+}
+
+const (
+	maxLines = 500
+	maxLine  = 2 << 10 // bytes
+)
+
+// ring holds the newest lines of a server as they came; they are cleaned when
+// read, so that a flood costs little.
+type ring struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	kept []LogLine
+	next int
+}
+
+func (r *ring) add(stream string, text []byte) {
+	text = text[:min(len(text), maxLine)]
+	line := LogLine{r.now(), stream, string(text)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.kept) < maxLines {
+		r.kept = append(r.kept, line)
+		return
+	}
+	r.kept[r.next] = line
+	r.next = (r.next + 1) % maxLines
+}
+
+func (r *ring) lines(mask func(string) string) []LogLine {
+	r.mu.Lock()
+	list := append(append(make([]LogLine, 0, len(r.kept)), r.kept[r.next:]...), r.kept[:r.next]...)
+	r.mu.Unlock()
+	for i := range list {
+		list[i].Text = mask(plain(list[i].Text))
+	}
+	return list
+}
+
+// last gives the newest line of a stream, or "".
+func (r *ring) last(stream string, mask func(string) string) string {
+	list := r.lines(mask)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Stream == stream && strings.TrimSpace(list[i].Text) != "" {
+			return strings.TrimSpace(list[i].Text)
+		}
+	}
+	return ""
+}
+
+// plain makes a stranger's line safe for logs and terminals: one line, UTF-8,
+// no control characters.
+func plain(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\t' {
+			return ' '
+		}
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// masker hides the secrets of an entry wherever a server or a library repeats
+// them: header values, and variables that are named like secrets.
+func masker(c Config) func(string) string {
+	var pairs []string
+	hide := func(value string) {
+		if len(value) >= 4 {
+			pairs = append(pairs, value, "***")
+		}
+	}
+	for _, v := range c.Headers {
+		hide(v)
+		if _, credential, ok := strings.Cut(v, " "); ok {
+			hide(strings.TrimSpace(credential))
+		}
+	}
+	for k, v := range c.Env {
+		if secretName(k) {
+			hide(v)
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+func secretName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, part := range []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

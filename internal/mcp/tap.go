@@ -1,0 +1,193 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// silence is how long a process may leave the question for the newest protocol
+// unanswered before it is greeted in the older way as well.
+const silence = 3 * time.Second
+
+// era is which of the two forms of the protocol a server speaks.
+type era int
+
+const (
+	unknown era = iota
+	legacy      // initialize first, to 2025-11-25
+	modern      // every request for itself, from 2026-07-28
+)
+
+// tap lies between the library and a carrier. It keeps results as they came, and
+// finds out the era of a server: the library waits a fixed time for an answer
+// and then takes the server for an old one, which delays those that are old and
+// silent, and is wrong of those that are new and slow to start. Here both
+// greetings are out after a while, and what is answered first counts.
+type tap struct {
+	transport.Interface
+	era     era
+	silence time.Duration // after which to greet in the older way as well; 0: never
+	hello   func() any    // parameters of initialize
+
+	mu    sync.Mutex
+	early *greeting // an initialize that was sent already
+}
+
+// greeting is a handshake under way; its reply is there when done is closed.
+type greeting struct {
+	done chan struct{}
+	reply
+}
+
+type reply struct {
+	response *transport.JSONRPCResponse
+	err      error
+}
+
+func (r reply) ok() bool { return r.err == nil && r.response.Error == nil }
+
+func eraOf(over transport.Interface) era {
+	switch t := over.(type) {
+	case *tap:
+		return t.era
+	case versioned:
+		return t.era
+	}
+	return unknown
+}
+
+// SendRequest passes a request on and keeps its result for who asked for that.
+func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	switch r.Method {
+	case string(sdk.MethodServerDiscover):
+		return t.discover(ctx, r)
+	case string(sdk.MethodInitialize):
+		if answer, ok := t.greeted(ctx); ok {
+			return answer.response, answer.err
+		}
+	}
+	response, err := t.Interface.SendRequest(ctx, r)
+	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
+		c.set(response.Result)
+	}
+	return response, err
+}
+
+// greeted gives the answer to an initialize that was sent by discover, if so.
+func (t *tap) greeted(ctx context.Context) (reply, bool) {
+	t.mu.Lock()
+	g := t.early
+	t.early = nil
+	t.mu.Unlock()
+	if g == nil {
+		return reply{}, false
+	}
+	select {
+	case <-g.done:
+		return g.reply, true
+	case <-ctx.Done():
+		return reply{err: ctx.Err()}, true
+	}
+}
+
+var errNotModern = errors.New("the server does not speak the newest protocol")
+
+// discover asks for the newest protocol, and for an older one too when a process
+// stays silent.
+func (t *tap) discover(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	asked := make(chan reply, 1)
+	go func() {
+		response, err := t.Interface.SendRequest(ctx, r)
+		asked <- reply{response, err}
+	}()
+	var quiet, refused <-chan time.Time
+	if t.era == unknown && t.silence > 0 {
+		quiet = time.After(t.silence)
+	}
+	var g *greeting
+	var greeted chan struct{}
+	for {
+		select {
+		case answer := <-asked:
+			return discovered(answer)
+		case <-quiet:
+			g = t.greet(ctx, r.ID)
+			greeted = g.done
+		case <-greeted:
+			if g.ok() {
+				return nil, errNotModern
+			}
+			// Servers of the newest protocol refuse it, after they have answered.
+			greeted, refused = nil, time.After(time.Second)
+		case <-refused:
+			return nil, errNotModern
+		}
+	}
+}
+
+// greet sends initialize ahead of the library.
+func (t *tap) greet(ctx context.Context, beside sdk.RequestId) *greeting {
+	g := &greeting{done: make(chan struct{})}
+	t.mu.Lock()
+	t.early = g
+	t.mu.Unlock()
+	go func() {
+		defer close(g.done)
+		g.response, g.err = t.Interface.SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION,
+			ID: sdk.NewRequestId("early-" + beside.String()), Method: string(sdk.MethodInitialize), Params: t.hello()})
+	}()
+	return g
+}
+
+// discovered lets an answer pass only if it names a version of the new kind: old
+// servers have been seen to answer {} to whatever they do not know.
+func discovered(answer reply) (*transport.JSONRPCResponse, error) {
+	if !answer.ok() {
+		return answer.response, answer.err
+	}
+	var versions []string
+	if json.Unmarshal(object(answer.response.Result)["supportedVersions"], &versions) != nil ||
+		!slices.ContainsFunc(versions, sdk.IsModernProtocol) {
+		return nil, errNotModern
+	}
+	return answer.response, nil
+}
+
+// SetRequestHandler passes on who answers the server's requests.
+func (t *tap) SetRequestHandler(f transport.RequestHandler) {
+	if b, ok := t.Interface.(transport.BidirectionalInterface); ok {
+		b.SetRequestHandler(f)
+	}
+}
+
+type captureKey struct{}
+
+// capture holds the result of the last request made with a context, as it came.
+type capture struct {
+	mu  sync.Mutex
+	raw json.RawMessage
+}
+
+func capturing(ctx context.Context) (context.Context, *capture) {
+	c := &capture{}
+	return context.WithValue(ctx, captureKey{}, c), c
+}
+
+func (c *capture) set(raw json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.raw = raw
+}
+
+func (c *capture) result() json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.raw
+}

@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/tool"
+)
+
+func TestResultOf(t *testing.T) {
+	tests := []struct {
+		name, raw string
+		want      tool.Result
+	}{
+		{"text", `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, tool.Result{Text: "a\nb"}},
+		{"error", `{"content":[{"type":"text","text":"no"}],"isError":true}`, tool.Result{Text: "no", IsError: true}},
+		{"other case is another key", `{"content":[{"type":"text","text":"yes","Text":"no"}],"ISERROR":true,"Content":[]}`, tool.Result{Text: "yes"}},
+		{"data alone", `{"content":[],"structuredContent":{"a":1.50}}`, tool.Result{Text: `{"a":1.50}`, Structured: json.RawMessage(`{"a":1.50}`)}},
+		{"data and text", `{"content":[{"type":"text","text":"a is 1"}],"structuredContent":{"a":1}}`, tool.Result{Text: "a is 1", Structured: json.RawMessage(`{"a":1}`)}},
+		{"data that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, tool.Result{Text: "a"}},
+		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]"}},
+		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]"}},
+		{"link", `{"content":[{"type":"resource_link","uri":"file:///x","name":"x","mimeType":"text/plain","size":7}]}`, tool.Result{Text: "[resource x file:///x text/plain 7 bytes]"}},
+		{"text inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`, tool.Result{Text: "[resource file:///x]\ninside"}},
+		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]"}},
+		{"not known", `{"content":[{"type":"hologram\u001b[0m"},5,null]}`, tool.Result{Text: "[hologram[0m]"}},
+		{"nothing", `{}`, tool.Result{}},
+		{"not a list", `{"content":"text"}`, tool.Result{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, resultOf(json.RawMessage(tt.raw))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "abc", true}, {"a*", "abc", true}, {"a*", "ba", false},
+		{"*c", "abc", true}, {"a*c", "abc", true}, {"a*a", "a", false}, {"a*b*c", "a-b-c", true}, {"a*b*c", "a-c", false},
+		{"*b*b*", "ab", false}, {"*b*b*", "bb", true}, {"", "", true}, {"", "a", false},
+	} {
+		if got := match(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("match(%q, %q) = %v", tt.pattern, tt.name, got)
+		}
+	}
+}
+
+func TestDelay(t *testing.T) {
+	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if got := delay(n, 0); got != want {
+			t.Errorf("delay(%d, 0) = %v, want %v", n, got, want)
+		}
+		if got := delay(n, 1); got != want/2 {
+			t.Errorf("delay(%d, 1) = %v, want %v", n, got, want/2)
+		}
+	}
+}
+
+func TestRing(t *testing.T) {
+	r := ring{now: func() time.Time { return time.Time{} }}
+	for i := range maxLines + 7 {
+		r.add("stderr", fmt.Appendf(nil, "line %d", i))
+	}
+	r.add("stdout", []byte("\x1b]0;title\x07bad \xff\u202e"+strings.Repeat("x", 2*maxLine)))
+	got := r.lines(func(s string) string { return s })
+	if len(got) != maxLines || got[0].Text != "line 8" || got[maxLines-2].Text != fmt.Sprint("line ", maxLines+6) {
+		t.Errorf("%d lines from %q", len(got), got[0].Text)
+	}
+	if last := got[maxLines-1].Text; !strings.HasPrefix(last, "]0;titlebad \uFFFDx") || len(last) > maxLine+8 {
+		t.Errorf("the last line is %.60q of %d bytes", last, len(last))
+	}
+	if last := r.last("stderr", func(s string) string { return s }); last != fmt.Sprint("line ", maxLines+6) {
+		t.Errorf("the last line of stderr is %q", last)
+	}
+}
+
+func TestMasker(t *testing.T) {
+	mask := masker(Config{
+		Headers: map[string]string{"Authorization": "Bearer sesame-open", "X": "ab"},
+		Env:     map[string]string{"API_TOKEN": "open-sesame", "MODE": "production"},
+	})
+	got := mask("sent Bearer sesame-open, then sesame-open, open-sesame in production, ab")
+	if want := "sent ***, then ***, *** in production, ab"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestFrames(t *testing.T) {
+	const limit = 100 << 10
+	long := strings.Repeat("x", limit)
+	for name, reader := range map[string]io.Reader{
+		"at once":       strings.NewReader("a\r\n\n" + long + "\nlast"),
+		"byte by byte":  iotest.OneByteReader(strings.NewReader("a\r\n\n" + long + "\nlast")),
+		"with the data": iotest.DataErrReader(strings.NewReader("a\r\n\n" + long + "\nlast")),
+	} {
+		f := frames{r: bufio.NewReaderSize(reader, 64), max: limit}
+		for _, want := range []string{"a", "", long, "last"} {
+			if got, err := f.next(); err != nil || string(got) != want {
+				t.Fatalf("%s: line %.20q of %d bytes, %v; want %.20q", name, got, len(got), err, want)
+			}
+		}
+		if _, err := f.next(); err != io.EOF {
+			t.Errorf("%s: at the end: %v", name, err)
+		}
+	}
+	f := frames{r: bufio.NewReader(strings.NewReader(long + "xx\n")), max: limit}
+	if got, err := f.next(); !errors.Is(err, errTooLong) || len(got) != limit {
+		t.Errorf("a line that is too long: %d bytes, %v", len(got), err)
+	}
+	broken := errors.New("broken")
+	f = frames{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"), iotest.ErrReader(broken))), max: limit}
+	if got, err := f.next(); !errors.Is(err, broken) {
+		t.Errorf("a line that breaks off: %q, %v", got, err)
+	}
+}
+
+// A stream of events may go on for ever; one event, or any other body, may not.
+func TestLimitedBody(t *testing.T) {
+	event := "data: " + strings.Repeat("x", 1<<20)
+	read := func(events bool, end string, n int) error {
+		var parts []io.Reader
+		for range n {
+			parts = append(parts, strings.NewReader(event+end))
+		}
+		l := &limited{ReadCloser: io.NopCloser(io.MultiReader(parts...)), events: events, cancel: func() {}}
+		_, err := io.Copy(io.Discard, struct{ io.Reader }{l})
+		return err
+	}
+	for _, end := range []string{"\n\n", "\r\n\r\n"} {
+		if err := read(true, end, 40); err != nil {
+			t.Errorf("40 events of 1 MiB ending in %q: %v", end, err)
+		}
+	}
+	if err := read(true, "\n", 20); !errors.Is(err, errTooLong) {
+		t.Errorf("an event of 20 MiB: %v", err)
+	}
+	if err := read(false, "\n\n", 20); !errors.Is(err, errTooLong) {
+		t.Errorf("a body of 20 MiB: %v", err)
+	}
+	if err := read(false, "\n\n", 15); err != nil {
+		t.Errorf("a body of 15 MiB: %v", err)
+	}
+}
+
+// FuzzMessages feeds a connection on which one request is pending. Only an
+// answer to it may end it, and nothing may panic.
+func FuzzMessages(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"1","error":{"code":"x","message":5}}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"a":[]}}]`,
+		`{"jsonrpc":"2.0","ID":1,"result":{}}`, `{"jsonrpc":"2.0","id":1.0,"result":null}`, `{"jsonrpc":"2.0","id":{},"error":null}`, "null", "[[", `{"jsonrpc":"2.0","id":1e99,"method":""}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		d := newDuplex(func([]byte) {})
+		sent := make(chan struct{}, 1)
+		d.send = func(context.Context, []byte) error {
+			select {
+			case sent <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+		d.SetNotificationHandler(func(sdk.JSONRPCNotification) {})
+		ended := make(chan *transport.JSONRPCResponse, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			r, _ := d.SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: "2.0", ID: sdk.NewRequestId(int64(1)), Method: "x"})
+			ended <- r
+		}()
+		<-sent
+		for _, line := range bytes.Split(message, []byte("\n")) {
+			d.receive(line)
+		}
+		cancel()
+		if r := <-ended; r != nil && !bytes.Contains(message, []byte("1")) {
+			t.Errorf("%q was taken for an answer", message)
+		}
+	})
+}
+
+func FuzzResultOf(f *testing.F) {
+	f.Add([]byte(`{"content":[{"type":"resource","resource":{"uri":"x","blob":5}},{"type":"image","data":""}],"structuredContent":[1],"isError":"x"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if r := resultOf(raw); len(r.Text) > maxResult+200 {
+			t.Errorf("a result of %d bytes", len(r.Text))
+		}
+		specOf(raw)
+	})
+}

@@ -1,0 +1,121 @@
+package schema
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// maxSteps bounds the work of one check. Schemas that branch at every reference
+// need a number of steps that doubles with each; this many take a fraction of a second.
+const maxSteps = 1 << 18
+
+// compiled is a schema that stops when a check takes too many steps.
+type compiled struct {
+	mu     sync.Mutex
+	schema *jsonschema.Schema
+	left   int
+}
+
+// exhausted is what a step panics with when none are left: the library has no
+// other way to be stopped.
+type exhausted struct{}
+
+func bounded(s *jsonschema.Schema) *compiled {
+	c := &compiled{schema: s}
+	seen := map[*jsonschema.Schema]bool{s: true}
+	for todo := []*jsonschema.Schema{s}; len(todo) > 0; {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		inner := parts(next)
+		c.count(next, 1+len(inner))
+		for _, p := range inner {
+			if !seen[p] {
+				seen[p] = true
+				todo = append(todo, p)
+			}
+		}
+	}
+	return c
+}
+
+// count makes each use of s cost steps. The format is the one thing that is
+// looked at whenever a value is checked in earnest.
+func (c *compiled) count(s *jsonschema.Schema, steps int) {
+	format := &jsonschema.Format{Validate: func(any) error { return nil }}
+	if s.Format != nil {
+		*format = *s.Format
+	}
+	validate := format.Validate
+	format.Validate = func(v any) error {
+		if c.left -= steps; c.left < 0 {
+			panic(exhausted{})
+		}
+		return validate(v)
+	}
+	s.Format = format
+}
+
+// validate gives what is wrong with value, or nil. A schema that makes the
+// library panic, takes too long, or refers to itself in a circle, is one that
+// says nothing.
+func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() {
+		if recover() != nil {
+			problem = nil
+		}
+	}()
+	c.left = maxSteps
+	if errors.As(c.schema.Validate(value), &problem) && slices.ContainsFunc(leaves(problem), circular) {
+		return nil
+	}
+	return problem
+}
+
+func circular(e *jsonschema.ValidationError) bool {
+	_, is := e.ErrorKind.(*kind.RefCycle)
+	return is
+}
+
+// parts are the schemas that s refers to.
+func parts(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames,
+		s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
+	if s.DynamicRef != nil {
+		list = append(list, s.DynamicRef.Ref)
+	}
+	for _, more := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		list = append(list, more...)
+	}
+	for _, p := range s.Properties {
+		list = append(list, p)
+	}
+	for _, p := range s.PatternProperties {
+		list = append(list, p)
+	}
+	for _, p := range s.DependentSchemas {
+		list = append(list, p)
+	}
+	for _, p := range s.Dependencies {
+		list = appendAny(list, p)
+	}
+	list = appendAny(list, s.AdditionalProperties)
+	list = appendAny(list, s.Items)
+	list = appendAny(list, s.AdditionalItems)
+	return slices.DeleteFunc(list, func(p *jsonschema.Schema) bool { return p == nil })
+}
+
+func appendAny(list []*jsonschema.Schema, v any) []*jsonschema.Schema {
+	switch v := v.(type) {
+	case *jsonschema.Schema:
+		return append(list, v)
+	case []*jsonschema.Schema:
+		return append(list, v...)
+	}
+	return list
+}

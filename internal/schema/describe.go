@@ -1,0 +1,119 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+const (
+	maxProblems = 5
+	maxMessage  = 160 // bytes a problem
+	maxValue    = 40  // bytes of a name or value that is quoted
+)
+
+// describe says in one line what is wrong and where, a few problems at most.
+func describe(problem *jsonschema.ValidationError) string {
+	var lines []string
+	more := 0
+	for _, leaf := range leaves(problem) {
+		line := cut(field(leaf.InstanceLocation)+": "+reason(leaf.ErrorKind), maxMessage)
+		switch {
+		case slices.Contains(lines, line):
+		case len(lines) == maxProblems:
+			more++
+		default:
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "; ")
+	if more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// field writes a location as people do: items[0].name.
+func field(location []string) string {
+	if len(location) == 0 {
+		return "arguments"
+	}
+	var b strings.Builder
+	for i, part := range location {
+		if n, err := strconv.Atoi(part); err == nil && i > 0 {
+			fmt.Fprintf(&b, "[%d]", n)
+			continue
+		}
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(short(part))
+	}
+	return b.String()
+}
+
+func reason(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Required:
+		return "missing " + names(k.Missing)
+	case *kind.AdditionalProperties:
+		return "unknown " + names(k.Properties)
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		var want []string
+		for _, w := range k.Want {
+			want = append(want, short(fmt.Sprint(w)))
+		}
+		return "must be one of " + strings.Join(want, ", ")
+	case *kind.Pattern:
+		return "must match " + short(k.Want)
+	case *kind.FalseSchema:
+		return "must not be there"
+	}
+	return k.LocalizedString(message.NewPrinter(language.English))
+}
+
+func names(list []string) string {
+	var quoted []string
+	for _, n := range list {
+		quoted = append(quoted, strconv.Quote(short(n)))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func short(s string) string { return cut(s, maxValue) }
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}
+
+func typeName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case string:
+		return "text"
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}

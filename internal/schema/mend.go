@@ -1,0 +1,189 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// mend changes what is of the wrong type where one change alone would do, and
+// gives the result if it then fits. The value given is left as it was.
+func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
+	for range maxRounds {
+		changes := changes(value, problem)
+		if len(changes) == 0 {
+			return nil, false
+		}
+		for _, c := range changes {
+			value = replace(value, c.at, c.with)
+		}
+		if problem = s.validate(value); problem == nil {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// change puts with in the place of what is at a location; dropped takes it away.
+type change struct {
+	at   []string
+	with any
+}
+
+type drop struct{}
+
+func changes(value any, problem *jsonschema.ValidationError) []change {
+	wanted := map[string][]string{}
+	at := map[string][]string{}
+	for _, leaf := range leaves(problem) {
+		key := strings.Join(leaf.InstanceLocation, "\x00")
+		at[key] = leaf.InstanceLocation
+		if t, ok := leaf.ErrorKind.(*kind.Type); ok {
+			wanted[key] = append(wanted[key], t.Want...)
+		}
+	}
+	var list []change
+	for _, key := range slices.Sorted(maps.Keys(at)) {
+		location := at[key]
+		if len(location) == 0 {
+			continue
+		}
+		if with, ok := fit(value, location, wanted[key]); ok {
+			list = append(list, change{location, with})
+		}
+	}
+	return list
+}
+
+// fit gives what may stand at a location instead, if there is only one choice.
+func fit(root any, at, wanted []string) (any, bool) {
+	value, parent, ok := find(root, at)
+	if !ok {
+		return nil, false
+	}
+	if value == nil {
+		_, inObject := parent.(map[string]any)
+		return drop{}, inObject
+	}
+	slices.Sort(wanted)
+	var choice any
+	found := 0
+	for _, want := range slices.Compact(wanted) {
+		if v, ok := convert(value, want); ok && (found == 0 || !same(choice, v)) {
+			choice, found = v, found+1
+		}
+	}
+	return choice, found == 1
+}
+
+// convert reads value as a type named as in JSON Schema, if that is plain.
+func convert(value any, want string) (any, bool) {
+	text, isText := value.(string)
+	text = strings.TrimSpace(text)
+	switch want {
+	case "number", "integer":
+		if n, err := read([]byte(text)); isText && err == nil {
+			number, ok := n.(json.Number)
+			return number, ok
+		}
+	case "boolean":
+		if lower := strings.ToLower(text); lower == "true" || lower == "false" {
+			return lower == "true", true
+		}
+	case "object":
+		if v, err := read([]byte(text)); isText && err == nil {
+			object, ok := v.(map[string]any)
+			return object, ok
+		}
+	case "array":
+		if v, err := read([]byte(text)); isText && err == nil {
+			if list, ok := v.([]any); ok {
+				return list, true
+			}
+		}
+		return []any{value}, true
+	}
+	return nil, false
+}
+
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errors.Join(errX, errY) == nil && string(x) == string(y)
+}
+
+// find gives the value at a location and what holds it.
+func find(root any, at []string) (value, parent any, ok bool) {
+	value = root
+	for _, name := range at {
+		parent = value
+		switch p := parent.(type) {
+		case map[string]any:
+			if value, ok = p[name]; !ok {
+				return nil, nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(p) {
+				return nil, nil, false
+			}
+			value = p[i]
+		default:
+			return nil, nil, false
+		}
+	}
+	return value, parent, true
+}
+
+// replace gives root with one place changed, copying what leads there.
+func replace(root any, at []string, with any) any {
+	if len(at) == 0 {
+		return with
+	}
+	switch r := root.(type) {
+	case map[string]any:
+		inner, there := r[at[0]]
+		if !there {
+			return root
+		}
+		copied := maps.Clone(r)
+		if _, gone := with.(drop); gone && len(at) == 1 {
+			delete(copied, at[0])
+			return copied
+		}
+		copied[at[0]] = replace(inner, at[1:], with)
+		return copied
+	case []any:
+		i, err := strconv.Atoi(at[0])
+		if err != nil || i < 0 || i >= len(r) {
+			return root
+		}
+		copied := slices.Clone(r)
+		copied[i] = replace(r[i], at[1:], with)
+		return copied
+	}
+	return root
+}
+
+// leaves are the errors at the ends of the tree, a few hundred at most.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	const enough = 256
+	var list []*jsonschema.ValidationError
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 && len(list) < enough {
+			list = append(list, e)
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	walk(e)
+	return list
+}

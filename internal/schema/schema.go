@@ -1,0 +1,180 @@
+// Package schema checks the arguments of tool calls against the JSON Schema that
+// the tool was described with, and mends what can be mended in one way only. It
+// promises that nothing a tool server or a model sends makes it panic, overflow
+// the stack, load anything or take long; that a schema which cannot be used costs
+// the check and not the tool; and that its errors are short and name the field.
+// It leaves to others who may call what, and schemas for model providers.
+package schema
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	maxSchema = 1 << 20 // bytes; a larger schema is not used
+	maxArgs   = 8 << 20 // bytes; larger arguments are refused
+	maxCached = 1024    // compiled schemas
+	// maxRounds bounds how often arguments are mended and checked again: each
+	// round reaches one level deeper.
+	maxRounds = 8
+)
+
+// Checker checks arguments and keeps the schemas it compiled. It is safe for
+// concurrent use.
+type Checker struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*compiled // nil: not usable
+}
+
+// New returns a Checker that knows no schema yet.
+func New() *Checker {
+	return &Checker{known: map[[sha256.Size]byte]*compiled{}}
+}
+
+// Check gives args as they are to be sent: unchanged where they fit the schema,
+// mended where that is possible in one way only ("5" for a number, one value for
+// a list of such values, text that holds the object asked for, null for what may
+// be left out). Missing args are {}. The schema is read as draft 2020-12 unless
+// it names an older one; what it refers to elsewhere is never loaded and holds
+// anything. Of a schema that cannot be used only remains that args is an object.
+// The error is meant for the model that made the call.
+func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
+	given, err := arguments(args)
+	if err != nil {
+		return nil, err
+	}
+	s := c.schema(schema)
+	if s == nil {
+		return encode(given.value, given.raw)
+	}
+	if problem := s.validate(given.value); problem != nil {
+		mended, ok := mend(s, given.value, problem)
+		if !ok {
+			return nil, errors.New(describe(problem))
+		}
+		return encode(mended, nil)
+	}
+	return encode(given.value, given.raw)
+}
+
+// given are arguments as read; raw is nil where the value is not what was sent.
+type given struct {
+	value any
+	raw   json.RawMessage
+}
+
+func arguments(args json.RawMessage) (given, error) {
+	args = bytes.TrimSpace(args)
+	if len(args) == 0 || string(args) == "null" {
+		return given{value: map[string]any{}}, nil
+	}
+	if len(args) > maxArgs {
+		return given{}, fmt.Errorf("the arguments are %d bytes long; at most %d are accepted", len(args), maxArgs)
+	}
+	value, err := read(args)
+	if err != nil {
+		return given{}, err
+	}
+	if text, ok := value.(string); ok {
+		if inner, err := read([]byte(text)); err == nil {
+			value, args = inner, nil
+		}
+	}
+	if _, ok := value.(map[string]any); !ok {
+		return given{}, fmt.Errorf("the arguments must be a JSON object, not %s", typeName(value))
+	}
+	return given{value, args}, nil
+}
+
+func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
+	if raw != nil {
+		return raw, nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, fmt.Errorf("encode the arguments: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// schema gives the compiled schema, or nil if there is none that can be used.
+func (c *Checker) schema(raw json.RawMessage) *compiled {
+	if len(raw) == 0 || len(raw) > maxSchema {
+		return nil
+	}
+	key := sha256.Sum256(raw)
+	c.mu.Lock()
+	s, known := c.known[key]
+	c.mu.Unlock()
+	if known {
+		return s
+	}
+	s = compile(raw)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for old := range c.known {
+		if len(c.known) < maxCached {
+			break
+		}
+		delete(c.known, old)
+	}
+	c.known[key] = s
+	return s
+}
+
+// compile gives nil for whatever cannot be used, also when the library panics on
+// it: the schema is a stranger's.
+func compile(raw json.RawMessage) (s *compiled) {
+	defer func() {
+		if recover() != nil {
+			s = nil
+		}
+	}()
+	doc, err := read(raw)
+	if err != nil {
+		return nil
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(unloaded{})
+	c.UseRegexpEngine(pattern)
+	const here = "tool:///arguments"
+	if err := c.AddResource(here, doc); err != nil {
+		return nil
+	}
+	root, err := c.Compile(here)
+	if err != nil {
+		return nil
+	}
+	return bounded(root)
+}
+
+// unloaded stands for everything outside the schema: it fits anything.
+type unloaded struct{}
+
+func (unloaded) Load(string) (any, error) { return true, nil }
+
+// pattern compiles an expression. One that only ECMAScript knows (a look-ahead,
+// say) fits anything, rather than cost the rest of the schema.
+func pattern(expr string) (jsonschema.Regexp, error) {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return anything(expr), nil
+	}
+	return re, nil
+}
+
+type anything string
+
+func (anything) MatchString(string) bool { return true }
+func (a anything) String() string        { return string(a) }
