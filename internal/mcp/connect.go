@@ -118,16 +118,20 @@ func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) 
 
 func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
 	g := newGuard(at, s.c.Headers)
-	g.optional = true
 	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
-		transport.WithContinuousListening(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
 		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
-	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: s.known.era}, carrier}, HTTP, discoverTime)
+	t := &tap{Interface: carrier, era: s.known.era}
+	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
+	if err == nil && !sdk.IsModernProtocol(conn.about.protocol) {
+		conn.first = overhear(s.c.URL, g.client(), conn, t)
+	}
+	return conn, err
 }
 
 // versioned adds what the library asks of carriers over HTTP.

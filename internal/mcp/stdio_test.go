@@ -237,14 +237,14 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 	settled(t, h, "other")
 	began := time.Now()
 	wantFailure(t, call(t, find1(t, h, "a", "die"), `{}`), "was lost during the call. Whether it had an effect is not known")
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > timely {
 		t.Errorf("the failure took %v", took)
 	}
 	echo := remoteTool(h, "a", "echo")
 	until(t, h, "a", Failed)
 	began = time.Now()
 	wantFailure(t, call(t, remoteTool(h, "a", "strict"), `{}`), `is not available (state: error)`)
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > timely {
 		t.Errorf("a call to a server that is down took %v", took)
 	}
 	if len(h.Source("a").Tools()) == 0 {
@@ -286,22 +286,35 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
 	began := time.Now()
-	var wg sync.WaitGroup
-	for range 24 { // more than fits into a pipe that nobody reads, and our queue
-		wg.Go(func() {
-			wantFailure(t, call(t, find1(t, h, "a", "hang"), `{"a":"`+strings.Repeat("x", 64<<10)+`"}`), "did not answer within 300ms")
-		})
-	}
-	wg.Wait()
-	if took := time.Since(began); took > c.Timeout+time.Second {
+	wantFailure(t, call(t, find1(t, h, "a", "hang"), `{}`), "did not answer within 300ms")
+	if took := time.Since(began); took > c.Timeout+timely {
 		t.Errorf("the failure took %v", took)
 	}
 	until(t, h, "a", Connecting)
 	until(t, h, "a", Connected)
-	if took := time.Since(began); took > 5*time.Second+c.Timeout {
+	if took := time.Since(began); took > c.Timeout+timely {
 		t.Errorf("the server was back after %v", took)
 	}
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{}`), `{}`)
+}
+
+// A server that does not read its input holds up nobody beyond their deadline,
+// not even when neither the pipe nor our queue has room.
+func TestAServerThatDoesNotRead(t *testing.T) {
+	c := fakeServer("a", "plain")
+	c.Timeout = time.Second
+	h := running(t, Options{Servers: []Config{c}})
+	settled(t, h, "a")
+	hang := find1(t, h, "a", "hang")
+	var wg sync.WaitGroup
+	for range 24 {
+		wg.Go(func() {
+			wantFailure(t, call(t, hang, `{"a":"`+strings.Repeat("x", 64<<10)+`"}`), "did not answer within 1s")
+		})
+	}
+	wg.Wait()
+	until(t, h, "a", Connecting)
+	until(t, h, "a", Connected)
 }
 
 // Each of these takes seconds to end: together they must not take longer.
@@ -316,7 +329,7 @@ func TestServersAreEndedSideBySide(t *testing.T) {
 	}
 	began := time.Now()
 	end()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > timely {
 		t.Errorf("the host took %v to end", took)
 	}
 	if err := h.Start("s0"); err == nil || err.Error() != "the MCP host does not run" {
@@ -398,7 +411,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	until(t, h, "a", Connecting)
 	until(t, h, "a", Connected)
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{}`), `{}`)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > timely {
 		t.Errorf("the server was back after %v", took)
 	}
 	if res := call(t, find1(t, h, "a", "huge"), `{}`); len(res.Text) > maxResult+100 || !strings.HasSuffix(res.Text, "bytes are shown]") {
@@ -449,7 +462,7 @@ func TestStubbornProcessesAreEnded(t *testing.T) {
 	if err := h.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 4*time.Second {
+	if took := time.Since(began); took > timely {
 		t.Errorf("Stop took %v", took)
 	}
 	if n := len(processes(t, mark)); runtime.GOOS == "linux" && n != 1 {
