@@ -161,6 +161,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"folder": "its working folder " + gone.Dir + " does not exist",
 		"crash":  "the process ended (exit status 3); its last words: cannot start: the token *** is bad",
 	} {
+		settled(t, h, name)
 		until(t, h, name, Failed)
 		if st, _ := h.Server(name); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
 			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)
@@ -195,6 +196,7 @@ func TestEras(t *testing.T) {
 		{"plain", "", "2025-11-25"},
 		{"silent", "", "2025-11-25"},
 		{"empty", "", "2025-11-25"},
+		{"old versions", "", "2025-11-25"},
 		{"dies on the unknown", "", "2025-11-25"},
 		{"modern", "", "2026-07-28"},
 		{"slow modern", "", "2026-07-28"}, // slower than silence is waited for
@@ -368,6 +370,7 @@ func TestMixedUpMessages(t *testing.T) {
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{"n":1}`), `{"n":1}`)
 	wantText(t, call(t, find1(t, h, "a", "impostor"), `{}`), "the answer")
 	wantText(t, call(t, find1(t, h, "a", "sample"), `{}`), "asked")
+	wantText(t, call(t, find1(t, h, "a", "ask"), `{}`), "the client lives")
 	wantText(t, call(t, find1(t, h, "a", "logs"), `{}`), "logged")
 	lines(t, h, "a", "message: info a log line")
 }
