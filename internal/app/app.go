@@ -227,6 +227,7 @@ func (a *App) announce(ctx context.Context) {
 				attrs = append(attrs, "refused", join(refused))
 			}
 			a.o.Log.Info("ready", attrs...)
+			release()
 			return
 		}
 		select {

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,12 +17,6 @@ import (
 	"testing"
 	"time"
 
-	slackgo "github.com/slack-go/slack"
-	"github.com/slack-go/slack/slackevents"
-	"github.com/slack-go/slack/socketmode"
-	"go.etcd.io/bbolt"
-	"google.golang.org/genai"
-
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -31,53 +24,6 @@ import (
 // The benchmarks measure the daemon as a child process against the simulated
 // Slack and model, and beside it, in the same run, the least that could do the
 // job: slack-go, one request to the model, one synced commit, one post.
-
-// bareBot is that least. It is this test binary, started again.
-func bareBot() {
-	ctx := context.Background()
-	api := slackgo.New("xoxb-token", slackgo.OptionAPIURL(os.Getenv("BARE_SLACK")), slackgo.OptionAppLevelToken("xapp-token"))
-	model, err := genai.NewClient(ctx, &genai.ClientConfig{APIKey: "key", Backend: genai.BackendGeminiAPI,
-		HTTPOptions: genai.HTTPOptions{BaseURL: os.Getenv("BARE_MODEL")}})
-	if err != nil {
-		panic(err)
-	}
-	db, err := bbolt.Open(os.Getenv("BARE_STORE"), 0o600, nil)
-	if err != nil {
-		panic(err)
-	}
-	answer := func(e *slackevents.AppMentionEvent) {
-		res, err := model.Models.GenerateContent(ctx, "gemini-3.8-flash", genai.Text(e.Text), nil)
-		if err != nil {
-			return
-		}
-		err = db.Update(func(tx *bbolt.Tx) error {
-			b, err := tx.CreateBucketIfNotExists([]byte("done"))
-			if err != nil {
-				return err
-			}
-			return b.Put([]byte(e.Channel+e.TimeStamp), []byte(res.Text()))
-		})
-		if err == nil {
-			_, _, _ = api.PostMessageContext(ctx, e.Channel, slackgo.MsgOptionText(res.Text(), false), slackgo.MsgOptionTS(e.TimeStamp))
-		}
-	}
-	client := socketmode.New(api)
-	go func() {
-		for e := range client.Events {
-			if e.Type == socketmode.EventTypeConnected {
-				fmt.Fprintln(os.Stderr, "msg=ready")
-			}
-			if e.Type != socketmode.EventTypeEventsAPI {
-				continue
-			}
-			_ = client.Ack(*e.Request)
-			if m, ok := e.Data.(slackevents.EventsAPIEvent).InnerEvent.Data.(*slackevents.AppMentionEvent); ok {
-				go answer(m)
-			}
-		}
-	}()
-	_ = client.RunContext(ctx)
-}
 
 // child is a bot in a process of its own.
 type child struct {
@@ -220,6 +166,7 @@ func BenchmarkStart(b *testing.B) {
 			for b.Loop() {
 				c := w.daemon(b, servers)
 				took = append(took, c.ready)
+				<-time.After(time.Second) // idle memory is that of a bot that has settled
 				memory = append(memory, c.resident())
 			}
 			slices.Sort(took)
