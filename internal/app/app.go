@@ -98,6 +98,9 @@ func (a *App) assemble() error {
 	return a.buildAdmin()
 }
 
+// mcpAfter is how long MCP servers wait for the platforms to connect first.
+const mcpAfter = 500 * time.Millisecond
+
 // grace is how long answers under way may take when the bot is told to end.
 const grace = 10 * time.Second
 
@@ -153,13 +156,26 @@ func (a *App) Run(ctx context.Context) error {
 		start("serve http", a.serve)
 	}
 	start("delivery", a.delivery.Run)
-	start("mcp", a.mcp.Run)
+	connected := make(chan struct{})
+	start("mcp", func(ctx context.Context) error {
+		select { // starting programs takes processor time that connecting can use
+		case <-connected:
+		case <-time.After(mcpAfter):
+		case <-ctx.Done():
+		}
+		return a.mcp.Run(ctx)
+	})
 	for name, p := range a.platforms {
 		wg.Go(func() { a.connect(ctx, name, p) })
 	}
 	if !a.o.Local {
 		wg.Go(func() { a.loop.Run(ctx) })
-		wg.Go(func() { a.announce(ctx) })
+		wg.Go(func() {
+			a.announce(ctx)
+			close(connected)
+		})
+	} else {
+		close(connected)
 	}
 	select {
 	case <-ctx.Done():
