@@ -272,7 +272,7 @@ func seconds(s string) time.Duration {
 	return time.Duration(f * float64(time.Second))
 }
 
-// reasons says for people what Discord's codes mean for a post.
+// reason says for people what Discord's codes mean for a post.
 func reason(e *apiError) string {
 	switch e.code {
 	case errUnknownChannel:

@@ -329,35 +329,18 @@ func TestAddressThatIsNone(t *testing.T) {
 	}
 }
 
-func TestRegistersByDifference(t *testing.T) {
+func TestRegistersOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	if err := s.WaitCommand(within(t), "raven"); err != nil {
 		t.Fatal(err)
 	}
-	again := discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: slog.New(slog.DiscardHandler)})
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
 	before := time.Now()
-	ctx, cancel := context.WithCancel(within(t))
-	done := make(chan error, 1)
-	go func() { done <- again.Run(ctx, func(context.Context, chat.Message) error { return nil }) }()
-	if err := s.WaitSessions(ctx, 1); err != nil {
+	if err := discord.Register(within(t), s.another(t), s.Bot().ID); err != nil {
 		t.Fatal(err)
-	}
-	listed := func(r sim.Request) bool {
-		return r.Method == "GET" && strings.HasSuffix(r.Path, "/commands") && r.At.After(before)
-	}
-	if _, err := s.WaitRequest(ctx, listed); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := receive(t, done); err != nil {
-		t.Error(err)
 	}
 	for _, r := range s.Requests() {
-		if r.At.After(before) && strings.Contains(r.Path, "/commands") && r.Method != "GET" {
+		if r.At.After(before) && r.Method != "GET" {
 			t.Errorf("%s %s although nothing differs", r.Method, r.Path)
 		}
 	}

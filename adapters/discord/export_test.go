@@ -23,3 +23,6 @@ func Kept(d *Discord) int {
 func Locate(ctx context.Context, d *Discord, guild, channel string) chat.Address {
 	return d.locate(ctx, guild, channel)
 }
+
+// Register makes the application's commands the bot's.
+func Register(ctx context.Context, d *Discord, app string) error { return d.register(ctx, app) }

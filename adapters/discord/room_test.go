@@ -96,9 +96,11 @@ func collect(data []byte, size int) []string {
 // discordgo closes whatever connection it has when it cannot write a heartbeat.
 func TestWritingToADeadLinkIsSilent(t *testing.T) {
 	here, there := net.Pipe()
-	defer there.Close()
 	l := newLink(here)
-	l.cut()
+	_ = there.Close()
+	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
+		t.Errorf("wrote %d to a peer that is gone: %v", n, err)
+	}
 	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
@@ -327,6 +329,14 @@ func TestTokensAreNotShown(t *testing.T) {
 	d := idle()
 	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true, body: note("x")}, nil)
 	if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "/interactions/12/***/callback") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whoever answers over an encrypted connection does not name a gateway without.
+func TestTokenIsNotSentUnencrypted(t *testing.T) {
+	c := &client{secure: true, attempt: t.Context()}
+	if _, err := c.dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "not encrypted") {
 		t.Errorf("error %v", err)
 	}
 }

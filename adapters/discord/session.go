@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,8 +14,6 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/gorilla/websocket"
-
-	"ravenbot/internal/chat"
 )
 
 // Times of a connection.
@@ -33,6 +31,7 @@ const (
 // One goroutine uses it; discordgo's own call only handlers and link.
 type client struct {
 	dg      *discordgo.Session
+	secure  bool            // never without encryption
 	attempt context.Context // ends when connecting has taken too long
 	link    *link
 	keep    func() bool   // stops attempt from cutting the link
@@ -49,7 +48,7 @@ func (d *Discord) newClient(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{dg: dg, gone: make(chan struct{}, 1), started: make(chan struct{}), ready: make(chan struct{}, 1)}
+	c := &client{dg: dg, secure: d.base.Scheme == "https", gone: make(chan struct{}, 1), started: make(chan struct{}), ready: make(chan struct{}, 1)}
 	dg.LogLevel = -1 // it would write to the process's default log
 	dg.SyncEvents = true
 	dg.ShouldReconnectOnError = false
@@ -83,17 +82,30 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+type limitedBody struct {
+	io.Reader
+	io.Closer
+}
+
 // bound sends discordgo's requests to base, whatever host they name, while the
-// attempt to connect lasts. discordgo makes its addresses when it is loaded.
+// attempt to connect lasts. discordgo makes its addresses when it is loaded, and
+// reads answers of any size.
 func (c *client) bound(next http.RoundTripper, base *url.URL) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(c.attempt)
 		r.URL.Scheme, r.URL.Host, r.Host = base.Scheme, base.Host, base.Host
-		return next.RoundTrip(r)
+		resp, err := next.RoundTrip(r)
+		if err == nil {
+			resp.Body = &limitedBody{Reader: io.LimitReader(resp.Body, maxAnswer), Closer: resp.Body}
+		}
+		return resp, err
 	})
 }
 
 func (c *client) dial(_ context.Context, network, addr string) (net.Conn, error) {
+	if c.secure {
+		return nil, errors.New("the gateway's address is not encrypted")
+	}
 	conn, err := (&net.Dialer{Timeout: dialWithin}).DialContext(c.attempt, network, addr)
 	return c.linked(conn, err)
 }
@@ -183,28 +195,6 @@ func (d *Discord) supervise(ctx context.Context) error {
 	return nil
 }
 
-// ending is how a connection ended.
-type ending struct {
-	cause   string
-	fatal   error
-	resume  bool // the session is still good
-	invalid bool // Discord called it invalid
-	lived   bool // READY or RESUMED had come
-}
-
-// pause is how long to wait before the next attempt. After an invalid session
-// Discord asks for one to five seconds.
-func (e ending) pause(failures int) time.Duration {
-	switch {
-	case e.invalid:
-		return time.Second + rand.N(4*time.Second)
-	case failures == 0:
-		return rand.N(500 * time.Millisecond)
-	}
-	longest := min(firstPause<<min(failures-1, 10), longestPause)
-	return longest/2 + rand.N(longest/2)
-}
-
 // attend connects and stays until the connection ends.
 func (d *Discord) attend(ctx context.Context, c *client) ending {
 	resuming := c.canResume()
@@ -280,69 +270,13 @@ func (c *client) end(cause string, lived bool) ending {
 	return end
 }
 
-// Close codes that tell more than "try again", by Discord's gateway reference.
-const (
-	codeToken        = 4004
-	codeSeq          = 4007
-	codeTimedOut     = 4009
-	codeShard        = 4010
-	codeSharding     = 4011
-	codeVersion      = 4012
-	codeIntents      = 4013
-	codeDisallowed   = 4014
-	codeOldInvalid   = 4006
-	portal           = "https://discord.com/developers/applications"
-	messageContentIs = "Message Content Intent"
-)
-
-// verdict tells from the last connection what to do next.
-func (c *client) verdict(cause string, err error) ending {
-	_, invalid, resumable, code := c.link.state()
-	var closed *websocket.CloseError
-	if code == 0 && errors.As(err, &closed) {
-		code = closed.Code
-	}
-	if code != 0 {
-		cause = fmt.Sprintf("%s (close code %d)", cause, code)
-	}
-	end := ending{cause: cause, fatal: c.fatal(code), invalid: invalid, resume: c.canResume() && c.refused < resumeRefused}
-	if invalid && !resumable || code == codeSeq || code == codeTimedOut || code == codeOldInvalid {
-		end.resume = false
-	}
-	return end
-}
-
-// fatal is the error behind a close code that would be the same next time.
-func (c *client) fatal(code int) error {
-	switch code {
-	case codeToken:
-		return &chat.SetupError{Reason: "Discord refused the bot token (close code 4004)",
-			Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN"}
-	case codeIntents, codeDisallowed:
-		return c.intentsError(code)
-	case codeShard, codeSharding, codeVersion:
-		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the way this bot connects (close code %d)", code),
-			Remedy: "a bot in 2,500 servers or more needs sharding, which this version lacks; else update ravenbot"}
-	}
-	return nil
-}
-
-func (c *client) intentsError(code int) error {
-	page := portal + " → your application → Bot → Privileged Gateway Intents"
-	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
-		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
-			Remedy: "see " + page + "; none of those there is asked for"}
-	}
-	return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the %s (close code %d)", messageContentIs, code),
-		Remedy: "switch on " + messageContentIs + " at " + page + `, or take "respondTo": "all" out of the Discord channels in config.json`}
-}
-
 // arrived notes that events come on this link.
 func (d *Discord) arrived(l *link) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.link, d.up, d.detail = l, d.o.Now(), ""
-	d.o.Log.Info("discord connected", "platform", "discord", "user", d.self.Username)
+	user := d.self.Username
+	d.mu.Unlock()
+	d.o.Log.Info("discord connected", "platform", "discord", "user", user)
 }
 
 func (d *Discord) lost(end ending) {
@@ -377,41 +311,4 @@ func (d *Discord) handle(ctx context.Context, c *client, e *discordgo.Event) {
 	case "INTERACTION_CREATE":
 		d.onInteraction(ctx, c.dg.State, e.RawData)
 	}
-}
-
-// budget counts the sessions begun: Discord takes 1,000 in 24 hours and then
-// resets the token, and one every five seconds.
-type budget struct{ at []time.Time }
-
-const (
-	maxIdentifies = 900
-	identifyEvery = 5 * time.Second
-)
-
-func (b *budget) spend(now time.Time) {
-	b.at = append(b.at, now)
-	if len(b.at) > maxIdentifies {
-		b.at = b.at[1:]
-	}
-}
-
-// pause is how long to wait before the next session is begun.
-func (b *budget) pause(now time.Time) time.Duration {
-	if len(b.at) == 0 {
-		return 0
-	}
-	pause := identifyEvery - now.Sub(b.at[len(b.at)-1])
-	if len(b.at) == maxIdentifies {
-		pause = max(pause, 24*time.Hour-now.Sub(b.at[0]))
-	}
-	return max(pause, 0)
-}
-
-// allowIdentify waits until the budget has room, and reports whether ctx lasted.
-func (d *Discord) allowIdentify(ctx context.Context) bool {
-	pause := d.budget.pause(d.o.Now())
-	if pause > identifyEvery {
-		d.o.Log.Error("too many new discord sessions today, waiting", "platform", "discord", "wait", pause)
-	}
-	return wait(ctx, pause)
 }

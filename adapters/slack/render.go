@@ -2,6 +2,7 @@ package slack
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 
 	slackgo "github.com/slack-go/slack"
@@ -20,6 +21,10 @@ const (
 	plainText   = 3_000
 )
 
+// plain is a text that looks the same with and without formatting; it needs no
+// block.
+var plain = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
+
 // piece is one message of a draft: blocks, and the text for notifications.
 type piece struct {
 	text   string
@@ -34,6 +39,10 @@ func render(d chat.Draft) []piece {
 	}
 	var pieces []piece
 	for _, part := range markdown.Split(markdown.Slack(text), textLimit) {
+		if len(part) <= plainText && plain.MatchString(part) {
+			pieces = append(pieces, piece{text: part})
+			continue
+		}
 		pieces = append(pieces, piece{clip(markdown.Slack(markdown.Plain(part)), plainText), []slackgo.Block{slackgo.NewMarkdownBlock("", part)}})
 	}
 	if len(pieces) == 0 {

@@ -137,7 +137,9 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 	page.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "chat page ", r.URL.Path) })
 	page.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("a secret") })
 	o := Options{Token: token, Listen: "127.0.0.1:0", Chat: page,
-		Render: func(d chat.Draft) template.HTML { return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>") },
+		Render: func(d chat.Draft) template.HTML {
+			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
+		},
 		Ask: func(ctx context.Context, room string, u chat.User, text string) iter.Seq2[Event, error] {
 			return b.ask(ctx, room, u, text)
 		},

@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -93,7 +94,11 @@ func (e *Engine) Forget(a chat.Address) { e.history.forget(a) }
 
 // Answer works on a message. The turn is nil where nothing is to be remembered.
 func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	if command := e.o.Commands[m.Command]; command != nil {
+	name := m.Command
+	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") {
+		name = "help" // a mention and nothing more
+	}
+	if command := e.o.Commands[name]; command != nil {
 		d := command(ctx, m)
 		return nil, &d
 	}

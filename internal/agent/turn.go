@@ -73,7 +73,7 @@ func said(m chat.Message) []llm.Part {
 	if m.Author.Name == "" || m.Conversation.Platform == "web" {
 		return []llm.Part{words}
 	}
-	return []llm.Part{{Text: m.Author.Name + " says:"}, words}
+	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
 }
 
 // loop works until there is an answer. Each step is recorded before it is acted

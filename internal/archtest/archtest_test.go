@@ -76,7 +76,7 @@ var holders = map[string][]string{
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
 	"golang.org/x/net":                                {"internal/feed", "internal/tool/web"},
-	"golang.org/x/text":                               {"internal/feed", "internal/summary"},
+	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
 	"google.golang.org/genai":                         {"internal/llm/gemini"},
 }
 

@@ -31,7 +31,7 @@ type Inbox interface {
 type Outbox interface {
 	Record(ctx context.Context, posts []store.Post) error
 	Pending(ctx context.Context) ([]store.Post, error)
-	Posted(ctx context.Context, o store.Posted) error
+	Posted(ctx context.Context, outcomes []store.Posted) error
 	Prune(ctx context.Context) error
 }
 
@@ -78,6 +78,8 @@ type Service struct {
 	closed  bool
 	turns   context.Context // ends when answers under way are to stop
 	wg      sync.WaitGroup
+
+	outcomes chan store.Posted
 }
 
 // New returns a Service that begins to work with Run.
@@ -89,7 +91,7 @@ func New(o Options) *Service {
 		o.Backlog = 10_000
 	}
 	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}),
-		lanes: map[chat.Address]*lane{}}
+		lanes: map[chat.Address]*lane{}, outcomes: make(chan store.Posted, o.Turns)}
 }
 
 // Run takes up the posts and messages that an earlier process left, then works
@@ -98,6 +100,9 @@ func (s *Service) Run(ctx context.Context) error {
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	s.turns = turns
+	recorded := make(chan struct{})
+	go func() { s.record(context.WithoutCancel(ctx)); close(recorded) }()
+	defer func() { close(s.outcomes); <-recorded }()
 	if err := s.recover(ctx); err != nil {
 		return fmt.Errorf("take up what was left: %w", err)
 	}

@@ -160,7 +160,36 @@ func (s *Service) send(p store.Post) {
 		s.o.Log.Error("post given up", "post", p.Key, "to", p.To.String(), "error", err)
 		s.confess(ctx, p)
 	}
-	_ = s.insist(ctx, "outcome of a post not stored", func() error { return s.o.Store.Posted(ctx, out) })
+	s.outcomes <- out
+}
+
+// gather is how long the outcome of a post may wait for others, to be stored with
+// them. Nobody waits for it: a crash meanwhile makes the post one that may have
+// been sent, which the platform is asked about before it is sent again.
+const gather = 20 * time.Millisecond
+
+// record stores outcomes until there will be no more. Only a full or broken store
+// holds it up, and then the lanes too, once the queue is full.
+func (s *Service) record(ctx context.Context) {
+	for first := range s.outcomes {
+		batch := []store.Posted{first}
+		timer := time.NewTimer(gather)
+		for waiting := true; waiting; {
+			select {
+			case next, more := <-s.outcomes:
+				if more {
+					batch = append(batch, next)
+				}
+				waiting = more && len(batch) < cap(s.outcomes)
+			case <-timer.C:
+				waiting = false
+			}
+		}
+		timer.Stop()
+		limited, cancel := context.WithTimeout(ctx, giveUp)
+		_ = s.insist(limited, "outcomes of posts not stored", func() error { return s.o.Store.Posted(limited, batch) })
+		cancel()
+	}
 }
 
 // confess tells the asker, in words that any platform takes, that an answer was

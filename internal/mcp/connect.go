@@ -118,16 +118,20 @@ func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) 
 
 func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
 	g := newGuard(at, s.c.Headers)
-	g.optional = true
 	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
-		transport.WithContinuousListening(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
 		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
-	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: s.known.era}, carrier}, HTTP, discoverTime)
+	t := &tap{Interface: carrier, era: s.known.era}
+	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
+	if err == nil && !sdk.IsModernProtocol(conn.about.protocol) {
+		conn.first = overhear(s.c.URL, g.client(), conn, t)
+	}
+	return conn, err
 }
 
 // versioned adds what the library asks of carriers over HTTP.
@@ -149,19 +153,14 @@ func (s *server) shake(ctx context.Context, conn *connection, over transport.Int
 	conn.relist, conn.suspect = make(chan struct{}, 1), make(chan struct{}, 1)
 	conn.client = client.NewClient(over, options...)
 	conn.client.OnNotification(conn.notified)
-	// The carriers of the library end with the context that they are started with.
-	long, end := context.WithCancel(context.WithoutCancel(ctx))
-	conn.last = append(conn.last, end)
-	release := context.AfterFunc(ctx, end)
-	err := conn.client.Start(long)
+	err := conn.client.Start(ctx)
 	if err == nil {
 		var result *sdk.InitializeResult
 		request := sdk.InitializeRequest{}
 		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.version()}
 		if result, err = conn.client.Initialize(ctx, request); err == nil {
 			conn.about = about{name, result.ProtocolVersion, strings.TrimSpace(plain(result.ServerInfo.Name + " " + result.ServerInfo.Version))}
-			release()
-			conn.listen(long)
+			conn.listen()
 			return conn, nil
 		}
 	}
@@ -187,12 +186,12 @@ func (s *server) initialize() any {
 
 // listen asks a server of the newest protocol to say when its tools change;
 // others say so unasked.
-func (c *connection) listen(ctx context.Context) {
+func (c *connection) listen() {
 	tools := c.client.GetServerCapabilities().Tools
 	if !sdk.IsModernProtocol(c.about.protocol) || tools == nil || !tools.ListChanged {
 		return
 	}
-	stop, err := c.client.ListenAsync(ctx, sdk.SubscriptionFilter{ToolsListChanged: true}, nil)
+	stop, err := c.client.ListenAsync(context.Background(), sdk.SubscriptionFilter{ToolsListChanged: true}, nil)
 	if err == nil { // without it the regular check finds the changes
 		c.first = stop
 	}

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 type fake struct {
 	mode  string
 	out   *bufio.Writer
-	tools string // more tools, as JSON, each after a comma
+	tools string       // more tools, as JSON, each after a comma
+	asked *fakeRequest // the call that waits for an answer of the client
 }
 
 type fakeRequest struct {
@@ -107,6 +108,10 @@ func (f *fake) failure(r fakeRequest, code int, message string) {
 
 func (f *fake) answer(r fakeRequest) {
 	switch r.Method {
+	case "":
+		if f.asked != nil && string(r.ID) == `"p1"` {
+			f.result(*f.asked, `{"content":[{"type":"text","text":"the client lives"}]}`)
+		}
 	case "server/discover":
 		f.discover(r)
 	case "initialize":
@@ -135,6 +140,8 @@ func (f *fake) discover(r fakeRequest) {
 		os.Exit(1)
 	case "empty":
 		f.result(r, `{}`)
+	case "old versions":
+		f.result(r, `{"supportedVersions":["2025-11-25"],"capabilities":{}}`)
 	case "modern":
 		f.result(r, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 	default:
@@ -162,7 +169,7 @@ func (f *fake) list(r fakeRequest) {
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang env cwd garbage big flood twice impostor grow logs sample fail reject huge") {
+		for _, name := range strings.Fields("die hang env cwd garbage big flood twice impostor grow logs sample fail reject huge ask") {
 			tools = append(tools, simple(name, ""))
 		}
 		tools = append(tools, simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
@@ -215,6 +222,9 @@ func (f *fake) call(r fakeRequest) {
 	case "impostor": // a request of the server under the id of the call
 		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, r.ID))
 		say("the answer")
+	case "ask":
+		f.asked = &r
+		f.line(`{"jsonrpc":"2.0","id":"p1","method":"ping"}`)
 	case "grow":
 		f.tools += `,{"name":"grown","inputSchema":{"type":"object"}}`
 		for range 50 {

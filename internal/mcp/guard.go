@@ -29,8 +29,6 @@ type guard struct {
 	origin  *url.URL
 	headers map[string]string
 	base    *http.Transport
-	// optional says that a refused GET only means that a stream is not offered.
-	optional bool
 
 	mu     sync.Mutex
 	closed bool
@@ -125,11 +123,6 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		cancel()
 		return nil, err
-	}
-	// The library asks once a second for a stream that a server does not offer,
-	// unless it is told so in the one way that it knows.
-	if g.optional && r.Method == http.MethodGet && resp.StatusCode >= 400 && resp.StatusCode < 500 {
-		resp.StatusCode = http.StatusMethodNotAllowed
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	resp.Body = &limited{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}

@@ -21,7 +21,12 @@ import (
 	"ravenbot/internal/tool"
 )
 
-const soon = 30 * time.Second // a deadline that only a failing test reaches
+const (
+	soon = 30 * time.Second // a deadline that only a failing test reaches
+	// timely is the most that may pass until a fault is told or mended. On an idle
+	// machine it is half of this; without the remedies it is far more.
+	timely = 10 * time.Second
+)
 
 var marks atomic.Int64
 

@@ -101,22 +101,26 @@ func accepted(status int) error {
 // read takes events until the stream ends.
 func (s *sse) read(body io.ReadCloser) {
 	defer body.Close()
-	lines := frames{r: bufio.NewReaderSize(body, 64<<10), max: maxMessage}
+	s.lose(fmt.Errorf("the event stream ended: %w", readEvents(body, s.event)))
+}
+
+// readEvents hands over the events of a stream until it ends or one is refused,
+// and says why it ended.
+func readEvents(stream io.Reader, take func(name string, data []byte) error) error {
+	lines := frames{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessage}
 	var event string
 	var data []byte
 	for {
 		line, err := lines.next()
 		if err != nil {
-			s.lose(fmt.Errorf("the event stream ended: %w", err))
-			return
+			return err
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(line) == 0:
-			if err := s.event(event, data); err != nil {
-				s.lose(err)
-				return
+			if err := take(event, data); err != nil {
+				return err
 			}
 			event, data = "", nil
 		case string(name) == "event":
@@ -126,8 +130,7 @@ func (s *sse) read(body io.ReadCloser) {
 				data = append(data, '\n')
 			}
 			if data = append(data, value...); len(data) > maxMessage {
-				s.lose(errTooLong)
-				return
+				return errTooLong
 			}
 		}
 	}
@@ -169,7 +172,11 @@ func (s *sse) post(ctx context.Context, message []byte) error {
 	if version, _ := s.protocol.Load().(string); version != "" {
 		r.Header.Set("Mcp-Protocol-Version", version)
 	}
-	resp, err := s.client.Do(r)
+	return posted(s.client.Do(r))
+}
+
+// posted tells whether a server took a message.
+func posted(resp *http.Response, err error) error {
 	if err != nil {
 		return fmt.Errorf("send a message: %w", err)
 	}

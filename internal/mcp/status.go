@@ -57,34 +57,43 @@ const (
 	maxLine  = 2 << 10 // bytes
 )
 
-// ring holds the newest lines of a server as they came; they are cleaned when
-// read, so that a flood costs little.
+// ring holds the newest lines of a server as they came. Room is used again, and
+// lines are cleaned when read, so that a flood costs little.
 type ring struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	kept []LogLine
+	kept []written
 	next int
+}
+
+type written struct {
+	at     time.Time
+	stream string
+	text   []byte
 }
 
 func (r *ring) add(stream string, text []byte) {
 	text = text[:min(len(text), maxLine)]
-	line := LogLine{r.now(), stream, string(text)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.kept) < maxLines {
-		r.kept = append(r.kept, line)
-		return
+		r.kept = append(r.kept, written{})
 	}
-	r.kept[r.next] = line
+	w := &r.kept[r.next]
+	w.at, w.stream, w.text = r.now(), stream, append(w.text[:0], text...)
 	r.next = (r.next + 1) % maxLines
 }
 
 func (r *ring) lines(mask func(string) string) []LogLine {
 	r.mu.Lock()
-	list := append(append(make([]LogLine, 0, len(r.kept)), r.kept[r.next:]...), r.kept[:r.next]...)
-	r.mu.Unlock()
-	for i := range list {
-		list[i].Text = mask(plain(list[i].Text))
+	defer r.mu.Unlock()
+	list := make([]LogLine, 0, len(r.kept))
+	for i := range r.kept {
+		if len(r.kept) == maxLines {
+			i = (r.next + i) % maxLines
+		}
+		w := r.kept[i]
+		list = append(list, LogLine{w.at, w.stream, mask(plain(string(w.text)))})
 	}
 	return list
 }

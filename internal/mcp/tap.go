@@ -38,6 +38,7 @@ type tap struct {
 
 	mu    sync.Mutex
 	early *greeting // an initialize that was sent already
+	asked transport.RequestHandler
 }
 
 // greeting is a handshake under way; its reply is there when done is closed.
@@ -162,6 +163,9 @@ func discovered(answer reply) (*transport.JSONRPCResponse, error) {
 
 // SetRequestHandler passes on who answers the server's requests.
 func (t *tap) SetRequestHandler(f transport.RequestHandler) {
+	t.mu.Lock()
+	t.asked = f
+	t.mu.Unlock()
 	if b, ok := t.Interface.(transport.BidirectionalInterface); ok {
 		b.SetRequestHandler(f)
 	}

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -130,6 +133,25 @@ func TestFrames(t *testing.T) {
 	f = frames{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"), iotest.ErrReader(broken))), max: limit}
 	if got, err := f.next(); !errors.Is(err, broken) {
 		t.Errorf("a line that breaks off: %q, %v", got, err)
+	}
+}
+
+func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {
+	var got atomic.Value
+	other := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Header.Get("Authorization")) }))
+	own, err := url.Parse("https://own.example/mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(own, map[string]string{"Authorization": "Bearer sesame-open"})
+	defer g.close()
+	resp, err := g.client().Get(other.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got.Load() != "" {
+		t.Errorf("another origin was sent %q", got.Load())
 	}
 }
 

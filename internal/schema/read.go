@@ -35,7 +35,6 @@ func read(data []byte) (any, error) {
 // level is an object or list that is being scanned.
 type level struct {
 	keys map[string]bool // nil: a list
-	key  string          // the key whose value comes next; "" where a key does
 	next bool            // a value comes next
 }
 

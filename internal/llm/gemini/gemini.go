@@ -32,6 +32,7 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *genai.Client
+	tools  declared
 }
 
 // New returns a model; it reaches no network.
@@ -82,16 +83,8 @@ func (m *Model) config(r llm.Request) *genai.GenerateContentConfig {
 		t := float32(*m.o.Temperature)
 		c.Temperature = &t
 	}
-	var tools []*genai.FunctionDeclaration
-	for _, t := range r.Tools {
-		d := &genai.FunctionDeclaration{Name: t.Name, Description: t.Description}
-		if schema := Schema(t.Schema); schema != nil {
-			d.ParametersJsonSchema = schema
-		}
-		tools = append(tools, d)
-	}
-	if len(tools) > 0 {
-		c.Tools = []*genai.Tool{{FunctionDeclarations: tools}}
+	if len(r.Tools) > 0 {
+		c.HTTPOptions = &genai.HTTPOptions{ExtraBody: map[string]any{"tools": m.tools.declare(r.Tools)}}
 	}
 	return c
 }

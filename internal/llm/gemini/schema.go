@@ -1,11 +1,15 @@
 package gemini
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"ravenbot/internal/llm"
 )
 
 // keywords are those that parametersJsonSchema takes, as genai documents them for
@@ -18,6 +22,45 @@ var keywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "ti
 // deepest is how many levels of a schema are kept; what lies deeper may be
 // anything to the model, and is checked when the call comes.
 const deepest = 24
+
+// declared remembers the declaration of the tools that were declared last, since
+// the same ones are declared again and again. It is written here and not by genai,
+// which turns each through reflection into maps and back: for hundreds of tools
+// that took longer than everything else that is done for a message.
+type declared struct {
+	mu   sync.Mutex
+	key  [sha256.Size]byte
+	made json.RawMessage
+}
+
+// declaration is a tool as the API takes it.
+type declaration struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"`
+	Schema      map[string]any `json:"parametersJsonSchema,omitempty"`
+}
+
+func (d *declared) declare(tools []llm.ToolSpec) json.RawMessage {
+	h := sha256.New()
+	for _, t := range tools {
+		fmt.Fprintf(h, "%q %q %d ", t.Name, t.Description, len(t.Schema))
+		h.Write(t.Schema)
+	}
+	var key [sha256.Size]byte
+	h.Sum(key[:0])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made != nil && d.key == key {
+		return d.made
+	}
+	var list []declaration
+	for _, t := range tools {
+		list = append(list, declaration{t.Name, t.Description, Schema(t.Schema)})
+	}
+	d.key = key
+	d.made, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}}) // it came from JSON
+	return d.made
+}
 
 // Schema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
 // it goes into the descriptions where it helps, and is left out else; calls are

@@ -23,11 +23,10 @@ import (
 
 // The buckets. Those marked "nested" hold one bucket a key.
 const (
-	inboxBucket   = "inbox"   // message key → store.Received, or when it was done
-	waitingBucket = "waiting" // seq → message key, in order of arrival
+	inboxBucket   = "inbox"   // message key → a message without an outcome
 	turnsBucket   = "turns"   // nested: address → seq → conversation.Turn
-	outboxBucket  = "outbox"  // seq → store.Post
-	postsBucket   = "posts"   // post key → seq while it waits, then when it was done
+	outboxBucket  = "outbox"  // post key → store.Post without an outcome, or given up
+	doneBucket    = "done"    // identity of a message or post → when it was done
 	feedsBucket   = "feeds"   // URL → store.Feed
 	seenBucket    = "seen"    // nested: digest → item id → when it was last in a feed
 	runsBucket    = "runs"    // nested: digest → due instant → store.Run
@@ -36,7 +35,7 @@ const (
 )
 
 func buckets() []string {
-	return []string{inboxBucket, waitingBucket, turnsBucket, outboxBucket, postsBucket,
+	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket}
 }
 

@@ -1,8 +1,10 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -16,39 +18,47 @@ import (
 // longer than any platform's last redelivery.
 const remember = 48 * time.Hour
 
-// inboxRecord is a message on its way, or only when it was done.
+// inboxRecord is a message without an outcome; Seq orders them by arrival.
 type inboxRecord struct {
-	Received *store.Received `json:"received,omitempty"`
-	Seq      uint64          `json:"seq,omitempty"`
-	Done     time.Time       `json:"done,omitzero"`
+	Received store.Received `json:"received"`
+	Seq      uint64         `json:"seq"`
 }
 
-// postRecord finds a post by its key.
-type postRecord struct {
-	Seq  uint64    `json:"seq,omitempty"`
-	Done time.Time `json:"done,omitzero"`
+// doneRecord is all that is left of a message or post that is done.
+type doneRecord struct {
+	Done time.Time `json:"done"`
 	Ref  chat.Ref  `json:"ref,omitzero"`
 }
+
+// Messages and posts share the bucket of what is done.
+func messageDone(key string) []byte { return []byte("m/" + key) }
+func postDone(key string) []byte    { return []byte("p/" + key) }
 
 // Accept keeps a message until it has been answered. It returns false, and keeps
 // nothing, when a message with the same key was accepted before.
 func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
+	key := r.Message.Key()
+	known := func(tx *bbolt.Tx) bool {
+		return tx.Bucket([]byte(inboxBucket)).Get([]byte(key)) != nil || tx.Bucket([]byte(doneBucket)).Get(messageDone(key)) != nil
+	}
 	var isNew bool
-	key := []byte(r.Message.Key())
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		inbox, waiting := tx.Bucket([]byte(inboxBucket)), tx.Bucket([]byte(waitingBucket))
-		if isNew = inbox.Get(key) == nil; !isNew {
-			return nil
-		}
-		seq, err := waiting.NextSequence()
-		if err != nil {
-			return err
-		}
-		if err := waiting.Put(seqKey(seq), seal(key)); err != nil {
-			return err
-		}
-		return put(inbox, key, inboxRecord{Received: &r, Seq: seq})
+	err := db.view(func(tx *bbolt.Tx) error {
+		isNew = !known(tx)
+		return nil
 	})
+	if err == nil && isNew { // most repeats are seen without a write
+		err = db.update(ctx, func(tx *bbolt.Tx) error {
+			if isNew = !known(tx); !isNew {
+				return nil
+			}
+			inbox := tx.Bucket([]byte(inboxBucket))
+			seq, err := inbox.NextSequence()
+			if err != nil {
+				return err
+			}
+			return put(inbox, []byte(key), inboxRecord{r, seq})
+		})
+	}
 	if err != nil {
 		return false, fmt.Errorf("store message %s: %w", key, err)
 	}
@@ -57,27 +67,22 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 
 // Waiting lists the messages without an outcome, in order of arrival.
 func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
-	var list []store.Received
+	var records []inboxRecord
 	err := db.view(func(tx *bbolt.Tx) error {
-		inbox := tx.Bucket([]byte(inboxBucket))
-		return tx.Bucket([]byte(waitingBucket)).ForEach(func(k, v []byte) error {
-			key, err := unseal(v)
-			if err != nil {
-				return damaged(db.path, fmt.Sprintf("record %x: %v", k, err), restore)
-			}
+		return tx.Bucket([]byte(inboxBucket)).ForEach(func(k, v []byte) error {
 			var r inboxRecord
-			found, err := db.get(inbox, key, &r)
-			if err != nil {
-				return err
-			}
-			if found && r.Received != nil {
-				list = append(list, *r.Received)
-			}
-			return nil
+			err := db.decode(k, v, &r)
+			records = append(records, r)
+			return err
 		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list waiting messages: %w", err)
+	}
+	slices.SortFunc(records, func(a, b inboxRecord) int { return cmp.Compare(a.Seq, b.Seq) })
+	var list []store.Received
+	for _, r := range records {
+		list = append(list, r.Received)
 	}
 	return list, nil
 }
@@ -113,10 +118,11 @@ func (db *DB) Record(ctx context.Context, posts []store.Post) error {
 }
 
 func (db *DB) record(tx *bbolt.Tx, posts []store.Post) error {
-	outbox, keys := tx.Bucket([]byte(outboxBucket)), tx.Bucket([]byte(postsBucket))
+	outbox, done := tx.Bucket([]byte(outboxBucket)), tx.Bucket([]byte(doneBucket))
 	for i := range posts {
+		posts[i].Seq = 0
 		key := []byte(posts[i].Key)
-		if keys.Get(key) != nil {
+		if outbox.Get(key) != nil || done.Get(postDone(posts[i].Key)) != nil {
 			continue
 		}
 		seq, err := outbox.NextSequence()
@@ -124,10 +130,7 @@ func (db *DB) record(tx *bbolt.Tx, posts []store.Post) error {
 			return err
 		}
 		posts[i].Seq = seq
-		if err := put(keys, key, postRecord{Seq: seq}); err != nil {
-			return err
-		}
-		if err := put(outbox, seqKey(seq), posts[i]); err != nil {
+		if err := put(outbox, key, posts[i]); err != nil {
 			return err
 		}
 	}
@@ -161,79 +164,93 @@ func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
+	slices.SortFunc(list, func(a, b store.Post) int { return cmp.Compare(a.Seq, b.Seq) })
 	return list, nil
 }
 
-// Posted records the outcome of a post. The message that it answers is done. A
+// Posted records the outcomes of posts. The messages that they answer are done. A
 // post that was given up stays, with its error, for the operator to see.
-func (db *DB) Posted(ctx context.Context, o store.Posted) error {
+func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
 	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		outbox, keys := tx.Bucket([]byte(outboxBucket)), tx.Bucket([]byte(postsBucket))
-		var r postRecord
-		found, err := db.get(keys, []byte(o.Key), &r)
-		if err != nil || !found || r.Seq == 0 {
-			return err
-		}
-		var p store.Post
-		if _, err := db.get(outbox, seqKey(r.Seq), &p); err != nil {
-			return err
-		}
-		if o.Error != "" {
-			p.Error = o.Error
-			err = put(outbox, seqKey(r.Seq), p)
-		} else {
-			err = outbox.Delete(seqKey(r.Seq))
-		}
-		if err != nil {
-			return err
-		}
-		if err := put(keys, []byte(o.Key), postRecord{Done: o.At, Ref: o.Ref}); err != nil || p.Message == "" {
-			return err
-		}
-		return db.done(tx, p.Message)
-	})
-	if err != nil {
-		return fmt.Errorf("store the outcome of post %s: %w", o.Key, err)
-	}
-	return nil
-}
-
-// done forgets a message but for its identity.
-func (db *DB) done(tx *bbolt.Tx, key string) error {
-	inbox := tx.Bucket([]byte(inboxBucket))
-	var r inboxRecord
-	found, err := db.get(inbox, []byte(key), &r)
-	if err != nil || !found || r.Received == nil {
-		return err
-	}
-	if err := tx.Bucket([]byte(waitingBucket)).Delete(seqKey(r.Seq)); err != nil {
-		return err
-	}
-	return put(inbox, []byte(key), inboxRecord{Done: db.now()})
-}
-
-// Prune forgets identities of messages and posts that were done long ago.
-func (db *DB) Prune(ctx context.Context) error {
-	before := db.now().Add(-remember)
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		for _, name := range []string{inboxBucket, postsBucket} {
-			c := tx.Bucket([]byte(name)).Cursor()
-			for k, v := c.First(); k != nil; k, v = c.Next() {
-				var r struct{ Done time.Time }
-				if err := db.decode(k, v, &r); err != nil {
-					return err
-				}
-				if !r.Done.IsZero() && r.Done.Before(before) {
-					if err := c.Delete(); err != nil {
-						return err
-					}
-				}
+		for _, o := range outcomes {
+			if err := db.posted(tx, o); err != nil {
+				return fmt.Errorf("post %s: %w", o.Key, err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
+		return fmt.Errorf("store the outcomes of posts: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) posted(tx *bbolt.Tx, o store.Posted) error {
+	outbox := tx.Bucket([]byte(outboxBucket))
+	var p store.Post
+	found, err := db.get(outbox, []byte(o.Key), &p)
+	if err != nil || !found {
+		return err
+	}
+	if o.Error != "" {
+		p.Error = o.Error
+		err = put(outbox, []byte(o.Key), p)
+	} else if err = outbox.Delete([]byte(o.Key)); err == nil {
+		err = put(tx.Bucket([]byte(doneBucket)), postDone(o.Key), doneRecord{Done: o.At, Ref: o.Ref})
+	}
+	if err != nil || p.Message == "" {
+		return err
+	}
+	return db.done(tx, p.Message)
+}
+
+// done forgets a message but for its identity.
+func (db *DB) done(tx *bbolt.Tx, key string) error {
+	if err := tx.Bucket([]byte(inboxBucket)).Delete([]byte(key)); err != nil {
+		return err
+	}
+	return put(tx.Bucket([]byte(doneBucket)), messageDone(key), doneRecord{Done: db.now()})
+}
+
+// Prune forgets identities of messages and posts that were done long ago, and
+// posts that were given up then.
+func (db *DB) Prune(ctx context.Context) error {
+	before := db.now().Add(-remember)
+	err := db.update(ctx, func(tx *bbolt.Tx) error {
+		done, outbox := tx.Bucket([]byte(doneBucket)), tx.Bucket([]byte(outboxBucket))
+		if err := db.drop(done, func(k, v []byte) (bool, error) {
+			var r doneRecord
+			err := db.decode(k, v, &r)
+			return r.Done.Before(before), err
+		}); err != nil {
+			return err
+		}
+		return db.drop(outbox, func(k, v []byte) (bool, error) {
+			var p store.Post
+			err := db.decode(k, v, &p)
+			return p.Error != "" && p.At.Before(before), err
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("prune store: %w", err)
 	}
 	return nil
+}
+
+// drop removes the records that are old.
+func (db *DB) drop(b *bbolt.Bucket, old func(k, v []byte) (bool, error)) error {
+	var keys [][]byte
+	err := b.ForEach(func(k, v []byte) error {
+		is, err := old(k, v)
+		if is {
+			keys = append(keys, k)
+		}
+		return err
+	})
+	for _, k := range keys {
+		if err == nil {
+			err = b.Delete(k)
+		}
+	}
+	return err
 }

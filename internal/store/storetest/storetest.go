@@ -23,7 +23,7 @@ type Store interface {
 	Record(ctx context.Context, posts []store.Post) error
 	Pending(ctx context.Context) ([]store.Post, error)
 	GivenUp(ctx context.Context) ([]store.Post, error)
-	Posted(ctx context.Context, o store.Posted) error
+	Posted(ctx context.Context, outcomes []store.Posted) error
 	Prune(ctx context.Context) error
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
 	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
@@ -111,7 +111,7 @@ func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
 	check(t, err)
 	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
 
-	check(t, s.Posted(ctx, store.Posted{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
 	check(t, s.Answered(ctx, second.Message, nil, nil))
 	waiting, err = s.Waiting(ctx)
 	check(t, err)
@@ -130,7 +130,7 @@ func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
 func postGivenUp(t *testing.T, s Store, _ *time.Time) {
 	ctx := t.Context()
 	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
-	check(t, s.Posted(ctx, store.Posted{Key: "a", Error: "no such channel", At: noon}))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Error: "no such channel", At: noon}}))
 	pending, err := s.Pending(ctx)
 	check(t, err)
 	lost, err := s.GivenUp(ctx)

@@ -1,0 +1,134 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/gorilla/websocket"
+
+	"ravenbot/internal/chat"
+)
+
+// ending is how a connection ended.
+type ending struct {
+	cause   string
+	fatal   error
+	resume  bool // the session is still good
+	invalid bool // Discord called it invalid
+	lived   bool // READY or RESUMED had come
+}
+
+// pause is how long to wait before the next attempt. After an invalid session
+// Discord asks for one to five seconds.
+func (e ending) pause(failures int) time.Duration {
+	switch {
+	case e.invalid:
+		return time.Second + rand.N(4*time.Second)
+	case failures == 0:
+		return rand.N(500 * time.Millisecond)
+	}
+	longest := min(firstPause<<min(failures-1, 10), longestPause)
+	return longest/2 + rand.N(longest/2)
+}
+
+// Close codes that tell more than "try again", by Discord's gateway reference.
+const (
+	codeToken      = 4004
+	codeInvalid    = 4006 // no longer in the reference, but sent
+	codeSequence   = 4007
+	codeTimedOut   = 4009
+	codeShard      = 4010
+	codeSharding   = 4011
+	codeVersion    = 4012
+	codeIntents    = 4013
+	codeDisallowed = 4014
+)
+
+// Words of the remedies.
+const (
+	portal        = "https://discord.com/developers/applications"
+	contentIntent = "Message Content Intent"
+)
+
+// verdict tells from the last connection what to do next.
+func (c *client) verdict(cause string, err error) ending {
+	_, invalid, resumable, code := c.link.state()
+	var closed *websocket.CloseError
+	if code == 0 && errors.As(err, &closed) {
+		code = closed.Code
+	}
+	if code != 0 {
+		cause = fmt.Sprintf("%s (close code %d)", cause, code)
+	}
+	end := ending{cause: cause, fatal: c.fatal(code), invalid: invalid, resume: c.canResume() && c.refused < resumeRefused}
+	if invalid && !resumable || code == codeSequence || code == codeTimedOut || code == codeInvalid {
+		end.resume = false
+	}
+	return end
+}
+
+// fatal is the error behind a close code that would be the same next time.
+func (c *client) fatal(code int) error {
+	switch code {
+	case codeToken:
+		return &chat.SetupError{Reason: "Discord refused the bot token (close code 4004)",
+			Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN"}
+	case codeIntents, codeDisallowed:
+		return c.intentsError(code)
+	case codeShard, codeSharding, codeVersion:
+		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the way this bot connects (close code %d)", code),
+			Remedy: "a bot in 2,500 servers or more needs sharding, which this version lacks; else update ravenbot"}
+	}
+	return nil
+}
+
+func (c *client) intentsError(code int) error {
+	page := portal + " → your application → Bot → Privileged Gateway Intents"
+	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
+		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
+			Remedy: "see " + page + "; none of those there is asked for"}
+	}
+	return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the %s (close code %d)", contentIntent, code),
+		Remedy: "switch on " + contentIntent + " at " + page + `, or take "respondTo": "all" out of the Discord channels in config.json`}
+}
+
+// budget counts the sessions begun: Discord takes 1,000 in 24 hours and then
+// resets the token, and one every five seconds.
+type budget struct{ at []time.Time }
+
+const (
+	maxIdentifies = 900
+	identifyEvery = 5 * time.Second
+)
+
+func (b *budget) spend(now time.Time) {
+	b.at = append(b.at, now)
+	if len(b.at) > maxIdentifies {
+		b.at = b.at[1:]
+	}
+}
+
+// pause is how long to wait before the next session is begun.
+func (b *budget) pause(now time.Time) time.Duration {
+	if len(b.at) == 0 {
+		return 0
+	}
+	pause := identifyEvery - now.Sub(b.at[len(b.at)-1])
+	if len(b.at) == maxIdentifies {
+		pause = max(pause, 24*time.Hour-now.Sub(b.at[0]))
+	}
+	return max(pause, 0)
+}
+
+// allowIdentify waits until the budget has room, and reports whether ctx lasted.
+func (d *Discord) allowIdentify(ctx context.Context) bool {
+	pause := d.budget.pause(d.o.Now())
+	if pause > identifyEvery {
+		d.o.Log.Error("too many new discord sessions today, waiting", "platform", "discord", "wait", pause)
+	}
+	return wait(ctx, pause)
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/llm/offline"
+	"ravenbot/internal/llm/openai"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/schema"
+	"ravenbot/internal/tool"
+)
+
+func (a *App) buildAgent() error {
+	models, err := buildModels(a.o.Config)
+	if err != nil {
+		return err
+	}
+	a.models = models
+	rules := policies(a.o.Config)
+	commands := map[string]agent.Command{}
+	a.agent = agent.New(agent.Options{
+		Route: router(a.o.Config), Models: models, Tools: a.registry, Memory: a.store,
+		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
+		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
+			d, why := rules.Decide(n)
+			return agent.Verdict{Allowed: d == policy.Allow, Reason: why}
+		},
+		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
+	})
+	commands["help"] = a.agent.Help
+	commands["tools"] = a.agent.Tools
+	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
+	a.registry.Add(native{a.agent.ResultReader()})
+	return nil
+}
+
+// buildModels makes the models that have what they need; a model without its key
+// is left out, and what stands in for it answers.
+func buildModels(c *config.Config) (map[string]agent.Model, error) {
+	models := map[string]agent.Model{}
+	for name, m := range c.Models {
+		if m.KeyMissing {
+			continue
+		}
+		built := agent.Model{Timeout: m.Timeout.Std()}
+		switch m.Provider {
+		case "gemini":
+			g, err := gemini.New(gemini.Options{APIKey: m.APIKey.Reveal(), Model: m.Model, BaseURL: m.BaseURL.Reveal(),
+				Temperature: m.Temperature, MaxOutputTokens: m.MaxOutputTokens})
+			if err != nil {
+				return nil, fmt.Errorf("models.%s: %w", name, err)
+			}
+			built.Model = g
+		case "openai":
+			built.Model = openai.New(openai.Options{Name: name, APIKey: m.APIKey.Reveal(), Model: m.Model,
+				BaseURL: m.BaseURL.Reveal(), Temperature: m.Temperature, MaxOutputTokens: m.MaxOutputTokens})
+		default:
+			built.Model = offline.Model{}
+		}
+		models[name] = built
+	}
+	return models, nil
+}
+
+// router gives the profile of a message: the agent of the first rule that
+// matches its channel.
+func router(c *config.Config) func(chat.Message) agent.Profile {
+	profiles := map[string]agent.Profile{}
+	for name, ag := range c.Agents {
+		profiles[name] = agent.Profile{Agent: name, Models: c.ModelChain(ag.Model),
+			System:   strings.TrimSpace(toolText(c) + "\n\n" + ag.SystemPrompt),
+			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag)}
+	}
+	return func(m chat.Message) agent.Profile {
+		return profiles[c.ChannelFor(m.Conversation.String()).Agent]
+	}
+}
+
+// admit says whether a message is for the bot: the rules of its channel, and
+// whether it is said to the bot.
+func (a *App) admit(ctx context.Context, m chat.Message) bool {
+	rule := a.o.Config.ChannelFor(m.Conversation.String())
+	if !rule.AllowsUser(m.Author.ID, m.Author.Name) {
+		a.o.Log.Debug("message of a user who is not allowed here", "message", m.Key(), "user", m.Author.ID)
+		return false
+	}
+	switch {
+	case m.Reach == chat.Addressed, rule.RespondTo == "all":
+		return true
+	case m.Reach == chat.Followed && !m.ForOther:
+		known, err := a.store.HasConversation(ctx, m.Conversation)
+		return err == nil && known
+	}
+	return false
+}

@@ -1,0 +1,271 @@
+// Package app puts the bot together: it is the only place that names concrete
+// types. It promises that nothing is started by New, that Run ends only after
+// everything it started has ended, and that a part which cannot work (a refused
+// credential, a tool server that hangs) keeps nothing else from working.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"ravenbot/adapters/web"
+	"ravenbot/internal/admin"
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/schedule"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/tool"
+)
+
+// Options are what an App needs.
+type Options struct {
+	Config  *config.Config
+	Token   string // the administrator's
+	Version string
+	Log     *slog.Logger
+	Now     func() time.Time
+	// Local leaves out everything that others could see: no listener, no platform
+	// but the web rooms, no scheduled digests. The command line uses it beside no
+	// daemon.
+	Local bool
+}
+
+// App is the bot.
+type App struct {
+	o         Options
+	store     *bolt.DB
+	platforms map[string]chat.Platform
+	web       *web.Web
+	mcp       *mcp.Host
+	registry  *tool.Registry
+	agent     *agent.Engine
+	delivery  *delivery.Service
+	digests   *digest.Service
+	loop      *schedule.Loop
+	admin     *admin.Server
+	listener  net.Listener
+	models    map[string]agent.Model
+	started   time.Time
+
+	mu      sync.Mutex
+	refused map[string]error // platforms that cannot ever connect
+}
+
+// New puts the bot together and opens its store. The errors are those of the
+// store, and of a configuration that only its parts can judge.
+func New(o Options) (*App, error) {
+	db, err := bolt.Open(o.Config.Store.Reveal(), o.Now)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{o: o, store: db, started: o.Now(), refused: map[string]error{}}
+	if err := a.assemble(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return a, nil
+}
+
+func (a *App) assemble() error {
+	if err := a.buildPlatforms(); err != nil {
+		return err
+	}
+	feeds, pages, err := a.buildEgress()
+	if err != nil {
+		return err
+	}
+	if err := a.buildTools(feeds, pages); err != nil {
+		return err
+	}
+	if err := a.buildAgent(); err != nil {
+		return err
+	}
+	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
+		Admit: a.admit, Log: a.o.Log, Now: a.o.Now, Grace: grace})
+	if err := a.buildDigests(feeds); err != nil {
+		return err
+	}
+	return a.buildAdmin()
+}
+
+// grace is how long answers under way may take when the bot is told to end.
+const grace = 10 * time.Second
+
+// Close closes the store; call it after Run has returned.
+func (a *App) Close() error { return a.store.Close() }
+
+// Digests are the bot's digests.
+func (a *App) Digests() *digest.Service { return a.digests }
+
+// Listen opens the address of the HTTP server, so that Addr is known before Run.
+func (a *App) Listen() error {
+	l, err := net.Listen("tcp", a.o.Config.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w", a.o.Config.HTTP.Listen, err)
+	}
+	a.listener = l
+	return nil
+}
+
+// Addr is where HTTP is served, after Listen.
+func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// LoginLink makes a link that opens the dashboard once.
+func (a *App) LoginLink() string { return a.admin.LoginLink(a.base()) }
+
+func (a *App) base() string {
+	if url := a.o.Config.HTTP.PublicURL.Reveal(); url != "" {
+		return url
+	}
+	host, port, err := net.SplitHostPort(a.Addr())
+	if err != nil || net.ParseIP(host).IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Run works until ctx ends. HTTP is served first; what needs the network comes
+// up beside it.
+func (a *App) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 4)
+	start := func(what string, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				failed <- fmt.Errorf("%s: %w", what, err)
+			}
+		})
+	}
+	if !a.o.Local {
+		start("serve http", a.serve)
+	}
+	start("delivery", a.delivery.Run)
+	start("mcp", a.mcp.Run)
+	for name, p := range a.platforms {
+		wg.Go(func() { a.connect(ctx, name, p) })
+	}
+	if !a.o.Local {
+		wg.Go(func() { a.loop.Run(ctx) })
+		wg.Go(func() { a.announce(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// connect runs a platform. One that cannot ever connect is reported and left.
+func (a *App) connect(ctx context.Context, name string, p chat.Platform) {
+	err := p.Run(ctx, a.delivery.Accept)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	var setup *chat.SetupError
+	if errors.As(err, &setup) {
+		a.o.Log.Error("platform refused", "platform", name, "error", setup.Error(), "remedy", setup.Remedy)
+	} else {
+		a.o.Log.Error("platform stopped", "platform", name, "error", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused[name] = err
+}
+
+// health is the evidence of each platform, by name.
+func (a *App) health() map[string]chat.Health {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := map[string]chat.Health{}
+	for name, p := range a.platforms {
+		h := chat.Health{Connected: true}
+		if r, ok := p.(chat.Reporter); ok {
+			h = r.Health()
+		}
+		if err := a.refused[name]; err != nil {
+			h = chat.Health{Detail: err.Error()}
+		}
+		all[name] = h
+	}
+	return all
+}
+
+// announce logs one line when every platform has connected or was refused.
+func (a *App) announce(ctx context.Context) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		var connected, refused []string
+		waiting := false
+		for name, h := range a.health() {
+			switch {
+			case h.Connected:
+				connected = append(connected, name)
+			case a.isRefused(name):
+				refused = append(refused, name)
+			default:
+				waiting = true
+			}
+		}
+		if !waiting {
+			attrs := []any{"http", a.base(), "platforms", join(connected)}
+			if len(refused) > 0 {
+				attrs = append(attrs, "refused", join(refused))
+			}
+			a.o.Log.Info("ready", attrs...)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+func (a *App) isRefused(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused[name] != nil
+}
+
+// serve serves HTTP until ctx ends, then lets requests finish for a moment.
+func (a *App) serve(ctx context.Context) error {
+	s := &http.Server{Handler: a.admin.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(a.listener) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := s.Shutdown(stop); err != nil {
+		_ = s.Close()
+	}
+	<-done
+	return nil
+}
+
+// Ask says something in a web room and yields what happens until the answer has
+// come.
+func (a *App) Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[web.Event, error] {
+	return a.web.Ask(ctx, room, user, text)
+}

@@ -1,0 +1,328 @@
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	slackgo "github.com/slack-go/slack"
+	"github.com/slack-go/slack/slackevents"
+	"github.com/slack-go/slack/socketmode"
+	"go.etcd.io/bbolt"
+	"google.golang.org/genai"
+
+	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
+)
+
+// The benchmarks measure the daemon as a child process against the simulated
+// Slack and model, and beside it, in the same run, the least that could do the
+// job: slack-go, one request to the model, one synced commit, one post.
+
+// bareBot is that least. It is this test binary, started again.
+func bareBot() {
+	ctx := context.Background()
+	api := slackgo.New("xoxb-token", slackgo.OptionAPIURL(os.Getenv("BARE_SLACK")), slackgo.OptionAppLevelToken("xapp-token"))
+	model, err := genai.NewClient(ctx, &genai.ClientConfig{APIKey: "key", Backend: genai.BackendGeminiAPI,
+		HTTPOptions: genai.HTTPOptions{BaseURL: os.Getenv("BARE_MODEL")}})
+	if err != nil {
+		panic(err)
+	}
+	db, err := bbolt.Open(os.Getenv("BARE_STORE"), 0o600, nil)
+	if err != nil {
+		panic(err)
+	}
+	answer := func(e *slackevents.AppMentionEvent) {
+		res, err := model.Models.GenerateContent(ctx, "gemini-3.8-flash", genai.Text(e.Text), nil)
+		if err != nil {
+			return
+		}
+		err = db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("done"))
+			if err != nil {
+				return err
+			}
+			return b.Put([]byte(e.Channel+e.TimeStamp), []byte(res.Text()))
+		})
+		if err == nil {
+			_, _, _ = api.PostMessageContext(ctx, e.Channel, slackgo.MsgOptionText(res.Text(), false), slackgo.MsgOptionTS(e.TimeStamp))
+		}
+	}
+	client := socketmode.New(api)
+	go func() {
+		for e := range client.Events {
+			if e.Type == socketmode.EventTypeConnected {
+				fmt.Fprintln(os.Stderr, "msg=ready")
+			}
+			if e.Type != socketmode.EventTypeEventsAPI {
+				continue
+			}
+			_ = client.Ack(*e.Request)
+			if m, ok := e.Data.(slackevents.EventsAPIEvent).InnerEvent.Data.(*slackevents.AppMentionEvent); ok {
+				go answer(m)
+			}
+		}
+	}()
+	_ = client.RunContext(ctx)
+}
+
+// child is a bot in a process of its own.
+type child struct {
+	cmd   *exec.Cmd
+	ready time.Duration // from start to its line "ready"
+}
+
+func startChild(b *testing.B, cmd *exec.Cmd) *child {
+	b.Helper()
+	out := must(cmd.StderrPipe())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	c := &child{cmd: cmd}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "msg=ready") {
+			c.ready = time.Since(began)
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return c
+		}
+	}
+	b.Fatal("the bot ended before it was ready")
+	return nil
+}
+
+// cpu is the processor time that the process has used.
+func (c *child) cpu() time.Duration {
+	stat := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid)))
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	ticks := must(strconv.Atoi(fields[11])) + must(strconv.Atoi(fields[12]))
+	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100 on Linux
+}
+
+// resident is the memory that the process holds, in MiB.
+func (c *child) resident() float64 {
+	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))))
+	_, rest, _ := strings.Cut(status, "VmRSS:")
+	return float64(must(strconv.Atoi(strings.Fields(rest)[0]))) / 1024
+}
+
+var daemonBinary = sync.OnceValue(func() string {
+	dir := must(os.MkdirTemp("", "ravenbot-bench"))
+	path := filepath.Join(dir, "ravenbot")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../../cmd/ravenbot")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	return path
+})
+
+// benchWorld is the simulated outside of a benchmark.
+type benchWorld struct {
+	slack *simslack.Server
+	model *simmodel.Server
+	berit simslack.User
+}
+
+func newBenchWorld(b *testing.B) *benchWorld {
+	b.Helper()
+	w := &benchWorld{slack: must(simslack.New(simslack.Options{})), model: must(simmodel.New(simmodel.Options{}))}
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply { return simmodel.Say("answer") })
+	w.berit = w.slack.AddUser("berit")
+	b.Cleanup(func() {
+		w.slack.Close()
+		w.model.Close()
+	})
+	return w
+}
+
+func (w *benchWorld) daemon(b *testing.B, servers map[string]any) *child {
+	b.Helper()
+	dir := b.TempDir()
+	settings := map[string]any{
+		"http":      map[string]any{"listen": "127.0.0.1:0", "adminToken": "admin-token"},
+		"platforms": map[string]any{"slack": map[string]any{"botToken": "xoxb-token", "appToken": "xapp-token", "apiBaseURL": w.slack.APIURL()}},
+		"models": map[string]any{"default": map[string]any{"provider": "gemini", "model": "gemini-3.8-flash", "apiKey": "key",
+			"baseURL": w.model.GeminiURL()}},
+		"mcpServers": servers,
+		"log":        map[string]any{"level": "info"},
+	}
+	path := filepath.Join(dir, "config.json")
+	if err := os.WriteFile(path, must(json.Marshal(settings)), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return startChild(b, exec.Command(daemonBinary(), "run", "--config", path))
+}
+
+func (w *benchWorld) bare(b *testing.B) *child {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "RAVENBOT_BARE=1", "BARE_SLACK="+w.slack.APIURL(), "BARE_MODEL="+w.model.GeminiURL(),
+		"BARE_STORE="+filepath.Join(b.TempDir(), "bare.db"))
+	return startChild(b, cmd)
+}
+
+// kinds are what is measured: the floor, and the daemon.
+func kinds() []string { return []string{"bare", "ravenbot"} }
+
+func (w *benchWorld) start(b *testing.B, kind string) *child {
+	b.Helper()
+	if kind == "bare" {
+		return w.bare(b)
+	}
+	return w.daemon(b, nil)
+}
+
+// exchange asks in a channel and waits for the answer.
+func (w *benchWorld) exchange(b *testing.B, channel string, n int) time.Duration {
+	b.Helper()
+	began := time.Now()
+	e := w.slack.Mention(channel, w.berit, fmt.Sprint("question ", n))
+	_, err := w.slack.WaitPost(b.Context(), channel, func(p simslack.Post) bool { return p.ThreadTS == e.TS && strings.Contains(p.Shown(), "answer") })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// BenchmarkStart measures from the start of the process to its line "ready",
+// with no and with four MCP servers, and the memory it holds then.
+func BenchmarkStart(b *testing.B) {
+	four := map[string]any{}
+	for n := range 4 {
+		four[fmt.Sprint("slow", n)] = map[string]any{"command": "sleep", "args": []string{"60"}, "eager": true}
+	}
+	for name, servers := range map[string]map[string]any{"servers=0": nil, "servers=4": four} {
+		b.Run(name, func(b *testing.B) {
+			w := newBenchWorld(b)
+			daemonBinary()
+			var took []time.Duration
+			var memory []float64
+			for b.Loop() {
+				c := w.daemon(b, servers)
+				took = append(took, c.ready)
+				memory = append(memory, c.resident())
+			}
+			slices.Sort(took)
+			slices.Sort(memory)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-to-ready")
+			b.ReportMetric(memory[len(memory)/2], "MiB")
+		})
+	}
+}
+
+// BenchmarkMessage measures one message after the other in one channel, and with
+// a history of 1,000 turns before.
+func BenchmarkMessage(b *testing.B) {
+	for _, kind := range kinds() {
+		b.Run(kind, func(b *testing.B) {
+			w := newBenchWorld(b)
+			c := w.start(b, kind)
+			channel := w.slack.AddChannel("warm up").ID
+			for n := range 50 {
+				w.exchange(b, channel, n)
+			}
+			cpu := c.cpu()
+			var took []time.Duration
+			for b.Loop() {
+				if len(took)%20 == 0 { // looking through a long channel would be measured too
+					channel = w.slack.AddChannel(fmt.Sprint("bench", len(took))).ID
+				}
+				took = append(took, w.exchange(b, channel, len(took)))
+			}
+			b.ReportMetric(float64((c.cpu()-cpu).Microseconds())/float64(len(took)), "cpu-µs/msg")
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*9/10].Microseconds()), "p90-µs")
+			b.ReportMetric(c.resident(), "MiB")
+		})
+	}
+}
+
+// BenchmarkCrowd keeps a message in flight in each of 64 channels.
+func BenchmarkCrowd(b *testing.B) {
+	for _, kind := range kinds() {
+		b.Run(kind, func(b *testing.B) {
+			w := newBenchWorld(b)
+			var channels []string
+			for n := range 64 {
+				channels = append(channels, w.slack.AddChannel(fmt.Sprint("c", n)).ID)
+			}
+			c := w.start(b, kind)
+			for _, channel := range channels {
+				w.exchange(b, channel, 0)
+			}
+			cpu, began := c.cpu(), time.Now()
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for _, channel := range channels {
+				wg.Go(func() {
+					for n := 1; left.Add(-1) >= 0; n++ {
+						if n%20 == 0 {
+							channel = w.slack.AddChannel(fmt.Sprint(channel, n)).ID
+						}
+						w.exchange(b, channel, n)
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "msg/s")
+			b.ReportMetric(float64((c.cpu()-cpu).Microseconds())/float64(b.N), "cpu-µs/msg")
+			b.ReportMetric(c.resident(), "MiB")
+		})
+	}
+}
+
+// BenchmarkHistory measures a message in a direct conversation that has few and
+// many turns behind it.
+func BenchmarkHistory(b *testing.B) {
+	for _, turns := range []int{10, 1000} {
+		b.Run(fmt.Sprint("turns=", turns), func(b *testing.B) {
+			w := newBenchWorld(b)
+			c := w.daemon(b, nil)
+			channel := w.slack.AddDM(w.berit).ID
+			say := func(n int) time.Duration {
+				began := time.Now()
+				before := len(w.slack.Posts(channel))
+				w.slack.DM(w.berit, fmt.Sprint("question ", n))
+				_, err := w.slack.WaitPost(b.Context(), channel, func(simslack.Post) bool { return len(w.slack.Posts(channel)) >= before+2 })
+				if err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(began)
+			}
+			for n := range turns {
+				say(n)
+			}
+			cpu := c.cpu()
+			var took []time.Duration
+			for b.Loop() {
+				took = append(took, say(len(took)))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64((c.cpu()-cpu).Microseconds())/float64(len(took)), "cpu-µs/msg")
+		})
+	}
+}

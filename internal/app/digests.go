@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/schedule"
+)
+
+// digestTimeout bounds one run: its feeds, and its summary.
+const digestTimeout = 10 * time.Minute
+
+func (a *App) buildDigests(reader *feed.Fetcher) error {
+	var specs []digest.Spec
+	var jobs []schedule.Job
+	for name, d := range a.o.Config.Digests {
+		zone, err := schedule.LoadZone(d.Timezone)
+		if err != nil {
+			return fmt.Errorf("digests.%s.timezone: %w", name, err)
+		}
+		when, err := schedule.Parse(d.Schedule, zone)
+		if err != nil {
+			return fmt.Errorf("digests.%s.schedule: %w", name, err)
+		}
+		spec := digest.Spec{Name: name, Schedule: d.Schedule, Timezone: d.Timezone, Next: when.Next, MaxItems: d.MaxItems,
+			SayEmpty: d.WhenEmpty == "say", Filters: d.Filters, Writer: a.writer(d)}
+		for _, f := range d.Feeds {
+			spec.Feeds = append(spec.Feeds, f.Reveal())
+		}
+		for _, to := range d.Post {
+			address, err := chat.ParseAddress(to)
+			if err != nil {
+				return fmt.Errorf("digests.%s.post: %w", name, err)
+			}
+			spec.Post = append(spec.Post, address)
+		}
+		specs = append(specs, spec)
+		jobs = append(jobs, schedule.Job{Name: name, Schedule: when, CatchUp: d.CatchUp == "once"})
+	}
+	a.digests = digest.New(digest.Options{Specs: specs, Feeds: reader, Store: a.store, Deliver: a.delivery.Deliver, Log: a.o.Log, Now: a.o.Now})
+	a.loop = &schedule.Loop{Jobs: jobs, LastDue: a.lastDue, Do: a.runDigest, Now: a.o.Now}
+	return nil
+}
+
+func (a *App) lastDue(name string) (time.Time, bool) {
+	runs, err := a.store.LastRuns(context.Background(), name, 1)
+	if err != nil || len(runs) == 0 {
+		return time.Time{}, false
+	}
+	return runs[0].Due, true
+}
+
+func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, digestTimeout)
+	defer cancel()
+	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
+		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
+	}
+}
+
+// writer has the digest's agent write its summary; nil where the agent has no
+// language model.
+func (a *App) writer(d config.Digest) digest.Writer {
+	var models []string
+	for _, name := range a.o.Config.ModelChain(a.o.Config.Agents[d.Agent].Model) {
+		if a.o.Config.Models[name].Provider != "offline" {
+			models = append(models, name)
+		}
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, system, prompt string) (string, string, error) {
+		if d.Prompt != "" {
+			system += "\n\nThe operator adds: " + d.Prompt
+		}
+		return a.agent.Complete(ctx, models, system, prompt)
+	}
+}

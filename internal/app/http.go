@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/adapters/slack"
+	"ravenbot/adapters/web"
+	"ravenbot/internal/admin"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/store/bolt"
+)
+
+func (a *App) buildAdmin() error {
+	c := a.o.Config
+	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft,
+		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: a.digests, Conversations: conversations{a.store, a.agent.Forget},
+		Status: a.status, Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+	if c.Platforms.Web.Enabled {
+		o.Chat = a.web.Handler()
+	}
+	if s, ok := a.platforms["slack"].(*slack.Slack); ok && c.Platforms.Slack.Mode == "http" {
+		for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
+			o.Mounts[path] = s.Handler()
+		}
+	}
+	a.admin = admin.New(o)
+	return nil
+}
+
+func (a *App) askAPI(ctx context.Context, room string, user chat.User, text string) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		for e, err := range a.web.Ask(ctx, room, user, text) {
+			if !yield(admin.Event{Entry: e.Entry, Progress: e.Progress}, err) {
+				return
+			}
+		}
+	}
+}
+
+func (a *App) platformHealth() []admin.PlatformHealth {
+	var list []admin.PlatformHealth
+	for name, h := range a.health() {
+		list = append(list, admin.PlatformHealth{Name: name, Health: h})
+	}
+	slices.SortFunc(list, func(x, y admin.PlatformHealth) int { return strings.Compare(x.Name, y.Name) })
+	return list
+}
+
+// mcpView shows the MCP host to the HTTP side.
+type mcpView struct{ host *mcp.Host }
+
+func (s mcpView) List() []admin.ServerView {
+	list := []admin.ServerView{}
+	for _, v := range s.host.Servers() {
+		view := admin.ServerView{Name: v.Name, State: string(v.State), Error: v.Error, Description: v.Description,
+			Transport: v.Transport, Source: v.Source, Since: v.Since, Tools: []admin.ToolView{}}
+		for _, t := range v.Tools {
+			view.Tools = append(view.Tools, admin.ToolView{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		}
+		list = append(list, view)
+	}
+	return list
+}
+
+func (s mcpView) Logs(name string) []admin.LogLine {
+	var list []admin.LogLine
+	for _, l := range s.host.Logs(name) {
+		list = append(list, admin.LogLine{Time: l.Time, Stream: l.Stream, Text: l.Text})
+	}
+	return list
+}
+
+// conversations is the store's view, with what the agent has in memory dropped
+// when a conversation is deleted.
+type conversations struct {
+	*bolt.DB
+	forget func(chat.Address)
+}
+
+func (c conversations) DeleteConversation(ctx context.Context, address chat.Address) error {
+	err := c.DB.DeleteConversation(ctx, address)
+	c.forget(address)
+	return err
+}
+
+// status is what /api/v1/status tells.
+func (a *App) status() any {
+	given, err := a.store.GivenUp(context.Background())
+	posts := []string{}
+	for _, p := range given {
+		posts = append(posts, p.To.String()+": "+p.Error)
+	}
+	if err != nil {
+		posts = append(posts, "the store could not be read")
+	}
+	models := []string{}
+	for name := range a.models {
+		models = append(models, name)
+	}
+	slices.Sort(models)
+	size := int64(0)
+	if info, err := os.Stat(a.o.Config.Store.Reveal()); err == nil {
+		size = info.Size()
+	}
+	return map[string]any{"version": a.o.Version, "started": a.started, "uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
+		"platforms": a.platformHealth(), "load": a.delivery.Load(), "models": models,
+		"tools": len(a.registry.List()), "store": map[string]any{"bytes": size}, "postsGivenUp": posts}
+}

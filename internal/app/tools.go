@@ -1,0 +1,158 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/bundled"
+	"ravenbot/internal/config"
+	"ravenbot/internal/egress"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/tool"
+	"ravenbot/internal/tool/feeds"
+	"ravenbot/internal/tool/web"
+)
+
+const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
+
+// buildEgress makes the two guarded ways out: for feeds, and for pages.
+func (a *App) buildEgress() (*feed.Fetcher, *egress.Client, error) {
+	c := a.o.Config
+	pages, err := egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent})
+	if err != nil {
+		return nil, nil, fmt.Errorf("egress.allowPrivateHosts: %w", err)
+	}
+	wider, err := pages.WithAllowed(c.Feeds.AllowPrivateHosts...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("feeds.allowPrivateHosts: %w", err)
+	}
+	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now}), pages, nil
+}
+
+// feedStates keeps the feed room's records in the store, which does not know them.
+type feedStates struct{ db *bolt.DB }
+
+func (s feedStates) LoadFeed(ctx context.Context, url string) (feed.State, bool, error) {
+	record, found, err := s.db.LoadFeed(ctx, url)
+	var state feed.State
+	if err != nil || !found {
+		return state, false, err
+	}
+	if err := json.Unmarshal(record.Data, &state); err != nil {
+		return state, false, fmt.Errorf("read what is kept of feed %s: %w", url, err)
+	}
+	return state, true, nil
+}
+
+func (s feedStates) SaveFeed(ctx context.Context, state feed.State) error {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return s.db.SaveFeed(ctx, store.Feed{URL: state.URL, Data: data})
+}
+
+// native is a source of tools that are always there.
+type native []tool.Tool
+
+func (n native) Tools() []tool.Tool { return n }
+
+func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
+	if err != nil {
+		return fmt.Errorf("mcpServers: %w", err)
+	}
+	a.mcp = host
+	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), web.Fetch(pages)))
+	a.registry = tool.NewRegistry(pack, host)
+	return nil
+}
+
+// digestFeeds lists the feeds of all digests, each once.
+func digestFeeds(c *config.Config) []string {
+	var all []string
+	for _, d := range c.Digests {
+		for _, f := range d.Feeds {
+			all = append(all, f.Reveal())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// entries translates the entries of mcpServers.
+func entries(c *config.Config) []mcp.Config {
+	var list []mcp.Config
+	for name, e := range c.MCPServers {
+		s := mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
+			URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
+			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(x, y mcp.Config) int { return cmp.Compare(x.Name, y.Name) })
+	return list
+}
+
+func revealed[M ~map[string]config.Secret](m M) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = v.Reveal()
+	}
+	return out
+}
+
+// usable gives the test by which an agent's tools are chosen (contract §1).
+func usable(c *config.Config, ag config.Agent) func(tool.Named) bool {
+	if !c.Tools.Enabled {
+		return func(tool.Named) bool { return false }
+	}
+	linked := map[string]bool{}
+	for _, l := range ag.MCPServers {
+		if l.Enabled && !c.MCPServers[l.Name].Disabled {
+			linked[l.Name] = true
+		}
+	}
+	all, fallback := ag.MCPServers == nil, ag.MCPServers != nil && len(linked) == 0
+	return func(n tool.Named) bool {
+		spec := n.Tool.Spec()
+		stands := fallback && slices.ContainsFunc(ag.FallbackServers, func(p string) bool { return policy.Match(p, spec.Server) })
+		if spec.Native {
+			return stands || spec.Server == "result" || policy.Any(ag.Tools, n)
+		}
+		return all || linked[spec.Server] || stands
+	}
+}
+
+// policies translates tools.policy, and what servers are exempt from asking.
+func policies(c *config.Config) *policy.Policy {
+	var rules []policy.Rule
+	for _, r := range c.Tools.Policy {
+		rules = append(rules, policy.Rule{Tools: r.Tools, Hint: r.Hint, Decision: policy.Decision(r.Decision)})
+	}
+	return policy.New(rules, func(s tool.Spec) bool {
+		e, ok := c.MCPServers[s.Server]
+		return ok && !s.Native && (e.Trust || slices.Contains(e.AlwaysAllow, s.Name))
+	})
+}
+
+func join(words []string) string {
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}
+
+// toolText goes before the agent's prompt where tools are declared.
+func toolText(c *config.Config) string {
+	if !c.Tools.Enabled {
+		return ""
+	}
+	return c.Tools.SystemPrompt
+}

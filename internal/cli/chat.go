@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ravenbot/adapters/terminal"
+	"ravenbot/internal/chat"
+)
+
+// errFailed ends chat with status 1 when the one answer asked for was an error.
+var errFailed = errors.New("the answer was an error")
+
+func talk(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := daemon(ctx, cfg)
+	if err == nil {
+		return converse(ctx, c, d.ask)
+	}
+	if !errors.Is(err, errNoDaemon) {
+		return err
+	}
+	a, err := local(c, cfg)
+	if err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(work) }()
+	err = converse(ctx, c, func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
+		for e, err := range a.Ask(ctx, terminal.Room, chat.User{ID: "operator", Name: "operator", Admin: true}, text) {
+			switch {
+			case err != nil:
+				return chat.Draft{}, err
+			case e.Progress != nil && e.Progress.Tool != nil:
+				seen(*e.Progress.Tool)
+			case e.Entry != nil && e.Entry.Draft != nil:
+				return *e.Entry.Draft, nil
+			}
+		}
+		return chat.Draft{}, errors.New("the bot ended without an answer")
+	})
+	stop()
+	return errors.Join(err, <-ended, a.Close())
+}
+
+func converse(ctx context.Context, c *call, ask terminal.Ask) error {
+	t := terminal.Terminal{In: c.In, Out: c.Out, Notes: c.Err}
+	if len(c.args) == 0 {
+		return t.Talk(ctx, ask)
+	}
+	if c.json {
+		t.Out = io.Discard
+	}
+	d, err := t.Once(ctx, ask, strings.Join(c.args, " "))
+	if err != nil {
+		return err
+	}
+	if c.json {
+		if err := writeJSON(c.Out, d); err != nil {
+			return err
+		}
+	}
+	if d.Failed {
+		return errFailed
+	}
+	return nil
+}
+
+// ask says something in the terminal's room of the daemon.
+func (c *client) ask(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
+	var d chat.Draft
+	path := "/api/v1/conversations/" + url.PathEscape("web:/"+terminal.Room) + "/messages"
+	res, err := c.do(ctx, http.MethodPost, path, map[string]string{"text": text})
+	if err != nil {
+		return d, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), 16<<20)
+	event := ""
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(lines.Text(), "event:"); ok {
+			event = strings.TrimSpace(name)
+			continue
+		}
+		data, ok := strings.CutPrefix(lines.Text(), "data:")
+		if !ok {
+			continue
+		}
+		switch event {
+		case "tool":
+			var r chat.ToolRun
+			if err := json.Unmarshal([]byte(data), &r); err == nil {
+				seen(r)
+			}
+		case "answer":
+			return d, json.Unmarshal([]byte(data), &d)
+		case "error":
+			return d, fmt.Errorf("the daemon says: %s", strings.TrimSpace(data))
+		}
+	}
+	return d, errors.Join(errors.New("the daemon's answer was cut off"), lines.Err())
+}

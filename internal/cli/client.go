@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"ravenbot/internal/config"
+)
+
+// errNoDaemon says that no daemon answers at the configured address.
+var errNoDaemon = errors.New("no ravenbot is running here")
+
+// client speaks the HTTP API of the running daemon.
+type client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+// daemon finds the running daemon of a configuration: errNoDaemon where none
+// answers.
+func daemon(ctx context.Context, cfg *config.Config) (*client, error) {
+	token, err := cfg.FindAdminToken()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoDaemon
+	}
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(cfg.HTTP.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{}}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	res, err := c.do(ctx, http.MethodGet, "/healthz", nil)
+	if err != nil {
+		return nil, errNoDaemon
+	}
+	return c, res.Body.Close()
+}
+
+// do makes a request; an answer that is no success becomes the error that it
+// tells.
+func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var in io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		in = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, in)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode < 300 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	var told struct {
+		Error struct{ Message, Hint string }
+	}
+	if json.Unmarshal(raw, &told) != nil || told.Error.Message == "" {
+		return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
+	}
+	return nil, errors.New(strings.TrimSpace(told.Error.Message + " " + told.Error.Hint))
+}
+
+// maxAnswer is the most that is read of an answer of the daemon, in bytes.
+const maxAnswer = 64 << 20
+
+// get reads an answer into out.
+func (c *client) get(ctx context.Context, method, path string, out any) error {
+	res, err := c.do(ctx, method, path, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
+}

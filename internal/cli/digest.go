@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"ravenbot/adapters/terminal"
+	"ravenbot/internal/app"
+	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
+)
+
+func digestFlags(c *call) {
+	c.flags.Bool("explain", false, "preview: say for every item why it is or is not posted")
+}
+
+func digests(ctx context.Context, c *call) error {
+	verb := strings.Join(c.args[:min(1, len(c.args))], "")
+	switch {
+	case verb == "list" && len(c.args) == 1:
+		return listDigests(ctx, c)
+	case verb == "preview" && len(c.args) == 2:
+		return previewDigest(ctx, c, c.args[1])
+	case verb == "run" && len(c.args) == 2:
+		return runDigest(ctx, c, c.args[1])
+	}
+	return misuse("say list, preview NAME or run NAME")
+}
+
+// local gives the digests of a bot that is not running, with its store opened
+// here. The caller closes the bot.
+func local(c *call, cfg *config.Config) (*app.App, error) {
+	return app.New(app.Options{Config: cfg, Version: version, Log: slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now, Local: true})
+}
+
+func listDigests(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Items []digest.Info `json:"items"`
+	}
+	d, err := daemon(ctx, cfg)
+	switch {
+	case err == nil:
+		err = d.get(ctx, http.MethodGet, "/api/v1/digests", &list)
+	case errors.Is(err, errNoDaemon):
+		var a *app.App
+		if a, err = local(c, cfg); err != nil {
+			return err
+		}
+		list.Items, err = a.Digests().List(ctx)
+		err = errors.Join(err, a.Close())
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tSCHEDULE\tNEXT\tLAST\tFEEDS\tPOSTS TO")
+	for _, i := range list.Items {
+		next, last := "never", "never"
+		if i.Next != nil {
+			next = i.Next.Format(time.RFC3339)
+		}
+		if i.Last != nil {
+			last = fmt.Sprintf("%s (%d items)", i.Last.Due.Format(time.RFC3339), i.Last.Posted)
+		}
+		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds), strings.Join(i.Post, " "))
+	}
+	return t.Flush()
+}
+
+func previewDigest(ctx context.Context, c *call, name string) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	var p digest.Preview
+	d, err := daemon(ctx, cfg)
+	switch {
+	case err == nil:
+		err = d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", &p)
+	case errors.Is(err, errNoDaemon):
+		var a *app.App
+		if a, err = local(c, cfg); err != nil {
+			return err
+		}
+		p, err = a.Digests().Preview(ctx, name)
+		err = errors.Join(err, a.Close())
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, p)
+	}
+	writePreview(c.Out, p)
+	if c.flags.Lookup("explain").Value.String() == "true" {
+		fmt.Fprintln(c.Out)
+		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+		for _, v := range p.Items {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", v.Verdict, v.Title, v.Link)
+		}
+		return t.Flush()
+	}
+	return nil
+}
+
+func writePreview(w io.Writer, p digest.Preview) {
+	if p.Draft.Text == "" {
+		fmt.Fprintln(w, "Nothing new: nothing would be posted.")
+		return
+	}
+	fmt.Fprintln(w, terminal.Text(p.Draft))
+}
+
+func runDigest(ctx context.Context, c *call, name string) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := daemon(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("%w, and a digest is posted by the running bot: start it with ravenbot run", err)
+	}
+	var r store.Run
+	if err := d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", &r); err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, r)
+	}
+	if r.Posted == 0 {
+		fmt.Fprintf(c.Out, "%s: nothing new since the last run.\n", name)
+		return nil
+	}
+	fmt.Fprintf(c.Out, "%s: %d items posted.\n", name, r.Posted)
+	return nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

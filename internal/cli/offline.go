@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"ravenbot/internal/bundled"
+	"ravenbot/internal/egress"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/schedule"
+	"ravenbot/internal/summary"
+)
+
+func scheduleFlags(c *call) {
+	c.flags.String("tz", "UTC", "the IANA `zone` that the schedule is read in")
+	c.flags.String("from", "", "the `time` (RFC 3339) to begin after; now if not given")
+	c.flags.Int("count", 1, "how many instants")
+}
+
+func when(_ context.Context, c *call) error {
+	if len(c.args) != 2 || c.args[0] != "next" {
+		return misuse("say next EXPR, the expression in quotes")
+	}
+	zone, err := schedule.LoadZone(c.flags.Lookup("tz").Value.String())
+	if err != nil {
+		return misuse("%v", err)
+	}
+	s, err := schedule.Parse(c.args[1], zone)
+	if err != nil {
+		return misuse("%v", err)
+	}
+	at := time.Now()
+	if from := c.flags.Lookup("from").Value.String(); from != "" {
+		if at, err = time.Parse(time.RFC3339, from); err != nil {
+			return misuse("--from: %q is no time such as 2026-01-02T15:04:05Z", from)
+		}
+	}
+	count := c.flags.Lookup("count").Value.(flag.Getter).Get().(int)
+	if count < 1 {
+		return misuse("--count must be 1 or more")
+	}
+	for range count {
+		next, ok := s.Next(at)
+		if !ok {
+			return fmt.Errorf("%q is not due within 30 years", c.args[1])
+		}
+		fmt.Fprintln(c.Out, next.Format(time.RFC3339))
+		at = next
+	}
+	return nil
+}
+
+func summaryFlags(c *call) {
+	c.flags.String("title", "", "the text's `title`")
+	c.flags.Int("sentences", 3, "how many sentences")
+}
+
+// maxText is the most that is read of a text to summarize, in bytes.
+const maxText = 8 << 20
+
+func summarize(_ context.Context, c *call) error {
+	if len(c.args) != 1 {
+		return misuse("name one file, or - for standard input")
+	}
+	text, err := readFile(c, c.args[0], maxText)
+	if err != nil {
+		return err
+	}
+	n := c.flags.Lookup("sentences").Value.(flag.Getter).Get().(int)
+	if n < 1 {
+		return misuse("--sentences must be 1 or more")
+	}
+	for _, s := range summary.Summarize(c.flags.Lookup("title").Value.String(), string(text), n) {
+		fmt.Fprintln(c.Out, strings.TrimSpace(s))
+	}
+	return nil
+}
+
+func readFile(c *call, name string, most int64) ([]byte, error) {
+	in := io.NopCloser(c.In)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("read %s: it is larger than %d bytes", name, most)
+	}
+	return data, nil
+}
+
+// headers collects repeated --header flags.
+type headers http.Header
+
+func (h headers) String() string { return "" }
+
+// Set reads "K: V".
+func (h headers) Set(s string) error {
+	k, v, ok := strings.Cut(s, ":")
+	if !ok {
+		return errors.New("want 'Name: value'")
+	}
+	http.Header(h).Add(strings.TrimSpace(k), strings.TrimSpace(v))
+	return nil
+}
+
+func feedFlags(c *call) {
+	c.flags.String("url", "", "the `address` that a file was served from")
+	c.flags.Var(headers{}, "header", "a `header` that a server would have sent with a file, as 'Name: value'")
+}
+
+// parsed is what feeds parse prints of one document.
+type parsed struct {
+	File  string       `json:"file,omitempty"`
+	Error string       `json:"error,omitempty"`
+	Feed  *feed.Feed   `json:"feed,omitempty"`
+	Items *[]feed.Item `json:"items,omitempty"`
+}
+
+func feeds(ctx context.Context, c *call) error {
+	if len(c.args) < 2 || c.args[0] != "parse" {
+		return misuse("say parse and at least one file or address")
+	}
+	names := c.args[1:]
+	var failures int
+	for _, name := range names {
+		doc, err := c.parseFeed(ctx, name)
+		out := parsed{Feed: &doc.Feed, Items: &doc.Items}
+		if err != nil {
+			failures++
+			out = parsed{Error: err.Error()}
+			if len(names) == 1 || !c.json {
+				fmt.Fprintf(c.Err, "%s: %v\n", name, err)
+			}
+		}
+		if len(names) > 1 {
+			out.File = name
+		}
+		if c.json {
+			if len(names) == 1 && err != nil {
+				continue
+			}
+			if err := writeJSON(c.Out, out); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			printFeed(c.Out, doc)
+		}
+	}
+	if failures > 0 {
+		return fmt.Errorf("%d of %d could not be read as a feed", failures, len(names))
+	}
+	return nil
+}
+
+func (c *call) parseFeed(ctx context.Context, name string) (feed.Document, error) {
+	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:") {
+		out, err := egress.New(egress.Options{AllowPrivateHosts: c.allowed(), UserAgent: "ravenbot"})
+		if err != nil {
+			return feed.Document{}, err
+		}
+		res, err := feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}).Fetch(ctx, name)
+		return res.Document, err
+	}
+	data, err := readFile(c, name, maxText)
+	if err != nil {
+		return feed.Document{}, err
+	}
+	h := http.Header(c.flags.Lookup("header").Value.(headers))
+	return feed.Parse(data, feed.Hint{URL: c.flags.Lookup("url").Value.String(), ContentType: h.Get("Content-Type"),
+		ContentLocation: h.Get("Content-Location")})
+}
+
+// allowed are the private hosts that the configuration, if there is one, lets
+// feeds be on.
+func (c *call) allowed() []string {
+	cfg, err := c.load()
+	if err != nil {
+		return nil
+	}
+	return append(append([]string(nil), cfg.Egress.AllowPrivateHosts...), cfg.Feeds.AllowPrivateHosts...)
+}
+
+func printFeed(w io.Writer, doc feed.Document) {
+	fmt.Fprintf(w, "%s\n%s\n", doc.Feed.Heading(), doc.Feed.Link)
+	for _, i := range doc.Items {
+		date := ""
+		if !i.Time().IsZero() {
+			date = i.Time().Format("2006-01-02 ")
+		}
+		fmt.Fprintf(w, "- %s%s\n  %s\n", date, i.Heading(), i.Link)
+	}
+}

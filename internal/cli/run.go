@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"time"
+
+	"ravenbot/internal/app"
+	"ravenbot/internal/config"
+)
+
+// logger writes as the configuration says. What libraries print through the
+// standard log goes to the debug level.
+func logger(w io.Writer, c config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // checked by config
+	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewTextHandler(w, o)
+	if c.Format == "json" {
+		h = slog.NewJSONHandler(w, o)
+	}
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(h, slog.LevelDebug).Writer())
+	return slog.New(h)
+}
+
+func run(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		return misuse("it takes no arguments")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	token, created, err := cfg.AdminToken()
+	if err != nil {
+		return err
+	}
+	lg := logger(c.Err, cfg.Log)
+	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	if created {
+		lg.Info("admin token made", "file", cfg.TokenPath())
+	}
+	if err = a.Listen(); err == nil {
+		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())
+		err = a.Run(ctx)
+	}
+	lg.Info("stopped")
+	return errors.Join(err, a.Close())
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+func printVersion(_ context.Context, c *call) error {
+	v := struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit"`
+		Go      string `json:"go"`
+	}{version, "unknown", runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Commit = s.Value
+			}
+		}
+	}
+	if commit != "" {
+		v.Commit = commit
+	}
+	if c.json {
+		return json.NewEncoder(c.Out).Encode(v)
+	}
+	_, err := fmt.Fprintf(c.Out, "ravenbot %s, commit %s, %s\n", v.Version, v.Commit, v.Go)
+	return err
+}
+
+// commit is set by the linker where the build knows it.
+var commit = ""
