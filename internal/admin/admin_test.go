@@ -390,8 +390,8 @@ func TestALargeBodyIsRefused(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	body := `{"text":"` + strings.Repeat("a", maxBody) + `"}`
 	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(body), "Authorization", bearerHeader)
-	if r.status != 400 {
-		t.Errorf("status %d, want 400", r.status)
+	if r.status != 413 || !strings.Contains(r.body, "too_large") {
+		t.Errorf("%d %s, want 413", r.status, r.body)
 	}
 }
 
@@ -410,6 +410,20 @@ func mustParse(t *testing.T, address string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+func TestWithoutAChatPageTheOtherPagesAreThere(t *testing.T) {
+	_, _, server, client := start(t, func(o *Options) {
+		o.Chat = nil
+		o.Static = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "file ", r.URL.Path) })
+	})
+	for path, want := range map[string]reply{"/": {status: 303}, "/servers": {status: 200, body: "MCP servers"},
+		"/static/app.css": {status: 200, body: "file /static/app.css"}, "/chat/general": {status: 404}} {
+		r := do(t, client, "GET", server.URL+path, nil, "Authorization", bearerHeader)
+		if r.status != want.status || !strings.Contains(r.body, want.body) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
 }
 
 func TestForeignTextOnThePagesStaysText(t *testing.T) {
