@@ -32,18 +32,21 @@ type duplex struct {
 	send  func(ctx context.Context, message []byte) error
 	stray func(message []byte) // gets what is no message
 
-	done      chan struct{} // closed when the connection is lost
+	ctx       context.Context // ends when the connection is lost, and knows why
+	done      <-chan struct{} // of ctx
+	lose      context.CancelCauseFunc
 	answering chan struct{}
+	answers   sync.WaitGroup
 
 	mu      sync.Mutex
-	err     error // why done is closed
 	pending map[string]chan *transport.JSONRPCResponse
 	notify  func(sdk.JSONRPCNotification)
 	handle  transport.RequestHandler
 }
 
 func newDuplex(stray func([]byte)) *duplex {
-	return &duplex{stray: stray, done: make(chan struct{}), answering: make(chan struct{}, maxAnswering),
+	ctx, lose := context.WithCancelCause(context.Background())
+	return &duplex{stray: stray, ctx: ctx, done: ctx.Done(), lose: lose, answering: make(chan struct{}, maxAnswering),
 		pending: map[string]chan *transport.JSONRPCResponse{}}
 }
 
@@ -116,21 +119,8 @@ func (d *duplex) SetRequestHandler(f transport.RequestHandler) {
 // GetSessionId is part of the library's interface; there are no sessions here.
 func (d *duplex) GetSessionId() string { return "" }
 
-// lose ends the connection for everyone who waits on it. The first reason stays.
-func (d *duplex) lose(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.err == nil {
-		d.err = err
-		close(d.done)
-	}
-}
-
-func (d *duplex) why() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return lostError{d.err}
-}
+// why says why the connection was lost: the reason first given to lose.
+func (d *duplex) why() error { return lostError{context.Cause(d.ctx)} }
 
 // lostError says that the connection ended before an answer came.
 type lostError struct{ err error }
@@ -194,9 +184,9 @@ func (d *duplex) asked(method string, id sdk.RequestId, params json.RawMessage) 
 	default:
 		return
 	}
-	go func() {
+	d.answers.Go(func() {
 		defer func() { <-d.answering }()
-		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		ctx, cancel := context.WithTimeout(d.ctx, answerTime)
 		defer cancel()
 		answer := transport.NewJSONRPCErrorResponse(id, sdk.METHOD_NOT_FOUND, "this client does not answer "+method, nil)
 		if handle != nil {
@@ -207,7 +197,7 @@ func (d *duplex) asked(method string, id sdk.RequestId, params json.RawMessage) 
 		if message, err := json.Marshal(answer); err == nil {
 			_ = d.deliver(ctx, message) // a lost connection is noticed by its reader
 		}
-	}()
+	})
 }
 
 // answered hands an answer to who waits for it; nobody does for a second one.

@@ -35,6 +35,7 @@ func overhear(at string, client *http.Client, conn *connection, t *tap) (stop fu
 		o.lose(errors.New("closed"))
 		cancel()
 		wg.Wait()
+		o.answers.Wait()
 	}
 }
 

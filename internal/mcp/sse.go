@@ -195,5 +195,6 @@ func (s *sse) Close() error {
 	s.lose(errors.New("closed"))
 	s.end()
 	s.work.Wait()
+	s.answers.Wait()
 	return nil
 }

@@ -298,15 +298,18 @@ func (s *stdio) Close() error {
 			return
 		}
 		s.in.Close()
-		if s.left(leaveTime) {
-			return
+		left := s.left(leaveTime)
+		if !left {
+			s.signal(syscall.SIGTERM)
+			left = s.left(termTime)
 		}
-		s.signal(syscall.SIGTERM)
-		if s.left(termTime) {
-			return
+		if !left {
+			s.signal(syscall.SIGKILL)
+			left = s.left(killTime)
 		}
-		s.signal(syscall.SIGKILL)
-		s.left(killTime)
+		if left {
+			s.answers.Wait()
+		}
 	})
 	return nil
 }
