@@ -76,6 +76,14 @@ func (w *Web) Handler() http.Handler {
 	return mux
 }
 
+// Static serves what the pages load, below /static/, for where the chat page
+// itself is not served.
+func (w *Web) Static() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /static/{file}", w.serveStatic)
+	return mux
+}
+
 func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
 
 // view is what the template of a room shows.

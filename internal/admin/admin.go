@@ -92,7 +92,8 @@ type Options struct {
 	Listen    string // the address listened on, host:port
 	PublicURL string // where others reach the bot, or empty
 
-	Chat   http.Handler // the chat page and /static
+	Chat   http.Handler // the chat page; nil where it is switched off
+	Static http.Handler // what pages load, below /static/; nil where Chat has it
 	Render func(chat.Draft) template.HTML
 
 	Ask           Ask
@@ -113,7 +114,7 @@ type Server struct {
 	o        Options
 	guard    *guard
 	sessions *sessions
-	api      *routes
+	api      *http.ServeMux
 	pages    *http.ServeMux
 }
 
@@ -128,15 +129,13 @@ func New(o Options) *Server {
 // Handler serves everything.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// maxBody is the largest request body taken, in bytes.
-const maxBody = 1 << 20
-
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recovered(w, r)
 	setHeaders(w.Header())
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if h, ok := s.o.Mounts[r.URL.Path]; ok {
-		h.ServeHTTP(w, r)
+		if receive(w, r) {
+			h.ServeHTTP(w, r)
+		}
 		return
 	}
 	switch r.URL.Path {
@@ -152,10 +151,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/login" {
-		s.login(w, r)
+		if receive(w, r) {
+			s.login(w, r)
+		}
 		return
 	}
-	if !s.admitted(w, r) {
+	if !s.admitted(w, r) || !receive(w, r) {
 		return
 	}
 	if isAPI(r.URL.Path) {

@@ -390,8 +390,8 @@ func TestALargeBodyIsRefused(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	body := `{"text":"` + strings.Repeat("a", maxBody) + `"}`
 	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(body), "Authorization", bearerHeader)
-	if r.status != 400 {
-		t.Errorf("status %d, want 400", r.status)
+	if r.status != 413 || !strings.Contains(r.body, "too_large") {
+		t.Errorf("%d %s, want 413", r.status, r.body)
 	}
 }
 
@@ -410,4 +410,65 @@ func mustParse(t *testing.T, address string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+func TestWithoutAChatPageTheOtherPagesAreThere(t *testing.T) {
+	_, _, server, client := start(t, func(o *Options) {
+		o.Chat = nil
+		o.Static = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "file ", r.URL.Path) })
+	})
+	for path, want := range map[string]reply{"/": {status: 303}, "/servers": {status: 200, body: "MCP servers"},
+		"/static/app.css": {status: 200, body: "file /static/app.css"}, "/chat/general": {status: 404}} {
+		r := do(t, client, "GET", server.URL+path, nil, "Authorization", bearerHeader)
+		if r.status != want.status || !strings.Contains(r.body, want.body) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}
+
+func TestForeignTextOnThePagesStaysText(t *testing.T) {
+	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</pre><b>`} {
+		_, _, server, client := start(t, func(o *Options) {
+			o.Servers, o.Digests = nasty(s), nastyDigests{s}
+		})
+		for _, route := range []string{"GET /servers", "GET /digests", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
+			method, path, _ := strings.Cut(route, " ")
+			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
+			escaped := template.HTMLEscapeString(s)
+			if s != escaped && strings.Contains(r.body, s) {
+				t.Errorf("%s shows %s as it is", route, s)
+			}
+			if r.status == 200 && !strings.Contains(r.body, escaped) {
+				t.Errorf("%s does not show %s: %s", route, escaped, r.body)
+			}
+			if strings.Contains(r.body, `href="javascript`) {
+				t.Errorf("%s makes %s a link", route, s)
+			}
+		}
+	}
+}
+
+// nasty is a text that everything is called.
+type nasty string
+
+func (n nasty) List() []ServerView {
+	s := string(n)
+	return []ServerView{{Name: s, State: s, Error: s, Description: s, Transport: s, Source: s, Tools: []ToolView{{Name: s, Description: s}}}}
+}
+
+func (n nasty) Logs(string) []LogLine { return []LogLine{{Text: string(n)}} }
+
+// nastyDigests is nasty with the other List.
+type nastyDigests struct{ s string }
+
+func (n nastyDigests) List(context.Context) ([]digest.Info, error) {
+	return []digest.Info{{Name: n.s, Schedule: n.s, Timezone: n.s, Feeds: []string{n.s}, Post: []string{n.s}, Last: &store.Run{Note: n.s}}}, nil
+}
+
+func (n nastyDigests) Preview(context.Context, string) (digest.Preview, error) {
+	return digest.Preview{Digest: n.s, Draft: chat.Draft{Text: n.s}, Items: []digest.Verdict{{Title: n.s, Verdict: n.s}}, Faults: []string{n.s}}, nil
+}
+
+func (n nastyDigests) Run(context.Context, string, time.Time, bool) (store.Run, error) {
+	return store.Run{Note: n.s}, nil
 }

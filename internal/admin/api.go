@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,18 +19,13 @@ func isAPI(path string) bool {
 	return strings.HasPrefix(path, "/api/") || path == "/mcp" || path == "/metrics"
 }
 
-// routes sends requests to handlers by path and method. Unlike a bare ServeMux it
-// says in JSON which methods a path takes.
-type routes struct{ mux *http.ServeMux }
-
-func (r *routes) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.mux.ServeHTTP(w, q) }
-
-func (s *Server) apiRoutes() *routes {
-	r := &routes{http.NewServeMux()}
-	r.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+// apiRoutes sends requests to handlers by path and method. Unlike a bare ServeMux
+// it says in JSON which methods a path takes.
+func (s *Server) apiRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "see /api/v1/status")
 	})
-	type methods map[string]http.HandlerFunc
 	for path, m := range map[string]methods{
 		"/status":                           {"GET": s.getStatus},
 		"/mcp/servers":                      {"GET": s.listServers},
@@ -43,25 +39,26 @@ func (s *Server) apiRoutes() *routes {
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
 		"/digests/{name}/run":               {"POST": s.runDigest},
 	} {
-		r.mux.HandleFunc("/api/v1"+path, func(w http.ResponseWriter, q *http.Request) {
-			method := q.Method
-			if method == http.MethodHead {
-				method = http.MethodGet
-			}
-			if h := m[method]; h != nil {
-				h(w, q)
-				return
-			}
-			var takes []string
-			for name := range m {
-				takes = append(takes, name)
-			}
-			slices.Sort(takes)
-			w.Header().Set("Allow", strings.Join(takes, ", "))
-			writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", q.Method+" is not possible here", "use "+strings.Join(takes, " or "))
-		})
+		mux.HandleFunc("/api/v1"+path, m.serve)
 	}
-	return r
+	return mux
+}
+
+// methods are what a path takes.
+type methods map[string]http.HandlerFunc
+
+func (m methods) serve(w http.ResponseWriter, r *http.Request) {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if h := m[method]; h != nil {
+		h(w, r)
+		return
+	}
+	takes := slices.Sorted(maps.Keys(m))
+	w.Header().Set("Allow", strings.Join(takes, ", "))
+	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use "+strings.Join(takes, " or "))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -211,7 +208,7 @@ func (s *Server) noDigest(w http.ResponseWriter, r *http.Request, err error) {
 	s.broken(w, r, "the digest "+name+" could not be made", err)
 }
 
-// address reads the conversation that the path names, or answers what is wrong.
+// conversationOf reads the address that the path names, or answers what is wrong.
 func conversationOf(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
 	a, err := chat.ParseAddress(r.PathValue("address"))
 	if err != nil {

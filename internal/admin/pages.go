@@ -29,7 +29,14 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
 	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
-	mux.Handle("/", s.o.Chat)
+	if s.o.Static != nil {
+		mux.Handle("GET /static/", s.o.Static)
+	}
+	if s.o.Chat != nil {
+		mux.Handle("/", s.o.Chat)
+	} else {
+		mux.Handle("GET /{$}", http.RedirectHandler("/servers", http.StatusSeeOther))
+	}
 	return mux
 }
 

@@ -249,6 +249,12 @@ func (p *Page) Look(v View) {
 	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
 }
 
+// Offline cuts the page off from the network, or lets it back.
+func (p *Page) Offline(off bool) {
+	p.t.Helper()
+	p.call("Network.emulateNetworkConditions", map[string]any{"offline": off, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
+}
+
 // Screenshot writes what is seen to a PNG file.
 func (p *Page) Screenshot(path string) {
 	p.t.Helper()

@@ -1,0 +1,237 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/admin"
+	"ravenbot/internal/browsertest"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+// dashboard serves a Web behind the login as the daemon does, and gives a page
+// that is logged in.
+func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB, *browsertest.Page, string) {
+	t.Helper()
+	browser := browsertest.Start(t)
+	w, db := begin(t, bot)
+	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0", Chat: w.Handler(), Render: Draft,
+		Ask:       func(context.Context, string, chat.User, string) iter.Seq2[admin.Event, error] { return nil },
+		Platforms: func() []admin.PlatformHealth { return nil }, Servers: servers{}, Digests: digests{},
+		Status: func() any { return nil }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	server := httptest.NewServer(s.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	p := browser.Page()
+	p.Look(browsertest.View{Width: 1100, Height: 800})
+	p.Go(s.LoginLink(server.URL))
+	return w, db, p, server.URL
+}
+
+type servers struct{}
+
+func (servers) List() []admin.ServerView {
+	return []admin.ServerView{
+		{Name: "filesystem", State: "connected", Description: "Reads and writes files below ./files.", Transport: "stdio", Source: "config.json", Since: noon,
+			Tools: []admin.ToolView{{Name: "filesystem_read_file", Description: "Read a file."}, {Name: "filesystem_list_directory", Description: "List a directory."}}},
+		{Name: "remote", State: "error", Error: "connect to https://tools.example/mcp: connection refused", Transport: "http", Source: "config.json", Since: noon},
+		{Name: "github", State: "disabled", Source: "config.json"},
+	}
+}
+
+func (servers) Logs(name string) []admin.LogLine {
+	if name != "filesystem" {
+		return nil
+	}
+	return []admin.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}
+}
+
+type digests struct{}
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func (digests) List(context.Context) ([]digest.Info, error) {
+	next := noon.Add(20 * time.Hour)
+	return []digest.Info{{Name: "morning", Schedule: "30 8 * * 1-5", Timezone: "Europe/Oslo", Next: &next, Feeds: []string{"bundled:ravenbot-news"}, Post: []string{"web:/general"},
+		Last: &store.Run{Digest: "morning", Due: noon, Began: noon, OK: true, Posted: 3}}}, nil
+}
+
+func (digests) Preview(context.Context, string) (digest.Preview, error) {
+	return digest.Preview{Digest: "morning", Draft: news, Items: []digest.Verdict{{Title: "Ravens cache food", Verdict: "posted"}}}, nil
+}
+
+func (digests) Run(context.Context, string, time.Time, bool) (store.Run, error) {
+	return store.Run{Posted: 2, OK: true}, nil
+}
+
+var news = chat.Draft{Key: "digest/morning", Text: "**Two stories** about ravens today: they plan ahead, and they remember faces.",
+	Cards: []chat.Card{
+		{Title: "Ravens cache food where nobody looks", URL: "https://birds.example/cache", Source: "Bird Letters", Time: noon,
+			Text: "In a field study of three winters, ravens moved their caches whenever another raven had a line of sight.",
+			Also: []chat.Link{{Title: "The Daily Corvid", URL: "https://corvid.example/1"}, {Title: "Nature Notes", URL: "https://notes.example/2"}}},
+		{Title: "A face is not forgotten", URL: "https://birds.example/faces", Source: "Bird Letters", Time: noon.Add(-time.Hour), Text: "Masks worn once were scolded five years later."},
+	}, Footer: "2 of 14 new items · morning"}
+
+// shoot keeps a picture where whoever runs the test asks for it.
+func shoot(p *browsertest.Page, name string) {
+	if dir := os.Getenv("RAVENBOT_SCREENSHOTS"); dir != "" {
+		p.Screenshot(filepath.Join(dir, name+".png"))
+	}
+}
+
+func TestAConversationInTheBrowser(t *testing.T) {
+	asked := make(chan chat.Message, 10)
+	w, _, p, base := dashboard(t, func(_ *Web, m chat.Message) error { asked <- m; return nil })
+	p.Wait("location.pathname === '/chat/general' && document.querySelector('.empty').checkVisibility()")
+	shoot(p, "empty-light")
+
+	p.Type("#text", "what do ravens do")
+	p.Enter(true)
+	p.Type("#text", "in winter?")
+	p.Enter(false)
+	m := <-asked
+	if m.Text != "what do ravens do\nin winter?" || m.Author != operator() {
+		t.Errorf("asked %+v", m)
+	}
+	p.Wait("document.querySelector('.person .said')?.innerText === 'what do ravens do\\nin winter?' && text.value === ''")
+	p.Wait("!document.querySelector('.empty').checkVisibility() && document.querySelector('.working .spinner')")
+
+	run := chat.ToolRun{ID: "call/1", Name: "web_fetch", State: chat.Running, Args: json.RawMessage(`{"url":"https://birds.example/winter"}`)}
+	w.Show(general, chat.Progress{Message: m.ID, Tool: &run})
+	p.Wait("document.querySelector('.tool.running')?.innerText.includes('web_fetch')")
+	shoot(p, "running-light")
+	run.State, run.Took, run.Result = chat.Done, 1234*time.Millisecond, `{"title":"Winter","lines":[1,2]}`
+	w.Show(general, chat.Progress{Message: m.ID, Tool: &run})
+	p.Wait("!document.querySelector('.tool.running') && document.querySelector('.tool.done:not([open])')?.innerText.includes('1.2 s')")
+	p.Click(".tool.done summary")
+	p.Wait(`[...document.querySelectorAll('.tool.done pre')].some(e => e.checkVisibility() && e.innerText.includes('  "title": "Winter",\n'))`)
+
+	w.Show(general, chat.Progress{Message: m.ID, Text: "They **cache"})
+	w.Show(general, chat.Progress{Message: m.ID, Text: " food** and"})
+	p.Wait("document.querySelector('.working .prose strong')?.innerText === 'cache food'")
+	if p.Eval("document.querySelector('.tool.done').open") != true {
+		t.Error("the text closed what was opened")
+	}
+	shoot(p, "streaming-light")
+	p.Reload()
+	p.Wait("document.querySelector('.working .prose strong')?.innerText === 'cache food' && document.querySelector('.working .tool.done')")
+
+	answer := "They **cache food** and play:\n\n| bird | caches |\n|---|---:|\n| raven | 1200 |\n| jay | 4000 |\n\n```go\nfmt.Println(\"kraa\")\n```\n\nSee [Bird Letters](https://birds.example/winter)."
+	if _, err := w.Post(t.Context(), general, chat.Draft{Key: m.Key(), Text: answer, Reply: m.Reply, Tools: []chat.ToolRun{run}, Footer: "answered by offline"}); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait("document.querySelector('#log .bot table td.right')?.innerText === '1200' && !document.querySelector('#working article')")
+	if _, err := w.Post(t.Context(), general, news); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Post(t.Context(), general, chat.Draft{Key: "x", Failed: true, Text: "The language model could not be reached; please try again in a minute (reference 1a2b3c4d)."}); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait("document.querySelectorAll('.card h3 a[rel=\"noopener noreferrer nofollow\"]').length === 2 && document.querySelector('.failed')")
+	before := p.Text("#log")
+	p.Reload()
+	p.Wait("document.querySelectorAll('#log article').length === 4")
+	p.Wait("![...document.querySelectorAll('time')].some(t => !t.title)")
+	if after := p.Text("#log"); after != before {
+		t.Errorf("after a reload the page says\n%s\nbefore it said\n%s", after, before)
+	}
+	pictures(p, base)
+	clean(t, p, base)
+}
+
+func TestTheOtherPagesInTheBrowser(t *testing.T) {
+	_, _, p, base := dashboard(t, ignore)
+	p.Go(base + "/servers")
+	p.Click("#log-of-filesystem summary")
+	p.Eval("document.querySelector('section').dataset.old = 'yes'; htmx.ajax('GET', '/servers', {target: '[hx-get]'})")
+	p.Wait("document.querySelector('section') && !document.querySelector('section').dataset.old")
+	p.Wait("document.querySelector('#log-of-filesystem').open && document.querySelector('#log-of-filesystem pre').innerText.includes('running on stdio')")
+
+	p.Go(base + "/digests")
+	p.Click(".action.second")
+	p.Wait("document.querySelectorAll('.outcome .card').length === 2")
+	p.Eval("window.confirm = () => true")
+	p.Click(".action")
+	p.Wait("document.querySelector('.outcome').innerText.includes('2 items are on their way')")
+	clean(t, p, base)
+
+	p.Click("form[action='/logout'] button")
+	p.Wait("location.pathname === '/login' && getComputedStyle(document.querySelector('main')).maxWidth === '384px'")
+	shoot(p, "login")
+	p.Type("#token", "the token of the operator")
+	p.Enter(false)
+	p.Wait("location.pathname === '/chat/general'")
+	clean(t, p, base)
+}
+
+func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
+	taken := make(chan struct{}, 1)
+	w, _, p, base := dashboard(t, func(*Web, chat.Message) error { taken <- struct{}{}; return chat.ErrBusy })
+	p.Type("#text", "hello")
+	p.Enter(false)
+	<-taken
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('too much to do') && text.value === 'hello'")
+	p.Offline(true)
+	p.Type("#text", ", again")
+	p.Enter(false)
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('cannot be reached') && text.value === 'hello, again'")
+	p.Offline(false)
+	if _, err := w.Post(t.Context(), general, news); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait("document.querySelector('#log .card')")
+	for _, address := range p.Requests() {
+		if !strings.HasPrefix(address, base) {
+			t.Errorf("the page asked for %s", address)
+		}
+	}
+}
+
+// pictures shows every page in each look.
+func pictures(p *browsertest.Page, base string) {
+	if os.Getenv("RAVENBOT_SCREENSHOTS") == "" {
+		return
+	}
+	for _, path := range []string{"/chat/general", "/chat/empty", "/servers", "/digests"} {
+		for _, v := range []browsertest.View{{Width: 1100, Height: 900}, {Width: 1100, Height: 900, Dark: true}, {Width: 390, Height: 780, Phone: true}, {Width: 390, Height: 780, Phone: true, Dark: true}} {
+			p.Look(v)
+			p.Go(base + path)
+			if path == "/digests" {
+				p.Click(".action.second")
+				p.Wait("document.querySelector('.outcome .card')")
+			}
+			p.Eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+			if path == "/chat/general" {
+				p.Eval("document.getElementById('scroll').scrollTop = 0")
+				shoot(p, fmt.Sprintf("top-%d-%v", v.Width, v.Dark))
+				p.Eval("document.getElementById('scroll').scrollTop = 1e6")
+			}
+			shoot(p, fmt.Sprintf("%s-%d-%v", strings.ReplaceAll(path[1:], "/", "-"), v.Width, v.Dark))
+		}
+	}
+}
+
+// clean fails where the browser complained or asked another host for anything.
+func clean(t *testing.T, p *browsertest.Page, base string) {
+	t.Helper()
+	if problems := p.Problems(); len(problems) > 0 {
+		t.Errorf("the browser complains: %q", problems)
+	}
+	for _, address := range p.Requests() {
+		if !strings.HasPrefix(address, base) {
+			t.Errorf("the page asked for %s", address)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxBody is the largest request body taken, in bytes.
+	maxBody = 1 << 20
+	// bodyWithin is how long a client may take to send it.
+	bodyWithin = 30 * time.Second
+)
+
+// receive reads the body of a request into memory, so that a handler never waits
+// for a client that dawdles. It reports false when it has answered instead.
+func receive(w http.ResponseWriter, r *http.Request) bool {
+	if r.ContentLength == 0 {
+		return true
+	}
+	c := http.NewResponseController(w)
+	timed := c.SetReadDeadline(time.Now().Add(bodyWithin)) == nil
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if timed {
+		_ = c.SetReadDeadline(time.Time{}) // as it could be set before
+	}
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return true
+	case errors.As(err, &large):
+		writeError(w, http.StatusRequestEntityTooLarge, "too_large", "the request is larger than 1 MiB", "send less at once")
+	default:
+		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
+	}
+	return false
+}
