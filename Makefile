@@ -4,7 +4,8 @@
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
-LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION)
+COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/internal/cli.commit=$(COMMIT)
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 

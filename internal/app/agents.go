@@ -87,6 +87,9 @@ func router(c *config.Config) func(chat.Message) agent.Profile {
 // admit says whether a message is for the bot: the rules of its channel, and
 // whether it is said to the bot.
 func (a *App) admit(ctx context.Context, m chat.Message) bool {
+	if m.Conversation.Platform == a.web.Name() {
+		return true // whoever is there has logged in
+	}
 	rule := a.o.Config.ChannelFor(m.Conversation.String())
 	if !rule.AllowsUser(m.Author.ID, m.Author.Name) {
 		a.o.Log.Debug("message of a user who is not allowed here", "message", m.Key(), "user", m.Author.ID)

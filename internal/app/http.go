@@ -13,14 +13,16 @@ import (
 	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
 func (a *App) buildAdmin() error {
 	c := a.o.Config
-	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft,
-		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: a.digests, Conversations: conversations{a.store, a.agent.Forget},
+	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
+		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
 		Status: a.status, Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
@@ -75,6 +77,15 @@ func (s mcpView) Logs(name string) []admin.LogLine {
 		list = append(list, admin.LogLine{Time: l.Time, Stream: l.Stream, Text: l.Text})
 	}
 	return list
+}
+
+// digestView lets a run go on when whoever started it leaves.
+type digestView struct{ *digest.Service }
+
+func (d digestView) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), digestTimeout)
+	defer cancel()
+	return d.Service.Run(ctx, name, due, manual)
 }
 
 // conversations is the store's view, with what the agent has in memory dropped
