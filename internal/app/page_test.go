@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ravenbot/internal/browsertest"
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// TestTheChatPage plays a turn in a real browser: the one-time link, a question,
+// the tool at work, its result folded, the answer, and the same after a reload.
+func TestTheChatPage(t *testing.T) {
+	browser := browsertest.Start(t)
+	w := newWorld(t)
+	release := make(chan struct{})
+	tool := simmodel.CallTool("feeds_fetch", `{"url":"bundled:feeds-primer","limit":2}`)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		reply := tool(r)
+		if len(reply.Calls) == 0 {
+			<-release
+			reply = simmodel.Reply{Text: []string{"It names **RSS**, ", "`Atom` and more."}}
+		}
+		return reply
+	})
+	b := w.run(w.base())
+	page := browser.Page()
+	page.Go(b.LoginLink())
+	page.Wait(`document.querySelector("#text")`)
+	page.Type("#text", "what is in the primer?")
+	page.Enter(false)
+	page.Wait(`document.querySelector(".tool") && document.querySelector("#working .spinner, .tool .spinner")`)
+	close(release)
+	page.Wait(`document.querySelector("#log article.bot .prose strong")`)
+	turn := func() string {
+		return page.Text("#log article.person .said") + " | " + page.Text("#log article.bot .prose") + " | " + page.Text("#log article.bot details summary")
+	}
+	before := turn()
+	for _, want := range []string{"what is in the primer?", "It names RSS", "feeds_fetch"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("the page shows %q, want %q in it", before, want)
+		}
+	}
+	if open := page.Eval(`document.querySelector("#log article.bot details").open`); open != false {
+		t.Errorf("the tool's result is not folded: %v", open)
+	}
+	if result := page.Eval(`document.querySelector("#log article.bot details").textContent`); !strings.Contains(result.(string), "rssboard") {
+		t.Errorf("the folded result lacks what the tool said: %v", result)
+	}
+	if dir := os.Getenv("RAVENBOT_SCREENSHOTS"); dir != "" {
+		page.Screenshot(filepath.Join(dir, "chat.png"))
+	}
+	page.Reload()
+	page.Wait(`document.querySelector("#log article.bot .prose strong")`)
+	if after := turn(); after != before {
+		t.Errorf("after a reload the page shows %q, before it %q", after, before)
+	}
+	for _, p := range page.Problems() {
+		t.Errorf("the browser complains: %s", p)
+	}
+	other := browser.Page()
+	other.Go(b.LoginLink() + "x")
+	if text := other.Text("body"); strings.Contains(text, "primer") {
+		t.Error("a wrong link opened the page")
+	}
+}
