@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -44,9 +45,12 @@ type (
 			Name string `json:"filename"`
 			URL  string `json:"url"`
 		} `json:"attachments"`
+		Reference struct {
+			MessageID string `json:"message_id"`
+		} `json:"message_reference"`
 		Referenced *struct {
 			Author wireUser `json:"author"`
-		} `json:"referenced_message"`
+		} `json:"referenced_message"` // absent where Discord did not look it up
 	}
 )
 
@@ -71,9 +75,10 @@ func (d *Discord) onReady(ctx context.Context, data []byte) {
 		return
 	}
 	d.mu.Lock()
-	d.self, d.app = ready.User, ready.Application.ID
+	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
+	app := d.app
 	d.mu.Unlock()
-	d.registerOnce(ctx, ready.Application.ID)
+	d.registerOnce(ctx, app)
 }
 
 func (d *Discord) bot() wireUser {
@@ -94,7 +99,7 @@ func (d *Discord) onMessage(state *discordgo.State, data []byte) {
 		return
 	}
 	self := d.bot()
-	r := reader{self: self, state: state, w: w}
+	r := reader{self: self, state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
 		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
 	if m.Reach == chat.Overheard {
@@ -143,10 +148,8 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 			Parent string                `json:"parent_id"`
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
-			d.o.Log.Warn("discord channel not looked up", "platform", "discord", "channel", channel, "error", err)
-			return a
-		}
-		if (&discordgo.Channel{Type: c.Type}).IsThread() {
+			d.o.Log.Warn("discord channel not looked up, taken for one that is no thread", "platform", "discord", "channel", channel, "error", err)
+		} else if (&discordgo.Channel{Type: c.Type}).IsThread() {
 			parent = c.Parent
 		}
 		d.mu.Lock()
@@ -164,16 +167,18 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 
 // reader reads one message with the help of what is known about its server.
 type reader struct {
-	self  wireUser
-	state *discordgo.State
-	w     wireMessage
+	self    wireUser
+	state   *discordgo.State
+	w       wireMessage
+	answers bool // it refers to a post of the bot
 }
 
 func (r reader) reach() chat.Reach {
 	mine := func(u wireUser) bool { return u.ID == r.self.ID }
 	switch {
 	case r.w.GuildID == "", slices.ContainsFunc(r.w.Mentions, mine), slices.ContainsFunc(r.w.MentionRoles, r.ownRole),
-		r.w.Referenced != nil && mine(r.w.Referenced.Author):
+		r.answers, r.w.Referenced != nil && mine(r.w.Referenced.Author),
+		strings.Contains(r.w.Content, "<@"+r.self.ID+">"), strings.Contains(r.w.Content, "<@!"+r.self.ID+">"):
 		return chat.Addressed
 	}
 	return chat.Overheard

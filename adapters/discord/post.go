@@ -228,12 +228,13 @@ func newer(id, than string) bool {
 type memory struct {
 	mu    sync.Mutex
 	ids   map[string][]string
+	made  map[string]bool // the ids of all, by themselves
 	order []string
 }
 
 const maxRemembered = 4096
 
-func newMemory() *memory { return &memory{ids: map[string][]string{}} }
+func newMemory() *memory { return &memory{ids: map[string][]string{}, made: map[string]bool{}} }
 
 func (m *memory) get(key string) []string {
 	m.mu.Lock()
@@ -246,9 +247,22 @@ func (m *memory) put(key string, ids []string) {
 	defer m.mu.Unlock()
 	if _, known := m.ids[key]; !known {
 		if m.order = append(m.order, key); len(m.order) > maxRemembered {
+			for _, id := range m.ids[m.order[0]] {
+				delete(m.made, id)
+			}
 			delete(m.ids, m.order[0])
 			m.order = m.order[1:]
 		}
 	}
 	m.ids[key] = slices.Clone(ids)
+	for _, id := range ids {
+		m.made[id] = true
+	}
+}
+
+// holds tells whether a message is one that was posted not long ago.
+func (m *memory) holds(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made[id]
 }
