@@ -148,8 +148,19 @@ func (c *connection) request(ctx context.Context, name string, args json.RawMess
 		return raw, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):
+		return nil, c.why() // another call found the loss first
 	}
 	return nil, err
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 // wantsInput reports whether a result asks for something that was not given.

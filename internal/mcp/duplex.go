@@ -89,8 +89,12 @@ func (d *duplex) deliver(ctx context.Context, message []byte) error {
 	case <-d.done:
 		return d.why()
 	default:
-		return d.send(ctx, message)
 	}
+	err := d.send(ctx, message)
+	if err != nil && d.ctx.Err() != nil { // the loss is the reason
+		return d.why()
+	}
+	return err
 }
 
 // SendNotification sends a message that has no answer.

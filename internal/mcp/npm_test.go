@@ -3,10 +3,12 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,13 +99,7 @@ func TestPublishedServerOverHTTP(t *testing.T) {
 // publishedAt starts the everything server on a free port of loopback.
 func publishedAt(t *testing.T, mode string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(address)
+	port, address := freePort(t)
 	c := everything(mode)
 	c.Env["PORT"] = port
 	logs := &ring{now: time.Now}
@@ -131,4 +127,20 @@ func publishedAt(t *testing.T, mode string) string {
 			t.Fatalf("the server does not listen: %v", logs.lines(plain))
 		}
 	}
+}
+
+// freePort gives a port below those that the system hands out by itself, which
+// another program could be given before the server takes it.
+func freePort(t *testing.T) (port, address string) {
+	t.Helper()
+	for range 100 {
+		port = strconv.Itoa(20000 + rand.IntN(10000))
+		address = net.JoinHostPort("127.0.0.1", port)
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return port, address
+		}
+	}
+	t.Fatal("no port is free")
+	return "", ""
 }
