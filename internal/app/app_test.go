@@ -304,7 +304,7 @@ func TestAQuestionIsAnsweredThroughARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if blocks := fmt.Sprintf("%s", got.Blocks); !strings.Contains(blocks, "filesystem_read_text_file") {
+	if blocks := string(got.Blocks); !strings.Contains(blocks, "filesystem_read_text_file") {
 		t.Errorf("the answer does not name the tool: %s", blocks)
 	}
 	for _, r := range w.model.Rejected() {
