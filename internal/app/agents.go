@@ -100,7 +100,7 @@ func (a *App) admit(ctx context.Context, m chat.Message) bool {
 		return true
 	case m.Reach == chat.Followed && !m.ForOther:
 		known, err := a.store.HasConversation(ctx, m.Conversation)
-		return err == nil && known
+		return err == nil && known || a.delivery.Working(m.Conversation)
 	}
 	return false
 }

@@ -106,6 +106,28 @@ func TestSlackIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAThreadIsFollowedWhileItsFirstAnswerIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	release := make(chan struct{})
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		<-release
+		return echo(r)
+	})
+	w.run(w.base())
+	e := w.slack.Mention(w.channel.ID, w.berit, "first")
+	if _, err := w.model.WaitAsked(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	follow := w.slack.ThreadReply(w.channel.ID, e.TS, w.berit, "and this too")
+	if _, err := w.slack.WaitAck(deadline(t), follow.IDs[0]); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("said: and this too")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestASlowChannelDelaysNoOther(t *testing.T) {
 	w := newWorld(t)
 	release := make(chan struct{})

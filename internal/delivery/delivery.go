@@ -208,6 +208,13 @@ func (s *Service) Deliver(posts []store.Post) {
 	}
 }
 
+// Working reports whether anything is queued or under way in a conversation.
+func (s *Service) Working(a chat.Address) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lanes[a] != nil
+}
+
 // Load says how much is under way.
 type Load struct {
 	Conversations int `json:"conversations"` // with work queued or under way
