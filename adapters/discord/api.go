@@ -208,8 +208,8 @@ func plain(err error) error {
 // read makes an answer a value or an error.
 func (a *api) read(e *apiError, status int, body []byte, out any) error {
 	if status >= 200 && status < 300 {
-		if out == nil {
-			return nil
+		if out == nil || len(bytes.TrimSpace(body)) == 0 {
+			return nil // taken, though nothing is told of it
 		}
 		if err := json.Unmarshal(body, out); err != nil {
 			e.status, e.maybe, e.err = status, true, fmt.Errorf("read the answer: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,23 +106,29 @@ func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
 	if w.Member != nil {
 		user, admin = w.Member.User, managesText(w.Member.Permissions)
 	}
-	if user == nil || len(w.Data.Options) == 0 {
-		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user or no subcommand", w.ID)
+	if user == nil {
+		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user", w.ID)
 	}
-	sub := w.Data.Options[0]
+	command, options := "help", w.Data.Options
+	switch {
+	case len(options) > 0 && options[0].Value == nil:
+		command, options = options[0].Name, options[0].Options
+	case len(options) > 0: // a form of the command that somebody else registered
+		command = "ask"
+	}
+	order := []string{optionText, optionAction, optionName}
+	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	var words []string
-	for _, name := range []string{optionText, optionAction, optionName} {
-		for _, o := range sub.Options {
-			if s, ok := o.Value.(string); ok && o.Name == name {
-				words = append(words, s)
-			}
+	for _, o := range options {
+		if s, ok := o.Value.(string); ok {
+			words = append(words, s)
 		}
 	}
 	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC()})
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
 	}
-	return chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Command: sub.Name,
+	return chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Command: command,
 		Text: strings.TrimSpace(strings.Join(words, " ")), Reach: chat.Addressed, Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}, nil
 }
 

@@ -102,6 +102,9 @@ func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Prog
 		d := command(ctx, m)
 		return nil, &d
 	}
+	if name != "" && name != "ask" {
+		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "There is no command `" + name + "`. `/raven help` names those there are."}
+	}
 	turns, err := e.history.load(ctx, m.Conversation)
 	if err != nil {
 		return nil, e.failure(ctx, m, err)
