@@ -155,15 +155,19 @@ func (a *App) Run(ctx context.Context) error {
 	if !a.o.Local {
 		start("serve http", a.serve)
 	}
-	start("delivery", a.delivery.Run)
+	tools, stopTools := context.WithCancel(context.WithoutCancel(ctx))
+	start("delivery", func(ctx context.Context) error {
+		defer stopTools() // answers that are finished in the time of grace may need them
+		return a.delivery.Run(ctx)
+	})
 	connected := make(chan struct{})
-	start("mcp", func(ctx context.Context) error {
+	start("mcp", func(context.Context) error {
 		select { // starting programs takes processor time that connecting can use
 		case <-connected:
 		case <-time.After(mcpAfter):
-		case <-ctx.Done():
+		case <-tools.Done():
 		}
-		return a.mcp.Run(ctx)
+		return a.mcp.Run(tools)
 	})
 	for name, p := range a.platforms {
 		wg.Go(func() { a.connect(ctx, name, p) })
