@@ -141,8 +141,11 @@ type handle struct {
 }
 
 func (s *Slack) command(c slash) (chat.Message, bool) {
-	if c.ChannelID == "" || c.UserID == "" || c.TriggerID == "" {
+	if c.ChannelID == "" || c.UserID == "" {
 		return chat.Message{}, false
+	}
+	if c.TriggerID == "" { // Slack always sends one; its response_url is as unique
+		c.TriggerID = shortKey(c.ChannelID + c.UserID + c.Text + c.ResponseURL)
 	}
 	if c.TeamID == "" {
 		c.TeamID = s.self.team
