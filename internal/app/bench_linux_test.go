@@ -251,9 +251,8 @@ func BenchmarkHistory(b *testing.B) {
 			channel := w.slack.AddDM(w.berit).ID
 			say := func(n int) time.Duration {
 				began := time.Now()
-				before := len(w.slack.Posts(channel))
-				w.slack.DM(w.berit, fmt.Sprint("question ", n))
-				_, err := w.slack.WaitPost(b.Context(), channel, func(simslack.Post) bool { return len(w.slack.Posts(channel)) >= before+2 })
+				e := w.slack.DM(w.berit, fmt.Sprint("question ", n))
+				_, err := w.slack.WaitPost(b.Context(), channel, func(p simslack.Post) bool { return p.TS > e.TS })
 				if err != nil {
 					b.Fatal(err)
 				}
