@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -35,15 +36,23 @@ func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte)) ht
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			http.Error(w, "the body is too large or was cut off", http.StatusRequestEntityTooLarge)
+			refuse(w, http.StatusRequestEntityTooLarge, "the body is too large or was cut off")
 			return
 		}
 		if !s.genuine(r.Header, body) {
-			http.Error(w, "the signature is missing, wrong or too old", http.StatusUnauthorized)
+			refuse(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
 			return
 		}
 		next(w, r, body)
 	}
+}
+
+// refuse answers in the form of the bot's other errors.
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{
+		"code": strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "_")), "message": message, "hint": ""}})
 }
 
 func (s *Slack) genuine(h http.Header, body []byte) bool {
@@ -60,7 +69,7 @@ func (s *Slack) genuine(h http.Header, body []byte) bool {
 func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) {
 	var o outer
 	if err := json.Unmarshal(body, &o); err != nil {
-		http.Error(w, "the body is no JSON", http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, "the body is no JSON")
 		return
 	}
 	if o.Type == "url_verification" {
@@ -79,7 +88,7 @@ func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) {
 func (s *Slack) commands(w http.ResponseWriter, r *http.Request, body []byte) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		http.Error(w, "the body is no form", http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, "the body is no form")
 		return
 	}
 	if !s.up(w, r) {
@@ -97,14 +106,14 @@ func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	case <-r.Context().Done():
 	}
-	http.Error(w, "not ready", http.StatusServiceUnavailable)
+	refuse(w, http.StatusServiceUnavailable, "the bot does not know yet who it is on Slack")
 	return false
 }
 
 // answer says 200 when the message is stored or none of our business.
 func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) {
 	if ok && !s.take(r.Context(), m) {
-		http.Error(w, "not stored", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
 		return
 	}
 	w.WriteHeader(http.StatusOK)

@@ -64,7 +64,11 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause {
 			return m, err
 		}
-		r.progress(chat.Progress{Reset: true, Note: fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))})
+		note := "The model did not answer; trying again."
+		if fault.After > 0 {
+			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
+		}
+		r.progress(chat.Progress{Reset: true, Note: note})
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

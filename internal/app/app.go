@@ -102,7 +102,7 @@ func (a *App) assemble() error {
 const mcpAfter = 500 * time.Millisecond
 
 // grace is how long answers under way may take when the bot is told to end.
-const grace = 10 * time.Second
+const grace = 5 * time.Second
 
 // Close closes the store; call it after Run has returned.
 func (a *App) Close() error { return a.store.Close() }

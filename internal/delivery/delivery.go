@@ -68,9 +68,10 @@ type Options struct {
 
 // Service is the inbox, the lanes and the outbox at work.
 type Service struct {
-	o     Options
-	slots chan struct{}
-	ready chan struct{} // closed when Run has taken up what was left
+	o      Options
+	slots  chan struct{}
+	ready  chan struct{} // closed when Run has taken up what was left
+	ending chan struct{} // closed when Run is told to end
 
 	mu      sync.Mutex
 	lanes   map[chat.Address]*lane
@@ -90,7 +91,7 @@ func New(o Options) *Service {
 	if o.Backlog == 0 {
 		o.Backlog = 10_000
 	}
-	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}),
+	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
 		lanes: map[chat.Address]*lane{}, outcomes: make(chan store.Posted, o.Turns)}
 }
 
@@ -134,6 +135,7 @@ func (s *Service) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	close(s.ending)
 }
 
 // recover queues what has no outcome: first posts, then the messages that have

@@ -239,11 +239,25 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUp, err)
 		}
 		s.o.Log.Warn("post not taken, trying again", "post", p.Key, "to", p.To.String(), "wait", pause, "error", err)
-		if !sleep(ctx, pause) {
+		if !s.rest(ctx, pause) {
 			return ref, errStopped
 		}
 		wait = min(2*wait, longestWait)
 	}
+}
+
+// rest waits between attempts to send, and reports whether there is to be another:
+// a post that waits when the service ends is sent after the next start.
+func (s *Service) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.ending:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // insist repeats a write to the store until it succeeds: a full disk may get

@@ -261,3 +261,50 @@ func TestAHangingModelEndsWithTheContext(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestGeminisOwnPartsGoBackAsTheyCame looks at the bytes of a second request: the
+// part that ends a stream and carries a signature alone, a thought, and a call of
+// an older model without any signature.
+func TestGeminisOwnPartsGoBackAsTheyCame(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(simmodel.Sequence(simmodel.Reply{Thoughts: "hm", Text: []string{"Hello"}}, simmodel.Say("done")))
+	first, _, err := collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := conversation.Turn{Messages: []llm.Message{user("hi"), through(t, first), user("more")}}
+	if _, _, err := collect(t.Context(), models["gemini"], llm.Request{
+		Messages: conversation.Build([]conversation.Turn{turn}, models["gemini"].ID(), conversation.DefaultWindow())}); err != nil {
+		t.Fatal(err)
+	}
+	var sent struct{ Contents []struct{ Parts []map[string]any } }
+	asked := sim.Asked()
+	if err := json.Unmarshal(asked[len(asked)-1].Raw, &sent); err != nil {
+		t.Fatal(err)
+	}
+	signed := 0
+	for _, part := range sent.Contents[1].Parts {
+		text, has := part["text"]
+		if !has {
+			t.Errorf("part %v goes back without its text", part)
+		}
+		if part["thoughtSignature"] != nil {
+			signed++
+		}
+		if text == "hm" && part["thought"] != true {
+			t.Error("a thought goes back as an answer")
+		}
+	}
+	if signed == 0 {
+		t.Errorf("no signature goes back in %v", sent.Contents[1].Parts)
+	}
+
+	old := llm.Message{Role: llm.Assistant, Origin: models["gemini"].ID(), Parts: []llm.Part{{Raw: json.RawMessage(`{"functionCall":{"name":"look","args":{}}}`),
+		Call: &llm.Call{ID: "call-1", Name: "look", Args: json.RawMessage(`{}`)}}}}
+	sim.SetScript(simmodel.Sequence(simmodel.Say("never reached, for this model wants signatures")))
+	_, _, _ = collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi"), old, answers(old)}})
+	rejected := sim.Rejected()
+	if len(rejected) == 0 || strings.Contains(string(rejected[len(rejected)-1].Raw), "thoughtSignature") {
+		t.Error("a signature was invented for a call of Gemini's own")
+	}
+}

@@ -83,8 +83,9 @@ func (m *Model) config(r llm.Request) *genai.GenerateContentConfig {
 		t := float32(*m.o.Temperature)
 		c.Temperature = &t
 	}
+	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: whole}
 	if len(r.Tools) > 0 {
-		c.HTTPOptions = &genai.HTTPOptions{ExtraBody: map[string]any{"tools": m.tools.declare(r.Tools)}}
+		c.HTTPOptions.ExtraBody = map[string]any{"tools": m.tools.declare(r.Tools)}
 	}
 	return c
 }
@@ -108,7 +109,7 @@ func contents(messages []llm.Message) ([]*genai.Content, error) {
 			}
 			c.Parts = append(c.Parts, part)
 		}
-		sign(c.Parts)
+		sign(m.Parts, c.Parts)
 		out = append(out, c)
 	}
 	return out, nil
@@ -140,27 +141,53 @@ func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
 		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: ids[p.Result.ID], Name: p.Result.Name,
 			Response: map[string]any{key: p.Result.Content}}}, nil
 	}
-	return &genai.Part{Text: p.Text}, nil
+	return &genai.Part{Text: p.Text, Thought: p.Thought}, nil
 }
 
-// sign marks the first of a group of calls when no call of the group carries a
-// signature, which is so when another model made them.
-func sign(parts []*genai.Part) {
+// sign marks the first of a group of calls that another model made. What Gemini
+// sent is never touched: its older models send no signatures, and want none.
+func sign(from []llm.Part, parts []*genai.Part) {
 	var first *genai.Part
-	for _, p := range parts {
-		if p.FunctionCall == nil {
-			continue
-		}
-		if len(p.ThoughtSignature) > 0 {
+	for i, p := range parts {
+		switch {
+		case p.FunctionCall == nil:
+		case len(from[i].Raw) > 0:
 			return
-		}
-		if first == nil {
+		case first == nil:
 			first = p
 		}
 	}
 	if first != nil {
 		first.ThoughtSignature = []byte(noSignature)
 	}
+}
+
+// whole gives back what genai leaves out: the empty text of a part that carries a
+// signature alone, without which the API refuses the part.
+func whole(body map[string]any) map[string]any {
+	for _, content := range objects(body["contents"]) {
+		for _, part := range objects(content["parts"]) {
+			if len(part) == 1 && part["thoughtSignature"] != nil {
+				part["text"] = ""
+			}
+		}
+	}
+	return body
+}
+
+// objects gives the objects of a list, of either type that genai makes lists of.
+func objects(list any) []map[string]any {
+	if all, ok := list.([]map[string]any); ok {
+		return all
+	}
+	var all []map[string]any
+	anything, _ := list.([]any)
+	for _, one := range anything {
+		if object, ok := one.(map[string]any); ok {
+			all = append(all, object)
+		}
+	}
+	return all
 }
 
 // chunk turns a piece of the stream into ours, or into the error that it tells.
