@@ -277,7 +277,9 @@ func TestGeminisOwnPartsGoBackAsTheyCame(t *testing.T) {
 		Messages: conversation.Build([]conversation.Turn{turn}, models["gemini"].ID(), conversation.DefaultWindow())}); err != nil {
 		t.Fatal(err)
 	}
-	var sent struct{ Contents []struct{ Parts []map[string]any } }
+	var sent struct {
+		Contents []struct{ Parts []map[string]any }
+	}
 	asked := sim.Asked()
 	if err := json.Unmarshal(asked[len(asked)-1].Raw, &sent); err != nil {
 		t.Fatal(err)

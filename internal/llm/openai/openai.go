@@ -7,6 +7,7 @@
 package openai
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -65,12 +66,12 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{}, m.refused(res, body))
 			return
 		}
-		a := answer{model: m}
-		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-			a.whole(ctx, body, yield)
+		a, reader := answer{model: m}, bufio.NewReader(body)
+		if first, err := reader.Peek(1); err == nil && first[0] == '{' { // the wish to stream was not heeded
+			a.whole(ctx, reader, yield)
 			return
 		}
-		a.stream(ctx, body, yield)
+		a.stream(ctx, reader, yield)
 	}
 }
 

@@ -44,10 +44,42 @@ type toolCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
 	} `json:"function"`
 	Extra json.RawMessage `json:"extra_content,omitempty"`
+}
+
+// arguments are a JSON text in a string; some endpoints write the object itself.
+type arguments string
+
+// UnmarshalJSON takes both.
+func (a *arguments) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '"' {
+		return json.Unmarshal(raw, (*string)(a))
+	}
+	if *a = arguments(raw); *a == "null" {
+		*a = ""
+	}
+	return nil
+}
+
+// words are the text of an answer: a string, or a list of parts that hold one.
+type words string
+
+// UnmarshalJSON takes both.
+func (t *words) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '[' {
+		return json.Unmarshal(raw, (*string)(t))
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	err := json.Unmarshal(raw, &parts)
+	for _, p := range parts {
+		*t += words(p.Text)
+	}
+	return err
 }
 
 func (m *Model) request(r llm.Request) request {
@@ -114,7 +146,7 @@ func (m *Model) outgoing(p llm.Part, first bool) json.RawMessage {
 	if len(c.Extra) == 0 && first && m.google() {
 		c.Extra = json.RawMessage(noSignature)
 	}
-	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, string(p.Call.Args)
+	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, arguments(p.Call.Args)
 	raw, err := json.Marshal(c)
 	if err != nil { // extra_content was valid when it came
 		c.Extra = nil
@@ -142,7 +174,7 @@ type completion struct {
 }
 
 type delta struct {
-	Content   string     `json:"content"`
+	Content   words      `json:"content"`
 	ToolCalls []toolCall `json:"tool_calls"`
 }
 
@@ -150,6 +182,8 @@ type delta struct {
 type answer struct {
 	model  *Model
 	calls  []toolCall
+	at     map[int]int // index in the stream → place in calls
+	said   bool        // there was text
 	finish llm.Finish
 }
 
@@ -176,6 +210,9 @@ func (a *answer) stream(ctx context.Context, body io.Reader, yield func(llm.Chun
 			continue // comments keep the connection alive; event names carry nothing
 		}
 		if data = strings.TrimSpace(data); data == "[DONE]" {
+			if a.finish == "" && (a.said || len(a.calls) > 0) {
+				a.finish = llm.FinishStop // whole, though the endpoint does not say why it ended
+			}
 			break
 		}
 		var c completion
@@ -215,7 +252,8 @@ func (a *answer) take(c completion, yield func(llm.Chunk, error) bool) bool {
 		choice := c.Choices[0]
 		for _, d := range []delta{choice.Message, choice.Delta} {
 			if d.Content != "" {
-				out.Parts = append(out.Parts, llm.Part{Text: d.Content})
+				a.said = true
+				out.Parts = append(out.Parts, llm.Part{Text: string(d.Content)})
 			}
 			for i, call := range d.ToolCalls {
 				a.piece(i, call)
@@ -228,15 +266,20 @@ func (a *answer) take(c completion, yield func(llm.Chunk, error) bool) bool {
 	return yield(out, nil)
 }
 
-// piece adds to the call of its index; an id that is new begins another call
-// where an endpoint leaves the index out.
+// piece adds to the call of its index. Endpoints differ: the index may be missing,
+// begin at 1 or be 0 for all, and the name and id may come with every piece; an id
+// that is new begins another call.
 func (a *answer) piece(position int, p toolCall) {
-	at := position
+	index := position
 	if p.Index != nil {
-		at = *p.Index
+		index = *p.Index
 	}
-	known := at >= 0 && at < len(a.calls)
-	if !known || p.Index == nil && p.ID != "" && a.calls[at].ID != p.ID {
+	if a.at == nil {
+		a.at = map[int]int{}
+	}
+	at, known := a.at[index]
+	if !known || p.ID != "" && a.calls[at].ID != "" && p.ID != a.calls[at].ID {
+		a.at[index] = len(a.calls)
 		a.calls = append(a.calls, p)
 		return
 	}
@@ -244,7 +287,9 @@ func (a *answer) piece(position int, p toolCall) {
 	if c.ID == "" {
 		c.ID = p.ID
 	}
-	c.Function.Name += p.Function.Name
+	if p.Function.Name != c.Function.Name {
+		c.Function.Name += p.Function.Name
+	}
 	c.Function.Arguments += p.Function.Arguments
 	if len(p.Extra) > 0 {
 		c.Extra = p.Extra
@@ -255,7 +300,7 @@ func (a *answer) end(yield func(llm.Chunk, error) bool) {
 	out := llm.Chunk{Finish: a.finish}
 	for _, c := range a.calls {
 		args := json.RawMessage(c.Function.Arguments)
-		if strings.TrimSpace(c.Function.Arguments) == "" {
+		if strings.TrimSpace(string(c.Function.Arguments)) == "" {
 			args = json.RawMessage(`{}`)
 		}
 		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
