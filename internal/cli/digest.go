@@ -95,6 +95,9 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 	switch {
 	case err == nil:
 		err = d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", &p)
+		for _, f := range p.Faults { // a bot in this process logs them itself
+			fmt.Fprintf(c.Err, "warning: %s\n", f)
+		}
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = local(c, cfg); err != nil {
@@ -108,9 +111,6 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 	}
 	if err != nil {
 		return err
-	}
-	for _, f := range p.Faults {
-		fmt.Fprintf(c.Err, "warning: %s\n", f)
 	}
 	if c.json {
 		return writeJSON(c.Out, p)
