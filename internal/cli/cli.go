@@ -277,7 +277,7 @@ func unserved(c *config.Config) []string {
 }
 
 func help(w io.Writer) {
-	fmt.Fprint(w, "ravenbot is a chat bot for Discord, Slack, the browser and the terminal.\n\nUsage: ravenbot COMMAND [--config FILE] [--json]\n\n")
+	fmt.Fprint(w, "A chat bot for Discord, Slack, the browser and the terminal.\n\nUsage: ravenbot COMMAND [--config FILE] [--json]\n\n")
 	all := commands()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(w, "  %-42s %s\n", strings.TrimSpace(name+" "+strings.Join(all[name].usage, " | ")), all[name].does)
