@@ -36,8 +36,11 @@ func talk(ctx context.Context, c *call) error {
 	}
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(work) }()
-	err = converse(ctx, c, func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
+	go func() {
+		defer stop() // without the bot nobody would answer
+		ended <- a.Run(work)
+	}()
+	err = converse(work, c, func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
 		for e, err := range a.Ask(ctx, terminal.Room, chat.User{ID: "operator", Name: "operator", Admin: true}, text) {
 			switch {
 			case err != nil:
@@ -51,12 +54,18 @@ func talk(ctx context.Context, c *call) error {
 		return chat.Draft{}, errors.New("the bot ended without an answer")
 	})
 	stop()
-	return errors.Join(err, <-ended, a.Close())
+	if broke := <-ended; broke != nil {
+		err = broke
+	}
+	return errors.Join(err, a.Close())
 }
 
 func converse(ctx context.Context, c *call, ask terminal.Ask) error {
-	t := terminal.Terminal{In: c.In, Out: c.Out, Notes: c.Err}
+	t := terminal.Terminal{In: interruptible{ctx, c.In}, Out: c.Out, Notes: c.Err}
 	if len(c.args) == 0 {
+		if c.json {
+			return misuse("--json prints one answer: say TEXT")
+		}
 		return t.Talk(ctx, ask)
 	}
 	if c.json {
@@ -67,7 +76,7 @@ func converse(ctx context.Context, c *call, ask terminal.Ask) error {
 		return err
 	}
 	if c.json {
-		if err := writeJSON(c.Out, d); err != nil {
+		if err := writeJSON(c.Out, answer{d.Text, d.Cards, d.Tools, d.Footer, d.Failed}); err != nil {
 			return err
 		}
 	}
@@ -75,6 +84,41 @@ func converse(ctx context.Context, c *call, ask terminal.Ask) error {
 		return errFailed
 	}
 	return nil
+}
+
+// answer is what chat --json prints, whoever answered.
+type answer struct {
+	Text   string         `json:"text"` // Markdown
+	Cards  []chat.Card    `json:"cards,omitempty"`
+	Tools  []chat.ToolRun `json:"tools,omitempty"`
+	Footer string         `json:"footer,omitempty"`
+	Failed bool           `json:"failed,omitempty"`
+}
+
+// interruptible is the input until ctx ends. A read of a terminal cannot be cut
+// short: the one under way is left behind, for the process is about to end.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (r interruptible) Read(p []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	own := make([]byte, len(p)) // p is the caller's again once this returns
+	got := make(chan result, 1)
+	go func() {
+		n, err := r.in.Read(own)
+		got <- result{n, err}
+	}()
+	select {
+	case g := <-got:
+		return copy(p, own[:g.n]), g.err
+	case <-r.ctx.Done():
+		return 0, io.EOF
+	}
 }
 
 // ask says something in the terminal's room of the daemon.
@@ -107,7 +151,10 @@ func (c *client) ask(ctx context.Context, text string, seen func(chat.ToolRun)) 
 		case "answer":
 			return d, json.Unmarshal([]byte(data), &d)
 		case "error":
-			return d, fmt.Errorf("the daemon says: %s", strings.TrimSpace(data))
+			if err := told([]byte(data)); err != nil {
+				return d, err
+			}
+			return d, fmt.Errorf("the daemon says: %.200s", strings.TrimSpace(data))
 		}
 	}
 	return d, errors.Join(errors.New("the daemon's answer was cut off"), lines.Err())

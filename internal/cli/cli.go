@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ type call struct {
 // command is one of the words after ravenbot. Its flags function may add flags of
 // its own before they are read.
 type command struct {
-	usage string // arguments, as help shows them
+	usage []string // the ways to call it, without the name
 	does  string
 	flags func(*call)
 	run   func(context.Context, *call) error
@@ -60,16 +61,21 @@ type command struct {
 
 func commands() map[string]command {
 	return map[string]command{
-		"run":       {"", "run the daemon", nil, run},
-		"chat":      {"[TEXT]", "ask once, or talk in the terminal", nil, talk},
-		"config":    {"check|print|schema", "check the configuration, show it, or print its JSON Schema", nil, configure},
-		"digest":    {"list|preview NAME|run NAME", "list digests, show what one would post, or post it", digestFlags, digests},
-		"feeds":     {"parse FILE-or-URL…", "show what a feed holds", feedFlags, feeds},
-		"schedule":  {"next EXPR", "show when a schedule is due", scheduleFlags, when},
-		"summarize": {"FILE", "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
-		"version":   {"", "print version, commit and Go version", nil, printVersion},
+		"run":  {nil, "run the daemon", nil, run},
+		"chat": {[]string{"[TEXT]"}, "ask once, or talk in the terminal", jsonFlag, talk},
+		"config": {[]string{"check", "print", "schema"},
+			"check the configuration, show it with its defaults, or print its JSON Schema", jsonFlag, configure},
+		"digest": {[]string{"list", "preview NAME", "run NAME"},
+			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
+		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
+		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
+		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
+		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }
+
+// jsonFlag is for commands whose output is data.
+func jsonFlag(c *call) { c.flags.BoolVar(&c.json, "json", false, "print data as JSON") }
 
 // usageError is a command that was called wrongly.
 type usageError struct{ text string }
@@ -78,16 +84,21 @@ func (e *usageError) Error() string { return e.text }
 
 func misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// Run runs the command named by the first argument and gives the exit status.
+// Run runs the command that the arguments name and gives the exit status.
 func Run(ctx context.Context, w World) int {
-	if len(w.Args) == 0 {
+	before, name, after := split(w.Args)
+	switch name {
+	case "":
 		help(w.Err)
 		return misused
-	}
-	name := w.Args[0]
-	if slices.Contains([]string{"help", "-h", "-help", "--help"}, name) {
-		help(w.Out)
-		return done
+	case "help", "-h", "-help", "--help":
+		if len(after) == 0 {
+			help(w.Out)
+			return done
+		}
+		name, after = after[0], []string{"--help"}
+	case "-version", "--version":
+		name = "version"
 	}
 	cmd, ok := commands()[name]
 	if !ok {
@@ -95,14 +106,9 @@ func Run(ctx context.Context, w World) int {
 		help(w.Err)
 		return misused
 	}
-	c := &call{World: w, flags: flag.NewFlagSet(name, flag.ContinueOnError)}
-	c.flags.SetOutput(io.Discard)
-	c.flags.StringVar(&c.config, "config", "config.json", "the configuration `file`")
-	c.flags.BoolVar(&c.json, "json", false, "print data as JSON")
-	if cmd.flags != nil {
-		cmd.flags(c)
-	}
-	err := c.parse(w.Args[1:])
+	c := &call{World: w}
+	c.flags = cmd.flagSet(c, name)
+	err := c.parse(append(before, after...))
 	if errors.Is(err, flag.ErrHelp) {
 		cmd.help(w.Out, name, c.flags)
 		return done
@@ -111,6 +117,35 @@ func Run(ctx context.Context, w World) int {
 		err = cmd.run(ctx, c)
 	}
 	return c.status(name, err)
+}
+
+// split finds the command's name; --config and --json may stand before it.
+func split(args []string) (before []string, name string, after []string) {
+	n := 0
+	for n < len(args) {
+		flag, _, whole := strings.Cut(args[n], "=")
+		switch flag {
+		case "-config", "--config":
+			if !whole {
+				n++ // its value is the next argument
+			}
+		case "-json", "--json":
+		default:
+			return args[:n:n], args[n], args[n+1:]
+		}
+		n++
+	}
+	return args, "", nil
+}
+
+func (cmd command) flagSet(c *call, name string) *flag.FlagSet {
+	c.flags = flag.NewFlagSet(name, flag.ContinueOnError)
+	c.flags.SetOutput(io.Discard)
+	c.flags.StringVar(&c.config, "config", "config.json", "the configuration `FILE`")
+	if cmd.flags != nil {
+		cmd.flags(c)
+	}
+	return c.flags
 }
 
 // parse reads flags before, between and after the arguments.
@@ -142,8 +177,11 @@ func (c *call) status(name string, err error) int {
 	var inUse *store.InUseError
 	var damaged *store.DamagedError
 	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	case err == nil:
 		return done
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(c.Err, "ravenbot %s: interrupted\n", name)
+		return failed
 	case errors.As(err, &usage):
 		fmt.Fprintf(c.Err, "ravenbot %s: %v (ravenbot %s --help tells more)\n", name, err, name)
 		return misused
@@ -161,6 +199,7 @@ func (c *call) status(name string, err error) int {
 	return failed
 }
 
+// errNoConfig says that there is no configuration, or that it cannot be read.
 var errNoConfig = errors.New("no configuration")
 
 // load reads the configuration and says its warnings.
@@ -168,6 +207,9 @@ func (c *call) load() (*config.Config, error) {
 	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: checks()})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: there is no file %s; --config names another", errNoConfig, c.config)
+	}
+	if faults := (*config.Faults)(nil); err != nil && !errors.As(err, &faults) {
+		return nil, fmt.Errorf("%w: %w; --config names another file", errNoConfig, err)
 	}
 	if err != nil {
 		return nil, err
@@ -235,22 +277,29 @@ func unserved(c *config.Config) []string {
 }
 
 func help(w io.Writer) {
-	fmt.Fprintln(w, "ravenbot is a chat bot for Discord, Slack and the browser.\n\nUsage: ravenbot COMMAND [--config FILE] [--json]")
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "A chat bot for Discord, Slack, the browser and the terminal.\n\nUsage: ravenbot COMMAND [--config FILE] [--json]\n\n")
 	all := commands()
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(w, "  %-42s %s\n", strings.TrimSpace(name+" "+strings.Join(all[name].usage, " | ")), all[name].does)
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(w, "  %-42s %s\n", strings.TrimSpace(name+" "+all[name].usage), all[name].does)
-	}
-	fmt.Fprintln(w, "\nravenbot COMMAND --help tells more.")
+	fmt.Fprint(w, "\nravenbot COMMAND --help tells more.\n"+
+		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged.\n")
 }
 
 func (cmd command) help(w io.Writer, name string, flags *flag.FlagSet) {
-	fmt.Fprintf(w, "Usage: %s\n\n%s\n\nFlags:\n", strings.TrimSpace("ravenbot "+name+" "+cmd.usage), cmd.does)
-	flags.SetOutput(w)
-	flags.PrintDefaults()
+	for i, usage := range append(cmd.usage, "")[:max(1, len(cmd.usage))] {
+		label := "Usage: "
+		if i > 0 {
+			label = "       "
+		}
+		fmt.Fprintln(w, strings.TrimRight(label+"ravenbot "+name+" "+usage, " "))
+	}
+	fmt.Fprintf(w, "\n%s\n\nFlags:\n", cmd.does)
+	flags.VisitAll(func(f *flag.Flag) {
+		value, does := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			does += " (without it: " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  %-18s %s\n", strings.TrimSpace("--"+f.Name+" "+value), does)
+	})
 }

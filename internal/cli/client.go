@@ -26,6 +26,9 @@ type client struct {
 	http  *http.Client
 }
 
+// patience is longer than the daemon takes for any answer or digest.
+const patience = 31 * time.Minute
+
 // daemon finds the running daemon of a configuration: errNoDaemon where none
 // answers.
 func daemon(ctx context.Context, cfg *config.Config) (*client, error) {
@@ -43,7 +46,7 @@ func daemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{}}
+	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{Timeout: patience}}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	res, err := c.do(ctx, http.MethodGet, "/healthz", nil)
@@ -82,13 +85,21 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	var told struct {
+	if err := told(raw); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
+}
+
+// told is the error that the API tells as JSON; nil where there is none.
+func told(raw []byte) error {
+	var t struct {
 		Error struct{ Message, Hint string }
 	}
-	if json.Unmarshal(raw, &told) != nil || told.Error.Message == "" {
-		return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
+	if json.Unmarshal(raw, &t) != nil || t.Error.Message == "" {
+		return nil
 	}
-	return nil, errors.New(strings.TrimSpace(told.Error.Message + " " + told.Error.Hint))
+	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+t.Error.Hint, "; "))
 }
 
 // maxAnswer is the most that is read of an answer of the daemon, in bytes.

@@ -21,7 +21,8 @@ import (
 )
 
 func digestFlags(c *call) {
-	c.flags.Bool("explain", false, "preview: say for every item why it is or is not posted")
+	jsonFlag(c)
+	c.flags.Bool("explain", false, "with preview: say for every item why it is or is not posted")
 }
 
 func digests(ctx context.Context, c *call) error {
@@ -94,12 +95,18 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 	switch {
 	case err == nil:
 		err = d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", &p)
+		for _, f := range p.Faults { // a bot in this process logs them itself
+			fmt.Fprintf(c.Err, "warning: %s\n", f)
+		}
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = local(c, cfg); err != nil {
 			return err
 		}
 		p, err = a.Digests().Preview(ctx, name)
+		if errors.Is(err, digest.ErrUnknown) {
+			err = fmt.Errorf("there is no digest %q; ravenbot digest list shows those there are", name)
+		}
 		err = errors.Join(err, a.Close())
 	}
 	if err != nil {
@@ -144,12 +151,21 @@ func runDigest(ctx context.Context, c *call, name string) error {
 	if c.json {
 		return writeJSON(c.Out, r)
 	}
+	if r.Note != "" {
+		fmt.Fprintf(c.Err, "warning: %s\n", r.Note)
+	}
 	if r.Posted == 0 {
 		fmt.Fprintf(c.Out, "%s: nothing new since the last run.\n", name)
 		return nil
 	}
-	fmt.Fprintf(c.Out, "%s: %d items posted.\n", name, r.Posted)
+	fmt.Fprintf(c.Out, "%s: items posted: %d.\n", name, r.Posted)
 	return nil
+}
+
+func writeItems[T any](w io.Writer, items []T) error {
+	return writeJSON(w, struct {
+		Items []T `json:"items"`
+	}{items})
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +20,10 @@ import (
 )
 
 func scheduleFlags(c *call) {
-	c.flags.String("tz", "UTC", "the IANA `zone` that the schedule is read in")
-	c.flags.String("from", "", "the `time` (RFC 3339) to begin after; now if not given")
-	c.flags.Int("count", 1, "how many instants")
+	jsonFlag(c)
+	c.flags.String("tz", "UTC", "the IANA `ZONE` that the schedule is read in")
+	c.flags.String("from", "", "the `TIME` (RFC 3339) to begin after; without it: now")
+	c.flags.Int("count", 1, "print the next `N` instants")
 }
 
 func when(_ context.Context, c *call) error {
@@ -46,20 +48,32 @@ func when(_ context.Context, c *call) error {
 	if count < 1 {
 		return misuse("--count must be 1 or more")
 	}
+	var list []named
 	for range count {
 		next, ok := s.Next(at)
 		if !ok {
 			return fmt.Errorf("%q is not due within 30 years", c.args[1])
 		}
-		fmt.Fprintln(c.Out, next.Format(time.RFC3339))
-		at = next
+		if !c.json {
+			fmt.Fprintln(c.Out, next.Format(time.RFC3339))
+		}
+		list, at = append(list, named{next.Format(time.RFC3339)}), next
+	}
+	if c.json {
+		return writeItems(c.Out, list)
 	}
 	return nil
 }
 
+// named is an item of a list that has nothing but a name.
+type named struct {
+	Name string `json:"name"`
+}
+
 func summaryFlags(c *call) {
-	c.flags.String("title", "", "the text's `title`")
-	c.flags.Int("sentences", 3, "how many sentences")
+	jsonFlag(c)
+	c.flags.String("title", "", "the text's title, `T`: it says what matters in the text")
+	c.flags.Int("sentences", 3, "print the `N` main sentences")
 }
 
 // maxText is the most that is read of a text to summarize, in bytes.
@@ -77,8 +91,15 @@ func summarize(_ context.Context, c *call) error {
 	if n < 1 {
 		return misuse("--sentences must be 1 or more")
 	}
+	list := []named{}
 	for _, s := range summary.Summarize(c.flags.Lookup("title").Value.String(), string(text), n) {
-		fmt.Fprintln(c.Out, strings.TrimSpace(s))
+		list = append(list, named{strings.TrimSpace(s)})
+	}
+	if c.json {
+		return writeItems(c.Out, list)
+	}
+	for _, s := range list {
+		fmt.Fprintln(c.Out, s.Name)
 	}
 	return nil
 }
@@ -118,8 +139,9 @@ func (h headers) Set(s string) error {
 }
 
 func feedFlags(c *call) {
-	c.flags.String("url", "", "the `address` that a file was served from")
-	c.flags.Var(headers{}, "header", "a `header` that a server would have sent with a file, as 'Name: value'")
+	jsonFlag(c)
+	c.flags.String("url", "", "the address, `U`, that a file was served from")
+	c.flags.Var(headers{}, "header", "a header `'K: V'` that a server would have sent with a file; may be given again")
 }
 
 // parsed is what feeds parse prints of one document.
@@ -135,9 +157,13 @@ func feeds(ctx context.Context, c *call) error {
 		return misuse("say parse and at least one file or address")
 	}
 	names := c.args[1:]
+	fetcher, err := c.fetcher(names)
+	if err != nil {
+		return err
+	}
 	var failures int
 	for _, name := range names {
-		doc, err := c.parseFeed(ctx, name)
+		doc, err := c.parseFeed(ctx, fetcher, name)
 		out := parsed{Feed: &doc.Feed, Items: &doc.Items}
 		if err != nil {
 			failures++
@@ -168,13 +194,29 @@ func feeds(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (c *call) parseFeed(ctx context.Context, name string) (feed.Document, error) {
-	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:") {
-		out, err := egress.New(egress.Options{AllowPrivateHosts: c.allowed(), UserAgent: "ravenbot"})
-		if err != nil {
-			return feed.Document{}, err
-		}
-		res, err := feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}).Fetch(ctx, name)
+func isAddress(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:")
+}
+
+// fetcher reads those names that are addresses; nil where none is.
+func (c *call) fetcher(names []string) (*feed.Fetcher, error) {
+	if !slices.ContainsFunc(names, isAddress) {
+		return nil, nil
+	}
+	private, err := c.allowed()
+	if err != nil {
+		return nil, err
+	}
+	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: "ravenbot"})
+	if err != nil {
+		return nil, err
+	}
+	return feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), nil
+}
+
+func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string) (feed.Document, error) {
+	if isAddress(name) {
+		res, err := fetcher.Fetch(ctx, name)
 		return res.Document, err
 	}
 	data, err := readFile(c, name, maxText)
@@ -188,12 +230,15 @@ func (c *call) parseFeed(ctx context.Context, name string) (feed.Document, error
 
 // allowed are the private hosts that the configuration, if there is one, lets
 // feeds be on.
-func (c *call) allowed() []string {
+func (c *call) allowed() ([]string, error) {
 	cfg, err := c.load()
-	if err != nil {
-		return nil
+	switch {
+	case errors.Is(err, errNoConfig) && c.config == c.flags.Lookup("config").DefValue:
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return append(append([]string(nil), cfg.Egress.AllowPrivateHosts...), cfg.Feeds.AllowPrivateHosts...)
+	return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
 }
 
 func printFeed(w io.Writer, doc feed.Document) {

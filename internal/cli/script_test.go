@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// TestCommands plays the stories of testdata: each in a folder of its own, with
+// no variable set but those that a script sets.
+func TestCommands(t *testing.T) {
+	schema, err := filepath.Abs("../../deploy/config.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SCHEMA", schema)
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else every command of a binary with -race ends a second late
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
+			"serve": serve, "model": model, "post": post, "field": field, "keys": keys,
+		},
+	})
+}
+
+func usage(ts *testscript.TestScript, neg, right bool, text string) {
+	if neg || !right {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+// exits runs a command that must end with a status within 4 seconds. The daemon
+// waits one second for a store; the rest is for a machine that has much to do.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 1, "exits STATUS PROGRAM [ARGUMENT…]")
+	began := time.Now()
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("it ended with status %d", got)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		ts.Fatalf("it took %v", took)
+	}
+}
+
+// freePort sets a variable to the number of a port that nobody listens on.
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "freeport VAR")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(cmp.Or(err, l.Close()))
+	ts.Setenv(args[0], port)
+}
+
+// waitReady waits until an address answers with status 200.
+func waitReady(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "waitready URL")
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	ts.Check(untilReady(ctx, args[0]))
+}
+
+func untilReady(ctx context.Context, url string) error {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
+
+// terminate sends SIGTERM to the background commands, as init systems do.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 0, "terminate")
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGTERM))
+	}
+}
+
+// serve serves the folder of the script and sets a variable to its address.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "serve VAR")
+	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs("."))))
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
+}
+
+// model starts a language model that repeats all it was told by the user, or with
+// a second word fails, and sets a variable to its address for OpenAI clients.
+func model(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1 || len(args) == 2 && args[1] == "broken", "model VAR [broken]")
+	s, err := simmodel.New(simmodel.Options{Script: func(r simmodel.Request) simmodel.Reply {
+		if len(args) == 2 {
+			return simmodel.Reply{Status: http.StatusForbidden, Message: "UPSTREAM-WORDS"}
+		}
+		var said []string
+		for _, m := range r.Messages {
+			if m.Role == simmodel.RoleUser {
+				said = append(said, m.Text)
+			}
+		}
+		return simmodel.Say("You said: " + strings.Join(said, " | "))
+	}})
+	ts.Check(err)
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.OpenAIURL())
+}
+
+// post makes a request of the API with a token file's token, and puts the answer
+// on standard output.
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 3 || len(args) == 4, "post METHOD URL TOKENFILE [BODY]")
+	req, err := http.NewRequest(args[0], args[1], strings.NewReader(strings.Join(args[3:], "")))
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))
+	res, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	_, err = io.Copy(ts.Stdout(), res.Body)
+	ts.Check(err)
+	if res.StatusCode != http.StatusOK {
+		ts.Fatalf("status %s", res.Status)
+	}
+}
+
+// field compares a value in JSON, and keys the names of an object's members. The
+// path is made of names and numbers with dots between; several documents in one
+// file are a list, and . is all of it.
+func field(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 3, "field FILE PATH VALUE")
+	got, ok := find(ts, args[0], args[1]).(string)
+	if !ok {
+		b, err := json.Marshal(find(ts, args[0], args[1]))
+		ts.Check(err)
+		got = string(b)
+	}
+	if got != args[2] {
+		ts.Fatalf("%s is %s", args[1], got)
+	}
+}
+
+func keys(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) >= 2, "keys FILE PATH [NAME…]")
+	object, ok := find(ts, args[0], args[1]).(map[string]any)
+	if got := slices.Sorted(maps.Keys(object)); !ok || !slices.Equal(got, slices.Sorted(slices.Values(args[2:]))) {
+		ts.Fatalf("%s has %q", args[1], got)
+	}
+}
+
+func find(ts *testscript.TestScript, file, path string) any {
+	var documents []any
+	d := json.NewDecoder(bytes.NewBufferString(ts.ReadFile(file)))
+	for {
+		var v any
+		if err := d.Decode(&v); err == io.EOF {
+			break
+		} else if err != nil {
+			ts.Fatalf("%s is no JSON: %v", file, err)
+		}
+		documents = append(documents, v)
+	}
+	var v any = documents
+	if len(documents) == 1 {
+		v = documents[0]
+	}
+	if path == "." {
+		return v
+	}
+	for _, name := range strings.Split(path, ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			member, ok := in[name]
+			if !ok {
+				ts.Fatalf("%s: there is no %s among %q", path, name, slices.Sorted(maps.Keys(in)))
+			}
+			v = member
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(in) {
+				ts.Fatalf("%s: there is no %s in a list of %d", path, name, len(in))
+			}
+			v = in[i]
+		default:
+			ts.Fatalf("%s: %s is no object or list", path, name)
+		}
+	}
+	return v
+}
