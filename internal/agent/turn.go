@@ -53,15 +53,17 @@ func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.
 	}
 	r.past = past
 	for _, n := range e.o.Tools.List() {
-		if len(r.specs) == mostTools {
-			e.o.Log.Warn("more tools than a model takes; the rest is left out", "agent", r.p.Agent, "declared", mostTools)
-			break
-		}
 		if r.p.Uses(n) {
 			spec := n.Tool.Spec()
 			r.tools[n.Name] = n
+			if len(r.specs) == mostTools {
+				continue // it may be called, but the model is not told of it
+			}
 			r.specs = append(r.specs, llm.ToolSpec{Name: n.Name, Description: spec.Description, Schema: spec.Schema})
 		}
+	}
+	if len(r.tools) > len(r.specs) {
+		e.o.Log.Warn("more tools than a model takes; some are not declared", "agent", r.p.Agent, "tools", len(r.tools), "declared", len(r.specs))
 	}
 	return r
 }

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
@@ -229,7 +230,7 @@ func checks() config.Checks {
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {
-				return err
+				location = time.UTC // the zone is told of by itself
 			}
 			_, err = schedule.Parse(expr, location)
 			return err

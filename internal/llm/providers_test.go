@@ -310,3 +310,39 @@ func TestGeminisOwnPartsGoBackAsTheyCame(t *testing.T) {
 		t.Error("a signature was invented for a call of Gemini's own")
 	}
 }
+
+// TestParametersOfAnyNameReachTheTool has Gemini call with the names that it was
+// told.
+func TestParametersOfAnyNameReachTheTool(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(func(r simmodel.Request) simmodel.Reply {
+		var schema struct {
+			Properties map[string]struct{ Properties map[string]any }
+		}
+		if err := json.Unmarshal(r.Tools[0].Schema, &schema); err != nil {
+			t.Error(err)
+		}
+		args := map[string]any{}
+		for name, inner := range schema.Properties {
+			args[name] = "value"
+			for deep := range inner.Properties {
+				args[name] = []any{map[string]any{deep: 1}}
+			}
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Error(err)
+		}
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: r.Tools[0].Name, Args: raw}}}
+	})
+	tools := []llm.ToolSpec{{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":{"user-id":{"type":"string"},"plain":{"type":"string"},
+		"2nd":{"type":"object","properties":{"a b":{"type":"integer"}}}},"required":["user-id"]}`)}}
+	got, _, err := collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi")}, Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"2nd":[{"a b":1}],"plain":"value","user-id":"value"}`
+	if args := string(got.Calls()[0].Args); args != want {
+		t.Errorf("the tool is called with %s, want %s", args, want)
+	}
+}

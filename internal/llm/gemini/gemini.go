@@ -65,7 +65,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				yield(llm.Chunk{}, fault(ctx, err, told()))
 				return
 			}
-			c, err := chunk(res)
+			c, err := m.chunk(res)
 			if !yield(c, err) || err != nil {
 				return
 			}
@@ -191,7 +191,7 @@ func objects(list any) []map[string]any {
 }
 
 // chunk turns a piece of the stream into ours, or into the error that it tells.
-func chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
+func (m *Model) chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
 	c := llm.Chunk{Served: served(res.ModelVersion)}
 	if u := res.UsageMetadata; u != nil {
 		c.Usage = &llm.Usage{Input: int(u.PromptTokenCount + u.ToolUsePromptTokenCount),
@@ -206,7 +206,7 @@ func chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
 	candidate := res.Candidates[0]
 	if candidate.Content != nil {
 		for _, p := range candidate.Content.Parts {
-			part, err := incoming(p)
+			part, err := m.incoming(p)
 			if err != nil {
 				return c, err
 			}
@@ -225,14 +225,14 @@ func served(version string) string {
 	return "gemini/" + version
 }
 
-func incoming(p *genai.Part) (llm.Part, error) {
+func (m *Model) incoming(p *genai.Part) (llm.Part, error) {
 	part := llm.Part{Text: p.Text, Thought: p.Thought}
 	if f := p.FunctionCall; f != nil {
 		args := f.Args
 		if args == nil {
 			args = map[string]any{}
 		}
-		raw, err := json.Marshal(args)
+		raw, err := json.Marshal(m.tools.restore(f.Name, args))
 		if err != nil {
 			return part, fmt.Errorf("read a call: %w", err)
 		}

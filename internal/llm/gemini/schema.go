@@ -2,9 +2,11 @@ package gemini
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +33,8 @@ type declared struct {
 	mu   sync.Mutex
 	key  [sha256.Size]byte
 	made json.RawMessage
+	// names are the parameters that had to be renamed: tool → new name → old.
+	names map[string]map[string]string
 }
 
 // declaration is a tool as the API takes it.
@@ -54,12 +58,96 @@ func (d *declared) declare(tools []llm.ToolSpec) json.RawMessage {
 		return d.made
 	}
 	var list []declaration
+	d.names = map[string]map[string]string{}
 	for _, t := range tools {
 		list = append(list, declaration{t.Name, t.Description, Schema(t.Schema)})
+		var schema any
+		if json.Unmarshal(t.Schema, &schema) == nil {
+			names := map[string]string{}
+			if renamed(schema, names); len(names) > 0 {
+				d.names[t.Name] = names
+			}
+		}
 	}
 	d.key = key
 	d.made, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}}) // it came from JSON
 	return d.made
+}
+
+// restore gives the arguments of a call the names that the tool knows.
+func (d *declared) restore(tool string, args map[string]any) map[string]any {
+	d.mu.Lock()
+	names := d.names[tool]
+	d.mu.Unlock()
+	if len(names) == 0 {
+		return args
+	}
+	out, _ := original(args, names).(map[string]any)
+	return out
+}
+
+func original(v any, names map[string]string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, inner := range v {
+			if old, ok := names[k]; ok {
+				k = old
+			}
+			out[k] = original(inner, names)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = original(inner, names)
+		}
+		return out
+	}
+	return v
+}
+
+// renamed collects the parameters of a schema, at any depth, that parameter gives
+// another name.
+func renamed(schema any, names map[string]string) {
+	switch schema := schema.(type) {
+	case map[string]any:
+		props, _ := schema["properties"].(map[string]any)
+		for name := range props {
+			if safe := parameter(name); safe != name {
+				names[safe] = name
+			}
+		}
+		for _, inner := range schema {
+			renamed(inner, names)
+		}
+	case []any:
+		for _, inner := range schema {
+			renamed(inner, names)
+		}
+	}
+}
+
+// longest is the most characters of a parameter's name.
+const longest = 64
+
+var good = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// parameter gives a name as Gemini takes it: letters, digits and _, at most 64, and
+// no digit first. A name that has to be changed ends in a hash of the old one.
+func parameter(name string) string {
+	if good.MatchString(name) {
+		return name
+	}
+	safe := strings.Map(func(c rune) rune {
+		if c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, name)
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:3])
+	return "_" + safe[:min(len(safe), longest-1-len(suffix))] + suffix
 }
 
 // Schema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
@@ -84,7 +172,7 @@ func compile(in map[string]any, depth int) map[string]any {
 	if depth == 0 {
 		return map[string]any{}
 	}
-	in = merged(in)
+	in = maps.Clone(merged(in))
 	out := map[string]any{}
 	if ref, ok := in["$ref"].(string); ok && strings.HasPrefix(ref, "#") {
 		for _, k := range []string{"$ref", "$defs", "$id", "$anchor"} {
@@ -105,11 +193,50 @@ func compile(in map[string]any, depth int) map[string]any {
 	if c, ok := in["const"]; ok {
 		out["enum"] = []any{c}
 	}
-	if e, ok := out["enum"].([]any); ok && len(e) == 0 {
-		delete(out, "enum")
-	}
+	plainEnum(in, out)
+	onlyDefined(out)
 	describe(in, out)
 	return out
+}
+
+// plainEnum keeps a list of strings or of numbers; of others the description tells.
+func plainEnum(in, out map[string]any) {
+	list, ok := out["enum"].([]any)
+	if !ok {
+		return
+	}
+	texts, numbers := 0, 0
+	for _, v := range list {
+		switch v.(type) {
+		case string:
+			texts++
+		case float64:
+			numbers++
+		}
+	}
+	if len(list) == 0 || texts != len(list) && numbers != len(list) {
+		delete(out, "enum")
+		in["one of"] = list
+	}
+}
+
+// onlyDefined keeps of what is required the parameters that are defined.
+func onlyDefined(out map[string]any) {
+	list, ok := out["required"].([]any)
+	if !ok {
+		return
+	}
+	props, _ := out["properties"].(map[string]any)
+	kept := []any{}
+	for _, v := range list {
+		name, _ := v.(string)
+		if name = parameter(name); props[name] != nil && !slices.Contains(kept, any(name)) {
+			kept = append(kept, name)
+		}
+	}
+	if out["required"] = kept; len(kept) == 0 {
+		delete(out, "required")
+	}
 }
 
 // sane reports that a keyword's value is of the kind that it must be; a schema
@@ -175,6 +302,9 @@ func value(k string, v any, depth int) any {
 		m, _ := v.(map[string]any)
 		out := map[string]any{}
 		for name, s := range m {
+			if k == "properties" {
+				name = parameter(name)
+			}
 			out[name] = sub(s, depth)
 		}
 		return out
@@ -260,7 +390,7 @@ func listedTypes(in, out map[string]any) {
 // describe puts in words what the model should know and the schema cannot say.
 func describe(in, out map[string]any) {
 	var notes []string
-	for _, k := range []string{"default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
+	for _, k := range []string{"one of", "default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
 		if v, ok := in[k]; ok {
 			b, err := json.Marshal(v)
 			if err == nil && len(b) < 200 {

@@ -24,6 +24,9 @@ func TestSchemaSaysWhatGeminiTakes(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["a","b"]}`},
 		{"references of an older draft", `{"properties":{"a":{"$ref":"#/definitions/n","description":"x"}},"definitions":{"n":{"type":"string","pattern":"x"}}}`,
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"string","description":"(pattern: \"x\")"}}}`},
+		{"names of parameters", `{"properties":{"user-id":{"type":"string"},"$x":{"type":"string"},"ok":{"type":"string"}},"required":["user-id","ok","zz"]}`,
+			`{"type":"object","properties":{"_user_id_a7571d":{"type":"string"},"__x_53b5ba":{"type":"string"},"ok":{"type":"string"}},"required":["_user_id_a7571d","ok"]}`},
+		{"mixed enum", `{"properties":{"a":{"enum":[1,"a",null]}}}`, `{"type":"object","properties":{"a":{"description":"(one of: [1,\"a\",null])"}}}`},
 		{"true for anything", `{"properties":{"a":true,"b":{"items":true}}}`, `{"type":"object","properties":{"a":{},"b":{"items":{}}}}`},
 	}
 	for _, c := range cases {
