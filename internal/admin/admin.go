@@ -13,6 +13,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -186,15 +187,15 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	switch {
-	case isAPI(r.URL.Path):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
-		writeError(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
-			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store")
 	case r.Header.Get("HX-Request") != "":
 		w.Header().Set("HX-Redirect", "/login")
 		w.WriteHeader(http.StatusUnauthorized)
-	default:
+	case !isAPI(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html"): // a browser
 		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	default:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
+		writeError(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
+			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store")
 	}
 	return false
 }
