@@ -190,6 +190,8 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	case r.Header.Get("HX-Request") != "":
 		w.Header().Set("HX-Redirect", "/login")
 		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path == "/favicon.ico": // browsers ask for it from the login page
+		w.WriteHeader(http.StatusNoContent)
 	case !isAPI(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html"): // a browser
 		http.Redirect(w, r, "/login", http.StatusSeeOther)
 	default:

@@ -77,9 +77,7 @@ func New(o Options) (*App, error) {
 }
 
 func (a *App) assemble() error {
-	if err := a.buildPlatforms(); err != nil {
-		return err
-	}
+	a.buildPlatforms()
 	feeds, pages, err := a.buildEgress()
 	if err != nil {
 		return err

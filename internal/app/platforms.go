@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"strings"
 
 	"ravenbot/adapters/discord"
@@ -14,18 +13,15 @@ import (
 // buildPlatforms makes the platforms that are switched on. The web rooms are
 // always there for the command line and the API; the page is served only where
 // it is switched on.
-func (a *App) buildPlatforms() error {
+func (a *App) buildPlatforms() {
 	c := a.o.Config
 	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c)})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	if a.o.Local {
-		return nil
+		return
 	}
 	if c.DiscordEnabled() {
 		d := c.Platforms.Discord
-		if d.Shards > 1 {
-			return fmt.Errorf("platforms.discord.shards: %d shards are not supported yet; 0 and 1 run a single one", d.Shards)
-		}
 		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
 			MessageContent: overhears(c, "discord"), Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
@@ -36,7 +32,6 @@ func (a *App) buildPlatforms() error {
 			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(), Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
-	return nil
 }
 
 // overhears reports that some channel of a platform is to be answered without a

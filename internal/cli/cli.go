@@ -215,6 +215,9 @@ func (c *call) load() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if faults := unbuilt(cfg); len(faults) > 0 {
+		return nil, &config.Faults{List: faults}
+	}
 	for _, w := range cfg.Warnings {
 		fmt.Fprintf(c.Err, "warning: %s\n", w)
 	}
@@ -232,8 +235,14 @@ func checks() config.Checks {
 			if err != nil {
 				location = time.UTC // the zone is told of by itself
 			}
-			_, err = schedule.Parse(expr, location)
-			return err
+			s, err := schedule.Parse(expr, location)
+			if err != nil {
+				return err
+			}
+			if _, due := s.Next(time.Now()); !due {
+				return fmt.Errorf("%q is never due", expr)
+			}
+			return nil
 		},
 		Address: func(s string) error {
 			_, err := chat.ParseAddress(s)
@@ -247,6 +256,20 @@ func checks() config.Checks {
 			return f.Close()
 		},
 	}
+}
+
+// unbuilt names the settings that this version cannot run with.
+func unbuilt(c *config.Config) []config.Fault {
+	var list []config.Fault
+	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {
+		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
+			Remedy: `name a file, such as "data/ravenbot.db"`})
+	}
+	if n := c.Platforms.Discord.Shards; n > 1 {
+		list = append(list, config.Fault{File: c.Path, Key: "platforms.discord.shards", Reason: fmt.Sprintf("%d shards are not supported by this version", n),
+			Remedy: "write 0 or 1"})
+	}
+	return list
 }
 
 // unserved names the settings that this version reads and does not act on yet: a
