@@ -56,6 +56,8 @@ func talk(ctx context.Context, c *call) error {
 	stop()
 	if broke := <-ended; broke != nil {
 		err = broke
+	} else if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // not what the bot says of ending
 	}
 	return errors.Join(err, a.Close())
 }

@@ -110,6 +110,9 @@ func Run(ctx context.Context, w World) int {
 	c := &call{World: w}
 	c.flags = cmd.flagSet(c, name)
 	err := c.parse(append(before, after...))
+	if c.Err = (visible{c.Err}); !c.json {
+		c.Out = visible{c.Out}
+	}
 	if errors.Is(err, flag.ErrHelp) {
 		cmd.help(w.Out, name, c.flags)
 		return done

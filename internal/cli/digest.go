@@ -38,10 +38,16 @@ func digests(ctx context.Context, c *call) error {
 	return misuse("say list, preview NAME or run NAME")
 }
 
-// local gives the digests of a bot that is not running, with its store opened
-// here. The caller closes the bot.
+// local is a bot that is not running, with its store opened here. The caller
+// closes it.
 func local(c *call, cfg *config.Config) (*app.App, error) {
-	return app.New(app.Options{Config: cfg, Version: version, Log: slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now, Local: true})
+	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true})
+	var inUse *store.InUseError
+	if errors.As(err, &inUse) {
+		return nil, fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err, cfg.HTTP.Listen, c.config)
+	}
+	return a, err
 }
 
 func listDigests(ctx context.Context, c *call) error {

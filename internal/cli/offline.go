@@ -54,10 +54,12 @@ func when(_ context.Context, c *call) error {
 		if !ok {
 			return fmt.Errorf("%q is not due within 30 years", c.args[1])
 		}
-		if !c.json {
-			fmt.Fprintln(c.Out, next.Format(time.RFC3339))
+		at = next
+		if c.json {
+			list = append(list, named{next.Format(time.RFC3339)})
+			continue
 		}
-		list, at = append(list, named{next.Format(time.RFC3339)}), next
+		fmt.Fprintln(c.Out, next.Format(time.RFC3339))
 	}
 	if c.json {
 		return writeItems(c.Out, list)
@@ -228,17 +230,19 @@ func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string
 		ContentLocation: h.Get("Content-Location")})
 }
 
-// allowed are the private hosts that the configuration, if there is one, lets
-// feeds be on.
+// allowed are the private hosts that the configuration lets feeds be on. One
+// that was not asked for, and may be another program's, need not be in order.
 func (c *call) allowed() ([]string, error) {
 	cfg, err := c.load()
-	switch {
-	case errors.Is(err, errNoConfig) && c.config == c.flags.Lookup("config").DefValue:
-		return nil, nil
-	case err != nil:
+	switch asked := c.config != c.flags.Lookup("config").DefValue; {
+	case err == nil:
+		return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
+	case asked:
 		return nil, err
+	case !errors.Is(err, errNoConfig):
+		fmt.Fprintf(c.Err, "warning: %s is not used, for it is not in order; ravenbot config check tells more\n", c.config)
 	}
-	return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
+	return nil, nil
 }
 
 func printFeed(w io.Writer, doc feed.Document) {

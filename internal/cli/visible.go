@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"unicode"
+)
+
+// visible writes for people's eyes: control characters, by which a feed or an
+// answer could steer the terminal, become U+FFFD. A character must not be split
+// over two writes.
+type visible struct{ w io.Writer }
+
+func (v visible) Write(p []byte) (int, error) {
+	shown := bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, p)
+	if _, err := v.w.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
