@@ -85,6 +85,10 @@ type Conversations interface {
 	// Turns gives the newest n turns, oldest first.
 	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
+	// Entries gives up to n lines of a web room with Seq below before (0: the
+	// newest), oldest first; Rooms names the rooms that hold any.
+	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
+	Rooms(ctx context.Context) ([]string, error)
 }
 
 // Options are what a Server needs. All functions may be called concurrently.

@@ -103,6 +103,15 @@ func (b *bot) Turns(_ context.Context, a chat.Address, _ int) ([]conversation.Tu
 		{Role: llm.Assistant, Parts: []llm.Part{{Text: "hmm", Thought: true}, {Text: "hi", Raw: json.RawMessage(`{"signature":"x"}`)}}}}}}, nil
 }
 
+func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.Entry, error) {
+	if room != "news" {
+		return nil, nil
+	}
+	return []store.Entry{{ID: "post/1", Draft: &chat.Draft{Text: "the digest", Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}}}}}, nil
+}
+
+func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
+
 func (b *bot) DeleteConversation(_ context.Context, a chat.Address) error {
 	b.removed = append(b.removed, a)
 	return nil
@@ -361,6 +370,18 @@ func TestHealth(t *testing.T) {
 	b.slack = chat.Health{Detail: "the token was refused"}
 	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `{"name":"slack","connected":false,"detail":"the token was refused"}`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)
+	}
+}
+
+func TestARoomWithPostsAloneIsShown(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	r := do(t, client, "GET", server.URL+"/api/v1/conversations/web%3A%2Fnews", nil, "Authorization", bearerHeader)
+	if r.status != 200 || !strings.Contains(r.body, "the digest") || !strings.Contains(r.body, "https://example.org/1") {
+		t.Errorf("%d %s, want the digest", r.status, r.body)
+	}
+	r = do(t, client, "GET", server.URL+"/api/v1/conversations", nil, "Authorization", bearerHeader)
+	if !strings.Contains(r.body, `"web:/news"`) || strings.Count(r.body, `"web:/general"`) != 1 {
+		t.Errorf("the list is %s, want each room once", r.body)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 
 const (
 	keepAlive = 15 * time.Second
+	// soon is when a client that still waits is told that its message was taken.
+	soon = 250 * time.Millisecond
 	// patience is how long a client may take for one write.
 	patience = 20 * time.Second
 	// answerWithin is how long a client is kept waiting for an answer.
@@ -66,7 +68,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 // with a status of its own.
 func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Request, steps <-chan step) {
 	out := &sse{w: w, out: http.NewResponseController(w)}
-	alive := time.NewTicker(keepAlive)
+	alive := time.NewTimer(soon)
 	defer alive.Stop()
 	for {
 		var err error
@@ -75,6 +77,7 @@ func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			return
 		case <-alive.C:
 			err = out.write([]byte(": here\n\n"))
+			alive.Reset(keepAlive)
 		case next, ok := <-steps:
 			switch {
 			case !ok:

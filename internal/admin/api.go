@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/store"
 )
@@ -225,7 +227,8 @@ type conversationItem struct {
 
 func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Conversations.Conversations(r.Context())
-	if err != nil {
+	rooms, roomsErr := s.o.Conversations.Rooms(r.Context())
+	if err = errors.Join(err, roomsErr); err != nil {
 		s.broken(w, r, "the conversations could not be listed", err)
 		return
 	}
@@ -234,25 +237,46 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 	for i, c := range list {
 		items[i] = conversationItem{c.Address.String(), c.Turns, c.Last}
 	}
+	for _, room := range rooms { // where only posts were made, nothing was asked yet
+		address := chat.Address{Platform: "web", Channel: room}.String()
+		if !slices.ContainsFunc(items, func(i conversationItem) bool { return i.Address == address }) {
+			items = append(items, conversationItem{Address: address})
+		}
+	}
 	writeList(w, items)
 }
 
-// shownTurns is how many turns of a conversation the API shows.
+// shownTurns is how many turns of a conversation, and lines of a web room, the API
+// shows.
 const shownTurns = 200
+
+// remembered gives what is kept of a conversation: what the agent knows of it and,
+// of a web room, all that was said and posted there.
+func (s *Server) remembered(ctx context.Context, a chat.Address, n int) (turns []conversation.Turn, lines []store.Entry, err error) {
+	turns, err = s.o.Conversations.Turns(ctx, a, n)
+	if err == nil && a.Platform == "web" {
+		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
+	}
+	return turns, lines, err
+}
 
 func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	a, ok := conversationOf(w, r)
 	if !ok {
 		return
 	}
-	turns, err := s.o.Conversations.Turns(r.Context(), a, shownTurns)
+	turns, lines, err := s.remembered(r.Context(), a, shownTurns)
 	switch {
 	case err != nil:
 		s.broken(w, r, "the conversation could not be read", err)
-	case len(turns) == 0:
+	case len(turns)+len(lines) == 0:
 		noConversation(w, a)
 	default:
-		writeJSON(w, http.StatusOK, map[string]any{"address": a.String(), "turns": plainTurns(turns)})
+		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
+		if a.Platform == "web" {
+			out["lines"] = plainLines(lines)
+		}
+		writeJSON(w, http.StatusOK, out)
 	}
 }
 
@@ -261,8 +285,8 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	turns, err := s.o.Conversations.Turns(r.Context(), a, 1)
-	if err == nil && len(turns) == 0 {
+	turns, lines, err := s.remembered(r.Context(), a, 1)
+	if err == nil && len(turns)+len(lines) == 0 {
 		noConversation(w, a)
 		return
 	}

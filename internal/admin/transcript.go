@@ -5,6 +5,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
 )
 
 // The API shows turns without what only a provider understands and without the
@@ -51,4 +52,26 @@ func plainMessage(m llm.Message) messageView {
 		}
 	}
 	return v
+}
+
+// lineView is a line of a web room: a person's words, or a post of the bot.
+type lineView struct {
+	ID   string    `json:"id"`
+	At   time.Time `json:"at"`
+	User string    `json:"user,omitempty"` // absent: the bot
+	answer
+}
+
+func plainLines(lines []store.Entry) []lineView {
+	views := make([]lineView, len(lines))
+	for i, l := range lines {
+		views[i] = lineView{ID: l.ID, At: l.At, answer: answer{Text: l.Text}}
+		if l.User != nil {
+			views[i].User = l.User.Name
+		}
+		if d := l.Draft; d != nil {
+			views[i].answer = answer{l.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed}
+		}
+	}
+	return views
 }

@@ -89,7 +89,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
-		Admit: a.admit, Log: a.o.Log, Now: a.o.Now, Grace: grace})
+		Admit: a.admit, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds); err != nil {
 		return err
 	}
@@ -101,6 +101,14 @@ const mcpAfter = 500 * time.Millisecond
 
 // grace is how long answers under way may take when the bot is told to end.
 const grace = 5 * time.Second
+
+// grace is nothing where the one who asked is the one who ends the bot.
+func (a *App) grace() time.Duration {
+	if a.o.Local {
+		return 0
+	}
+	return grace
+}
 
 // Close closes the store; call it after Run has returned.
 func (a *App) Close() error { return a.store.Close() }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"os"
@@ -98,6 +99,9 @@ type conversations struct {
 func (c conversations) DeleteConversation(ctx context.Context, address chat.Address) error {
 	err := c.DB.DeleteConversation(ctx, address)
 	c.forget(address)
+	if address.Platform == "web" && (err == nil || errors.Is(err, store.ErrNotFound)) {
+		err = c.DB.DeleteRoom(ctx, address.Channel)
+	}
 	return err
 }
 

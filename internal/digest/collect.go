@@ -105,7 +105,7 @@ func (s *Service) fetch(ctx context.Context, d Spec, e *edition) error {
 	for n, address := range d.Feeds {
 		if errs[n] != nil {
 			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", address, "error", errs[n])
-			e.faults = append(e.faults, host(address)+" could not be read")
+			e.faults = append(e.faults, strings.TrimSuffix(feed.Explain(address, errs[n]), "."))
 			e.failed++
 			continue
 		}

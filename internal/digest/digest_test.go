@@ -160,7 +160,7 @@ func TestAFeedThatFailsIsNamedAndOthersGoOn(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1)}
 	b.run(t, monday)
 	footer := b.sent[0].Draft.Footer
-	if !strings.Contains(footer, "example.org could not be read") || strings.Contains(footer, "secret") {
+	if !strings.Contains(footer, b2+" could not be fetched") || strings.Contains(footer, "secret") {
 		t.Errorf("footer %q, want the feed named without the inside", footer)
 	}
 	delete(b.feeds, a)

@@ -111,3 +111,23 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 	}
 	return rooms, nil
 }
+
+// DeleteRoom removes all lines of a web room; there may be none.
+func (db *DB) DeleteRoom(ctx context.Context, room string) error {
+	err := db.update(ctx, func(tx *bbolt.Tx) error {
+		for _, name := range []string{roomsBucket, entriesBucket} {
+			b := tx.Bucket([]byte(name))
+			if b.Bucket([]byte(room)) == nil {
+				continue
+			}
+			if err := b.DeleteBucket([]byte(room)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete room %s: %w", room, err)
+	}
+	return nil
+}

@@ -38,6 +38,7 @@ type Store interface {
 	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	Rooms(ctx context.Context) ([]string, error)
+	DeleteRoom(ctx context.Context, room string) error
 }
 
 // Open makes an empty store that ends with the test and reads the time from now.
@@ -256,4 +257,12 @@ func roomLines(t *testing.T, s Store, _ *time.Time) {
 	rooms, err := s.Rooms(ctx)
 	check(t, err)
 	same(t, "rooms", []string{"general"}, rooms)
+	for range 2 {
+		check(t, s.DeleteRoom(ctx, "general"))
+	}
+	rooms, err = s.Rooms(ctx)
+	check(t, err)
+	same(t, "rooms left", 0, len(rooms))
+	_, err = s.PutEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
+	check(t, err)
 }

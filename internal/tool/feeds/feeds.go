@@ -7,13 +7,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
 	"sync"
 
-	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/summary"
 	"ravenbot/internal/tool"
@@ -50,7 +48,7 @@ func Tools(r Reader, known []string) []tool.Tool {
 			}
 			res, err := r.Fetch(ctx, in.URL)
 			if err != nil {
-				return tool.Failure(Reason(in.URL, err)), nil
+				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}
 			return tool.Text(list(res.Feed, newest(res.Items, min(max(in.Limit, 1), mostItems)))), nil
 		},
@@ -68,40 +66,6 @@ func Tools(r Reader, known []string) []tool.Tool {
 		},
 	}
 	return []tool.Tool{fetch, search}
-}
-
-// Reason says in one sentence why a feed could not be read.
-func Reason(address string, err error) string {
-	switch {
-	case errors.Is(err, egress.ErrBlocked):
-		return address + " is on a private network, which feeds may not be read from unless the operator allows it."
-	case errors.Is(err, egress.ErrTooLarge):
-		return address + " is too large to be read."
-	case errors.Is(err, egress.ErrTimeout):
-		return address + " did not answer in time."
-	case errors.Is(err, egress.ErrURL):
-		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
-	}
-	var wait *feed.WaitError
-	var status *feed.StatusError
-	var page *feed.PageError
-	switch {
-	case errors.As(err, &wait):
-		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
-	case errors.As(err, &status):
-		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
-	case errors.As(err, &page) && len(page.Links) > 0:
-		names := make([]string, len(page.Links))
-		for i, l := range page.Links {
-			names[i] = l.URL
-		}
-		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
-	case errors.Is(err, feed.ErrNotFeed):
-		return address + " is not a feed."
-	case strings.HasPrefix(address, "bundled:"):
-		return "No feed called " + address + " came with the bot."
-	}
-	return address + " could not be fetched: the connection failed or the feed is malformed."
 }
 
 func newest(items []feed.Item, n int) []feed.Item {
@@ -171,7 +135,7 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 	var failed []string
 	for n := range known {
 		if errs[n] != nil {
-			failed = append(failed, Reason(known[n], errs[n]))
+			failed = append(failed, feed.Explain(known[n], errs[n]))
 			continue
 		}
 		for _, i := range results[n].Items {

@@ -1,0 +1,43 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/egress"
+)
+
+// Explain says in one sentence, for people, why a feed could not be read.
+func Explain(address string, err error) string {
+	switch {
+	case errors.Is(err, egress.ErrBlocked):
+		return address + " is on a private network, which feeds may not be read from unless the operator allows it."
+	case errors.Is(err, egress.ErrTooLarge):
+		return address + " is too large to be read."
+	case errors.Is(err, egress.ErrTimeout):
+		return address + " did not answer in time."
+	case errors.Is(err, egress.ErrURL):
+		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
+	}
+	var wait *WaitError
+	var status *StatusError
+	var page *PageError
+	switch {
+	case errors.As(err, &wait):
+		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
+	case errors.As(err, &status):
+		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
+	case errors.As(err, &page) && len(page.Links) > 0:
+		names := make([]string, len(page.Links))
+		for i, l := range page.Links {
+			names[i] = l.URL
+		}
+		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
+	case errors.Is(err, ErrNotFeed):
+		return address + " is not a feed."
+	case strings.HasPrefix(address, "bundled:"):
+		return "No feed called " + address + " came with the bot."
+	}
+	return address + " could not be fetched: the connection failed or the feed is malformed."
+}
