@@ -205,6 +205,37 @@ func TestKilledAfterALostAnswer(t *testing.T) {
 	w.once("you said")
 }
 
+// A thread may be longer than what is looked through for an earlier attempt.
+func TestKilledInALongThread(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	settings := w.base()
+	d := w.daemon(settings).start()
+	root := w.slack.Mention(w.channel.ID, w.berit, "to begin with")
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("to begin with")); err != nil {
+		t.Fatal(err)
+	}
+	d.idle()
+	d.kill()
+	carl := w.slack.AddUser("carl")
+	for n := range 150 {
+		w.slack.ThreadReply(w.channel.ID, root.TS, carl, fmt.Sprintf("<@%s> chatter %d", w.berit.ID, n))
+	}
+	slack, taken := hold(t, strings.TrimSuffix(w.slack.APIURL(), "/api/"), isPost)
+	platform(settings, "slack")["apiBaseURL"] = slack + "/api/"
+	d.start()
+	w.slack.ThreadReply(w.channel.ID, root.TS, w.berit, simslack.BotMention+" in the end")
+	arrives(t, taken)
+	d.kill()
+	platform(settings, "slack")["apiBaseURL"] = w.slack.APIURL()
+	d.start()
+	d.idle()
+	d.end()
+	if n := w.slackPosts("in the end"); n != 1 {
+		t.Errorf("answered %d times, want once", n)
+	}
+}
+
 func TestKilledWhileACommandIsAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Reply{Hang: true} })
