@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ravenbot/internal/conversation"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -217,51 +218,66 @@ func (s *storm) answers() (texts map[int][]string, order []int) {
 	return texts, order
 }
 
+// tally counts what became of the questions.
+type tally struct{ away, inFlight, doubled, unknown, bare int }
+
 // judge checks what was promised and tells the figures.
 func (s *storm) judge() {
-	t := s.t
-	t.Helper()
+	s.t.Helper()
 	texts, order := s.answers()
 	effects := ran(s.dir, "effect")
-	var away, inFlight, doubled, unknown, bare int
+	var sum tally
 	for _, q := range s.questions {
-		got := texts[q.n]
-		switch {
-		case len(got) == 0 && q.slack == nil && !q.up:
-			away++
-		case len(got) == 0 && q.late:
-			inFlight++
-		case len(got) == 0:
-			t.Errorf("question %d in %s was never answered", q.n, q.lane)
-		case len(got) > 1:
-			doubled++
-			t.Errorf("question %d in %s was answered %d times: %q", q.n, q.lane, len(got), got)
+		s.count(&sum, q, texts[q.n])
+		runs := effects[strconv.Itoa(q.n)]
+		if runs > 1 {
+			s.t.Errorf("the effect of question %d was run %d times", q.n, runs)
 		}
-		ran := effects[strconv.Itoa(q.n)]
-		if ran > 1 {
-			t.Errorf("the effect of question %d was run %d times", q.n, ran)
-		}
-		for _, text := range got {
-			switch {
-			case strings.Contains(text, "unknown"):
-				unknown++
-			case q.kind == "plain":
-			case strings.Contains(text, "without a tool"):
-				bare++
-			case strings.Contains(text, fmt.Sprintf("done for %d", q.n)):
-			default:
-				t.Errorf("question %d was answered %q", q.n, text)
-			}
-			if strings.Contains(text, "effect done") && ran != 1 {
-				t.Errorf("question %d was told that its effect was done, which ran %d times", q.n, ran)
-			}
+		for _, text := range texts[q.n] {
+			s.outcome(&sum, q, text, runs)
 		}
 	}
 	s.inOrder(order)
 	s.noneRejected()
-	t.Logf("%d kills, %d questions, %d answered, %d doubled; lost on Discord: %d asked while the bot was down, %d within %v before a kill; "+
-		"%d effects run, %d calls of unknown outcome; %d answered before their tool was there", s.d.runs-1, len(s.questions), len(texts), doubled, away, inFlight, lossTime,
-		len(effects), unknown, bare)
+	s.t.Logf("%d kills, %d questions, %d answered, %d doubled; lost on Discord: %d asked while the bot was down, %d within %v before a kill; "+
+		"%d effects run, %d calls of unknown outcome; %d answered before their tool was there", s.d.runs-1, len(s.questions), len(texts), sum.doubled,
+		sum.away, sum.inFlight, lossTime, len(effects), sum.unknown, sum.bare)
+}
+
+// count checks that a question was answered once, unless it may have been lost.
+func (s *storm) count(sum *tally, q *question, got []string) {
+	s.t.Helper()
+	switch {
+	case len(got) > 1:
+		sum.doubled++
+		s.t.Errorf("question %d in %s was answered %d times: %q", q.n, q.lane, len(got), got)
+	case len(got) == 1:
+	case q.slack == nil && !q.up:
+		sum.away++
+	case q.late:
+		sum.inFlight++
+	default:
+		s.t.Errorf("question %d in %s was never answered", q.n, q.lane)
+	}
+}
+
+// outcome checks that an answer tells what happened to the call of its tool.
+func (s *storm) outcome(sum *tally, q *question, text string, effects int) {
+	s.t.Helper()
+	switch {
+	case q.kind == "effect" && strings.Contains(text, conversation.Interrupted):
+		sum.unknown++
+	case strings.Contains(text, "without a tool"):
+		if q.kind != "plain" {
+			sum.bare++
+		}
+	case q.kind != "plain" && strings.Contains(text, fmt.Sprintf("%s done for %d", q.kind, q.n)):
+		if q.kind == "effect" && effects != 1 {
+			s.t.Errorf("question %d was told that its effect was done, which ran %d times", q.n, effects)
+		}
+	default:
+		s.t.Errorf("%s question %d was answered %q", q.kind, q.n, text)
+	}
 }
 
 // inOrder checks that each conversation was answered in the order of its
