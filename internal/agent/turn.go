@@ -61,15 +61,17 @@ func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.
 func (r *run) equip() {
 	r.tools, r.specs = map[string]tool.Named{}, nil
 	for _, n := range r.e.o.Tools.List() {
-		if len(r.specs) == mostTools {
-			r.e.o.Log.Warn("more tools than a model takes; the rest is left out", "agent", r.p.Agent, "declared", mostTools)
-			return
-		}
 		if r.p.Uses(n) {
 			spec := n.Tool.Spec()
 			r.tools[n.Name] = n
+			if len(r.specs) == mostTools {
+				continue // it may be called, but the model is not told of it
+			}
 			r.specs = append(r.specs, llm.ToolSpec{Name: n.Name, Description: spec.Description, Schema: spec.Schema})
 		}
+	}
+	if len(r.tools) > len(r.specs) {
+		r.e.o.Log.Warn("more tools than a model takes; some are not declared", "agent", r.p.Agent, "tools", len(r.tools), "declared", len(r.specs))
 	}
 }
 
