@@ -74,7 +74,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if err := p.choose(ctx); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
-	if draft.Again && len(p.ids) == 0 && !(p.hook != nil && draft.Ephemeral) {
+	if draft.Again && len(p.ids) < len(p.pieces) && !(p.hook != nil && draft.Ephemeral) {
 		p.look(ctx)
 	}
 	for len(p.ids) < len(p.pieces) {
@@ -174,6 +174,7 @@ func (p *post) look(ctx context.Context) {
 		p.d.o.Log.Warn("discord channel not searched for an earlier attempt", "platform", "discord", "post", p.draft.Key, "error", err)
 		return
 	}
+	slices.Reverse(recent) // oldest first: pieces may be alike
 	for len(p.ids) < len(p.pieces) {
 		i := slices.IndexFunc(recent, p.is)
 		if i < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,7 @@ func (s *stage) repeat(t *testing.T, d chat.Draft) chat.Ref {
 		if !refused.Maybe {
 			t.Errorf("the outcome is unknown, not %v", err)
 		}
+		d.Again = true
 	}
 	t.Fatal("no attempt succeeded")
 	return chat.Ref{}
@@ -201,6 +203,44 @@ func TestEarlierAttemptIsFound(t *testing.T) {
 	d.Key, d.Reply.MessageID = "other", s.Say(s.general.ID, s.ann, s.Mention()+" hi").ID
 	if _, err := later.Post(within(t), s.address(), d); err != nil || len(s.Posts(s.general.ID)) != 4 {
 		t.Errorf("the same answer to another question: %d posts: %v", len(s.Posts(s.general.ID)), err)
+	}
+}
+
+// The second of three messages was posted, but its answer got lost for so long
+// that Discord has forgotten the nonce.
+func TestLostAnswerInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{sim: simdiscord.Options{NonceLife: time.Nanosecond}})
+	n := 0
+	s.Fail(sim.Fault{Match: func(r sim.Request) bool {
+		if s.messages()(r) {
+			n++
+		}
+		return n == 2
+	}, Times: 1, Accept: true, Drop: true})
+	ref := s.repeat(t, chat.Draft{Key: "k", Text: strings.Repeat("words of an answer. ", 250)})
+	if posts := s.Posts(s.general.ID); len(posts) != 3 || len(ref.IDs) != 3 || posts[1].ID != ref.IDs[1] {
+		t.Errorf("%d posts, ref %v, want three of each", len(posts), ref)
+	}
+}
+
+// Discord does not show the nonce to who reads a channel. Of messages that are
+// alike the first is the first.
+func TestEarlierAttemptOfMessagesThatAreAlike(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{sim: simdiscord.Options{NonceLife: time.Nanosecond}})
+	d := chat.Draft{Key: "k", Text: strings.TrimSpace(strings.Repeat(strings.Repeat("x", 1999)+"\n", 4))}
+	ref := s.post(t, s.address(), d)
+	var shown []string
+	for _, p := range s.Posts(s.general.ID) {
+		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q},"content":%q}`, p.ID, p.Author.ID, p.Content)}, shown...)
+	}
+	s.Fail(sim.Fault{Match: sim.To("GET", "/messages"), Status: 200, Body: "[" + strings.Join(shown, ",") + "]",
+		Header: map[string]string{"Content-Type": "application/json"}})
+	d.Again = true
+	got, err := s.another(t).Post(within(t), s.address(), d)
+	if err != nil || len(ref.IDs) != 4 || strings.Join(got.IDs, " ") != strings.Join(ref.IDs, " ") {
+		t.Errorf("ref %v, want %v: %v", got, ref, err)
 	}
 }
 

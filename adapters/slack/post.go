@@ -97,6 +97,8 @@ func shortKey(key string) string {
 }
 
 // lookBack is how many messages are searched for a post that may have been made.
+// Slack gives the newest of a channel and the oldest of a thread, so they are
+// asked for from the message on that the post answers.
 const lookBack = 100
 
 // posted finds a piece that an earlier attempt posted; empty: none was found.
@@ -107,11 +109,11 @@ func (s *Slack) posted(ctx context.Context, to chat.Address, d chat.Draft, n int
 	var err error
 	if to.Thread != "" {
 		messages, _, _, err = s.api.GetConversationRepliesContext(ctx, &slackgo.GetConversationRepliesParameters{
-			ChannelID: to.Channel, Timestamp: to.Thread, Limit: lookBack, IncludeAllMetadata: true})
+			ChannelID: to.Channel, Timestamp: to.Thread, Oldest: d.Reply.MessageID, Limit: lookBack, IncludeAllMetadata: true})
 	} else {
 		var h *slackgo.GetConversationHistoryResponse
 		h, err = s.api.GetConversationHistoryContext(ctx, &slackgo.GetConversationHistoryParameters{
-			ChannelID: to.Channel, Limit: lookBack, IncludeAllMetadata: true})
+			ChannelID: to.Channel, Oldest: d.Reply.MessageID, Limit: lookBack, IncludeAllMetadata: true})
 		if h != nil {
 			messages = h.Messages
 		}

@@ -63,9 +63,12 @@ type Command func(ctx context.Context, m chat.Message) chat.Draft
 
 // Options are what an Engine needs. All functions may be called concurrently.
 type Options struct {
-	Route    func(m chat.Message) Profile
-	Models   map[string]Model
-	Tools    Toolbox
+	Route  func(m chat.Message) Profile
+	Models map[string]Model
+	Tools  Toolbox
+	// Settled returns when every source of tools that is being connected is there
+	// or has failed once, or ctx ends; nil: there is nothing to wait for.
+	Settled  func(ctx context.Context)
 	Memory   Memory
 	Window   conversation.Window
 	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong

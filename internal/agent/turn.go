@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -40,7 +41,7 @@ const mostTools = 128
 
 // begin prepares a run: of a new turn, or of the one that a crash cut off.
 func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.Progress)) *run {
-	r := &run{e: e, m: m, p: e.o.Route(m), show: show, times: map[string]int{}, tools: map[string]tool.Named{}}
+	r := &run{e: e, m: m, p: e.o.Route(m), show: show, times: map[string]int{}}
 	for i, t := range past {
 		if t.ID == m.Key() && t.State == conversation.Open {
 			r.turn, past = &t, append(past[:i:i], past[i+1:]...)
@@ -52,7 +53,14 @@ func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.
 			Messages: []llm.Message{{Role: llm.User, Parts: said(m)}}}
 	}
 	r.past = past
-	for _, n := range e.o.Tools.List() {
+	r.equip()
+	return r
+}
+
+// equip takes the tools that are there now.
+func (r *run) equip() {
+	r.tools, r.specs = map[string]tool.Named{}, nil
+	for _, n := range r.e.o.Tools.List() {
 		if r.p.Uses(n) {
 			spec := n.Tool.Spec()
 			r.tools[n.Name] = n
@@ -63,9 +71,24 @@ func (e *Engine) begin(m chat.Message, past []conversation.Turn, show func(chat.
 		}
 	}
 	if len(r.tools) > len(r.specs) {
-		e.o.Log.Warn("more tools than a model takes; some are not declared", "agent", r.p.Agent, "tools", len(r.tools), "declared", len(r.specs))
+		r.e.o.Log.Warn("more tools than a model takes; some are not declared", "agent", r.p.Agent, "tools", len(r.tools), "declared", len(r.specs))
 	}
-	return r
+}
+
+// settleTime is how long a turn that a crash cut off waits for its tools: their
+// servers were started with the bot.
+const settleTime = 10 * time.Second
+
+// await waits for the tools of calls to be there.
+func (r *run) await(ctx context.Context, calls []llm.Call) {
+	missing := func(c llm.Call) bool { _, ok := r.tools[c.Name]; return !ok }
+	if r.e.o.Settled == nil || !slices.ContainsFunc(calls, missing) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	r.e.o.Settled(ctx)
+	r.equip()
 }
 
 // said names the speaker in a part of its own, so that the words stay as they
@@ -115,6 +138,7 @@ func (r *run) resume(ctx context.Context) error {
 		return nil
 	}
 	calls := r.turn.Messages[n-1].Calls()
+	r.await(ctx, calls)
 	var again []llm.Call
 	results := llm.Message{Role: llm.ToolRole}
 	for _, c := range calls {

@@ -27,7 +27,7 @@ func (a *App) buildAgent() error {
 	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: router(a.o.Config), Models: models, Tools: a.registry, Memory: a.store,
+		Route: router(a.o.Config), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store,
 		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
 		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
 			d, why := rules.Decide(n)
@@ -40,6 +40,15 @@ func (a *App) buildAgent() error {
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{a.agent.ResultReader()})
 	return nil
+}
+
+// toolsSettled waits until every MCP server is connected, or has failed to.
+func (a *App) toolsSettled(ctx context.Context) {
+	for _, s := range a.mcp.Servers() {
+		if a.mcp.Wait(ctx, s.Name) != nil {
+			return
+		}
+	}
 }
 
 // buildModels makes the models that have what they need; a model without its key

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		bareBot()
 		return
 	}
+	if dir := os.Getenv("RAVENBOT_TOOL_SERVER"); dir != "" {
+		toolServer(dir)
+		return
+	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), // genai starts it for the life of the process
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),

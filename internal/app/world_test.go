@@ -38,11 +38,13 @@ type world struct {
 	berit   simslack.User
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}) }
+
+func newWorldWith(t *testing.T, slack simslack.Options) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.discord = must(simdiscord.New(simdiscord.Options{}))
-	w.slack = must(simslack.New(simslack.Options{}))
+	w.slack = must(simslack.New(slack))
 	w.model = must(simmodel.New(simmodel.Options{}))
 	w.feeds = must(simfeeds.New())
 	t.Cleanup(func() {

@@ -73,8 +73,9 @@ func Open(path string, now func() time.Time) (*DB, error) {
 
 func marker(path string) string { return path + ".initialized" }
 
-// unused reports that no store was ever made at path. A store that was made and
-// is now missing or empty is damage: a new one would hide the loss.
+// unused reports that no store was ever made at path; an empty file is what a
+// first start leaves that was cut short. A store that was made and is now missing
+// or empty is damage: a new one would hide the loss.
 func unused(path string) (bool, error) {
 	_, err := os.Stat(marker(path))
 	made := err == nil
@@ -87,6 +88,8 @@ func unused(path string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("open store: %w", err)
+	case info.Size() == 0 && !made:
+		return true, nil
 	case info.Size() == 0:
 		return false, damaged(path, "the file is empty",
 			"put a backup in its place, or remove the file and "+marker(path)+" to begin with an empty store")

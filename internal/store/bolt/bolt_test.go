@@ -92,6 +92,21 @@ func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 	}
 }
 
+// A first start may be killed between the making of the file and its first write.
+func TestAFirstStartCutShortIsTakenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func fill(t *testing.T, path string) {
 	t.Helper()
 	db, err := bolt.Open(path, time.Now)

@@ -1,0 +1,94 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// toolServer is this test binary as an MCP server on standard streams. Its tool
+// look says that it only reads; effect says nothing of itself. Each run of either
+// is a line in a file of its own in dir. A call with hold never ends at its first
+// run.
+func toolServer(dir string) {
+	var mu sync.Mutex
+	say := func(v any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(string(must(json.Marshal(v))))
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var r struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				ProtocolVersion, Name string
+				Arguments             toolArgs
+			}
+		}
+		if json.Unmarshal(in.Bytes(), &r) != nil || r.ID == nil {
+			continue
+		}
+		reply := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": result}) }
+		switch r.Method {
+		case "initialize":
+			reply(map[string]any{"protocolVersion": r.Params.ProtocolVersion, "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]string{"name": "kit", "version": "1"}})
+		case "tools/list":
+			reply(map[string]any{"tools": toolList()})
+		case "tools/call":
+			go func() {
+				text := r.Params.Arguments.run(dir, r.Params.Name)
+				reply(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
+			}()
+		default:
+			say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "error": map[string]any{"code": -32601, "message": "no such method"}})
+		}
+	}
+}
+
+func toolList() []any {
+	schema := map[string]any{"type": "object", "properties": map[string]any{"question": map[string]string{"type": "string"},
+		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}}, "required": []string{"question"}}
+	return []any{
+		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
+		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema, "annotations": map[string]bool{"readOnlyHint": true}},
+	}
+}
+
+type toolArgs struct {
+	Question string `json:"question"`
+	MS       int    `json:"ms,omitempty"` // how long a run takes
+	Hold     bool   `json:"hold,omitempty"`
+}
+
+func (a toolArgs) run(dir, name string) string {
+	f := must(os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))
+	must(f.WriteString(a.Question + "\n"))
+	_ = f.Close()
+	if a.Hold && ran(dir, name)[a.Question] == 1 {
+		select {}
+	}
+	<-time.After(time.Duration(a.MS) * time.Millisecond)
+	return name + " done for " + a.Question
+}
+
+// ran counts the runs of a tool by question.
+func ran(dir, name string) map[string]int {
+	count := map[string]int{}
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return count
+	}
+	for _, q := range strings.Fields(string(data)) {
+		count[q]++
+	}
+	return count
+}
