@@ -32,11 +32,12 @@ const (
 	runsBucket    = "runs"    // nested: digest → due instant → store.Run
 	roomsBucket   = "rooms"   // nested: room → seq → store.Entry
 	entriesBucket = "entries" // nested: room → entry id → seq
+	toolsBucket   = "tools"   // key of an MCP server → the list of its tools
 )
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket}
+		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -39,6 +39,8 @@ type Store interface {
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	Rooms(ctx context.Context) ([]string, error)
 	DeleteRoom(ctx context.Context, room string) error
+	LoadTools(ctx context.Context, key string) ([]byte, error)
+	SaveTools(ctx context.Context, key string, list []byte) error
 }
 
 // Open makes an empty store that ends with the test and reads the time from now.
@@ -58,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		"a turn is saved as it grows, in its place":        turnGrows,
 		"a conversation can be listed and removed":         conversationRemoved,
 		"a digest runs once for a due instant":             runOnce,
+		"a list of tools comes back":                       toolList,
 		"a feed's record comes back":                       feedRecord,
 		"a room keeps its lines in order, one for each id": roomLines,
 	}
@@ -233,6 +236,17 @@ func feedRecord(t *testing.T, s Store, _ *time.Time) {
 	_, found, err = s.LoadFeed(ctx, "https://example.org/other")
 	check(t, err)
 	same(t, "found", false, found)
+}
+
+func toolList(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	none, err := s.LoadTools(ctx, "files")
+	check(t, err)
+	same(t, "before", 0, len(none))
+	check(t, s.SaveTools(ctx, "files", []byte(`{"tools":[]}`)))
+	list, err := s.LoadTools(ctx, "files")
+	check(t, err)
+	same(t, "after", `{"tools":[]}`, string(list))
 }
 
 func roomLines(t *testing.T, s Store, _ *time.Time) {
