@@ -55,6 +55,7 @@ const (
 	errUnknownChannel = 10003
 	errUnknownMessage = 10008
 	errUnknownWebhook = 10015
+	errReplyRefused   = 160002
 	errAcknowledged   = 40060
 	errNoAccess       = 50001
 	errCannotDM       = 50007

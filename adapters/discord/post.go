@@ -135,7 +135,14 @@ func (p *post) send(ctx context.Context) (string, error) {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}
 	var made wirePost
-	err := p.d.api.do(ctx, request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body}, &made)
+	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body}
+	err := p.d.api.do(ctx, to, &made)
+	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
+		// What is answered is gone, or the bot may not read the channel's history.
+		body.Reference = nil
+		to.body = body
+		err = p.d.api.do(ctx, to, &made)
+	}
 	return made.ID, err
 }
 

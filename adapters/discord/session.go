@@ -1,8 +1,10 @@
 package discord
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -95,11 +98,49 @@ func (c *client) bound(next http.RoundTripper, base *url.URL) http.RoundTripper 
 		r = r.Clone(c.attempt)
 		r.URL.Scheme, r.URL.Host, r.Host = base.Scheme, base.Host, base.Host
 		resp, err := next.RoundTrip(r)
-		if err == nil {
-			resp.Body = &limitedBody{Reader: io.LimitReader(resp.Body, maxAnswer), Closer: resp.Body}
+		if err == nil && resp.StatusCode == http.StatusNotFound && strings.HasSuffix(r.URL.Path, "/gateway") {
+			resp.Body.Close()
+			r = r.Clone(c.attempt)
+			r.URL.Path += "/bot" // tells the same, and more
+			resp, err = next.RoundTrip(r)
 		}
-		return resp, err
+		if err != nil {
+			return nil, err
+		}
+		resp.Body = &limitedBody{Reader: io.LimitReader(resp.Body, maxAnswer), Closer: resp.Body}
+		return resp, dialable(resp)
 	})
+}
+
+// dialable rewrites the gateway's address in an answer so that discordgo leaves it
+// as it is: it appends a slash to the path, and a query of its own, to whatever it
+// is given. With a path or query of its own the address gets the query here, and
+// ends in what makes the appended one harmless.
+func dialable(resp *http.Response) error {
+	raw, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(raw, &answer) == nil {
+		u, err := url.Parse(answer.URL)
+		if err == nil && u.Host != "" && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+			q := u.Query()
+			q.Set("v", discordgo.APIVersion)
+			q.Set("encoding", "json")
+			u.RawQuery = q.Encode() + "&_=/"
+			answer.URL = u.String()
+			if raw, err = json.Marshal(answer); err != nil {
+				return err
+			}
+		}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	resp.ContentLength = int64(len(raw))
+	return nil
 }
 
 func (c *client) dial(_ context.Context, network, addr string) (net.Conn, error) {

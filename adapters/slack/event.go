@@ -28,6 +28,7 @@ type inner struct {
 	Text        string `json:"text"`
 	TS          string `json:"ts"`
 	ThreadTS    string `json:"thread_ts"`
+	ParentUser  string `json:"parent_user_id"` // who began the thread
 	Channel     string `json:"channel"`
 	ChannelType string `json:"channel_type"`
 	Files       []struct {
@@ -59,7 +60,7 @@ func (s *Slack) message(o outer) (chat.Message, bool) {
 	m := chat.Message{ID: team + "/" + e.Channel + "/" + e.TS, Author: chat.User{ID: e.User}, Time: instant(e.TS),
 		Text: s.readable(e), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
 	switch {
-	case direct || mentioned:
+	case direct || mentioned, threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
 		m.Reach = chat.Addressed
 	case threaded:
 		m.Reach = chat.Followed

@@ -7,6 +7,9 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"ravenbot/internal/app"
@@ -48,6 +51,14 @@ func run(ctx context.Context, c *call) error {
 	if created {
 		lg.Info("admin token made", "file", cfg.TokenPath())
 	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer func() { signal.Stop(hangup); close(hangup) }()
+	go func() {
+		for range hangup {
+			lg.Warn("the configuration is not read again by this version: restart the bot for that")
+		}
+	}()
 	if err = a.Listen(); err == nil {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())
 		err = a.Run(ctx)

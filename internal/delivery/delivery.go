@@ -201,12 +201,28 @@ func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error
 }
 
 // Deliver queues posts that have been recorded; those without a Seq were known
-// before and are left out.
-func (s *Service) Deliver(posts []store.Post) {
+// before and are left out. The function that it returns waits for what becomes of
+// them, and gives the outcomes there are when ctx ends.
+func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Posted {
+	results := make(chan store.Posted, len(posts))
+	queued := 0
 	for _, p := range posts {
 		if p.Seq != 0 {
-			s.enqueue(p.To, job{post: &p})
+			queued++
+			s.enqueue(p.To, job{post: &p, result: results})
 		}
+	}
+	return func(ctx context.Context) []store.Posted {
+		var all []store.Posted
+		for len(all) < queued {
+			select {
+			case o := <-results:
+				all = append(all, o)
+			case <-ctx.Done():
+				return all
+			}
+		}
+		return all
 	}
 }
 

@@ -21,6 +21,7 @@ type lane struct {
 type job struct {
 	message *chat.Message
 	post    *store.Post
+	result  chan<- store.Posted // gets the outcome of the post, where anybody waits; has room for it
 }
 
 func (s *Service) enqueue(a chat.Address, j job) {
@@ -57,7 +58,7 @@ func (s *Service) work(a chat.Address, l *lane) {
 		if j.message != nil {
 			s.answer(*j.message)
 		} else {
-			s.send(*j.post)
+			s.send(*j.post, j.result)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func (s *Service) answer(m chat.Message) {
 	}
 	err := s.insist(ctx, "answer not stored", func() error { return s.o.Store.Answered(ctx, m, turn, posts) })
 	if err == nil && draft != nil {
-		s.send(posts[0])
+		s.send(posts[0], nil)
 	}
 }
 
@@ -148,7 +149,7 @@ const (
 
 // send posts until the platform names the post or it is given up, and records
 // which. It holds its lane meanwhile, so that order is kept.
-func (s *Service) send(p store.Post) {
+func (s *Service) send(p store.Post, result chan<- store.Posted) {
 	ctx := s.turns
 	ref, err := s.try(ctx, p)
 	if errors.Is(err, errStopped) {
@@ -161,6 +162,9 @@ func (s *Service) send(p store.Post) {
 		s.confess(ctx, p)
 	}
 	s.outcomes <- out
+	if result != nil {
+		result <- out
+	}
 }
 
 // gather is how long the outcome of a post may wait for others, to be stored with

@@ -44,7 +44,8 @@ type item struct {
 type edition struct {
 	items    []*item
 	chosen   []story
-	saw      []string
+	saw      []string // the ids of all items
+	fresh    []string // of those that were not seen before
 	faults   []string // feeds that could not be read, for readers
 	failed   int
 	draft    chat.Draft
@@ -71,6 +72,9 @@ func (s *Service) collect(ctx context.Context, d Spec) (*edition, error) {
 		return e, err
 	}
 	for _, i := range e.items {
+		if !seen[i.id] {
+			e.fresh = append(e.fresh, i.id)
+		}
 		switch {
 		case seen[i.id]:
 			i.fate = "already seen"

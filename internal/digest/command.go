@@ -22,10 +22,10 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 	case "preview":
 		return s.shown(ctx, name)
 	case "run":
-		run, runErr := s.Run(ctx, name, s.o.Now(), true)
+		run, runErr := s.run(ctx, name, s.o.Now(), true, leave)
 		text, err = fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", name), runErr
 		if run.Posted > 0 {
-			text = fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d of the newest items.", name, s.targets(name), run.Posted)
+			text = fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.", name, s.targets(name), run.Posted)
 		}
 	default:
 		text = "Say `digest list`, `digest preview NAME` or `digest run NAME`."
@@ -53,9 +53,9 @@ func (s *Service) excuse(name string, err error) chat.Draft {
 		return chat.Draft{Failed: true, Ephemeral: true,
 			Text: fmt.Sprintf("There is no digest %q; `digest list` names those there are.", name)}
 	}
-	s.o.Log.Error("digest not made", "digest", name, "error", err)
+	s.o.Log.Error("digest not made or not posted", "digest", name, "error", err)
 	return chat.Draft{Failed: true, Ephemeral: true,
-		Text: fmt.Sprintf("The digest **%s** could not be made: none of its feeds could be read. The bot's log has the reasons.", name)}
+		Text: fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.", name)}
 }
 
 func (s *Service) targets(name string) string {

@@ -51,15 +51,18 @@ type Feeds interface {
 type Store interface {
 	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 }
 
 // Options are what a Service needs.
 type Options struct {
-	Specs   []Spec
-	Feeds   Feeds
-	Store   Store
-	Deliver func([]store.Post) // queues posts that have been recorded
+	Specs []Spec
+	Feeds Feeds
+	Store Store
+	// Deliver queues posts that have been recorded; what it returns waits for what
+	// becomes of them while ctx lasts.
+	Deliver func([]store.Post) func(ctx context.Context) []store.Posted
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -136,9 +139,22 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	return Preview{Digest: name, Draft: e.draft, Items: e.verdicts, Faults: e.faults}, nil
 }
 
-// Run makes and posts a digest for a due instant. A second run for the same
-// instant posts nothing.
+// Run makes and posts a digest for a due instant, and waits a while for what
+// becomes of its posts. A second run for the same instant posts nothing.
 func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	return s.run(ctx, name, due, manual, s.follow)
+}
+
+// follower looks after the posts of a run.
+type follower func(context.Context, store.Run, *edition, int, func(context.Context) []store.Posted) (store.Run, error)
+
+// leave does not: in a conversation that the digest is posted to, the posts wait
+// for the very message that asked for it.
+func leave(_ context.Context, run store.Run, _ *edition, _ int, _ func(context.Context) []store.Posted) (store.Run, error) {
+	return run, nil
+}
+
+func (s *Service) run(ctx context.Context, name string, due time.Time, manual bool, follow follower) (store.Run, error) {
 	d, ok := s.specs[name]
 	if !ok {
 		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
@@ -164,14 +180,49 @@ func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bo
 	if storeErr != nil {
 		return run, fmt.Errorf("run digest %s: %w", name, storeErr)
 	}
-	if isNew {
-		s.o.Deliver(posts)
+	if isNew && len(posts) > 0 {
+		outcomes := s.o.Deliver(posts)
+		if err == nil {
+			run, err = follow(ctx, run, e, len(posts), outcomes)
+		}
 	}
 	s.o.Log.Info("digest run", "digest", name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", isNew, "note", run.Note)
 	if err != nil {
 		return run, fmt.Errorf("run digest %s: %w", name, err)
 	}
 	return run, nil
+}
+
+// followFor is how long a run waits to hear what became of its posts. What takes
+// longer is still on its way.
+const followFor = 20 * time.Second
+
+// follow amends a run by what became of its posts. Where no place took it the run
+// has failed, and its items are new again for the next one.
+func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts int, outcomes func(context.Context) []store.Posted) (store.Run, error) {
+	waiting, cancel := context.WithTimeout(ctx, followFor)
+	defer cancel()
+	var refused []string
+	for _, o := range outcomes(waiting) {
+		if o.Error != "" {
+			refused = append(refused, "not posted to "+o.Key[strings.LastIndex(o.Key, "Z/")+2:]+": "+o.Error)
+		}
+	}
+	if len(refused) == 0 {
+		return run, nil
+	}
+	slices.Sort(refused)
+	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
+	var forget []string
+	if len(refused) == posts {
+		run.OK, run.Posted = false, 0
+		forget = e.fresh
+	}
+	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
+	if err == nil && !run.OK {
+		err = errors.New(run.Note)
+	}
+	return run, err
 }
 
 func (s *Service) posts(d Spec, run store.Run, draft chat.Draft) []store.Post {

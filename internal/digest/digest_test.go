@@ -44,9 +44,10 @@ func story(n int) feed.Item {
 // bench is a service over a store of its own.
 type bench struct {
 	*digest.Service
-	feeds feeds
-	db    *bolt.DB
-	sent  []store.Post
+	feeds  feeds
+	db     *bolt.DB
+	sent   []store.Post
+	refuse func(chat.Address) string // why a place takes nothing
 }
 
 func service(t *testing.T, d digest.Spec) *bench {
@@ -60,8 +61,21 @@ func service(t *testing.T, d digest.Spec) *bench {
 	d.Name, d.Post = "morning", []chat.Address{general}
 	d.Next = func(after time.Time) (time.Time, bool) { return after.Add(time.Hour), true }
 	b.Service = digest.New(digest.Options{Specs: []digest.Spec{d}, Feeds: b.feeds, Store: db,
-		Deliver: func(posts []store.Post) { b.sent = append(b.sent, posts...) },
-		Log:     slog.New(slog.DiscardHandler), Now: func() time.Time { return monday }})
+		Deliver: func(posts []store.Post) func(context.Context) []store.Posted {
+			b.sent = append(b.sent, posts...)
+			return func(context.Context) []store.Posted {
+				var all []store.Posted
+				for _, p := range posts {
+					o := store.Posted{Key: p.Key}
+					if b.refuse != nil {
+						o.Error = b.refuse(p.To)
+					}
+					all = append(all, o)
+				}
+				return all
+			}
+		},
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return monday }})
 	return b
 }
 
@@ -234,10 +248,28 @@ func TestCommand(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1)}
 	for _, c := range []struct{ text, want string }{
 		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
-		{"run morning", "on its way to `web:/general` with 1"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
+		{"run morning", "on its way to `web:/general` with 1 items"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
 		if d := b.Command(t.Context(), chat.Message{Text: c.text}); !strings.Contains(d.Text, c.want) {
 			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)
 		}
+	}
+}
+
+func TestADigestThatNoPlaceTakesHasFailed(t *testing.T) {
+	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10})
+	b.feeds[a] = []feed.Item{story(1)}
+	b.refuse = func(chat.Address) string { return "unknown channel" }
+	run, err := b.Run(t.Context(), "morning", monday, true)
+	if err == nil || run.OK || run.Posted != 0 || !strings.Contains(run.Note, "not posted to web:/general: unknown channel") {
+		t.Errorf("run %+v, %v; want a failure that names place and reason", run, err)
+	}
+	b.refuse = nil
+	if run := b.run(t, monday.Add(time.Hour)); run.Posted != 1 {
+		t.Errorf("the next run posted %d items, want the one that nobody got", run.Posted)
+	}
+	list, err := b.List(t.Context())
+	if err != nil || list[0].Last.Note != "" {
+		t.Errorf("the last run is %+v, %v", list[0].Last, err)
 	}
 }

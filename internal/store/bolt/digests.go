@@ -122,6 +122,28 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 	return isNew, nil
 }
 
+// AmendRun writes a run again, in its place, and forgets items that it saw.
+func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error {
+	err := db.update(ctx, func(tx *bbolt.Tx) error {
+		runs := tx.Bucket([]byte(runsBucket)).Bucket([]byte(r.Digest))
+		if runs == nil {
+			return store.ErrNotFound
+		}
+		if seen := tx.Bucket([]byte(seenBucket)).Bucket([]byte(r.Digest)); seen != nil {
+			for _, id := range forget {
+				if err := seen.Delete([]byte(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return put(runs, timeKey(r.Due), r)
+	})
+	if err != nil {
+		return fmt.Errorf("amend run of digest %s: %w", r.Digest, err)
+	}
+	return nil
+}
+
 func (db *DB) markSeen(tx *bbolt.Tx, r store.Run, saw []string) error {
 	if len(saw) == 0 {
 		return nil

@@ -35,6 +35,7 @@ type Store interface {
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	Rooms(ctx context.Context) ([]string, error)
@@ -223,6 +224,15 @@ func runOnce(t *testing.T, s Store, _ *time.Time) {
 	pending, err := s.Pending(ctx)
 	check(t, err)
 	same(t, "posts of both runs", 1, len(pending))
+
+	run.OK, run.Note = false, "nobody took it"
+	check(t, s.AmendRun(ctx, run, []string{"x"}))
+	seen, _, err = s.Seen(ctx, "morning", []string{"x", "y"})
+	check(t, err)
+	same(t, "seen after the run was amended", map[string]bool{"y": true}, seen)
+	runs, err = s.LastRuns(ctx, "morning", 5)
+	check(t, err)
+	same(t, "runs after one was amended", []store.Run{later, run}, runs)
 }
 
 func feedRecord(t *testing.T, s Store, _ *time.Time) {
