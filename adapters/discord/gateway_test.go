@@ -239,3 +239,24 @@ func TestTokenRefusedLater(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestGatewayOfAnyAddress: discordgo appends a slash and a query to whatever
+// address it is told, and asks one of the two places that tell it.
+func TestGatewayOfAnyAddress(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(url string) sim.Fault{
+		"a query of its own": func(url string) sim.Fault {
+			return sim.Fault{Status: 200, Body: `{"url":"` + strings.Replace(url, "http", "ws", 1) + `/?region=north"}`}
+		},
+		"only the bot's place": func(string) sim.Fault { return sim.Fault{Status: 404, Body: `{"code":0,"message":"404: Not Found"}`} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, script{before: func(s *simdiscord.Server) {
+				f := fault(s.URL())
+				f.Match = func(r sim.Request) bool { return strings.HasSuffix(r.Path, "/gateway") }
+				s.Fail(f)
+			}})
+			s.exchange(t, 0, 3)
+		})
+	}
+}

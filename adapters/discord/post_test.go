@@ -378,3 +378,21 @@ func TestRateLimitBeyondTheDeadline(t *testing.T) {
 		t.Errorf("error %+v", err)
 	}
 }
+
+// TestRefusedReplyIsPostedWithoutReference: without the permission to read a
+// channel's history Discord refuses a reply, but takes the same text as a post.
+func TestRefusedReplyIsPostedWithoutReference(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	asked := s.Say(s.general.ID, s.ann, "hello")
+	s.Fail(sim.Fault{Match: func(r sim.Request) bool {
+		return s.messages()(r) && strings.Contains(string(r.Body), "message_reference")
+	}, Status: 400, Body: `{"code":160002,"message":"Cannot reply without permission to read message history"}`})
+	if _, err := s.d.Post(within(t), s.address(), chat.Draft{Key: "k", Text: "an answer", Reply: chat.Reply{MessageID: asked.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	posts := s.Posts(s.general.ID)
+	if last := posts[len(posts)-1]; last.Content != "an answer" || last.ReplyTo != "" {
+		t.Errorf("posted %+v, want the answer without its reference", last)
+	}
+}

@@ -142,6 +142,14 @@ func TestWhoIsSpokenTo(t *testing.T) {
 	b.sim.ThreadReply(channel, root.TS, berit, "<@"+anna.ID+"> and you?")
 	got := b.wait(t, 4)
 	slices.SortFunc(got, func(x, y chat.Message) int { return strings.Compare(x.Reply.MessageID, y.Reply.MessageID) })
+	own, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "digest", Text: "news"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sim.ThreadReply(channel, own.IDs[0], berit, "more on that")
+	if below := b.wait(t, 5)[4]; below.Reach != chat.Addressed {
+		t.Errorf("a reply below a post of the bot is %s", below.Reach)
+	}
 	type view struct {
 		reach    chat.Reach
 		thread   bool
