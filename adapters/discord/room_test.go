@@ -305,7 +305,7 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 		{URL: "https://example.org/" + strings.Repeat("x", 3000), Also: make([]chat.Link, 2000)},
 	}}
 	pieces := render(d)
-	if len(pieces) < 100 {
+	if len(pieces) < 80 {
 		t.Fatalf("%d pieces", len(pieces))
 	}
 	for _, p := range pieces {
