@@ -57,6 +57,8 @@ type App struct {
 	listener  net.Listener
 	models    map[string]agent.Model
 	started   time.Time
+	announced chan struct{} // closed when the bot is ready
+	hold      chan struct{} // closed when MCP servers may start
 
 	mu      sync.Mutex
 	refused map[string]error // platforms that cannot ever connect
@@ -69,7 +71,7 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{o: o, store: db, started: o.Now(), refused: map[string]error{}}
+	a := &App{o: o, store: db, started: o.Now(), announced: make(chan struct{}), hold: make(chan struct{}), refused: map[string]error{}}
 	if err := a.assemble(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -166,32 +168,34 @@ func (a *App) Run(ctx context.Context) error {
 		defer stopTools() // answers that are finished in the time of grace may need them
 		return a.delivery.Run(ctx)
 	})
-	connected := make(chan struct{})
-	start("mcp", func(context.Context) error {
-		select { // starting programs takes processor time that connecting can use
-		case <-connected:
-		case <-time.After(mcpAfter):
-		case <-tools.Done():
-		}
-		return a.mcp.Run(tools)
-	})
+	start("mcp", func(context.Context) error { return a.mcp.Run(tools) })
 	for name, p := range a.platforms {
 		wg.Go(func() { a.connect(ctx, name, p) })
 	}
 	if !a.o.Local {
 		wg.Go(func() { a.loop.Run(ctx) })
-		wg.Go(func() {
-			a.announce(ctx)
-			close(connected)
-		})
-	} else {
-		close(connected)
+		wg.Go(func() { a.announce(ctx) })
 	}
+	wg.Go(func() { a.startServers(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-failed:
 		return err
+	}
+}
+
+// startServers lets the MCP servers start, when the platforms have connected or have
+// had time to: starting programs takes processor time that connecting can use.
+func (a *App) startServers(ctx context.Context) {
+	defer close(a.hold)
+	if a.o.Local {
+		return
+	}
+	select {
+	case <-a.announced:
+	case <-time.After(mcpAfter):
+	case <-ctx.Done():
 	}
 }
 
@@ -253,6 +257,7 @@ func (a *App) announce(ctx context.Context) {
 				attrs = append(attrs, "refused", join(refused))
 			}
 			a.o.Log.Info("ready", attrs...)
+			close(a.announced)
 			release()
 			return
 		}

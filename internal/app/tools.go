@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,7 +66,7 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Cache: toolLists{a.store, keys(a.o.Config)}, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Cache: toolLists{a.store}, Hold: a.hold, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
@@ -92,29 +90,15 @@ func digestFeeds(c *config.Config) []string {
 }
 
 // toolLists keeps the tools of MCP servers in the store, so that they are known
-// from the first message after a restart. A server whose entry changed has a new
-// key, so that nothing old is believed of it.
-type toolLists struct {
-	db   *bolt.DB
-	keys map[string]string
-}
+// from the first message after a restart.
+type toolLists struct{ db *bolt.DB }
 
 func (t toolLists) Load(server string) ([]byte, error) {
-	return t.db.LoadTools(context.Background(), t.keys[server])
+	return t.db.LoadTools(context.Background(), server)
 }
 
 func (t toolLists) Save(server string, list []byte) error {
-	return t.db.SaveTools(context.Background(), t.keys[server], list)
-}
-
-// keys names each server with a hash of what decides which server it is.
-func keys(c *config.Config) map[string]string {
-	all := map[string]string{}
-	for name, e := range c.MCPServers {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", e.Command, e.Args.Reveal(), e.Cwd, e.URL.Reveal()))
-		all[name] = name + "/" + hex.EncodeToString(sum[:8])
-	}
-	return all
+	return t.db.SaveTools(context.Background(), server, list)
 }
 
 // entries translates the entries of mcpServers.

@@ -81,7 +81,7 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state := s.conn, s.state
 	s.mu.Unlock()
-	if conn == nil && state == Uninitialized && s.o.Cache != nil {
+	if conn == nil && s.o.Cache != nil && (state == Uninitialized || state == Connecting && !s.tried()) {
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 		s.mu.Lock()
@@ -89,6 +89,16 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 		return s.conn, s.state
 	}
 	return conn, state
+}
+
+// tried reports that the first attempt to connect has ended.
+func (s *server) tried() bool {
+	select {
+	case <-s.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 // next waits for the connection that follows a lost one; nil if none comes soon.

@@ -16,8 +16,8 @@ import (
 // TestMain turns the test binary into a server when the environment says so.
 func TestMain(m *testing.M) {
 	mode := os.Getenv("FAKE_MCP")
-	if len(os.Args) == 2 && os.Args[1] == "fake" {
-		mode = "plain"
+	if len(os.Args) == 3 && os.Args[1] == "fake" {
+		mode = os.Args[2]
 	}
 	switch mode {
 	case "":

@@ -76,7 +76,10 @@ type Options struct {
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	Cache   Cache  // nil: every server is connected when the host starts
+	Cache Cache // nil: every server is connected when the host starts
+	// Hold keeps servers from starting until it is closed; what Cache knows of them
+	// is listed at once. nil: they start with the host.
+	Hold    <-chan struct{}
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now

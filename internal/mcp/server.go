@@ -60,7 +60,8 @@ type server struct {
 	tools     []tool.Tool
 	changed   chan struct{} // closed at the next change of state
 
-	known known // what was learnt of the server; only run uses it
+	known    known // what was learnt of the server; only run uses it
+	restored bool  // its tools are known from an earlier process
 }
 
 // about is what a server said of itself when it was connected.
@@ -81,7 +82,9 @@ func newServer(c Config, o *Options) *server {
 	if c.Disabled {
 		s.state, s.wanted = Disabled, false
 		s.settle()
+		return s
 	}
+	s.restored = s.restore()
 	return s
 }
 
@@ -91,9 +94,15 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	defer s.end()
-	if !s.c.Eager && s.restore() {
+	if s.restored && !s.c.Eager {
 		s.settle()
 		s.pause(ctx, nil)
+	}
+	if s.o.Hold != nil {
+		select {
+		case <-s.o.Hold:
+		case <-ctx.Done():
+		}
 	}
 	failures := 0
 	for ctx.Err() == nil {

@@ -626,7 +626,7 @@ func (s *shelf) Save(server string, list []byte) error {
 
 func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 	cache := &shelf{list: map[string][]byte{}}
-	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake"}} // without a mark: the same in all hosts
+	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "plain"}} // without a mark: the same in all hosts
 
 	first := running(t, Options{Servers: []Config{entry}, Cache: cache})
 	if st := settled(t, first, "a"); st.State != Connected {
@@ -653,4 +653,17 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 			t.Errorf("a server that is %s: %+v", what, st)
 		}
 	}
+}
+
+// TestAKnownServerIsUsableWhileItStarts calls a tool before the slow server that
+// has it is there: the call waits for it.
+func TestAKnownServerIsUsableWhileItStarts(t *testing.T) {
+	cache := &shelf{list: map[string][]byte{}}
+	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "slow"}, Eager: true, Timeout: 20 * time.Second}
+	if st := settled(t, running(t, Options{Servers: []Config{entry}, Cache: cache}), "a"); st.State != Connected {
+		t.Fatalf("the first start: %+v", st)
+	}
+	again := running(t, Options{Servers: []Config{entry}, Cache: cache})
+	until(t, again, "a", Connecting)
+	wantText(t, call(t, find1(t, again, "a", "echo"), `{}`), `{}`)
 }

@@ -32,7 +32,7 @@ const (
 	runsBucket    = "runs"    // nested: digest → due instant → store.Run
 	roomsBucket   = "rooms"   // nested: room → seq → store.Entry
 	entriesBucket = "entries" // nested: room → entry id → seq
-	toolsBucket   = "tools"   // key of an MCP server → the list of its tools
+	toolsBucket   = "tools"   // MCP server → the list of its tools
 )
 
 func buckets() []string {
