@@ -238,7 +238,10 @@ func (a *App) health() map[string]chat.Health {
 func (a *App) announce(ctx context.Context) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for {
+	for looks := 0; ; looks++ {
+		if looks == 400 { // two seconds: it will take longer
+			look.Reset(250 * time.Millisecond)
+		}
 		var connected, refused []string
 		waiting := false
 		for name, h := range a.health() {
