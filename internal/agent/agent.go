@@ -106,7 +106,7 @@ func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Prog
 		return nil, &d
 	}
 	if name != "" && name != "ask" {
-		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "There is no command `" + name + "`. `/raven help` names those there are."}
+		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "The command `" + name + "` is not there in this version. `/raven help` names those there are."}
 	}
 	turns, err := e.history.load(ctx, m.Conversation)
 	if err != nil {

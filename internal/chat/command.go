@@ -41,3 +41,7 @@ func Typed(line string, words []string) (command, text string) {
 
 // Commands are the words that every platform offers behind /raven.
 func Commands() []string { return []string{"ask", "digest", "tools", "help"} }
+
+// Words are those and the words that are reserved for commands to come, so that
+// nobody's model is asked what "settings" means.
+func Words() []string { return append(Commands(), "settings", "usage") }
