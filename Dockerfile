@@ -20,7 +20,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X ravenbot/internal/cli.version=${VERSION}" -o /out/ravenbot ./cmd/ravenbot
+ARG COMMIT=unknown
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X ravenbot/internal/cli.version=${VERSION} -X ravenbot/internal/cli.commit=${COMMIT}" -o /out/ravenbot ./cmd/ravenbot
 # The empty folder gives the volume its owner.
 RUN mkdir -p /out/etc/deploy /out/state && cp config.json /out/etc/ && cp deploy/config.schema.json /out/etc/deploy/
 
@@ -28,7 +29,8 @@ FROM node:22-bookworm-slim AS full
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates git python3 python3-venv tzdata \
  && rm -rf /var/lib/apt/lists/*
-COPY --from=ghcr.io/astral-sh/uv:0.9 /uv /uvx /usr/local/bin/
+RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir 'uv==0.9.*' \
+ && ln -s /opt/uv/bin/uv /opt/uv/bin/uvx /usr/local/bin/
 COPY --from=build /out/ravenbot /ravenbot
 COPY --from=build /out/etc /etc/ravenbot
 COPY --from=build --chown=1000:1000 /out/state /var/lib/ravenbot
@@ -42,11 +44,14 @@ EXPOSE 8080
 ENTRYPOINT ["/ravenbot"]
 CMD ["run", "--config", "/etc/ravenbot/config.json"]
 
-FROM gcr.io/distroless/static-debian12:nonroot AS final
+# Time zones are in the binary; of the system it needs the certificates alone.
+FROM scratch AS final
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/ravenbot /ravenbot
 COPY --from=build /out/etc /etc/ravenbot
 COPY --from=build --chown=65532:65532 /out/state /var/lib/ravenbot
 ENV RAVENBOT_LISTEN=0.0.0.0:8080 RAVENBOT_STORE=/var/lib/ravenbot/ravenbot.db
+USER 65532:65532
 WORKDIR /var/lib/ravenbot
 VOLUME /var/lib/ravenbot
 EXPOSE 8080

@@ -46,10 +46,10 @@ fmt:
 	gofmt -w $(SOURCES)
 
 image:
-	docker build --build-arg VERSION=$(VERSION) -t ravenbot:$(VERSION) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t ravenbot:$(VERSION) .
 
 image-full:
-	docker build --build-arg VERSION=$(VERSION) --target full -t ravenbot:$(VERSION)-full .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target full -t ravenbot:$(VERSION)-full .
 
 clean:
 	rm -rf bin
