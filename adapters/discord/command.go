@@ -79,37 +79,28 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 	})
 }
 
-// register makes the application's commands the one above, with as few requests
-// as it takes: Discord limits how often a day commands may be made.
+// register makes the application's command the one above, with as few requests as
+// it takes: Discord limits how often a day commands may be made. Commands of other
+// names are not ours to touch.
 func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
+	want := slash()
 	var have []command
-	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil {
+	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && again(err) {
 		return fmt.Errorf("list the application's commands: %w", err)
 	}
-	want, found := slash(), false
+	put := request{method: "POST", path: path, body: want} // in the place of one with that name, if there is
 	for _, c := range have {
-		r := request{method: "PATCH", path: path + "/" + c.ID, route: path, body: want}
-		switch {
-		case c.Type != want.Type:
+		if c.Type != want.Type || c.Name != want.Name {
 			continue
-		case c.Name != want.Name:
-			r.method, r.body = "DELETE", nil
-		case same(c, want):
-			found = true
-			continue
-		default:
-			found = true
 		}
-		if err := d.api.do(ctx, r, nil); err != nil {
-			return fmt.Errorf("change the application's command %s: %w", c.Name, err)
+		if same(c, want) {
+			return nil
 		}
+		put = request{method: "PATCH", path: path + "/" + c.ID, route: path, body: want}
 	}
-	if found {
-		return nil
-	}
-	if err := d.api.do(ctx, request{method: "POST", path: path, body: want}, nil); err != nil {
-		return fmt.Errorf("create the application's command %s: %w", want.Name, err)
+	if err := d.api.do(ctx, put, nil); err != nil {
+		return fmt.Errorf("register the application's command %s: %w", want.Name, err)
 	}
 	return nil
 }
