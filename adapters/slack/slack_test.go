@@ -126,7 +126,7 @@ func TestAMentionIsOneMessageThoughItComesTwice(t *testing.T) {
 		}
 	}
 	for _, id := range e.IDs {
-		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 500*time.Millisecond {
+		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 2*time.Second {
 			t.Errorf("event %s: %+v, %v", id, d, err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
 	if m.Command != "ask" || m.Text != "who are you?" || m.ID != "cmd/"+call.TriggerID || m.Conversation.Channel != channel {
 		t.Errorf("the command became %+v", m)
 	}
-	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 500*time.Millisecond {
+	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 2*time.Second {
 		t.Errorf("ack %+v, %v", d, err)
 	}
 	for n := range 6 {
