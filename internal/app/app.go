@@ -174,6 +174,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if !a.o.Local {
 		wg.Go(func() { a.loop.Run(ctx) })
+		wg.Go(func() { a.poll(ctx) })
 		wg.Go(func() { a.announce(ctx) })
 	}
 	wg.Go(func() { a.startServers(ctx) })

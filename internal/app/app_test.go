@@ -280,6 +280,28 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 	}
 }
 
+func TestAFeedIsSubscribedToFromAChannel(t *testing.T) {
+	w := newWorld(t)
+	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed", Link: "https://own.example/1", Published: time.Now()})
+	settings := w.base()
+	settings["feeds"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}, "pollInterval": "1s"}
+	w.model.SetScript(simmodel.CallTool("feeds_subscribe", `{"url":"`+w.feeds.URL()+`/own.xml"}`))
+	w.run(settings)
+	w.slack.Mention(w.channel.ID, w.berit, "tell us what is new there")
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Subscribed")); err != nil {
+		t.Fatal(err)
+	}
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "2", Title: "The second story of our own feed", Link: "https://own.example/2", Published: time.Now()})
+	got, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("https://own.example/2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.ThreadTS != "" || strings.Contains(got.Shown(), "https://own.example/1") {
+		t.Errorf("posted %q in thread %q, want the new story alone, in the channel", got.Shown(), got.ThreadTS)
+	}
+}
+
 func TestADigestIsPostedOnSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.Atom)

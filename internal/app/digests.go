@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/tool/feeds"
 )
 
 // digestTimeout bounds one run: its feeds, and its summary.
@@ -43,8 +44,23 @@ func (a *App) buildDigests(reader *feed.Fetcher) error {
 		jobs = append(jobs, schedule.Job{Name: name, Schedule: when, CatchUp: d.CatchUp == "once"})
 	}
 	a.digests = digest.New(digest.Options{Specs: specs, Feeds: reader, Store: a.store, Deliver: a.delivery.Deliver, Log: a.o.Log, Now: a.o.Now})
+	a.registry.Add(native{feeds.Subscribe(a.digests)})
 	a.loop = &schedule.Loop{Jobs: jobs, LastDue: a.lastDue, Do: a.runDigest, Now: a.o.Now}
 	return nil
+}
+
+// poll looks at the subscriptions until ctx ends.
+func (a *App) poll(ctx context.Context) {
+	tick := time.NewTicker(a.o.Config.Feeds.PollInterval.Std())
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.digests.Poll(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (a *App) lastDue(name string) (time.Time, bool) {

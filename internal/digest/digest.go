@@ -27,6 +27,8 @@ var ErrUnknown = errors.New("no such digest")
 // Spec is one digest of the configuration.
 type Spec struct {
 	Name     string
+	Title    string // what readers see; empty: Name
+	Quiet    bool   // a run without anything to post leaves no trace
 	Schedule string // as it is written
 	Timezone string
 	Next     func(after time.Time) (time.Time, bool)
@@ -53,6 +55,9 @@ type Store interface {
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
+	SaveSubscription(ctx context.Context, s store.Subscription) error
+	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
+	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 }
 
 // Options are what a Service needs.
@@ -72,6 +77,7 @@ type Service struct {
 	o     Options
 	specs map[string]Spec
 	busy  map[string]*sync.Mutex // one run of a digest at a time
+	polls sync.Mutex             // one look at the subscriptions at a time
 }
 
 // New returns a service over the digests of o.
@@ -161,10 +167,18 @@ func (s *Service) run(ctx context.Context, name string, due time.Time, manual bo
 	}
 	s.busy[name].Lock()
 	defer s.busy[name].Unlock()
+	return s.carryOut(ctx, d, due, manual, follow)
+}
+
+func (s *Service) carryOut(ctx context.Context, d Spec, due time.Time, manual bool, follow follower) (store.Run, error) {
+	name := d.Name
 	run := store.Run{Digest: name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, err := s.make(ctx, d)
 	if ctx.Err() != nil {
 		return run, ctx.Err() // cut off, not failed: the next start catches up
+	}
+	if d.Quiet && (err != nil || len(e.draft.Cards) == 0) {
+		return run, err
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(e.faults, "; ")

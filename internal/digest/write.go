@@ -33,6 +33,10 @@ func (s *Service) make(ctx context.Context, d Spec) (*edition, error) {
 	for _, st := range e.chosen {
 		e.draft.Cards = append(e.draft.Cards, card(st))
 	}
+	if d.Quiet {
+		e.draft.Text = "**New in " + d.Title + "**"
+		return e, nil
+	}
 	head, by := s.headline(ctx, d, e.draft.Cards)
 	e.draft.Text = fmt.Sprintf("**%s**: %s\n\n%s", d.Name, count(e.draft.Cards), head)
 	e.draft.Text = strings.TrimSpace(e.draft.Text)

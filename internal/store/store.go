@@ -83,6 +83,14 @@ type Run struct {
 	Note   string    `json:"note,omitempty"` // what went wrong or was left out
 }
 
+// Subscription is a conversation's wish to be told what is new in a feed.
+type Subscription struct {
+	To    chat.Address `json:"to"`
+	URL   string       `json:"url"`
+	Title string       `json:"title"` // of the feed
+	At    time.Time    `json:"at"`
+}
+
 // Entry is one line of a web room: a person's message or a post of the bot.
 type Entry struct {
 	Seq   uint64      `json:"seq"`

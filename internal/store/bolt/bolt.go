@@ -23,21 +23,22 @@ import (
 
 // The buckets. Those marked "nested" hold one bucket a key.
 const (
-	inboxBucket   = "inbox"   // message key → a message without an outcome
-	turnsBucket   = "turns"   // nested: address → seq → conversation.Turn
-	outboxBucket  = "outbox"  // post key → store.Post without an outcome, or given up
-	doneBucket    = "done"    // identity of a message or post → when it was done
-	feedsBucket   = "feeds"   // URL → store.Feed
-	seenBucket    = "seen"    // nested: digest → item id → when it was last in a feed
-	runsBucket    = "runs"    // nested: digest → due instant → store.Run
-	roomsBucket   = "rooms"   // nested: room → seq → store.Entry
-	entriesBucket = "entries" // nested: room → entry id → seq
-	toolsBucket   = "tools"   // MCP server → the list of its tools
+	inboxBucket         = "inbox"         // message key → a message without an outcome
+	turnsBucket         = "turns"         // nested: address → seq → conversation.Turn
+	outboxBucket        = "outbox"        // post key → store.Post without an outcome, or given up
+	doneBucket          = "done"          // identity of a message or post → when it was done
+	feedsBucket         = "feeds"         // URL → store.Feed
+	seenBucket          = "seen"          // nested: digest → item id → when it was last in a feed
+	runsBucket          = "runs"          // nested: digest → due instant → store.Run
+	roomsBucket         = "rooms"         // nested: room → seq → store.Entry
+	entriesBucket       = "entries"       // nested: room → entry id → seq
+	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
+	toolsBucket         = "tools"         // MCP server → the list of its tools
 )
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket}
+		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ type Store interface {
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	SaveSubscription(ctx context.Context, s store.Subscription) error
+	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
+	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
@@ -61,6 +65,7 @@ func Run(t *testing.T, open Open) {
 		"a turn is saved as it grows, in its place":        turnGrows,
 		"a conversation can be listed and removed":         conversationRemoved,
 		"a digest runs once for a due instant":             runOnce,
+		"a subscription is kept until it is removed":       subscriptions,
 		"a list of tools comes back":                       toolList,
 		"a feed's record comes back":                       feedRecord,
 		"a room keeps its lines in order, one for each id": roomLines,
@@ -246,6 +251,21 @@ func feedRecord(t *testing.T, s Store, _ *time.Time) {
 	_, found, err = s.LoadFeed(ctx, "https://example.org/other")
 	check(t, err)
 	same(t, "found", false, found)
+}
+
+func subscriptions(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	want := store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}
+	for range 2 {
+		check(t, s.SaveSubscription(ctx, want))
+	}
+	list, err := s.Subscriptions(ctx)
+	check(t, err)
+	same(t, "subscriptions", []store.Subscription{want}, list)
+	check(t, s.DeleteSubscription(ctx, want.To, want.URL))
+	if err := s.DeleteSubscription(ctx, want.To, want.URL); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("removing what is not there: %v", err)
+	}
 }
 
 func toolList(t *testing.T, s Store, _ *time.Time) {

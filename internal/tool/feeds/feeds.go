@@ -7,12 +7,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
 	"sync"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
 	"ravenbot/internal/summary"
 	"ravenbot/internal/tool"
 )
@@ -66,6 +69,47 @@ func Tools(r Reader, known []string) []tool.Tool {
 		},
 	}
 	return []tool.Tool{fetch, search}
+}
+
+// Subscriptions are the feeds that conversations want to be told about.
+type Subscriptions interface {
+	Subscribe(ctx context.Context, to chat.Address, url string) (title string, err error)
+	Unsubscribe(ctx context.Context, to chat.Address, url string) error
+}
+
+// Subscribe returns the tool feeds_subscribe.
+func Subscribe(s Subscriptions) tool.Tool {
+	yes, no := true, false
+	return tool.Func{
+		Described: tool.Spec{Server: "feeds", Name: "subscribe", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
+			Description: "Has new items of a feed posted to this channel from now on, or, with stop, no longer.",
+			Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed"},` +
+				`"stop":{"type":"boolean","description":"true ends the subscription"}},"required":["url"]}`)},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			var in struct {
+				URL  string
+				Stop bool
+			}
+			if err := json.Unmarshal(args, &in); err != nil {
+				return tool.Failure(err.Error()), nil
+			}
+			to := tool.CallerFrom(ctx).Conversation.Base()
+			if in.Stop {
+				switch err := s.Unsubscribe(ctx, to, in.URL); {
+				case errors.Is(err, store.ErrNotFound):
+					return tool.Failure("This channel has no subscription to " + in.URL + "."), nil
+				case err != nil:
+					return tool.Result{}, err
+				}
+				return tool.Text("New items of " + in.URL + " are no longer posted to this channel."), nil
+			}
+			title, err := s.Subscribe(ctx, to, in.URL)
+			if err != nil {
+				return tool.Failure(feed.Explain(in.URL, err)), nil
+			}
+			return tool.Text("Subscribed: new items of **" + bracketless(title) + "** will be posted to this channel. Calling feeds_subscribe with \"stop\": true ends that."), nil
+		},
+	}
 }
 
 func newest(items []feed.Item, n int) []feed.Item {
