@@ -9,9 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-
-	"ravenbot/internal/llm"
 )
 
 // keywords are those that parametersJsonSchema takes, as genai documents them for
@@ -24,131 +21,6 @@ var keywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "ti
 // deepest is how many levels of a schema are kept; what lies deeper may be
 // anything to the model, and is checked when the call comes.
 const deepest = 24
-
-// declared remembers the declaration of the tools that were declared last, since
-// the same ones are declared again and again. It is written here and not by genai,
-// which turns each through reflection into maps and back: for hundreds of tools
-// that took longer than everything else that is done for a message.
-type declared struct {
-	mu   sync.Mutex
-	key  [sha256.Size]byte
-	made json.RawMessage
-	// names are the parameters that had to be renamed: tool → new name → old.
-	names map[string]map[string]string
-}
-
-// declaration is a tool as the API takes it.
-type declaration struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description,omitempty"`
-	Schema      map[string]any `json:"parametersJsonSchema,omitempty"`
-}
-
-func (d *declared) declare(tools []llm.ToolSpec) json.RawMessage {
-	h := sha256.New()
-	for _, t := range tools {
-		fmt.Fprintf(h, "%q %q %d ", t.Name, t.Description, len(t.Schema))
-		h.Write(t.Schema)
-	}
-	var key [sha256.Size]byte
-	h.Sum(key[:0])
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.made != nil && d.key == key {
-		return d.made
-	}
-	var list []declaration
-	d.names = map[string]map[string]string{}
-	for _, t := range tools {
-		list = append(list, declaration{t.Name, t.Description, Schema(t.Schema)})
-		var schema any
-		if json.Unmarshal(t.Schema, &schema) == nil {
-			names := map[string]string{}
-			if renamed(schema, names); len(names) > 0 {
-				d.names[t.Name] = names
-			}
-		}
-	}
-	d.key = key
-	d.made, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}}) // it came from JSON
-	return d.made
-}
-
-// restore gives the arguments of a call the names that the tool knows.
-func (d *declared) restore(tool string, args map[string]any) map[string]any {
-	d.mu.Lock()
-	names := d.names[tool]
-	d.mu.Unlock()
-	if len(names) == 0 {
-		return args
-	}
-	out, _ := original(args, names).(map[string]any)
-	return out
-}
-
-func original(v any, names map[string]string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for k, inner := range v {
-			if old, ok := names[k]; ok {
-				k = old
-			}
-			out[k] = original(inner, names)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, inner := range v {
-			out[i] = original(inner, names)
-		}
-		return out
-	}
-	return v
-}
-
-// renamed collects the parameters of a schema, at any depth, that parameter gives
-// another name.
-func renamed(schema any, names map[string]string) {
-	switch schema := schema.(type) {
-	case map[string]any:
-		props, _ := schema["properties"].(map[string]any)
-		for name := range props {
-			if safe := parameter(name); safe != name {
-				names[safe] = name
-			}
-		}
-		for _, inner := range schema {
-			renamed(inner, names)
-		}
-	case []any:
-		for _, inner := range schema {
-			renamed(inner, names)
-		}
-	}
-}
-
-// longest is the most characters of a parameter's name.
-const longest = 64
-
-var good = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-
-// parameter gives a name as Gemini takes it: letters, digits and _, at most 64, and
-// no digit first. A name that has to be changed ends in a hash of the old one.
-func parameter(name string) string {
-	if good.MatchString(name) {
-		return name
-	}
-	safe := strings.Map(func(c rune) rune {
-		if c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-			return c
-		}
-		return '_'
-	}, name)
-	sum := sha256.Sum256([]byte(name))
-	suffix := "_" + hex.EncodeToString(sum[:3])
-	return "_" + safe[:min(len(safe), longest-1-len(suffix))] + suffix
-}
 
 // Schema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
 // it goes into the descriptions where it helps, and is left out else; calls are
@@ -403,4 +275,26 @@ func describe(in, out map[string]any) {
 	}
 	text, _ := out["description"].(string)
 	out["description"] = strings.TrimSpace(text + " (" + strings.Join(notes, "; ") + ")")
+}
+
+// longest is the most characters of a parameter's name.
+const longest = 64
+
+var good = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// parameter gives a name as Gemini takes it: letters, digits and _, at most 64, and
+// no digit first. A name that has to be changed ends in a hash of the old one.
+func parameter(name string) string {
+	if good.MatchString(name) {
+		return name
+	}
+	safe := strings.Map(func(c rune) rune {
+		if c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, name)
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:3])
+	return "_" + safe[:min(len(safe), longest-1-len(suffix))] + suffix
 }
