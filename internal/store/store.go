@@ -51,7 +51,6 @@ type Post struct {
 	// the post is. Empty for posts that answer nothing.
 	Message string    `json:"message,omitempty"`
 	At      time.Time `json:"at"`
-	Tried   int       `json:"tried,omitempty"` // attempts before this process began
 	Error   string    `json:"error,omitempty"` // why it was given up; empty while it waits
 }
 
