@@ -83,7 +83,7 @@ type Digests interface {
 type Conversations interface {
 	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
 	// Turns gives the newest n turns, oldest first.
-	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
 	// Entries gives up to n lines of a web room with Seq below before (0: the
 	// newest), oldest first; Rooms names the rooms that hold any.

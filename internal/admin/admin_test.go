@@ -94,7 +94,7 @@ func (b *bot) Conversations(context.Context) ([]store.ConversationInfo, error) {
 	return []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1, Last: b.time()}}, nil
 }
 
-func (b *bot) Turns(_ context.Context, a chat.Address, _ int) ([]conversation.Turn, error) {
+func (b *bot) Turns(_ context.Context, a chat.Address, _ store.Range) ([]conversation.Turn, error) {
 	if a.Channel != "general" {
 		return nil, nil
 	}

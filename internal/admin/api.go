@@ -253,7 +253,7 @@ const shownTurns = 200
 // remembered gives what is kept of a conversation: what the agent knows of it and,
 // of a web room, all that was said and posted there.
 func (s *Server) remembered(ctx context.Context, a chat.Address, n int) (turns []conversation.Turn, lines []store.Entry, err error) {
-	turns, err = s.o.Conversations.Turns(ctx, a, n)
+	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
 	if err == nil && a.Platform == "web" {
 		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
 	}

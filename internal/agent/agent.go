@@ -19,12 +19,13 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
 
 // Memory keeps conversations.
 type Memory interface {
-	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
 }
 

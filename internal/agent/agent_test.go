@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
 
@@ -29,11 +30,11 @@ type memory struct {
 	turns map[chat.Address][]conversation.Turn
 }
 
-func (m *memory) Turns(_ context.Context, a chat.Address, n int) ([]conversation.Turn, error) {
+func (m *memory) Turns(_ context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	turns := m.turns[a]
-	return slices.Clone(turns[max(0, len(turns)-n):]), nil
+	return slices.Clone(turns[max(0, len(turns)-r.Newest):]), nil
 }
 
 func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Turn) error {

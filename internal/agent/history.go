@@ -8,6 +8,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/store"
 )
 
 // kept is how many conversations stay in memory.
@@ -43,7 +44,7 @@ func (h *histories) load(ctx context.Context, a chat.Address) ([]conversation.Tu
 		return turns, nil
 	}
 	h.mu.Unlock()
-	turns, err := h.memory.Turns(ctx, a, h.window.Turns)
+	turns, err := h.memory.Turns(ctx, a, store.Range{Newest: h.window.Turns})
 	if err != nil {
 		return nil, err
 	}

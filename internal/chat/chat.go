@@ -33,13 +33,28 @@ type User struct {
 	Admin bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
 }
 
-// Message is one thing said to the bot. It is stored before it is acted on and
-// must carry whatever is needed to answer it after a restart.
+// Change says what became of a message that came before.
+type Change string
+
+// The changes of a message.
+const (
+	Edited  Change = "edited"  // Text takes the place of what it said
+	Deleted Change = "deleted" // it is gone
+)
+
+// Message is one thing said to the bot, or a change of one. It is stored before
+// it is acted on and must carry whatever is needed to answer it after a restart.
 type Message struct {
 	// ID is the message's identity within its platform: team, channel and
 	// timestamp on Slack, the message or interaction id on Discord. Two
-	// deliveries with one ID are one message.
-	ID           string    `json:"id"`
+	// deliveries with one ID, and one Revision, are one message.
+	ID string `json:"id"`
+	// Change and Revision are set where the message with this ID was edited or
+	// deleted; Revision tells one edit from the next. The Conversation of a change
+	// may lack the thread, and a deletion has no more than its ID.
+	Change   Change `json:"change,omitempty"`
+	Revision string `json:"revision,omitempty"`
+
 	Conversation Address   `json:"conversation"`
 	Author       User      `json:"author"`
 	Text         string    `json:"text"` // without the mention of the bot
@@ -51,8 +66,38 @@ type Message struct {
 	ForOther bool `json:"forOther,omitempty"`
 }
 
-// Key is the message's identity over all platforms.
-func (m Message) Key() string { return m.Conversation.Platform + "/" + m.ID }
+// Subject is the identity, over all platforms, of the message or of the one that
+// this is a change of.
+func (m Message) Subject() string { return m.Conversation.Platform + "/" + m.ID }
+
+// Key is the identity of what was taken: the message, or this change of it.
+func (m Message) Key() string {
+	if m.Change == "" {
+		return m.Subject()
+	}
+	return m.Subject() + "~" + string(m.Change) + m.Revision
+}
+
+// Asked is what one answer is for: a message, or several that waited together.
+type Asked struct {
+	// Turn names the work: the Key of the message that it began with. It stays
+	// when that message is edited or deleted meanwhile.
+	Turn     string
+	Messages []Message // as they read now, in order; at least one
+	// Revised is closed when one of them was edited or deleted, or another has to be
+	// taken in: the work stops at the next step and is asked for again.
+	Revised <-chan struct{}
+}
+
+// Last is the message that an answer refers to.
+func (q Asked) Last() Message { return q.Messages[len(q.Messages)-1] }
+
+// Heard says what was last taken from a conversation.
+type Heard struct {
+	Conversation Address   `json:"conversation"`
+	Message      string    `json:"message"` // ID of the newest message taken; empty: none was
+	Time         time.Time `json:"time"`    // when the platform says that it was said
+}
 
 // Reply ties a draft to what it answers. Handle is the adapter's own: an
 // interaction's token, a response_url. It is kept with the message so that the
@@ -74,9 +119,18 @@ type Draft struct {
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
+	// Answers are the IDs of further messages that it answers, beside the one that
+	// Reply names.
+	Answers []string `json:"answers,omitempty"`
+	// Replaces are the posts that this one takes the place of. A platform that cannot
+	// edit, or no longer finds them, posts anew.
+	Replaces Ref `json:"replaces,omitzero"`
 	// Again: an earlier attempt, perhaps before a restart, may have been posted;
 	// the adapter looks for Key on the platform, where it can, before it sends.
 	Again bool `json:"-"`
+	// Since is when the first attempt was made at the earliest; looking further back
+	// is of no use. Zero: not known.
+	Since time.Time `json:"-"`
 }
 
 // Card is one entry of a digest: a story with its link.

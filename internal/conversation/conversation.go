@@ -28,6 +28,10 @@ const (
 type Turn struct {
 	// ID is the key of the message that began the turn.
 	ID string `json:"id"`
+	// Of are the identities of the messages that the turn answers; each is one of
+	// the user messages that Messages begins with, in the same order. Empty: ID
+	// alone.
+	Of []string `json:"of,omitempty"`
 	// Seq orders turns within their conversation; zero until first stored.
 	Seq      uint64        `json:"seq,omitempty"`
 	Began    time.Time     `json:"began"`
@@ -36,6 +40,22 @@ type Turn struct {
 	Usage    llm.Usage     `json:"usage"`
 	Served   string        `json:"served,omitempty"` // the model that gave the answer
 	Error    string        `json:"error,omitempty"`  // reference under which the log has the fault
+}
+
+// Subjects are the identities of the messages that the turn answers.
+func (t Turn) Subjects() []string {
+	if len(t.Of) == 0 {
+		return []string{t.ID}
+	}
+	return t.Of
+}
+
+// Summary stands for the turns of a conversation that are no longer sent.
+type Summary struct {
+	Upto uint64    `json:"upto"` // Seq of the last turn that it stands for; 0: there is none
+	Text string    `json:"text"`
+	By   string    `json:"by,omitempty"` // the model that wrote it; empty: sentences taken from the turns
+	At   time.Time `json:"at"`
 }
 
 // Size estimates what a turn adds to a request, in bytes of text.

@@ -24,7 +24,7 @@ import (
 type Inbox interface {
 	Accept(ctx context.Context, r store.Received) (bool, error)
 	Waiting(ctx context.Context) ([]store.Received, error)
-	Answered(ctx context.Context, m chat.Message, turn *conversation.Turn, posts []store.Post) error
+	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
 }
 
 // Outbox keeps posts until they have an outcome, and forgets old ones.

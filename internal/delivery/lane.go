@@ -82,7 +82,7 @@ func (s *Service) answer(m chat.Message) {
 		draft.Key, draft.Reply = m.Key(), m.Reply
 		posts = []store.Post{{Key: m.Key(), To: m.Conversation, Draft: *draft, Message: m.Key(), At: s.o.Now()}}
 	}
-	err := s.insist(ctx, "answer not stored", func() error { return s.o.Store.Answered(ctx, m, turn, posts) })
+	err := s.insist(ctx, "answer not stored", func() error { return s.o.Store.Answered(ctx, m.Conversation, []string{m.Key()}, turn, posts) })
 	if err == nil && draft != nil {
 		s.send(posts[0], nil)
 	}

@@ -47,11 +47,31 @@ type Post struct {
 	Seq   uint64       `json:"seq"` // order in which posts were recorded
 	To    chat.Address `json:"to"`
 	Draft chat.Draft   `json:"draft"`
-	// Message is the key of the message that this post answers; it is done when
-	// the post is. Empty for posts that answer nothing.
-	Message string    `json:"message,omitempty"`
-	At      time.Time `json:"at"`
-	Error   string    `json:"error,omitempty"` // why it was given up; empty while it waits
+	// Message is the key of the message that this post answers, Also those of
+	// further ones; they are done when the post is. Empty for posts that answer
+	// nothing.
+	Message string   `json:"message,omitempty"`
+	Also    []string `json:"also,omitempty"`
+	// Replaces is the key of the post that this one takes the place of.
+	Replaces string    `json:"replaces,omitempty"`
+	At       time.Time `json:"at"`
+	Error    string    `json:"error,omitempty"` // why it was given up; empty while it waits
+	Told     bool      `json:"told,omitempty"`  // the channel knows that it was given up
+}
+
+// Messages are the keys of all messages that the post answers.
+func (p Post) Messages() []string {
+	if p.Message == "" {
+		return nil
+	}
+	return append([]string{p.Message}, p.Also...)
+}
+
+// Range picks turns of a conversation: the newest Newest of those with a Seq
+// above After and, unless it is 0, of at most Upto.
+type Range struct {
+	After, Upto uint64
+	Newest      int
 }
 
 // Posted is the outcome of a post: the platform's own names for it, or why it

@@ -34,11 +34,15 @@ const (
 	entriesBucket       = "entries"       // nested: room → entry id → seq
 	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
 	toolsBucket         = "tools"         // MCP server → the list of its tools
+	heardBucket         = "heard"         // address → chat.Heard
+	placesBucket        = "places"        // message identity → the turn that holds it
+	summariesBucket     = "summaries"     // address → conversation.Summary
 )
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket}
+		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
+		heardBucket, placesBucket, summariesBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -2,7 +2,9 @@ package bolt
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -23,7 +25,21 @@ func (db *DB) putTurn(tx *bbolt.Tx, a chat.Address, turn *conversation.Turn) err
 			return err
 		}
 	}
+	places := tx.Bucket([]byte(placesBucket))
+	for _, subject := range turn.Subjects() {
+		if places.Get([]byte(subject)) == nil {
+			if err := put(places, []byte(subject), place{a, turn.Seq}); err != nil {
+				return err
+			}
+		}
+	}
 	return put(b, seqKey(turn.Seq), turn)
+}
+
+// place is where the turn that holds a message is kept.
+type place struct {
+	Conversation chat.Address `json:"conversation"`
+	Seq          uint64       `json:"seq"`
 }
 
 // SaveTurn keeps a turn as far as it has come, and sets its Seq.
@@ -34,8 +50,8 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 	return nil
 }
 
-// Turns gives the newest n turns of a conversation, oldest first.
-func (db *DB) Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error) {
+// Turns gives turns of a conversation, oldest first.
+func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
 	var turns []conversation.Turn
 	err := db.view(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(a.String()))
@@ -43,7 +59,15 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, n int) ([]conversation.
 			return nil
 		}
 		c := b.Cursor()
-		for k, v := c.Last(); k != nil && len(turns) < n; k, v = c.Prev() {
+		k, v := c.Last()
+		if r.Upto > 0 && r.Upto < math.MaxUint64 {
+			if after, _ := c.Seek(seqKey(r.Upto + 1)); after != nil {
+				k, v = c.Prev()
+			} else {
+				k, v = c.Last()
+			}
+		}
+		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.Prev() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
@@ -57,6 +81,79 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, n int) ([]conversation.
 	}
 	slices.Reverse(turns)
 	return turns, nil
+}
+
+// TurnOf gives the turn that holds a message, and its conversation;
+// store.ErrNotFound says that none does.
+func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
+	var at place
+	var t conversation.Turn
+	err := db.view(func(tx *bbolt.Tx) error {
+		found, err := db.get(tx.Bucket([]byte(placesBucket)), []byte(subject), &at)
+		if err != nil {
+			return err
+		}
+		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(at.Conversation.String()))
+		if !found || b == nil {
+			return store.ErrNotFound
+		}
+		if found, err = db.get(b, seqKey(at.Seq), &t); err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return chat.Address{}, conversation.Turn{}, fmt.Errorf("load the turn of message %s: %w", subject, err)
+	}
+	return at.Conversation, t, nil
+}
+
+// DeleteTurn removes a turn; there may be none.
+func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error {
+	err := db.update(ctx, func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(a.String()))
+		if b == nil {
+			return nil
+		}
+		var t conversation.Turn
+		found, err := db.get(b, seqKey(seq), &t)
+		if err != nil || !found {
+			return err
+		}
+		for _, subject := range t.Subjects() {
+			if err := tx.Bucket([]byte(placesBucket)).Delete([]byte(subject)); err != nil {
+				return err
+			}
+		}
+		return b.Delete(seqKey(seq))
+	})
+	if err != nil {
+		return fmt.Errorf("delete a turn of %s: %w", a, err)
+	}
+	return nil
+}
+
+// Summary gives what stands for the older turns of a conversation; its Upto is 0
+// where nothing does.
+func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary, error) {
+	var s conversation.Summary
+	err := db.view(func(tx *bbolt.Tx) error {
+		_, err := db.get(tx.Bucket([]byte(summariesBucket)), []byte(a.String()), &s)
+		return err
+	})
+	if err != nil {
+		return conversation.Summary{}, fmt.Errorf("load the summary of %s: %w", a, err)
+	}
+	return s, nil
+}
+
+// SaveSummary keeps what stands for the older turns of a conversation.
+func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error {
+	err := db.update(ctx, func(tx *bbolt.Tx) error { return put(tx.Bucket([]byte(summariesBucket)), []byte(a.String()), s) })
+	if err != nil {
+		return fmt.Errorf("store the summary of %s: %w", a, err)
+	}
+	return nil
 }
 
 // HasConversation reports whether anything is kept of a conversation.
@@ -101,8 +198,26 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	err := db.update(ctx, func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(turnsBucket))
-		if b.Bucket([]byte(a.String())) == nil {
+		turns := b.Bucket([]byte(a.String()))
+		if turns == nil {
 			return store.ErrNotFound
+		}
+		if err := turns.ForEach(func(k, v []byte) error {
+			var t conversation.Turn
+			if db.decode(k, v, &t) != nil {
+				return nil // what cannot be read can still be removed
+			}
+			for _, subject := range t.Subjects() {
+				if err := tx.Bucket([]byte(placesBucket)).Delete([]byte(subject)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := tx.Bucket([]byte(summariesBucket)).Delete([]byte(a.String())); err != nil {
+			return err
 		}
 		return b.DeleteBucket([]byte(a.String()))
 	})

@@ -1,10 +1,12 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -17,6 +19,13 @@ import (
 // remember is how long the identity of a message or post that is done is kept:
 // longer than any platform's last redelivery.
 const remember = 48 * time.Hour
+
+// keepHeard is how long a conversation counts as one to be caught up with;
+// keepGivenUp is how long a post that was given up stays visible.
+const (
+	keepHeard   = 30 * 24 * time.Hour
+	keepGivenUp = 7 * 24 * time.Hour
+)
 
 // inboxRecord is a message without an outcome; Seq orders them by arrival.
 type inboxRecord struct {
@@ -56,13 +65,72 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 			if err != nil {
 				return err
 			}
-			return put(inbox, []byte(key), inboxRecord{r, seq})
+			if err := put(inbox, []byte(key), inboxRecord{r, seq}); err != nil {
+				return err
+			}
+			return heard(tx, r.Message)
 		})
 	}
 	if err != nil {
 		return false, fmt.Errorf("store message %s: %w", key, err)
 	}
 	return isNew, nil
+}
+
+// heard notes that a message was taken from its conversation.
+func heard(tx *bbolt.Tx, m chat.Message) error {
+	if m.Change != "" {
+		return nil
+	}
+	return put(tx.Bucket([]byte(heardBucket)), []byte(m.Conversation.String()),
+		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time})
+}
+
+// Heard lists the conversations of a platform that were heard since an instant,
+// the latest first.
+func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error) {
+	var list []chat.Heard
+	err := db.view(func(tx *bbolt.Tx) error {
+		prefix := []byte(platform + ":")
+		c := tx.Bucket([]byte(heardBucket)).Cursor()
+		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			var h chat.Heard
+			if err := db.decode(k, v, &h); err != nil {
+				return err
+			}
+			if !h.Time.Before(since) {
+				list = append(list, h)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list conversations heard: %w", err)
+	}
+	slices.SortFunc(list, func(a, b chat.Heard) int { return b.Time.Compare(a.Time) })
+	return list, nil
+}
+
+// Known gives the conversation of a message that waits or that a turn holds, by
+// its identity; false says that it is neither.
+func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, error) {
+	var in inboxRecord
+	var at place
+	var waits, held bool
+	err := db.view(func(tx *bbolt.Tx) (err error) {
+		if waits, err = db.get(tx.Bucket([]byte(inboxBucket)), []byte(subject), &in); err != nil || waits {
+			return err
+		}
+		held, err = db.get(tx.Bucket([]byte(placesBucket)), []byte(subject), &at)
+		return err
+	})
+	if err != nil {
+		return chat.Address{}, false, fmt.Errorf("look for message %s: %w", subject, err)
+	}
+	if waits {
+		return in.Received.Message.Conversation, true, nil
+	}
+	return at.Conversation, held, nil
 }
 
 // Waiting lists the messages without an outcome, in order of arrival.
@@ -87,23 +155,23 @@ func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 	return list, nil
 }
 
-// Answered records, in one transaction, the turn that answered a message and the
-// posts that will say so. turn may be nil (a command keeps no history), and so
-// may posts: then the message is done.
-func (db *DB) Answered(ctx context.Context, m chat.Message, turn *conversation.Turn, posts []store.Post) error {
+// Answered records, in one transaction, the turn that answered messages of a
+// conversation and the posts that will say so. turn may be nil (a command keeps no
+// history), and so may posts: then the messages, named by their keys, are done.
+func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
 	err := db.update(ctx, func(tx *bbolt.Tx) error {
 		if turn != nil {
-			if err := db.putTurn(tx, m.Conversation, turn); err != nil {
+			if err := db.putTurn(tx, to, turn); err != nil {
 				return err
 			}
 		}
 		if len(posts) == 0 {
-			return db.done(tx, m.Key())
+			return db.done(tx, messages)
 		}
 		return db.record(tx, posts)
 	})
 	if err != nil {
-		return fmt.Errorf("store the answer to %s: %w", m.Key(), err)
+		return fmt.Errorf("store the answer to %s: %w", strings.Join(messages, ", "), err)
 	}
 	return nil
 }
@@ -196,28 +264,92 @@ func (db *DB) posted(tx *bbolt.Tx, o store.Posted) error {
 		p.Error = o.Error
 		err = put(outbox, []byte(o.Key), p)
 	} else if err = outbox.Delete([]byte(o.Key)); err == nil {
-		err = put(tx.Bucket([]byte(doneBucket)), postDone(o.Key), doneRecord{Done: o.At, Ref: o.Ref})
+		err = posted(tx, p, o)
 	}
-	if err != nil || p.Message == "" {
+	if err != nil {
 		return err
 	}
-	return db.done(tx, p.Message)
+	return db.done(tx, p.Messages())
 }
 
-// done forgets a message but for its identity.
-func (db *DB) done(tx *bbolt.Tx, key string) error {
-	if err := tx.Bucket([]byte(inboxBucket)).Delete([]byte(key)); err != nil {
-		return err
+// posted notes where a post is, under its own key and that of the post whose place
+// it took.
+func posted(tx *bbolt.Tx, p store.Post, o store.Posted) error {
+	done := tx.Bucket([]byte(doneBucket))
+	r := doneRecord{Done: o.At, Ref: o.Ref}
+	if p.Replaces != "" {
+		if err := put(done, postDone(p.Replaces), r); err != nil {
+			return err
+		}
 	}
-	return put(tx.Bucket([]byte(doneBucket)), messageDone(key), doneRecord{Done: db.now()})
+	return put(done, postDone(o.Key), r)
 }
 
-// Prune forgets identities of messages and posts that were done long ago, and
-// posts that were given up then.
+// done forgets messages but for their identity.
+func (db *DB) done(tx *bbolt.Tx, messages []string) error {
+	for _, key := range messages {
+		if err := tx.Bucket([]byte(inboxBucket)).Delete([]byte(key)); err != nil {
+			return err
+		}
+		if err := put(tx.Bucket([]byte(doneBucket)), messageDone(key), doneRecord{Done: db.now()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ref gives the platform's names of a post that was made not long ago; false says
+// that they are not known.
+func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
+	var r doneRecord
+	var found bool
+	err := db.view(func(tx *bbolt.Tx) (err error) {
+		found, err = db.get(tx.Bucket([]byte(doneBucket)), postDone(key), &r)
+		return err
+	})
+	if err != nil {
+		return chat.Ref{}, false, fmt.Errorf("look for post %s: %w", key, err)
+	}
+	return r.Ref, found, nil
+}
+
+// Told notes that a channel knows of posts that were given up.
+func (db *DB) Told(ctx context.Context, keys []string) error {
+	err := db.update(ctx, func(tx *bbolt.Tx) error {
+		outbox := tx.Bucket([]byte(outboxBucket))
+		for _, key := range keys {
+			var p store.Post
+			found, err := db.get(outbox, []byte(key), &p)
+			if err != nil {
+				return err
+			}
+			if p.Told = true; found {
+				if err := put(outbox, []byte(key), p); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store which given up posts are known: %w", err)
+	}
+	return nil
+}
+
+// Prune forgets identities of messages and posts that were done long ago, posts
+// that were given up then, and conversations that were last heard long ago.
 func (db *DB) Prune(ctx context.Context) error {
-	before := db.now().Add(-remember)
+	before, unheard, given := db.now().Add(-remember), db.now().Add(-keepHeard), db.now().Add(-keepGivenUp)
 	err := db.update(ctx, func(tx *bbolt.Tx) error {
 		done, outbox := tx.Bucket([]byte(doneBucket)), tx.Bucket([]byte(outboxBucket))
+		if err := db.drop(tx.Bucket([]byte(heardBucket)), func(k, v []byte) (bool, error) {
+			var h chat.Heard
+			err := db.decode(k, v, &h)
+			return h.Time.Before(unheard), err
+		}); err != nil {
+			return err
+		}
 		if err := db.drop(done, func(k, v []byte) (bool, error) {
 			var r doneRecord
 			err := db.decode(k, v, &r)
@@ -228,7 +360,7 @@ func (db *DB) Prune(ctx context.Context) error {
 		return db.drop(outbox, func(k, v []byte) (bool, error) {
 			var p store.Post
 			err := db.decode(k, v, &p)
-			return p.Error != "" && p.At.Before(before), err
+			return p.Error != "" && p.At.Before(given), err
 		})
 	})
 	if err != nil {

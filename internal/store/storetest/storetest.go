@@ -20,14 +20,22 @@ import (
 type Store interface {
 	Accept(ctx context.Context, r store.Received) (bool, error)
 	Waiting(ctx context.Context) ([]store.Received, error)
-	Answered(ctx context.Context, m chat.Message, turn *conversation.Turn, posts []store.Post) error
+	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
+	Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error)
+	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	Told(ctx context.Context, keys []string) error
 	Record(ctx context.Context, posts []store.Post) error
 	Pending(ctx context.Context) ([]store.Post, error)
 	GivenUp(ctx context.Context) ([]store.Post, error)
 	Posted(ctx context.Context, outcomes []store.Posted) error
 	Prune(ctx context.Context) error
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
-	Turns(ctx context.Context, a chat.Address, n int) ([]conversation.Turn, error)
+	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
+	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
+	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
+	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
@@ -59,16 +67,21 @@ var (
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
 	stories := map[string]func(*testing.T, Store, *time.Time){
-		"a message is kept until its answer is posted":     messageUntilPosted,
-		"a post that is given up stays visible":            postGivenUp,
-		"what was done is forgotten after two days":        forgetting,
-		"a turn is saved as it grows, in its place":        turnGrows,
-		"a conversation can be listed and removed":         conversationRemoved,
-		"a digest runs once for a due instant":             runOnce,
-		"a subscription is kept until it is removed":       subscriptions,
-		"a list of tools comes back":                       toolList,
-		"a feed's record comes back":                       feedRecord,
-		"a room keeps its lines in order, one for each id": roomLines,
+		"a message is kept until its answer is posted":      messageUntilPosted,
+		"a post that is given up stays visible":             postGivenUp,
+		"what was done is forgotten after two days":         forgetting,
+		"a turn is saved as it grows, in its place":         turnGrows,
+		"a conversation can be listed and removed":          conversationRemoved,
+		"a digest runs once for a due instant":              runOnce,
+		"a change names its message's conversation":         knownMessages,
+		"what was heard last is remembered for a month":     heardLast,
+		"turns are read by range, and removed one by one":   turnRanges,
+		"a post tells where it is, also in another's place": postPlaces,
+		"a summary stands for older turns":                  summaries,
+		"a subscription is kept until it is removed":        subscriptions,
+		"a list of tools comes back":                        toolList,
+		"a feed's record comes back":                        feedRecord,
+		"a room keeps its lines in order, one for each id":  roomLines,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +123,8 @@ func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
 
 	turn := &conversation.Turn{ID: "web/1", State: conversation.Answered, Began: noon}
 	post := store.Post{Key: "web/1", To: general, Draft: chat.Draft{Key: "web/1", Text: "hi"}, Message: "web/1", At: noon}
-	check(t, s.Answered(ctx, first.Message, turn, []store.Post{post}))
-	check(t, s.Answered(ctx, first.Message, turn, []store.Post{post}))
+	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
+	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
 	pending, err := s.Pending(ctx)
 	check(t, err)
 	if len(pending) != 1 || pending[0].Draft.Text != "hi" {
@@ -122,7 +135,7 @@ func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
 	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
 
 	check(t, s.Posted(ctx, []store.Posted{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
-	check(t, s.Answered(ctx, second.Message, nil, nil))
+	check(t, s.Answered(ctx, general, []string{second.Message.Key()}, nil, nil))
 	waiting, err = s.Waiting(ctx)
 	check(t, err)
 	pending, err = s.Pending(ctx)
@@ -155,7 +168,7 @@ func forgetting(t *testing.T, s Store, now *time.Time) {
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
 	check(t, err)
-	check(t, s.Answered(ctx, m, nil, nil))
+	check(t, s.Answered(ctx, general, []string{m.Key()}, nil, nil))
 	for _, c := range []struct {
 		after time.Duration
 		isNew bool
@@ -179,7 +192,7 @@ func turnGrows(t *testing.T, s Store, _ *time.Time) {
 		turn.Messages = []llm.Message{{Role: llm.Assistant, Parts: []llm.Part{{Text: "é<&>", Raw: []byte(`{"thoughtSignature":"q+8="}`)}}}}
 		check(t, s.SaveTurn(ctx, general, &turn))
 	}
-	turns, err := s.Turns(ctx, general, 2)
+	turns, err := s.Turns(ctx, general, store.Range{Newest: 2})
 	check(t, err)
 	if len(turns) != 2 || turns[0].ID != "1" || turns[1].ID != "2" || turns[1].State != conversation.Answered {
 		t.Fatalf("the newest two turns are %+v", turns)

@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/store"
+)
+
+func knownMessages(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	m := message("1")
+	_, err := s.Accept(ctx, store.Received{Message: m})
+	check(t, err)
+	at, known, err := s.Known(ctx, m.Subject())
+	check(t, err)
+	same(t, "a waiting message is known", true, known && at == general)
+	_, known, err = s.Known(ctx, "web/2")
+	check(t, err)
+	same(t, "another message is known", false, known)
+
+	turn := &conversation.Turn{ID: "web/1", Of: []string{"web/1", "web/3"}, Began: noon}
+	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	for _, subject := range turn.Of {
+		_, known, err = s.Known(ctx, subject)
+		check(t, err)
+		same(t, subject+" is known after its answer", true, known)
+		a, got, err := s.TurnOf(ctx, subject)
+		check(t, err)
+		same(t, "the turn of "+subject, "web/1", got.ID)
+		same(t, "its conversation", general, a)
+	}
+	edit := m
+	edit.Change, edit.Revision = chat.Edited, "2"
+	for _, isNew := range []bool{true, false} {
+		got, err := s.Accept(ctx, store.Received{Message: edit})
+		check(t, err)
+		same(t, "the edit is new", isNew, got)
+	}
+}
+
+func heardLast(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	for i := range 3 {
+		m := message(fmt.Sprint(i))
+		m.Time = noon.Add(time.Duration(i) * time.Minute)
+		_, err := s.Accept(ctx, store.Received{Message: m})
+		check(t, err)
+	}
+	deleted := message("0")
+	deleted.Change = chat.Deleted
+	_, err := s.Accept(ctx, store.Received{Message: deleted})
+	check(t, err)
+	list, err := s.Heard(ctx, "web", noon)
+	check(t, err)
+	same(t, "heard", []chat.Heard{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute)}}, list)
+	for _, other := range []struct {
+		platform string
+		since    time.Time
+	}{{"slack", noon}, {"we", noon}, {"web", noon.Add(time.Hour)}} {
+		list, err = s.Heard(ctx, other.platform, other.since)
+		check(t, err)
+		same(t, fmt.Sprint("heard of ", other), 0, len(list))
+	}
+	*now = noon.Add(31 * 24 * time.Hour)
+	check(t, s.Prune(ctx))
+	list, err = s.Heard(ctx, "web", noon)
+	check(t, err)
+	same(t, "heard after a month", 0, len(list))
+}
+
+func turnRanges(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	for i := range 5 {
+		check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: noon}))
+	}
+	ids := func(r store.Range) string {
+		t.Helper()
+		turns, err := s.Turns(ctx, general, r)
+		check(t, err)
+		all := ""
+		for _, turn := range turns {
+			all += turn.ID[len("web/"):]
+		}
+		return all
+	}
+	for _, c := range []struct {
+		r    store.Range
+		want string
+	}{
+		{store.Range{Newest: 2}, "45"}, {store.Range{Newest: 9, After: 3}, "45"}, {store.Range{Newest: 2, Upto: 3}, "23"},
+		{store.Range{Newest: 9, Upto: 9}, "12345"}, {store.Range{Newest: 9, After: 2, Upto: 4}, "34"}, {store.Range{Newest: 9, After: 5}, ""},
+	} {
+		same(t, fmt.Sprintf("turns of %+v", c.r), c.want, ids(c.r))
+	}
+	check(t, s.DeleteTurn(ctx, general, 3))
+	check(t, s.DeleteTurn(ctx, general, 3))
+	same(t, "turns without the third", "1245", ids(store.Range{Newest: 9}))
+	if _, _, err := s.TurnOf(ctx, "web/3"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the removed turn is still found (%v)", err)
+	}
+	check(t, s.DeleteConversation(ctx, general))
+	if _, known, err := s.Known(ctx, "web/1"); known || err != nil {
+		t.Errorf("a message of a removed conversation is known (%v)", err)
+	}
+}
+
+func postPlaces(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	ref := func(key string) []string {
+		t.Helper()
+		r, _, err := s.Ref(ctx, key)
+		check(t, err)
+		return r.IDs
+	}
+	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
+	same(t, "where a post is that was not made", 0, len(ref("a")))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
+	same(t, "where the post is", []string{"1"}, ref("a"))
+	check(t, s.Record(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	same(t, "where it is after an edit", []string{"1", "2"}, ref("a"))
+
+	both := []string{"web/1", "web/2"}
+	for _, id := range []string{"1", "2"} {
+		_, err := s.Accept(ctx, store.Received{Message: message(id)})
+		check(t, err)
+	}
+	check(t, s.Answered(ctx, general, both, nil, []store.Post{{Key: "c", To: general, Message: both[0], Also: both[1:]}}))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "c", Error: "refused", At: noon}}))
+	waiting, err := s.Waiting(ctx)
+	check(t, err)
+	same(t, "messages waiting after the outcome of the post for both", 0, len(waiting))
+	check(t, s.Told(ctx, []string{"c", "no such post"}))
+	lost, err := s.GivenUp(ctx)
+	check(t, err)
+	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Told)
+	*now = noon.Add(8 * 24 * time.Hour)
+	check(t, s.Prune(ctx))
+	lost, err = s.GivenUp(ctx)
+	check(t, err)
+	same(t, "posts given up a week ago", 0, len(lost))
+}
+
+func summaries(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	none, err := s.Summary(ctx, general)
+	check(t, err)
+	same(t, "no summary", conversation.Summary{}, none)
+	check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: "web/1", Began: noon}))
+	want := conversation.Summary{Upto: 1, Text: "they said hello", At: noon}
+	check(t, s.SaveSummary(ctx, general, want))
+	got, err := s.Summary(ctx, general)
+	check(t, err)
+	same(t, "summary", want, got)
+	check(t, s.DeleteConversation(ctx, general))
+	got, err = s.Summary(ctx, general)
+	check(t, err)
+	same(t, "summary of a removed conversation", conversation.Summary{}, got)
+}
