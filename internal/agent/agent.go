@@ -3,7 +3,8 @@
 // gets an answer or one plain sentence about what went wrong, that tools run at
 // most once unless they say that repeating is harmless, that a turn cut off by a
 // crash goes on at the step where it stood, and that no model or tool can keep it
-// busy for ever. Who may use what is handed in as a Profile and a decision; when
+// busy for ever. A conversation that outgrows its window is summed up in the
+// background (Run). Who may use what is handed in as a Profile and a decision; when
 // and where the answer is posted is delivery's business.
 package agent
 
@@ -12,8 +13,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -26,7 +30,17 @@ import (
 // Memory keeps conversations.
 type Memory interface {
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
+	// TurnOf gives the turn that holds a message; store.ErrNotFound: none does. The
+	// conversation is given also where the turn itself is gone.
+	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
+	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+}
+
+// Summaries keeps what stands for the older turns of conversations.
+type Summaries interface {
+	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
+	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 }
 
 // Toolbox gives the tools that are there now.
@@ -69,15 +83,16 @@ type Options struct {
 	Tools  Toolbox
 	// Settled returns when every source of tools that is being connected is there
 	// or has failed once, or ctx ends; nil: there is nothing to wait for.
-	Settled  func(ctx context.Context)
-	Memory   Memory
-	Window   conversation.Window
-	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
-	Decide   func(tool.Caller, tool.Named) Verdict
-	Commands map[string]Command
-	Log      *slog.Logger
-	Now      func() time.Time
-	Jitter   func() float64 // in [0,1)
+	Settled   func(ctx context.Context)
+	Memory    Memory
+	Summaries Summaries
+	Window    conversation.Window
+	Check     func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
+	Decide    func(tool.Caller, tool.Named) Verdict
+	Commands  map[string]Command
+	Log       *slog.Logger
+	Now       func() time.Time
+	Jitter    func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -86,36 +101,53 @@ type Engine struct {
 	o       Options
 	history *histories
 	results *results
+	full    chan chat.Address // conversations to be compacted
+
+	summing sync.Mutex   // held while a summary is written
+	purges  atomic.Int64 // counts what was removed, so that no summary brings it back
 }
 
 // New returns an engine.
 func New(o Options) *Engine {
-	return &Engine{o: o, history: newHistories(o.Memory, o.Window), results: &results{}}
+	return &Engine{o: o, history: newHistories(o), results: &results{}, full: make(chan chat.Address, mostFull)}
 }
 
 // Forget drops what the engine remembers of a conversation that was deleted.
-func (e *Engine) Forget(a chat.Address) { e.history.forget(a) }
+func (e *Engine) Forget(a chat.Address) {
+	e.purges.Add(1)
+	e.history.forget(a)
+}
 
-// Answer works on a message. The turn is nil where nothing is to be remembered.
-func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+// Answer works on a message, or on several at once. The turn is nil where nothing
+// is to be remembered. When what was asked is revised both are nil and what was
+// found out so far is kept for the next call.
+func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	m := q.Last()
 	name := m.Command
-	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") {
+	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") && len(q.Messages) == 1 {
 		name = "help" // a mention and nothing more
 	}
-	if command := e.o.Commands[name]; command != nil {
+	if command := e.o.Commands[name]; command != nil && m.Change == "" {
 		d := command(ctx, m)
 		return nil, &d
 	}
-	if name != "" && name != "ask" {
+	if name != "" && name != "ask" && m.Change == "" {
 		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "The command `" + name + "` is not there in this version. `/raven help` names those there are."}
 	}
-	turns, err := e.history.load(ctx, m.Conversation)
+	r, err := e.begin(ctx, q, show)
 	if err != nil {
 		return nil, e.failure(ctx, m, err)
 	}
-	r := e.begin(m, turns, show)
+	if r == nil {
+		return nil, nil
+	}
 	text, err := r.loop(ctx)
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(err, errRevised):
+		return nil, nil
+	case errors.Is(context.Cause(ctx), chat.ErrStopped):
+		return r.stop(m)
+	case ctx.Err() != nil:
 		return nil, nil
 	}
 	d := &chat.Draft{Text: text, Footer: r.footer(), Tools: r.runs}
@@ -128,8 +160,24 @@ func (e *Engine) Answer(ctx context.Context, m chat.Message, show func(chat.Prog
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
 		}
 	}
-	e.history.add(m.Conversation, r.turn)
+	e.remember(m.Conversation, r.turn)
 	return r.turn, d
+}
+
+// stop ends a turn at the word of a user. What was done until then stays known.
+func (r *run) stop(m chat.Message) (*conversation.Turn, *chat.Draft) {
+	said := llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Text: "(Stopped by a user before there was an answer.)"}}}
+	r.turn.Messages = append(r.turn.Messages, said)
+	r.turn.State = conversation.Answered
+	r.e.remember(m.Conversation, r.turn)
+	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs}
+}
+
+// remember adds a turn to the history, and has it compacted when it is full.
+func (e *Engine) remember(a chat.Address, t *conversation.Turn) {
+	if e.history.add(a, t) {
+		e.compactLater(a)
+	}
 }
 
 // failure makes the one sentence that the user sees and logs the chain of causes

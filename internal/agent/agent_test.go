@@ -28,23 +28,99 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	turns map[chat.Address][]conversation.Turn
+	sums  map[chat.Address]conversation.Summary
+
+	writes int // until crash is called
+	crash  context.CancelCauseFunc
+}
+
+var errCrashed = errors.New("crashed")
+
+// crashAfter makes the writes after the next n fail, and ends a context with the
+// first of them. A negative n: none fails.
+func (m *memory) crashAfter(n int, crash context.CancelCauseFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes, m.crash = n, crash
+}
+
+// write counts a write.
+func (m *memory) write() error {
+	if m.crash == nil {
+		return nil
+	}
+	if m.writes--; m.writes < 0 {
+		m.crash(errCrashed)
+		return errCrashed
+	}
+	return nil
 }
 
 func (m *memory) Turns(_ context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	turns := m.turns[a]
+	var turns []conversation.Turn
+	for _, t := range m.turns[a] {
+		if t.ID != "" && t.Seq > r.After && (r.Upto == 0 || t.Seq <= r.Upto) {
+			turns = append(turns, t)
+		}
+	}
 	return slices.Clone(turns[max(0, len(turns)-r.Newest):]), nil
+}
+
+func (m *memory) TurnOf(_ context.Context, subject string) (chat.Address, conversation.Turn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for a, turns := range m.turns {
+		for _, t := range turns {
+			if t.ID != "" && slices.Contains(t.Subjects(), subject) {
+				t.Messages = slices.Clone(t.Messages)
+				return a, t, nil
+			}
+		}
+	}
+	return chat.Address{}, conversation.Turn{}, store.ErrNotFound
+}
+
+func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.write(); err != nil {
+		return err
+	}
+	m.turns[a][seq-1] = conversation.Turn{}
+	return nil
+}
+
+func (m *memory) Summary(_ context.Context, a chat.Address) (conversation.Summary, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sums[a], nil
+}
+
+func (m *memory) SaveSummary(_ context.Context, a chat.Address, s conversation.Summary) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.write(); err != nil {
+		return err
+	}
+	m.sums[a] = s
+	return nil
 }
 
 func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Turn) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.write(); err != nil {
+		return err
+	}
 	if t.Seq == 0 {
 		m.turns[a] = append(m.turns[a], conversation.Turn{})
 		t.Seq = uint64(len(m.turns[a]))
 	}
-	m.turns[a][t.Seq-1] = *t
+	kept := *t
+	kept.Messages = slices.Clone(t.Messages)
+	m.turns[a][t.Seq-1] = kept
 	return nil
 }
 
@@ -66,21 +142,22 @@ func does(fn func(ctx context.Context, args json.RawMessage) (tool.Result, error
 // bench is an engine with everything around it.
 type bench struct {
 	*agent.Engine
-	memory *memory
-	log    *bytes.Buffer
-	shown  []chat.Progress
+	options agent.Options
+	memory  *memory
+	log     *bytes.Buffer
+	shown   []chat.Progress
 }
 
 func engine(ts tools, models ...llm.Model) *bench {
-	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{}}, log: &bytes.Buffer{}}
+	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{}, sums: map[chat.Address]conversation.Summary{}}, log: &bytes.Buffer{}}
 	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Uses: func(tool.Named) bool { return true }}
 	configured := map[string]agent.Model{}
 	for _, m := range models {
 		p.Models = append(p.Models, m.ID())
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
-	b.Engine = agent.New(agent.Options{
-		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory,
+	b.options = agent.Options{
+		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory, Summaries: b.memory,
 		Window: conversation.DefaultWindow(),
 		Check: func(_, args json.RawMessage) (json.RawMessage, error) {
 			if !json.Valid(args) {
@@ -92,7 +169,8 @@ func engine(ts tools, models ...llm.Model) *bench {
 			return agent.Verdict{Allowed: n.Name != "forbidden", Reason: "the rules of this channel deny it"}
 		},
 		Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
-	})
+	}
+	b.Engine = agent.New(b.options)
 	return b
 }
 
@@ -101,7 +179,7 @@ var room = chat.Address{Platform: "web", Channel: "general"}
 func (b *bench) ask(t *testing.T, text string) chat.Draft {
 	t.Helper()
 	m := chat.Message{ID: text, Text: text, Conversation: room}
-	turn, d := b.Answer(t.Context(), m, func(p chat.Progress) { b.shown = append(b.shown, p) })
+	turn, d := b.Answer(t.Context(), chat.Asked{Turn: m.Key(), Messages: []chat.Message{m}}, func(p chat.Progress) { b.shown = append(b.shown, p) })
 	if d == nil {
 		t.Fatal("no answer at all")
 	}

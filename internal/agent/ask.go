@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/failpoint"
 	"ravenbot/internal/llm"
 )
 
@@ -106,6 +107,7 @@ func (r *run) collect(ctx context.Context, model Model, q llm.Request) (llm.Mess
 			served = c.Served
 		}
 	}
+	failpoint.Here(failpoint.ModelCalled)
 	r.turn.Usage, r.turn.Served = r.turn.Usage.Add(usage), served
 	r.distinct(&m)
 	return m, r.judge(m, finish)

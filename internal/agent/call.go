@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/failpoint"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/tool"
 )
@@ -31,26 +33,36 @@ const (
 	shownResult = 4 << 10
 )
 
-// callAll runs calls side by side and gives their results in the order of the
-// calls.
-func (r *run) callAll(ctx context.Context, calls []llm.Call) []llm.Result {
-	results := make([]llm.Result, len(calls))
+// callAll runs calls side by side and records each result when it is there, so
+// that a crash meanwhile repeats none that has finished.
+func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
+	var mu sync.Mutex // guards the turn
+	var failed error
+	record := func(res llm.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil || failed != nil {
+			return // what was cut off may have taken effect: it is of unknown outcome
+		}
+		r.result(res)
+		failed = r.save(ctx)
+	}
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
-	for i, c := range calls {
+	for _, c := range calls {
 		if r.repeated(c) {
-			results[i] = llm.Result{ID: c.ID, Name: c.Name, IsError: true,
-				Content: "This very call was made before, with the result that you have. It was not run again."}
+			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true,
+				Content: "This very call was made before, with the result that you have. It was not run again."})
 			continue
 		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i] = r.call(ctx, c)
+			record(r.call(ctx, c))
 		})
 	}
 	wg.Wait()
-	return results
+	return errors.Join(ctx.Err(), failed)
 }
 
 // repeated counts a call and reports that it has come too often.
@@ -97,7 +109,7 @@ func (r *run) perform(ctx context.Context, c llm.Call) (res tool.Result) {
 	if err != nil {
 		return tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", c.Name, err))
 	}
-	caller := tool.Caller{Conversation: r.m.Conversation, User: r.m.Author}
+	caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker()}
 	if v := r.e.o.Decide(caller, n); !v.Allowed {
 		return tool.Failure(fmt.Sprintf("%s was not run: %s.", c.Name, v.Reason))
 	}
@@ -108,11 +120,24 @@ func (r *run) perform(ctx context.Context, c llm.Call) (res tool.Result) {
 	}()
 	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, caller), callTimeout)
 	defer cancel()
+	failpoint.Here(failpoint.ToolStarted)
 	res, err = n.Tool.Call(ctx, args)
+	failpoint.Here(failpoint.ToolDone)
 	if err != nil {
 		return r.broken(c, err)
 	}
 	return res
+}
+
+// asker is the user on whose behalf tools run. Where several people are answered
+// together it is nobody in particular, who may do the least.
+func (r *run) asker() chat.User {
+	for _, m := range r.q.Messages {
+		if m.Author.ID != r.m.Author.ID {
+			return chat.User{Name: "several people"}
+		}
+	}
+	return r.m.Author
 }
 
 // broken is the result of a tool that could not be run. The chain of causes is

@@ -168,6 +168,7 @@ func (a *App) Run(ctx context.Context) error {
 		defer stopTools() // answers that are finished in the time of grace may need them
 		return a.delivery.Run(ctx)
 	})
+	start("agent", a.agent.Run)
 	start("mcp", func(context.Context) error { return a.mcp.Run(tools) })
 	for name, p := range a.platforms {
 		wg.Go(func() { a.connect(ctx, name, p) })

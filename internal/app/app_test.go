@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,11 +30,18 @@ func TestMain(m *testing.M) {
 		toolServer(dir)
 		return
 	}
-	goleak.VerifyTestMain(m,
+	clean := goleak.Cleanup(func(status int) {
+		_ = os.RemoveAll(binaries())
+		os.Exit(status)
+	})
+	goleak.VerifyTestMain(m, clean,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), // genai starts it for the life of the process
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients
 }
+
+// binaries is where the daemons of tests are built.
+var binaries = sync.OnceValue(func() string { return must(os.MkdirTemp("", "ravenbot-test")) })
 
 // echo answers with what was asked.
 func echo(r simmodel.Request) simmodel.Reply { return simmodel.Say("you said: " + r.Asked()) }

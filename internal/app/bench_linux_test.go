@@ -71,16 +71,18 @@ func (c *child) resident() float64 {
 	return float64(must(strconv.Atoi(strings.Fields(rest)[0]))) / 1024
 }
 
-var daemonBinary = sync.OnceValue(func() string {
-	dir := must(os.MkdirTemp("", "ravenbot-bench"))
-	path := filepath.Join(dir, "ravenbot")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../../cmd/ravenbot")
+var daemonBinary = sync.OnceValue(func() string { return buildDaemon() })
+
+func buildDaemon(flags ...string) string {
+	path := filepath.Join(binaries(), "ravenbot"+strings.Join(flags, ""))
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", path}, flags...)
+	cmd := exec.Command("go", append(args, "../../cmd/ravenbot")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	return path
-})
+}
 
 // benchWorld is the simulated outside of a benchmark.
 type benchWorld struct {

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,8 +30,12 @@ type daemon struct {
 	w        *world
 	settings map[string]any
 	tools    bool // with the tool server
+	binary   string
+	place    string // where it kills itself
 	runs     int
 	cmd      *exec.Cmd
+	gone     chan struct{} // closed when the process has ended, with err
+	err      error
 	out      *readyLog
 	left     sync.WaitGroup // looks for processes that outlived a kill
 }
@@ -51,11 +56,11 @@ func (l *readyLog) Write(p []byte) (int, error) {
 }
 
 func (w *world) daemon(settings map[string]any) *daemon {
-	d := &daemon{w: w, settings: settings}
+	d := &daemon{w: w, settings: settings, binary: daemonBinary()}
 	w.t.Cleanup(func() {
 		if d.cmd != nil {
 			_ = d.cmd.Process.Kill()
-			_ = d.cmd.Wait()
+			<-d.gone
 		}
 		d.left.Wait()
 	})
@@ -87,12 +92,28 @@ func (d *daemon) launch() {
 		d.w.t.Fatal(err)
 	}
 	d.out = &readyLog{ready: make(chan struct{})}
-	d.cmd = exec.Command(daemonBinary(), "run", "--config", path)
+	d.cmd = exec.Command(d.binary, "run", "--config", path)
+	d.cmd.Env = append(os.Environ(), "RAVENBOT_FAILPOINT="+d.place)
 	d.cmd.Stderr = d.out
 	d.cmd.WaitDelay = 5 * time.Second
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.cmd.Start(); err != nil {
 		d.w.t.Fatal(err)
+	}
+	d.gone = make(chan struct{})
+	go func(cmd *exec.Cmd, gone chan struct{}) {
+		d.err = cmd.Wait()
+		close(gone)
+	}(d.cmd, d.gone)
+}
+
+// dead reports that the process has ended.
+func (d *daemon) dead() bool {
+	select {
+	case <-d.gone:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -119,10 +140,10 @@ func (d *daemon) toolsReady() *daemon {
 // to beside the test.
 func (d *daemon) kill() {
 	d.w.t.Helper()
-	if err := d.cmd.Process.Kill(); err != nil {
+	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		d.w.t.Fatal(err)
 	}
-	_ = d.cmd.Wait() // says that it was killed
+	<-d.gone
 	d.cmd = nil
 	d.left.Add(1)
 	go func(mark string) {
@@ -156,8 +177,8 @@ func (d *daemon) end() {
 	t := d.w.t
 	t.Helper()
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
-	if err := d.cmd.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v:\n%s", err, d.out)
+	if <-d.gone; d.err != nil {
+		t.Errorf("the daemon ended with %v:\n%s", d.err, d.out)
 	}
 	d.cmd = nil
 	d.left.Wait()

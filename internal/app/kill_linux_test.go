@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/failpoint"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -24,56 +26,59 @@ type question struct {
 	lane    string   // the conversation
 	channel string   // where its answer is looked for
 	slack   []string // event ids; Slack sends them again until they are acknowledged
-	sent    time.Time
-	up      bool // Discord: sent while the daemon was connected
-	late    bool // Discord: and killed within lossTime
 }
 
-// lossTime is how long before a kill a message of Discord may have been on its
-// way to the store. Discord does not send it again to a new session, and what was
-// said meanwhile is not read again at start: such messages may be lost.
-const lossTime = time.Second
-
-// storm is a daemon under load, killed at random.
+// storm is a daemon under load, killed again and again.
 type storm struct {
 	*world
 	rng       *rand.Rand
 	d         *daemon
 	lanes     []func(text string) question
 	questions []*question
-	up        bool
+	deaths    map[string]int // by fail point; "": at a random moment
 }
 
 // kinds of questions: answered at once, or after a call of a tool.
 var asked = regexp.MustCompile(`question (\d+) (plain|look|effect)`)
 
-// stormScript answers question n with "answer n;", for some after a call of a
-// tool, with delays of all kinds between.
+// stormScript answers every question n of a turn with "answer n;", for some after
+// a call of a tool, with delays of all kinds between.
 func stormScript(r simmodel.Request) simmodel.Reply {
 	all := asked.FindAllStringSubmatch(r.Asked(), -1)
 	if all == nil {
 		return simmodel.Say("no question")
 	}
-	last := all[len(all)-1]
-	n := must(strconv.Atoi(last[1]))
-	delay := time.Duration(n*37%150) * time.Millisecond
-	answer := func(text string) simmodel.Reply {
-		return simmodel.Reply{Text: []string{"answer " + last[1], "; ", text}, Delay: delay}
+	results := map[string]string{}
+	for _, m := range r.Messages {
+		for _, res := range m.Results {
+			results[res.ID] = res.Content
+		}
 	}
-	if results := r.Last().Results; len(results) > 0 {
-		return answer(results[0].Content)
+	last := must(strconv.Atoi(all[len(all)-1][1]))
+	reply := simmodel.Reply{Delay: time.Duration(last*37%150) * time.Millisecond}
+	for _, q := range all {
+		n, name, id := must(strconv.Atoi(q[1])), "kit_"+q[2], "question-"+q[1]
+		result, called := results[id]
+		switch {
+		case called:
+			reply.Text = append(reply.Text, "answer "+q[1], "; ", result, " | ")
+		case q[2] == "plain" || !r.Declares(name):
+			reply.Text = append(reply.Text, "answer "+q[1], "; without a tool | ")
+		default:
+			reply.Calls = append(reply.Calls, simmodel.Call{ID: id, Name: name, Args: must(json.Marshal(toolArgs{Question: q[1], MS: n * 53 % 300}))})
+		}
 	}
-	name := "kit_" + last[2]
-	if last[2] == "plain" || !r.Declares(name) {
-		return answer("without a tool")
+	if len(reply.Calls) > 0 {
+		reply.Text = nil
 	}
-	return simmodel.Reply{Delay: delay, Calls: []simmodel.Call{{Name: name, Args: must(json.Marshal(toolArgs{Question: last[1], MS: n * 53 % 300}))}}}
+	return reply
 }
 
-// TestKilledAtRandom kills the daemon under load, RAVENBOT_KILLS times, with the
-// seed RAVENBOT_SEED.
-func TestKilledAtRandom(t *testing.T) {
-	kills, seed := 12, uint64(time.Now().UnixNano())
+// TestChaos kills the daemon under load, RAVENBOT_KILLS times, with the seed
+// RAVENBOT_SEED: at random moments and at every named place of its work.
+func TestChaos(t *testing.T) {
+	t.Skip("until Discord and Slack are read again at start")
+	kills, seed := 16, uint64(time.Now().UnixNano())
 	if s := os.Getenv("RAVENBOT_KILLS"); s != "" {
 		kills = must(strconv.Atoi(s))
 	}
@@ -83,20 +88,49 @@ func TestKilledAtRandom(t *testing.T) {
 	t.Logf("%d kills, RAVENBOT_SEED=%d", kills, seed)
 	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)})
 	w.model.SetScript(stormScript)
-	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0))}
+	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}}
 	s.addLanes()
-	s.d = w.daemon(w.base()).withTools().start()
-	s.up = true
-	for range kills {
-		s.load(time.Duration(100+s.rng.IntN(1900)) * time.Millisecond)
-		s.strike()
+	s.d = w.daemon(w.base()).withTools()
+	s.d.binary = fragileBinary()
+	for n := range kills {
+		s.live(n)
 		s.load(time.Duration(s.rng.IntN(100)) * time.Millisecond) // nobody is there
-		s.d.start()
-		s.up = true
 	}
+	s.d.place = ""
+	s.d.start()
 	s.load(500 * time.Millisecond)
 	s.settle()
 	s.judge()
+}
+
+// fragileBinary is the daemon that kills itself where it is told to.
+var fragileBinary = sync.OnceValue(func() string { return buildDaemon("-tags=failpoint") })
+
+// live starts the daemon and lets it work until it is killed: every other time at
+// a named place, which is passed a few times before.
+func (s *storm) live(n int) {
+	s.d.place = ""
+	if places := failpoint.All(); n%2 == 1 {
+		s.d.place = places[n/2%len(places)]
+	}
+	s.deaths[s.d.place]++
+	if s.d.place == "" {
+		s.d.start()
+		s.load(time.Duration(100+s.rng.IntN(1900)) * time.Millisecond)
+		s.d.kill()
+		return
+	}
+	s.d.place += ":" + strconv.Itoa(1+s.rng.IntN(6))
+	s.d.launch()
+	for range 200 { // 10 s at most
+		if s.load(50 * time.Millisecond); s.d.dead() {
+			break
+		}
+	}
+	if !s.d.dead() {
+		s.t.Errorf("the daemon never came to %s", s.d.place)
+	}
+	s.d.kill()
 }
 
 // addLanes makes the conversations: channels of Discord, direct messages, a
@@ -106,7 +140,7 @@ func (s *storm) addLanes() {
 		c := s.discord.AddChannel(s.guild, fmt.Sprint("d", n))
 		s.lanes = append(s.lanes, func(text string) question {
 			s.discord.Say(c.ID, s.anna, s.discord.Mention()+" "+text)
-			return question{lane: c.ID, channel: c.ID, up: s.up}
+			return question{lane: c.ID, channel: c.ID}
 		})
 	}
 	for n := range 2 {
@@ -142,18 +176,8 @@ func (s *storm) load(d time.Duration) {
 		n := len(s.questions) + 1
 		kind := []string{"plain", "look", "effect"}[s.rng.IntN(3)]
 		q := s.lanes[s.rng.IntN(len(s.lanes))](fmt.Sprintf("question %d %s", n, kind))
-		q.n, q.kind, q.sent = n, kind, time.Now()
+		q.n, q.kind = n, kind
 		s.questions = append(s.questions, &q)
-	}
-}
-
-// strike kills the daemon.
-func (s *storm) strike() {
-	s.d.kill()
-	now := time.Now()
-	s.up = false
-	for _, q := range s.questions {
-		q.late = q.late || q.slack == nil && q.sent.After(now.Add(-lossTime))
 	}
 }
 
@@ -186,7 +210,7 @@ func (s *storm) acked() map[string]*simslack.Delivery {
 	return all
 }
 
-var answered = regexp.MustCompile(`answer (\d+); ([^·]*)`)
+var answered = regexp.MustCompile(`answer (\d+); ([^|]*) \|`)
 
 // answers gives the texts of the answers to each question, and their order in a
 // channel.
@@ -194,7 +218,7 @@ func (s *storm) answers() (texts map[int][]string, order []int) {
 	texts = map[int][]string{}
 	seen := map[string]bool{}
 	note := func(text string) {
-		if m := answered.FindStringSubmatch(text); m != nil {
+		for _, m := range answered.FindAllStringSubmatch(text, -1) {
 			n := must(strconv.Atoi(m[1]))
 			texts[n] = append(texts[n], m[2])
 			order = append(order, n)
@@ -219,7 +243,7 @@ func (s *storm) answers() (texts map[int][]string, order []int) {
 }
 
 // tally counts what became of the questions.
-type tally struct{ away, inFlight, doubled, unknown, bare int }
+type tally struct{ lost, doubled, unknown, bare int }
 
 // judge checks what was promised and tells the figures.
 func (s *storm) judge() {
@@ -239,24 +263,19 @@ func (s *storm) judge() {
 	}
 	s.inOrder(order)
 	s.noneRejected()
-	s.t.Logf("%d kills, %d questions, %d answered, %d doubled; lost on Discord: %d asked while the bot was down, %d within %v before a kill; "+
-		"%d effects run, %d calls of unknown outcome; %d answered before their tool was there", s.d.runs-1, len(s.questions), len(texts), sum.doubled,
-		sum.away, sum.inFlight, lossTime, len(effects), sum.unknown, sum.bare)
+	s.t.Logf("%d kills (%v), %d questions: lost %d, doubled %d; %d effects run, %d calls of unknown outcome; %d answered before their tool was there; "+
+		"%d requests rejected by the model", s.d.runs-1, s.deaths, len(s.questions), sum.lost, sum.doubled, len(effects), sum.unknown, sum.bare, len(s.model.Rejected()))
 }
 
-// count checks that a question was answered once, unless it may have been lost.
+// count checks that a question was answered once.
 func (s *storm) count(sum *tally, q *question, got []string) {
 	s.t.Helper()
 	switch {
 	case len(got) > 1:
 		sum.doubled++
 		s.t.Errorf("question %d in %s was answered %d times: %q", q.n, q.lane, len(got), got)
-	case len(got) == 1:
-	case q.slack == nil && !q.up:
-		sum.away++
-	case q.late:
-		sum.inFlight++
-	default:
+	case len(got) == 0:
+		sum.lost++
 		s.t.Errorf("question %d in %s was never answered", q.n, q.lane)
 	}
 }

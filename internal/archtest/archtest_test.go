@@ -27,7 +27,7 @@ var rooms = map[string][]string{
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {}, "internal/failpoint": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
 	"internal/mcp":             append(vocabulary(), "internal/egress"),
-	"adapters/":                append(vocabulary(), "internal/markdown"),
+	"adapters/":                edge(),
 	"adapters/web":             append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery", "internal/digest"),
 	"internal/agent":           behaviour(),
 	"internal/delivery":        behaviour(),
@@ -56,7 +56,11 @@ func vocabulary() []string {
 	return []string{"internal/chat", "internal/llm", "internal/tool", "internal/conversation", "internal/store"}
 }
 
-func behaviour() []string { return append(vocabulary(), "internal/feed", "internal/summary") }
+func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
+
+func behaviour() []string {
+	return append(vocabulary(), "internal/feed", "internal/summary", "internal/failpoint")
+}
 
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{

@@ -12,16 +12,19 @@ import (
 const Interrupted = "The call was interrupted; whether it took effect is unknown."
 
 // Build makes the messages of a request out of turns, the last of which is the
-// one being answered. Earlier turns that never got an answer keep their question
-// only. For origin, see llm.Message: raw parts of another origin are dropped.
-// The turns themselves are not changed.
-func Build(turns []Turn, origin string, w Window) []llm.Message {
+// one being answered, behind what stands for those before them. Earlier turns that
+// never got an answer keep their question only. For origin, see llm.Message: raw
+// parts of another origin are dropped. The turns themselves are not changed.
+func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 	var out []llm.Message
+	if s.Text != "" {
+		out = append(out, llm.Message{Role: llm.User, Parts: []llm.Part{{Text: "[What was said here before, in short:\n" + s.Text + "\nEnd of that summary.]\n"}}})
+	}
 	for i, t := range turns {
 		current := i == len(turns)-1
 		messages := t.Messages
 		if !current && t.State != Answered {
-			messages = firstOnly(messages)
+			messages = t.Words()
 		}
 		for _, m := range settle(messages) {
 			m = adapt(m, origin, w, current)
@@ -31,13 +34,17 @@ func Build(turns []Turn, origin string, w Window) []llm.Message {
 	return startWithUser(out)
 }
 
-func firstOnly(messages []llm.Message) []llm.Message {
-	for i, m := range messages {
-		if m.Role == llm.User {
-			return messages[i : i+1]
-		}
+// Words are the user messages that the turn begins with.
+func (t Turn) Words() []llm.Message {
+	from := slices.IndexFunc(t.Messages, func(m llm.Message) bool { return m.Role == llm.User })
+	if from < 0 {
+		return nil
 	}
-	return nil
+	n := slices.IndexFunc(t.Messages[from:], func(m llm.Message) bool { return m.Role != llm.User })
+	if n < 0 {
+		return t.Messages[from:]
+	}
+	return t.Messages[from : from+n]
 }
 
 // settle pairs calls with results: results are looked for anywhere in the turn,

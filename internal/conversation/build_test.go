@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
 )
 
 func says(role llm.Role, text string) llm.Message {
@@ -36,7 +37,7 @@ func TestBuildKeepsAWholeTurnAsItIs(t *testing.T) {
 		{Role: llm.Assistant, Origin: "gemini/a", Parts: []llm.Part{{Text: "it says page"}}},
 	}
 	turn := conversation.Turn{State: conversation.Answered, Messages: want}
-	got := conversation.Build([]conversation.Turn{turn}, "gemini/a", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "gemini/a", conversation.DefaultWindow())
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("built messages differ (-want +got):\n%s", diff)
 	}
@@ -47,7 +48,7 @@ func TestBuildGivesALostCallItsResult(t *testing.T) {
 		says(llm.User, "delete it"),
 		{Role: llm.Assistant, Parts: []llm.Part{calls("c1", "files_delete")}},
 	}}
-	got := conversation.Build([]conversation.Turn{turn}, "x/y", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "x/y", conversation.DefaultWindow())
 	last := got[len(got)-1]
 	if last.Role != llm.ToolRole || last.Parts[0].Result.Content != conversation.Interrupted {
 		t.Errorf("the lost call was answered with %+v, want the word that it was interrupted", last)
@@ -63,7 +64,7 @@ func TestBuildDropsForeignSignatures(t *testing.T) {
 		{Role: llm.ToolRole, Parts: []llm.Part{result("c1", "r")}},
 		{Role: llm.Assistant, Origin: "gemini/a", Parts: []llm.Part{{Text: "answer"}}},
 	}}
-	got := conversation.Build([]conversation.Turn{turn}, "openai/b", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "openai/b", conversation.DefaultWindow())
 	for _, m := range got {
 		for _, p := range m.Parts {
 			if p.Raw != nil || p.Thought {
@@ -94,8 +95,8 @@ func TestBuildIsWellFormedWhateverIsStored(t *testing.T) {
 		turns := rapid.SliceOfN(anyTurn(), 1, 6).Draw(t, "turns")
 		turns[len(turns)-1].Messages = slices.Insert(turns[len(turns)-1].Messages, 0, says(llm.User, "now"))
 		before, _ := json.Marshal(turns)
-		got := conversation.Build(turns, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "origin"), conversation.DefaultWindow())
-		if fault := malformed(got); fault != "" {
+		got := conversation.Build(conversation.Summary{}, turns, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "origin"), conversation.DefaultWindow())
+		if fault := llmtest.Malformed(got); fault != "" {
 			t.Fatalf("%s in %+v", fault, got)
 		}
 		if after, _ := json.Marshal(turns); string(before) != string(after) {
@@ -137,36 +138,4 @@ func anyPart() *rapid.Generator[llm.Part] {
 		}
 		return llm.Part{Raw: json.RawMessage(`{"x":1}`)}
 	})
-}
-
-// malformed names the rule that messages break, or is empty.
-func malformed(messages []llm.Message) string {
-	if len(messages) == 0 || messages[0].Role != llm.User {
-		return "no user message first"
-	}
-	for i, m := range messages {
-		if len(m.Parts) == 0 {
-			return "an empty message"
-		}
-		if i > 0 && messages[i-1].Role == m.Role {
-			return "two neighbours of one role"
-		}
-		var want []string
-		for _, c := range m.Calls() {
-			if m.Role != llm.Assistant || !json.Valid(c.Args) {
-				return "a call that is not a model's, or with malformed arguments"
-			}
-			want = append(want, c.ID)
-		}
-		var have []string
-		if i+1 < len(messages) && messages[i+1].Role == llm.ToolRole {
-			for _, p := range messages[i+1].Parts {
-				have = append(have, p.Result.ID)
-			}
-		}
-		if !slices.Equal(want, have) {
-			return fmt.Sprintf("calls %v answered by %v", want, have)
-		}
-	}
-	return ""
 }

@@ -7,6 +7,7 @@
 package conversation
 
 import (
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -86,11 +87,25 @@ type Window struct {
 // the age of a conversation: about 12,000 tokens.
 func DefaultWindow() Window { return Window{Turns: 40, Bytes: 48 << 10, Result: 2 << 10} }
 
-// Trim gives the newest turns that fit. When the window is exceeded it cuts to
-// half, so that a provider's prompt cache is not spoilt at every turn. It never
-// cuts inside a turn, and keeps the last one whatever its size.
+// Fits reports whether turns may be sent as they are.
+func (w Window) Fits(turns []Turn) bool { return len(turns) <= w.Turns && sum(turns) <= w.Bytes }
+
+// fresh is how many turns keep their tool results whole when the window is
+// exceeded; stub is how many bytes the others keep of each.
+const (
+	fresh = 4
+	stub  = 200
+)
+
+// Trim gives the newest turns that fit. When the window is exceeded, tool results
+// of older turns go first; where that is not enough it cuts to half, so that a
+// provider's prompt cache is not spoilt at every turn. It never cuts inside a turn,
+// and keeps the last one whatever its size.
 func (w Window) Trim(turns []Turn) []Turn {
-	if len(turns) <= w.Turns && sum(turns) <= w.Bytes {
+	if w.Fits(turns) {
+		return turns
+	}
+	if turns = lean(turns); w.Fits(turns) {
 		return turns
 	}
 	kept, size := 0, 0
@@ -102,6 +117,32 @@ func (w Window) Trim(turns []Turn) []Turn {
 		kept++
 	}
 	return turns[len(turns)-kept:]
+}
+
+// lean cuts the tool results of all but the newest turns.
+func lean(turns []Turn) []Turn {
+	out := slices.Clone(turns)
+	for i := range max(0, len(out)-fresh) {
+		out[i].Messages = slices.Clone(out[i].Messages)
+		for j, m := range out[i].Messages {
+			if m.Role == llm.ToolRole {
+				out[i].Messages[j].Parts = stubs(m.Parts)
+			}
+		}
+	}
+	return out
+}
+
+func stubs(parts []llm.Part) []llm.Part {
+	out := slices.Clone(parts)
+	for i, p := range out {
+		if p.Result != nil && len(p.Result.Content) > 2*stub { // what was cut before is shorter
+			r := *p.Result
+			r.Content = Cut(r.Content, stub)
+			out[i].Result = &r
+		}
+	}
+	return out
 }
 
 func sum(turns []Turn) int {

@@ -1,10 +1,12 @@
 // Package delivery brings messages to the agent and posts to the platforms. It
 // promises that a message is safe on disk before its platform is told so, that
 // the same message is taken once however often it comes, that one conversation's
-// messages are answered in order while conversations go on in parallel, and that
-// every post is recorded before it is sent and again when the platform has named
-// it; what a crash cut off is taken up again by Run. What an answer says is the
-// agent's business, how it looks the adapter's.
+// messages are answered in order while conversations go on in parallel, that what
+// waits meanwhile is answered together, that an edit, a deletion and a stop reach
+// the work they are about, and that every post is recorded before it is sent and
+// again when the platform has named it; what a crash cut off is taken up again by
+// Run, and what could not be posted is told where it was to be. What an answer says
+// is the agent's business, how it looks the adapter's.
 package delivery
 
 import (
@@ -17,11 +19,14 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/failpoint"
 	"ravenbot/internal/store"
 )
 
 // Inbox keeps messages until they have an outcome.
 type Inbox interface {
+	// Known gives the conversation of a message that waits or was answered.
+	Known(ctx context.Context, subject string) (chat.Address, bool, error)
 	Accept(ctx context.Context, r store.Received) (bool, error)
 	Waiting(ctx context.Context) ([]store.Received, error)
 	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
@@ -29,6 +34,10 @@ type Inbox interface {
 
 // Outbox keeps posts until they have an outcome, and forgets old ones.
 type Outbox interface {
+	// Ref says where a post of not long ago is.
+	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	GivenUp(ctx context.Context) ([]store.Post, error)
+	Told(ctx context.Context, keys []string) error
 	Record(ctx context.Context, posts []store.Post) error
 	Pending(ctx context.Context) ([]store.Post, error)
 	Posted(ctx context.Context, outcomes []store.Posted) error
@@ -41,12 +50,16 @@ type Store interface {
 	Outbox
 }
 
-// Answerer makes the answer to a message. show may be called, from one goroutine
-// at a time, with views of the work under way. The turn is nil where nothing is
-// to be remembered, the draft where nothing is to be said. When ctx ends both are
-// ignored and the message is answered after the next start.
+// Answerer makes answers.
 type Answerer interface {
-	Answer(ctx context.Context, m chat.Message, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
+	// Answer answers a message, or several at once. show may be called, from one
+	// goroutine at a time, with views of the work under way. The turn is nil where
+	// nothing is to be remembered, the draft where nothing is to be said. Both are
+	// ignored when what was asked is revised, and Answer is called again; and when ctx
+	// ends, unless with chat.ErrStopped as its cause: then the answer says so.
+	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
+	// Purge removes what is remembered of a message that was deleted.
+	Purge(ctx context.Context, subject string) error
 }
 
 // Options are what a Service needs.
@@ -73,14 +86,18 @@ type Service struct {
 	ready  chan struct{} // closed when Run has taken up what was left
 	ending chan struct{} // closed when Run is told to end
 
-	mu      sync.Mutex
-	lanes   map[chat.Address]*lane
-	waiting int
-	closed  bool
-	turns   context.Context // ends when answers under way are to stop
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	lanes    map[chat.Address]*lane
+	subjects map[string]*question // the questions that wait or are being answered, by their messages
+	lost     []store.Post         // given up, and not known yet where they were to be
+	waiting  int
+	held     bool // lanes do not begin to work yet
+	closed   bool
+	turns    context.Context // ends when answers under way are to stop
+	wg       sync.WaitGroup
 
-	outcomes chan store.Posted
+	outcomes chan outcome
+	counts   counts
 }
 
 // New returns a Service that begins to work with Run.
@@ -92,7 +109,7 @@ func New(o Options) *Service {
 		o.Backlog = 10_000
 	}
 	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
-		lanes: map[chat.Address]*lane{}, outcomes: make(chan store.Posted, o.Turns)}
+		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.Turns)}
 }
 
 // Run takes up the posts and messages that an earlier process left, then works
@@ -108,17 +125,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("take up what was left: %w", err)
 	}
 	close(s.ready)
-	prune := time.NewTicker(time.Hour)
-	defer prune.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-prune.C:
-			if err := s.o.Store.Prune(ctx); err != nil {
-				s.o.Log.Error("old records not pruned", "error", err)
-			}
-		case <-ctx.Done():
-		}
-	}
+	s.tend(ctx)
 	s.close()
 	idle := make(chan struct{})
 	go func() { s.wg.Wait(); close(idle) }()
@@ -131,6 +138,24 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
+// tend does what is due from time to time, until ctx ends.
+func (s *Service) tend(ctx context.Context) {
+	prune, tell := time.NewTicker(time.Hour), time.NewTicker(tellEvery)
+	defer prune.Stop()
+	defer tell.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-prune.C:
+			if err := s.o.Store.Prune(ctx); err != nil {
+				s.o.Log.Error("old records not pruned", "error", err)
+			}
+		case <-tell.C:
+			s.wg.Go(func() { s.tell(s.turns, func(store.Post) bool { return true }) })
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (s *Service) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +164,8 @@ func (s *Service) close() {
 }
 
 // recover queues what has no outcome: first posts, then the messages that have
-// no post yet.
+// no post yet. Lanes begin when all is queued, so that messages which were answered
+// together are answered together again.
 func (s *Service) recover(ctx context.Context) error {
 	posts, err := s.o.Store.Pending(ctx)
 	if err != nil {
@@ -149,17 +175,26 @@ func (s *Service) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.lost, err = s.untold(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.held = true
+	s.mu.Unlock()
 	answered := map[string]bool{}
 	for _, p := range posts {
-		answered[p.Message] = true
+		for _, key := range p.Messages() {
+			answered[key] = true
+		}
 		p.Draft.Again = true
 		s.enqueue(p.To, job{post: &p})
 	}
 	for _, r := range messages {
 		if !answered[r.Message.Key()] {
-			s.enqueue(r.Message.Conversation, job{message: &r.Message})
+			s.take(r.Message)
 		}
 	}
+	s.release()
 	if len(posts)+len(messages) > 0 {
 		s.o.Log.Info("work left by the last run taken up", "posts", len(posts), "messages", len(messages))
 	}
@@ -175,17 +210,31 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if !s.o.Admit(ctx, m) {
+	if m.Change != "" {
+		at, known, err := s.o.Store.Known(ctx, m.Subject())
+		if err != nil || !known {
+			return err
+		}
+		m.Conversation = at
+	} else if !s.o.Admit(ctx, m) {
 		return nil
 	}
-	if s.Load().Waiting >= s.o.Backlog {
+	if m.Change == "" && !m.Stops() && s.Load().Waiting >= s.o.Backlog {
+		s.counts.busy.Add(1)
 		return chat.ErrBusy
 	}
+	failpoint.Here(failpoint.Received)
 	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
-	if err != nil || !isNew {
+	if err != nil {
 		return err
 	}
-	s.enqueue(m.Conversation, job{message: &m})
+	if !isNew {
+		s.counts.repeats.Add(1)
+		return nil
+	}
+	failpoint.Here(failpoint.Stored)
+	s.counts.accepted.Add(1)
+	s.take(m)
 	return nil
 }
 

@@ -56,11 +56,23 @@ func (p *platform) texts() []string {
 	return texts
 }
 
+func (p *platform) at(n int) chat.Draft {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.posts[n]
+}
+
 type answerer func(ctx context.Context, m chat.Message) string
 
-func (a answerer) Answer(ctx context.Context, m chat.Message, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	return &conversation.Turn{ID: m.Key()}, &chat.Draft{Text: a(ctx, m)}
+func (a answerer) Answer(ctx context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	var texts []string
+	for _, m := range q.Messages {
+		texts = append(texts, a(ctx, m))
+	}
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: strings.Join(texts, "; ")}
 }
+
+func (a answerer) Purge(context.Context, string) error { return nil }
 
 func echo(_ context.Context, m chat.Message) string { return "re: " + m.Text }
 
@@ -75,7 +87,7 @@ type world struct {
 	stop func()
 }
 
-func start(t *testing.T, path string, p *platform, a answerer) world {
+func start(t *testing.T, path string, p *platform, a delivery.Answerer) world {
 	t.Helper()
 	db, err := bolt.Open(path, time.Now)
 	if err != nil {
@@ -116,12 +128,12 @@ func accept(t *testing.T, w world, m chat.Message) {
 func TestOneConversationInOrderOthersInParallel(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := start(t, path, p, func(ctx context.Context, m chat.Message) string {
+		w := start(t, path, p, answerer(func(ctx context.Context, m chat.Message) string {
 			if m.Text == "slow" {
 				time.Sleep(time.Minute)
 			}
 			return echo(ctx, m)
-		})
+		}))
 		defer w.stop()
 		accept(t, w, said("a", "1", "slow"))
 		accept(t, w, said("a", "2", "second"))
@@ -141,7 +153,7 @@ func TestTheSameMessageIsAnsweredOnce(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
 		for range 2 {
-			w := start(t, path, p, echo)
+			w := start(t, path, p, answerer(echo))
 			for range 5 {
 				accept(t, w, said("a", "1", "hello"))
 			}
@@ -160,11 +172,11 @@ func TestTheSameMessageIsAnsweredOnce(t *testing.T) {
 func TestAMessageCutOffIsAnsweredAfterTheNextStart(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := start(t, path, p, func(ctx context.Context, m chat.Message) string { <-ctx.Done(); return "half" })
+		w := start(t, path, p, answerer(func(ctx context.Context, m chat.Message) string { <-ctx.Done(); return "half" }))
 		accept(t, w, said("a", "1", "hello"))
 		synctest.Wait()
 		w.stop()
-		w = start(t, path, p, echo)
+		w = start(t, path, p, answerer(echo))
 		synctest.Wait()
 		w.stop()
 		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) {
@@ -176,12 +188,12 @@ func TestAMessageCutOffIsAnsweredAfterTheNextStart(t *testing.T) {
 func TestAPostOnItsWayIsSentAfterTheNextStartAndMarked(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{fail: func(int, chat.Draft) error { return errors.New("connection lost") }}
-		w := start(t, path, p, echo)
+		w := start(t, path, p, answerer(echo))
 		accept(t, w, said("a", "1", "hello"))
 		synctest.Wait()
 		w.stop()
 		p.fail = nil
-		w = start(t, path, p, func(context.Context, chat.Message) string { return "asked twice" })
+		w = start(t, path, p, answerer(func(context.Context, chat.Message) string { return "asked twice" }))
 		synctest.Wait()
 		w.stop()
 		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) || !p.posts[0].Again {
@@ -203,7 +215,7 @@ func TestAPostIsRepeatedAsThePlatformAsks(t *testing.T) {
 			}
 			return nil
 		}
-		w := start(t, path, p, echo)
+		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		accept(t, w, said("a", "1", "one"))
 		accept(t, w, said("a", "2", "two"))
@@ -222,7 +234,7 @@ func TestARefusedAnswerBecomesAPlainWord(t *testing.T) {
 			}
 			return nil
 		}}
-		w := start(t, path, p, echo)
+		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		accept(t, w, said("a", "1", "hello"))
 		synctest.Wait()
@@ -235,12 +247,12 @@ func TestARefusedAnswerBecomesAPlainWord(t *testing.T) {
 func TestAPanicHarmsItsMessageAlone(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := start(t, path, p, func(ctx context.Context, m chat.Message) string {
+		w := start(t, path, p, answerer(func(ctx context.Context, m chat.Message) string {
 			if m.Text == "bang" {
 				panic("boom")
 			}
 			return echo(ctx, m)
-		})
+		}))
 		defer w.stop()
 		accept(t, w, said("a", "1", "bang"))
 		accept(t, w, said("a", "2", "hello"))
@@ -255,7 +267,7 @@ func TestAPanicHarmsItsMessageAlone(t *testing.T) {
 func TestSendPostsOnceForAKey(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := start(t, path, p, echo)
+		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		for range 3 {
 			if err := w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "digest/1", Text: "news"}); err != nil {

@@ -84,7 +84,7 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 }
 
 // TurnOf gives the turn that holds a message, and its conversation;
-// store.ErrNotFound says that none does.
+// store.ErrNotFound says that none does, or with a conversation that it is gone.
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
 	var at place
 	var t conversation.Turn
@@ -103,7 +103,7 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 		return err
 	})
 	if err != nil {
-		return chat.Address{}, conversation.Turn{}, fmt.Errorf("load the turn of message %s: %w", subject, err)
+		return at.Conversation, conversation.Turn{}, fmt.Errorf("load the turn of message %s: %w", subject, err)
 	}
 	return at.Conversation, t, nil
 }

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"slices"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+)
+
+// said names the speaker in a part of its own, so that the words stay as they
+// were said.
+func said(m chat.Message) []llm.Part {
+	words := llm.Part{Text: m.Text}
+	if m.Author.Name == "" || m.Conversation.Platform == "web" {
+		return []llm.Part{words}
+	}
+	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
+}
+
+// editedLater tells the model that calls were made for words that have changed.
+const editedLater = "\n(This was edited after the calls below had been made.)"
+
+// reopen takes up a turn that was begun before: with the words as they read now,
+// and without its answer, if it has one. Calls and their results stay, so that
+// nothing is done twice. It reports false where there is nothing new to answer.
+func reopen(t *conversation.Turn, q chat.Asked) bool {
+	words := t.Words()
+	steps := steps(t.Messages[min(len(words), len(t.Messages)):])
+	var now []llm.Message
+	changed := false
+	if q.Turn == "" {
+		m := q.Last()
+		i := slices.Index(t.Subjects(), m.Subject())
+		if i < 0 || i >= len(words) || says(words[i]) == m.Text {
+			return false
+		}
+		now, changed = slices.Clone(words), true
+		now[i] = llm.Message{Role: llm.User, Parts: said(m)}
+	} else {
+		t.Of = nil
+		for i, m := range q.Messages {
+			t.Of = append(t.Of, m.Subject())
+			now = append(now, llm.Message{Role: llm.User, Parts: said(m)})
+			changed = changed || i >= len(words) || says(words[i]) != m.Text
+		}
+		changed = changed || len(now) != len(words)
+	}
+	if changed && len(steps) > 0 {
+		last := &now[len(now)-1]
+		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedLater})
+	}
+	if !changed {
+		now = words
+	}
+	t.Messages = append(slices.Clone(now), steps...)
+	t.State, t.Error = conversation.Open, ""
+	return true
+}
+
+// says gives the words of a message that said wrote.
+func says(m llm.Message) string {
+	text := ""
+	for _, p := range m.Parts {
+		if p.Text != editedLater {
+			text = p.Text
+		}
+	}
+	return text
+}
+
+// steps are the calls and results of a turn, without the answer behind them.
+func steps(messages []llm.Message) []llm.Message {
+	for n := len(messages); n > 0; n-- {
+		if m := messages[n-1]; m.Role == llm.ToolRole || len(m.Calls()) > 0 {
+			return messages[:n]
+		}
+	}
+	return nil
+}
+
+// unanswered gives the calls at the end of a turn that have no result.
+func unanswered(messages []llm.Message) []llm.Call {
+	done := map[string]bool{}
+	for _, m := range slices.Backward(messages) {
+		switch {
+		case m.Role == llm.ToolRole:
+			for _, p := range m.Parts {
+				if p.Result != nil {
+					done[p.Result.ID] = true
+				}
+			}
+		case m.Role == llm.Assistant:
+			return slices.DeleteFunc(m.Calls(), func(c llm.Call) bool { return done[c.ID] })
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// shownRuns gives the calls of a turn that have a result as people see them.
+func shownRuns(t conversation.Turn) []chat.ToolRun {
+	var runs []chat.ToolRun
+	for _, m := range t.Messages {
+		for _, c := range m.Calls() {
+			runs = append(runs, chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args})
+		}
+		for _, p := range m.Parts {
+			i := slices.IndexFunc(runs, func(r chat.ToolRun) bool { return p.Result != nil && r.ID == p.Result.ID })
+			if i < 0 {
+				continue
+			}
+			runs[i].State, runs[i].Result = chat.Done, conversation.Cut(p.Result.Content, shownResult)
+			if p.Result.IsError {
+				runs[i].State = chat.Failed
+			}
+		}
+	}
+	return slices.DeleteFunc(runs, func(r chat.ToolRun) bool { return r.State == chat.Running })
+}

@@ -1,0 +1,222 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/failpoint"
+	"ravenbot/internal/store"
+)
+
+// answer makes the answer to a question, stores it and sends it.
+func (s *Service) answer(a chat.Address, l *lane, q *question) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-s.turns.Done():
+		return
+	}
+	began := s.o.Now()
+	turn, draft, done := s.workOut(a, l, q)
+	if !done {
+		return
+	}
+	var posts []store.Post
+	if draft != nil {
+		posts = []store.Post{s.post(a, q, turn, *draft, began)}
+	}
+	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.Answered(s.turns, a, q.keys, turn, posts) })
+	if err == nil && draft != nil {
+		failpoint.Here(failpoint.PostRecorded)
+		s.send(posts[0], nil)
+	}
+}
+
+// workOut asks for the answer until nothing has changed meanwhile; false says that
+// the service ended first. Afterwards nobody else changes the question.
+func (s *Service) workOut(a chat.Address, l *lane, q *question) (turn *conversation.Turn, draft *chat.Draft, done bool) {
+	ctx, stop := context.WithCancelCause(s.turns)
+	defer stop(nil)
+	defer s.typing(ctx, a)()
+	for {
+		asked, reply := s.begin(l, q, stop)
+		switch {
+		case reply != nil:
+			turn, draft = nil, reply
+		case len(asked.Messages) == 0:
+			turn, draft = nil, nil
+			_ = s.insist(s.turns, "deleted message not purged", func() error { return s.o.Answerer.Purge(s.turns, asked.Turn) })
+		default:
+			turn, draft = s.think(ctx, asked)
+		}
+		if s.turns.Err() != nil {
+			return nil, nil, false
+		}
+		if s.end(l, q, asked.Revised) {
+			return turn, draft, true
+		}
+	}
+}
+
+// begin gives what is asked as it stands, and the answer where it is known.
+func (s *Service) begin(l *lane, q *question, stop context.CancelCauseFunc) (chat.Asked, *chat.Draft) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.revised == nil {
+		q.revised = make(chan struct{})
+	}
+	l.now, q.stop = q, stop
+	asked := chat.Asked{Turn: q.turn, Messages: q.messages, Revised: q.revised}
+	if q.again != nil && len(q.messages) == 0 {
+		asked.Turn = q.again.Subject()
+	}
+	return asked, q.reply
+}
+
+// end takes a question out of reach, unless it was revised since it was begun.
+func (s *Service) end(l *lane, q *question, revised <-chan struct{}) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-revised:
+		return false
+	default:
+	}
+	l.now = nil
+	for subject, of := range s.subjects {
+		if of == q {
+			delete(s.subjects, subject)
+		}
+	}
+	return true
+}
+
+// lateAfter is how old a question may be before its answer says so.
+const lateAfter = 2 * time.Minute
+
+// post makes the post of an answer.
+func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d chat.Draft, began time.Time) store.Post {
+	key := q.turn
+	if q.again != nil {
+		key = q.again.Key()
+	}
+	p := store.Post{Key: key, To: a, Message: q.keys[0], Also: q.keys[1:], At: s.o.Now()}
+	d.Key = p.Key
+	if n := len(q.messages); n > 0 {
+		d.Reply = q.messages[n-1].Reply
+		for _, m := range q.messages[:n-1] {
+			d.Answers = append(d.Answers, m.ID)
+		}
+		if said := q.messages[0].Time; q.again == nil && !said.IsZero() && began.Sub(said) > lateAfter {
+			d.Footer = note(d.Footer, "asked "+ago(began.Sub(said))+"; I could not answer sooner")
+		}
+		if n > 1 {
+			d.Footer = note(d.Footer, "in answer to "+quotes(q.messages))
+		}
+	}
+	d.Answers = append(d.Answers, q.answers...)
+	if q.again != nil && turn != nil && !d.Failed {
+		p.Replaces = turn.ID
+		d.Replaces = s.whereabouts(turn.ID)
+	}
+	p.Draft = d
+	return p
+}
+
+// whereabouts gives where a post is; nowhere, if that is not known any more.
+func (s *Service) whereabouts(key string) chat.Ref {
+	s.flush()
+	ref, _, err := s.o.Store.Ref(s.turns, key)
+	if err != nil {
+		s.o.Log.Error("place of an earlier answer not read, so it is posted anew", "post", key, "error", err)
+	}
+	return ref
+}
+
+// quotes names messages by their beginnings, so that everybody sees that theirs
+// was read.
+func quotes(messages []chat.Message) string {
+	const most = 48 // characters of each
+	var list []string
+	for _, m := range messages {
+		words := []rune(strings.Join(strings.Fields(m.Text), " "))
+		if len(words) > most {
+			words = append(words[:most-1], '…')
+		}
+		list = append(list, "“"+string(words)+"”")
+	}
+	return strings.Join(list, ", ")
+}
+
+func note(footer, more string) string {
+	if footer == "" {
+		return more
+	}
+	return footer + " · " + more
+}
+
+// ago tells a length of time in the words of people.
+func ago(d time.Duration) string {
+	switch {
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d minutes ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d hours ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
+
+// think asks the agent, and makes a panic there an error for this question alone.
+func (s *Service) think(ctx context.Context, q chat.Asked) (turn *conversation.Turn, draft *chat.Draft) {
+	m := q.Last()
+	defer func() {
+		if r := recover(); r != nil {
+			s.o.Log.Error("panic while answering", "message", m.Key(), "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			turn, draft = nil, &chat.Draft{Failed: true,
+				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell whoever runs it."}
+		}
+	}()
+	show := func(chat.Progress) {}
+	if w, ok := s.o.Platforms[m.Conversation.Platform].(chat.Watcher); ok {
+		show = func(p chat.Progress) { p.Message = m.ID; w.Show(m.Conversation, p) }
+	}
+	return s.o.Answerer.Answer(ctx, q, show)
+}
+
+// Typing is shown only for work that takes longer than typingAfter, so that a
+// quick answer costs no extra request.
+const (
+	typingAfter = 500 * time.Millisecond
+	typingEvery = 8 * time.Second
+)
+
+// typing shows that an answer is being written until the returned function is
+// called.
+func (s *Service) typing(ctx context.Context, a chat.Address) func() {
+	t, ok := s.o.Platforms[a.Platform].(chat.Typist)
+	if !ok {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	s.wg.Go(func() {
+		timer := time.NewTimer(typingAfter)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+			if err := t.Typing(ctx, a); err != nil && ctx.Err() == nil {
+				s.o.Log.Debug("typing not shown", "conversation", a.String(), "error", err)
+			}
+			timer.Reset(typingEvery)
+		}
+	})
+	return stop
+}

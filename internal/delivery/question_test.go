@@ -1,0 +1,341 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+)
+
+// thinker takes a minute over an answer, and stops when what it was asked is
+// revised or somebody says stop.
+type thinker struct {
+	mu     sync.Mutex
+	asked  [][]string // texts of each call
+	turns  []string
+	purged []string
+}
+
+func (a *thinker) Answer(ctx context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	var texts, of []string
+	for _, m := range q.Messages {
+		texts, of = append(texts, m.Text), append(of, m.Subject())
+	}
+	a.mu.Lock()
+	a.asked, a.turns = append(a.asked, texts), append(a.turns, q.Turn)
+	a.mu.Unlock()
+	select {
+	case <-time.After(time.Minute):
+	case <-q.Revised:
+		return nil, nil
+	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), chat.ErrStopped) {
+			return nil, &chat.Draft{Text: "Stopped."}
+		}
+		return nil, nil
+	}
+	turn := q.Turn
+	if turn == "" {
+		turn = q.Last().Subject()
+	}
+	return &conversation.Turn{ID: turn, Of: of}, &chat.Draft{Text: "re: " + strings.Join(texts, "+")}
+}
+
+func (a *thinker) Purge(_ context.Context, subject string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.purged = append(a.purged, subject)
+	return nil
+}
+
+func changed(room, id string, change chat.Change, revision, text string) chat.Message {
+	m := said(room, id, text)
+	m.Change, m.Revision = change, revision
+	return m
+}
+
+func soon() { pass(time.Second) }
+
+func later() { pass(5 * time.Minute) }
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func posted(t *testing.T, p *platform, want ...string) {
+	t.Helper()
+	if got := p.texts(); !slices.Equal(got, want) {
+		t.Errorf("posted %q, want %q", got, want)
+	}
+}
+
+func TestWhatWaitsIsAnsweredTogether(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		help := said("a", "4", "")
+		help.Command = "help"
+		for _, m := range []chat.Message{said("a", "1", "one"), said("a", "2", "two"), said("a", "3", "three"), help, said("a", "5", "five")} {
+			accept(t, w, m)
+			soon()
+		}
+		later()
+		posted(t, p, "re: one", "re: two+three", "re: ", "re: five")
+		both := p.at(1)
+		if both.Key != "web/2" || !slices.Equal(both.Answers, []string{"2"}) || both.Footer != "in answer to “two”, “three”" {
+			t.Errorf("the answer to two messages is %+v, want it to name both", both)
+		}
+	})
+}
+
+func TestTooManyToMergeAreAnsweredInSeveralTurns(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "first", "first"))
+		soon()
+		for n := range 45 {
+			accept(t, w, said("a", strings.Repeat("x", n+1), "y"))
+		}
+		later()
+		var sizes []int
+		for _, texts := range a.asked {
+			sizes = append(sizes, len(texts))
+		}
+		if !slices.Equal(sizes, []int{1, 20, 20, 5}) {
+			t.Errorf("turns of %v messages, want 1, 20, 20, 5", sizes)
+		}
+	})
+}
+
+func TestAnEditReachesTheMessageWhereverItStands(t *testing.T) {
+	for name, when := range map[string]int{"waiting": 0, "running": 1} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p, a := &platform{}, &thinker{}
+				w := start(t, path, p, a)
+				defer w.stop()
+				if when == 0 {
+					accept(t, w, said("a", "0", "zero"))
+					soon()
+				}
+				accept(t, w, said("a", "1", "helo"))
+				soon()
+				accept(t, w, changed("a", "1", chat.Edited, "2", "hello"))
+				accept(t, w, changed("a", "1", chat.Edited, "2", "hello"))
+				accept(t, w, changed("a", "1", chat.Edited, "1", "an older edit that came late"))
+				accept(t, w, changed("a", "9", chat.Edited, "1", "of a message nobody knows"))
+				later()
+				posted(t, p, []string{"re: zero", "re: hello"}[when:]...)
+			})
+		})
+	}
+}
+
+func TestAnEditAfterTheAnswerReplacesIt(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		later()
+		for _, revision := range []string{"1", "2"} {
+			accept(t, w, changed("a", "1", chat.Edited, revision, "hello "+revision))
+			later()
+		}
+		posted(t, p, "re: helo", "re: hello 1", "re: hello 2")
+		for n, want := range []string{"", "1", "2"} {
+			if got := strings.Join(p.at(n).Replaces.IDs, ","); got != want {
+				t.Errorf("post %d takes the place of %q, want %q", n, got, want)
+			}
+		}
+	})
+}
+
+func TestADeletedMessageIsNotAnswered(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		soon()
+		accept(t, w, said("a", "2", "two"))
+		accept(t, w, changed("a", "1", chat.Deleted, "", "")) // running
+		accept(t, w, said("a", "3", "three"))
+		accept(t, w, changed("a", "2", chat.Deleted, "", "")) // waiting, or merged meanwhile
+		later()
+		posted(t, p, "re: three")
+		accept(t, w, changed("a", "3", chat.Deleted, "", "")) // answered
+		later()
+		if !slices.Equal(a.purged, []string{"web/1", "web/3"}) && !slices.Equal(a.purged, []string{"web/1", "web/2", "web/3"}) {
+			t.Errorf("purged %q", a.purged)
+		}
+		if n := w.Load().Waiting; n != 0 {
+			t.Errorf("%d are still waiting", n)
+		}
+	})
+}
+
+func TestOneOfSeveralIsDeletedWhileTheyAreAnswered(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		for _, id := range []string{"0", "1", "2"} {
+			accept(t, w, said("a", id, "m"+id))
+			soon()
+		}
+		pass(time.Minute) // 1 and 2 are being answered
+		accept(t, w, changed("a", "1", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "re: m0", "re: m2")
+		if last := a.turns[len(a.turns)-1]; last != "web/1" {
+			t.Errorf("the turn goes on as %s, want web/1", last)
+		}
+	})
+}
+
+func TestStopEndsWhatIsRunning(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "a long story"))
+		accept(t, w, said("b", "2", "elsewhere"))
+		soon()
+		accept(t, w, said("a", "3", "next"))
+		accept(t, w, said("a", "4", "Stop!"))
+		soon()
+		posted(t, p, "Stopped.")
+		if d := p.at(0); !slices.Equal(d.Answers, []string{"4"}) {
+			t.Errorf("the word that it stopped answers %q besides, want the stop", d.Answers)
+		}
+		later()
+		posted(t, p, "Stopped.", "re: elsewhere", "re: next")
+		accept(t, w, said("a", "5", "stop"))
+		soon()
+		if got := p.texts(); len(got) != 4 || !strings.Contains(got[3], "not working on anything") {
+			t.Errorf("posted %q, want a word that nothing runs", got)
+		}
+	})
+}
+
+func TestAStopCommandReachesOnesOwnThreads(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		for _, user := range []string{"anna", "berit"} {
+			m := said("a", user, "from "+user)
+			m.Conversation.Thread, m.Author.ID = user, user
+			accept(t, w, m)
+		}
+		soon()
+		stop := said("a", "3", "")
+		stop.Command, stop.Author.ID, stop.Reply.Handle = "stop", "anna", []byte(`{}`)
+		accept(t, w, stop)
+		later()
+		posted(t, p, "Stopped.", "Stopped.", "re: from berit")
+	})
+}
+
+func TestWorkIsTakenUpAsItStood(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		accept(t, w, said("a", "0", "zero"))
+		soon()
+		for _, id := range []string{"1", "2"} {
+			accept(t, w, said("a", id, "m"+id))
+		}
+		pass(time.Minute) // 1 and 2 are being answered together
+		accept(t, w, said("b", "5", "gone"))
+		soon()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "amended"))
+		accept(t, w, changed("b", "5", chat.Deleted, "", ""))
+		w.stop()
+		w = start(t, path, p, a)
+		defer w.stop()
+		later()
+		posted(t, p, "re: zero", "re: amended+m2")
+		if last := a.turns[len(a.turns)-1]; last != "web/1" {
+			t.Errorf("the turn goes on as %s, want web/1", last)
+		}
+	})
+}
+
+func TestALateAnswerSaysSo(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, answerer(echo))
+		defer w.stop()
+		m := said("a", "1", "hello")
+		m.Time = time.Now().Add(-25 * time.Minute)
+		accept(t, w, m)
+		synctest.Wait()
+		if want := "asked 25 minutes ago; I could not answer sooner"; p.at(0).Footer != want {
+			t.Errorf("footer %q, want %q", p.at(0).Footer, want)
+		}
+	})
+}
+
+func TestALostPostIsToldWhenItsPlaceCanBeReached(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(int, chat.Draft) error {
+			return &chat.PostError{Permanent: true, Err: errors.New("not in the channel")}
+		}}
+		w := start(t, path, p, answerer(echo))
+		accept(t, w, said("a", "1", "hello"))
+		soon()
+		if c := w.Counts(); c.GivenUp != 1 || c.Told != 0 || len(p.texts()) != 0 {
+			t.Fatalf("counted %+v and posted %q, want one post given up of which nobody knows", c, p.texts())
+		}
+		w.stop()
+		p.fail = nil
+		w = start(t, path, p, answerer(echo))
+		accept(t, w, said("b", "2", "elsewhere"))
+		soon()
+		posted(t, p, "re: elsewhere")
+		accept(t, w, said("a", "3", "again"))
+		soon()
+		if got := p.texts(); len(got) != 3 || got[1] != "re: again" || !strings.Contains(got[2], "reference web/1") {
+			t.Errorf("posted %q, want the word about the lost post behind the answer", got)
+		}
+		w.stop()
+		w = start(t, path, p, answerer(echo))
+		defer w.stop()
+		pass(2 * time.Hour)
+		if got := p.texts(); len(got) != 3 {
+			t.Errorf("posted %q, want nothing told twice", got)
+		}
+	})
+}
+
+func TestALostPostIsToldInTheEndWithoutAnotherPost(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(int, chat.Draft) error {
+			return &chat.PostError{Permanent: true, Err: errors.New("archived")}
+		}}
+		w := start(t, path, p, answerer(echo))
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		soon()
+		p.mu.Lock()
+		p.fail = nil
+		p.mu.Unlock()
+		pass(time.Hour)
+		if got := p.texts(); len(got) != 1 || !strings.Contains(got[0], "could not be posted") {
+			t.Errorf("posted %q, want the word about the lost post", got)
+		}
+	})
+}

@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package failpoint
+
+// Here marks a place.
+func Here(string) {}
