@@ -107,6 +107,8 @@ type Options struct {
 	Digests       Digests
 	Conversations Conversations
 	Status        func() any // becomes JSON
+	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
+	Metrics       http.Handler
 
 	// Mounts are handlers of exact paths that check for themselves who calls.
 	Mounts map[string]http.Handler

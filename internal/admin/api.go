@@ -25,6 +25,9 @@ func isAPI(path string) bool {
 // it says in JSON which methods a path takes.
 func (s *Server) apiRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
+	if s.o.Metrics != nil {
+		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "see /api/v1/status")
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
 	"ravenbot/internal/digest"
@@ -27,6 +28,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /servers", s.serversPage)
 	mux.HandleFunc("GET /digests", s.digestsPage)
+	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
 	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
 	if s.o.Static != nil {
@@ -66,6 +68,18 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.page(w, http.StatusOK, "digests", list)
+}
+
+// postsPage shows the posts that could not be delivered, the latest first.
+func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Undelivered(r.Context())
+	if err != nil {
+		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
+		s.page(w, http.StatusInternalServerError, "note-page", "The posts could not be listed; the bot's log has the reason.")
+		return
+	}
+	slices.Reverse(list)
+	s.page(w, http.StatusOK, "posts", list)
 }
 
 type previewView struct {

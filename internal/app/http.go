@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/metrics"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -24,7 +25,7 @@ func (a *App) buildAdmin() error {
 	c := a.o.Config
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
 		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+		Status: a.status, Undelivered: a.store.GivenUp, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
 	}
@@ -125,6 +126,6 @@ func (a *App) status() any {
 		size = info.Size()
 	}
 	return map[string]any{"version": a.o.Version, "started": a.started, "uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
-		"platforms": a.platformHealth(), "load": a.delivery.Load(), "models": models,
+		"platforms": a.platformHealth(), "load": a.delivery.Load(), "counts": a.delivery.Counts(), "models": models,
 		"tools": len(a.registry.List()), "store": map[string]any{"bytes": size}, "postsGivenUp": posts}
 }
