@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -102,5 +103,5 @@ func (w *Web) catchUp(ctx context.Context, m chat.Message, now []work, yield fun
 }
 
 func answers(e store.Entry, id string) bool {
-	return e.Draft != nil && e.Draft.Reply.MessageID == id
+	return e.Draft != nil && slices.Contains(e.Draft.For(), id)
 }

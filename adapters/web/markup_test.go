@@ -145,7 +145,7 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 			t.Errorf("the page with %q holds %q, with harmless text %q", s, got, want)
 		}
 		var fragments []byte
-		for name, value := range map[string]any{"new-entry": v.Entries[1], "end-work": v.Entries[1], "text": v.Working[0],
+		for name, value := range map[string]any{"new-entry": v.Entries[1], "end-work": ending{v.Entries[1], []string{"x"}}, "text": v.Working[0],
 			"same-tool": placedRun{v.Working[0].Tools[0], s, 0}, "problem": s} {
 			b, err := p.fragment(name, value)
 			if err != nil {

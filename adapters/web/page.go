@@ -148,7 +148,9 @@ func (w *Web) underWay(name string, entries []store.Entry) []work {
 	}
 	for _, e := range entries {
 		if e.Draft != nil {
-			known[e.Draft.Reply.MessageID] = true
+			for _, id := range e.Draft.For() {
+				known[id] = true
+			}
 		}
 	}
 	var left []work

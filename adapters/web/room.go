@@ -85,8 +85,9 @@ func (r *room) record(e store.Entry, isNew bool) {
 	switch {
 	case e.Draft == nil && isNew:
 		r.turn(e.ID).said = true
-	case e.Draft != nil && e.Draft.Reply.MessageID != "":
-		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return t.id == e.Draft.Reply.MessageID })
+	case e.Draft != nil:
+		ids := e.Draft.For()
+		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return slices.Contains(ids, t.id) })
 	}
 	if isNew {
 		r.publish(Event{Entry: &e})

@@ -145,13 +145,21 @@ func (s *streamer) entry(e store.Entry) error {
 		}
 		return s.begin(e.ID)
 	}
-	id := e.Draft.Reply.MessageID
-	if _, shown := s.shown[id]; !shown {
-		return s.send(e, "new-entry")
+	a := ending{Entry: e}
+	for _, id := range e.Draft.For() {
+		if _, shown := s.shown[id]; shown {
+			a.Ends = append(a.Ends, id)
+			delete(s.shown, id)
+		}
 	}
-	delete(s.shown, id)
-	s.stale = slices.DeleteFunc(s.stale, func(other string) bool { return other == id })
-	return s.send(e, "new-entry", "end-work")
+	s.stale = slices.DeleteFunc(s.stale, func(id string) bool { return slices.Contains(a.Ends, id) })
+	return s.send(a, "new-entry", "end-work")
+}
+
+// ending is a post with the messages whose work it ends.
+type ending struct {
+	store.Entry
+	Ends []string
 }
 
 // begin shows the work on a message unless it is shown, or over.

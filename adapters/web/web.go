@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -194,10 +195,15 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	r := w.room(to.Channel)
 	r.order.Lock()
 	defer r.order.Unlock()
-	if err := w.restore(ctx, r, d.Reply); err != nil {
-		return chat.Ref{}, err
+	for _, to := range append(slices.Clone(d.Answers), d.Reply) {
+		if err := w.restore(ctx, r, to); err != nil {
+			return chat.Ref{}, err
+		}
 	}
-	d.Reply.Handle = nil
+	d.Reply.Handle, d.Answers = nil, slices.Clone(d.Answers)
+	for i := range d.Answers {
+		d.Answers[i].Handle = nil
+	}
 	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
 	if err := w.write(ctx, r, e); err != nil {
 		return chat.Ref{}, err

@@ -119,9 +119,8 @@ type Draft struct {
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
-	// Answers are the IDs of further messages that it answers, beside the one that
-	// Reply names.
-	Answers []string `json:"answers,omitempty"`
+	// Answers are further messages that it answers, beside the one that Reply names.
+	Answers []Reply `json:"answers,omitempty"`
 	// Replaces are the posts that this one takes the place of. A platform that cannot
 	// edit, or no longer finds them, posts anew.
 	Replaces Ref `json:"replaces,omitzero"`
@@ -131,6 +130,17 @@ type Draft struct {
 	// Since is when the first attempt was made at the earliest; looking further back
 	// is of no use. Zero: not known.
 	Since time.Time `json:"-"`
+}
+
+// For gives the IDs of all messages that the draft answers.
+func (d Draft) For() []string {
+	var ids []string
+	for _, r := range append([]Reply{d.Reply}, d.Answers...) {
+		if r.MessageID != "" {
+			ids = append(ids, r.MessageID)
+		}
+	}
+	return ids
 }
 
 // Card is one entry of a digest: a story with its link.

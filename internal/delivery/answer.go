@@ -110,7 +110,7 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 	if n := len(q.messages); n > 0 {
 		d.Reply = q.messages[n-1].Reply
 		for _, m := range q.messages[:n-1] {
-			d.Answers = append(d.Answers, m.ID)
+			d.Answers = append(d.Answers, m.Reply)
 		}
 		if said := q.messages[0].Time; q.again == nil && !said.IsZero() && began.Sub(said) > lateAfter {
 			d.Footer = note(d.Footer, "asked "+ago(began.Sub(said))+"; I could not answer sooner")

@@ -77,7 +77,7 @@ func (a answerer) Purge(context.Context, string) error { return nil }
 func echo(_ context.Context, m chat.Message) string { return "re: " + m.Text }
 
 func said(room, id, text string) chat.Message {
-	return chat.Message{ID: id, Text: text, Reach: chat.Addressed, Conversation: chat.Address{Platform: "web", Channel: room}}
+	return chat.Message{ID: id, Text: text, Reach: chat.Addressed, Conversation: chat.Address{Platform: "web", Channel: room}, Reply: chat.Reply{MessageID: id}}
 }
 
 // world runs a service over a store of its own; stop ends both.

@@ -15,7 +15,7 @@ type question struct {
 	keys     []string       // of all that is done with the answer: messages, also deleted ones, and changes
 	again    *chat.Message  // the change of a message answered before that this is about
 	reply    *chat.Draft    // the answer, where it is known already
-	answers  []string       // IDs of messages answered besides, such as the word stop
+	answers  []chat.Reply   // to messages answered besides, such as the word stop
 
 	revised chan struct{}           // closed when messages has changed; nil: not being answered
 	stop    context.CancelCauseFunc // ends the work
@@ -67,7 +67,7 @@ func (q *question) takes(other *question) bool {
 
 func (q *question) plain() bool {
 	return q.again == nil && q.reply == nil && !slices.ContainsFunc(q.messages, func(m chat.Message) bool {
-		return m.Command != "" || len(m.Reply.Handle) > 0
+		return m.Command != ""
 	})
 }
 
@@ -128,9 +128,9 @@ func (s *Service) halt(m chat.Message) bool {
 		reply: stopped()}
 	own.reply.Ephemeral = true
 	switch {
-	case len(running) > 0 && len(m.Reply.Handle) == 0:
+	case len(running) > 0 && m.Command == "":
 		running[0].keys = append(running[0].keys, m.Key())
-		running[0].answers = append(running[0].answers, m.ID)
+		running[0].answers = append(running[0].answers, m.Reply)
 		return true
 	case len(running) == 0 && m.Reach != chat.Addressed:
 		return false // people talking to one another

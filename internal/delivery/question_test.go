@@ -91,7 +91,7 @@ func TestWhatWaitsIsAnsweredTogether(t *testing.T) {
 		later()
 		posted(t, p, "re: one", "re: two+three", "re: ", "re: five")
 		both := p.at(1)
-		if both.Key != "web/2" || !slices.Equal(both.Answers, []string{"2"}) || both.Footer != "in answer to “two”, “three”" {
+		if both.Key != "web/2" || !slices.Equal(both.For(), []string{"3", "2"}) || both.Footer != "in answer to “two”, “three”" {
 			t.Errorf("the answer to two messages is %+v, want it to name both", both)
 		}
 	})
@@ -217,8 +217,8 @@ func TestStopEndsWhatIsRunning(t *testing.T) {
 		accept(t, w, said("a", "4", "Stop!"))
 		soon()
 		posted(t, p, "Stopped.")
-		if d := p.at(0); !slices.Equal(d.Answers, []string{"4"}) {
-			t.Errorf("the word that it stopped answers %q besides, want the stop", d.Answers)
+		if d := p.at(0); !slices.Equal(d.For(), []string{"1", "4"}) {
+			t.Errorf("the word that it stopped answers %q, want the question and the stop", d.For())
 		}
 		later()
 		posted(t, p, "Stopped.", "re: elsewhere", "re: next")
