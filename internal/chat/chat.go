@@ -173,7 +173,13 @@ const (
 // one where a draft had to be split, in order.
 type Ref struct {
 	IDs []string `json:"ids"`
+	// Repeated: an earlier attempt may be there too, and the platform gives no way
+	// to look. The post says so itself.
+	Repeated bool `json:"repeated,omitempty"`
 }
+
+// MayRepeat is the word by which a post says that it may be there twice.
+const MayRepeat = "possibly a repeat: I was interrupted while posting this"
 
 // Limits are what one post may hold on a platform. Adapters split longer drafts
 // themselves; callers use Limits to choose how much to write.
