@@ -135,7 +135,7 @@ func damaged(path, what, way string) error {
 
 const (
 	restore   = "put a backup in its place, or move the file away to begin with an empty store"
-	headerWay = "ravenbot store compact keeps all but perhaps the last change; or put a backup in its place"
+	headerWay = "ravenbot store compact makes it whole again, perhaps without the last change; or put a backup in its place"
 )
 
 // openFile opens the file with bbolt, which locks it: for all others, or where it is
@@ -224,7 +224,7 @@ func inspect(path string) (*scan, error) {
 func (s *scan) judge(path string) error {
 	marked, tallied := marks(path)
 	switch {
-	case len(s.faults) > 0 && s.metas == 1 && len(s.faults) == 1:
+	case s.headerOnly():
 		return damaged(path, s.what(), headerWay)
 	case len(s.faults) > 0:
 		return damaged(path, s.what(), restore)

@@ -52,7 +52,9 @@ func parseMeta(b []byte) (meta, bool) {
 	return m, good
 }
 
-// readMetas gives the header that counts, and how many of the two are good.
+// readMetas gives the header that counts, and how many of the two are good. One that
+// is much older than the other is not: each is written at every second change, and
+// in a copy first at the one that it was written at last.
 func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 	first, ok := readMeta(f, 0)
 	if ok {
@@ -72,8 +74,10 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 		if !ok || second.pageSize != size {
 			continue
 		}
-		good++
-		if good == 1 || second.txid > m.txid {
+		if ok = good == 0 || max(first.txid, second.txid)-min(first.txid, second.txid) <= 2; ok {
+			good++
+		}
+		if good == 1 && first.pageSize == 0 || second.txid > m.txid {
 			m = second
 		}
 		break
@@ -137,16 +141,24 @@ func (p page) element(i int) ([]byte, bool) {
 	return p[at:], true
 }
 
+// manyFree says that the count of a list stands before it, for it does not fit its
+// field.
+const manyFree = 0xFFFF
+
+// listed is how many pages a list of free pages names.
+func (p page) listed() uint64 {
+	if p.count() == manyFree {
+		return binary.NativeEndian.Uint64(p[pageHeader:])
+	}
+	return uint64(p.count())
+}
+
 // free gives the pages that a list of free pages names; false says that they are
-// not within it. A count that does not fit its field stands before the list.
+// not within it.
 func (p page) free() ([]uint64, bool) {
-	body := p[pageHeader:]
-	n := uint64(p.count())
-	if n == 0xFFFF {
-		if len(body) < 8 {
-			return nil, false
-		}
-		n, body = binary.NativeEndian.Uint64(body), body[8:]
+	body, n := p[pageHeader:], p.listed()
+	if p.count() == manyFree {
+		body = body[8:]
 	}
 	if n > uint64(len(body)/8) {
 		return nil, false

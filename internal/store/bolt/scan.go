@@ -339,6 +339,10 @@ func (s *scan) compare() {
 	}
 }
 
+// headerOnly reports that one of the headers is all that is damaged: as the other
+// tells it the store is whole.
+func (s *scan) headerOnly() bool { return s.metas == 1 && len(s.faults) == 1 }
+
 // tallied reports that the file has tallies; those of the first versions had none.
 func (s *scan) tallied() bool { return s.head != nil || len(s.kept) > 0 }
 
