@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -107,6 +108,8 @@ type Options struct {
 	Digests       Digests
 	Conversations Conversations
 	Status        func() any // becomes JSON
+	// Backup makes a copy of the store.
+	Backup func(context.Context) (Copy, error)
 
 	// Mounts are handlers of exact paths that check for themselves who calls.
 	Mounts map[string]http.Handler
@@ -121,6 +124,7 @@ type Server struct {
 	sessions *sessions
 	api      *http.ServeMux
 	pages    *http.ServeMux
+	copying  sync.Mutex // held while a copy of the store is sent
 }
 
 // New returns a Server.

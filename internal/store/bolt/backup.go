@@ -30,6 +30,38 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 	return nil
 }
 
+// BackupFile is Backup of the store at path that nobody has open; else it gives a
+// *store.InUseError.
+func BackupFile(ctx context.Context, path, to string) error {
+	if err := present(path); err != nil {
+		return err
+	}
+	release, err := lock(path)
+	if err != nil {
+		return err
+	}
+	err = create(to, func(f *os.File) error { return copyFile(ctx, path, f) })
+	if err = errors.Join(err, release()); err != nil {
+		return fmt.Errorf("back up store %s to %s: %w", path, to, err)
+	}
+	return nil
+}
+
+// Receive writes a copy of a store that comes from elsewhere to path, which must not
+// exist yet, once it was read as a whole.
+func Receive(ctx context.Context, r io.Reader, path string) error {
+	err := create(path, func(f *os.File) error {
+		if _, err := io.Copy(cancelled{ctx, f}, r); err != nil {
+			return full(path, err)
+		}
+		return errors.Join(f.Sync(), Verify(ctx, f.Name()))
+	})
+	if err != nil {
+		return fmt.Errorf("write the backup %s: %w", path, err)
+	}
+	return nil
+}
+
 func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
 	defer guard(db.path, &err)()
 	if err := db.bolt.View(func(tx *bbolt.Tx) error {
@@ -131,7 +163,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 	}
 	err = beside(path, func(f *os.File) error {
 		if err := copyFile(ctx, file, f); err != nil {
-			return full(path, err)
+			return err
 		}
 		return settle(ctx, f.Name())
 	}, func(name string) (err error) {
@@ -149,7 +181,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 // stamp is how instants are written in names of files, in UTC.
 const stamp = "20060102-150405"
 
-// differ refuses a file that is the store itself, or that is no whole copy.
+// differ refuses a file that is the store itself.
 func differ(file, path string) error {
 	a, err := os.Stat(file)
 	if err != nil {
@@ -161,6 +193,7 @@ func differ(file, path string) error {
 	return nil
 }
 
+// copyFile copies a store that nobody writes to, and that must be whole.
 func copyFile(ctx context.Context, from string, to *os.File) error {
 	if err := Verify(ctx, from); err != nil {
 		return err
@@ -171,7 +204,7 @@ func copyFile(ctx context.Context, from string, to *os.File) error {
 	}
 	defer f.Close()
 	if _, err := io.Copy(cancelled{ctx, to}, f); err != nil {
-		return err
+		return full(to.Name(), err)
 	}
 	return to.Sync()
 }
@@ -179,7 +212,12 @@ func copyFile(ctx context.Context, from string, to *os.File) error {
 // keep gives the file at path another name beside its own, so that there is one at
 // path at all times; "" says that there was none.
 func keep(path, name string) (string, error) {
+	base := name
 	err := os.Link(path, name)
+	for i := 2; errors.Is(err, fs.ErrExist) && i < 100; i++ { // one of the same second
+		name = fmt.Sprint(base, "-", i)
+		err = os.Link(path, name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -40,6 +40,8 @@ type Backups struct {
 	db *DB
 	o  BackupOptions
 
+	making sync.Mutex // held while a copy is made
+
 	mu     sync.Mutex
 	failed time.Time
 	err    error // of the last try
@@ -84,8 +86,10 @@ func (b *Backups) Run(ctx context.Context) {
 
 // make makes one backup, and removes those that are too many by it.
 func (b *Backups) make(ctx context.Context) error {
-	began := b.o.Now()
+	b.making.Lock()
+	defer b.making.Unlock()
 	b.sweep()
+	began := b.o.Now()
 	path := filepath.Join(b.o.Folder, backupName(began))
 	err := b.db.Backup(ctx, path)
 	if ctx.Err() != nil {
@@ -109,6 +113,24 @@ func (b *Backups) make(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Copy makes a copy of the store, verified as every backup is, that is gone when the
+// caller closes it.
+func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
+	b.making.Lock()
+	defer b.making.Unlock()
+	b.sweep()
+	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(stamp))
+	if err := b.db.Backup(ctx, path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the copy of store %s: %w", b.db.path, err)
+	}
+	_ = os.Remove(path) // where an open file cannot be removed, the next copy removes it
+	return f, nil
 }
 
 // sweep removes what a backup left behind that was cut short.
