@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -106,9 +107,11 @@ type Options struct {
 	Servers       Servers
 	Digests       Digests
 	Conversations Conversations
-	Status        func() any // becomes JSON
+	Status        func() any                                      // becomes JSON
 	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
 	Metrics       http.Handler
+	// Backup makes a copy of the store.
+	Backup func(context.Context) (Copy, error)
 
 	// Mounts are handlers of exact paths that check for themselves who calls.
 	Mounts map[string]http.Handler
@@ -123,6 +126,7 @@ type Server struct {
 	sessions *sessions
 	api      *http.ServeMux
 	pages    *http.ServeMux
+	copying  sync.Mutex // held while a copy of the store is sent
 }
 
 // New returns a Server.

@@ -33,6 +33,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	})
 	for path, m := range map[string]methods{
 		"/status":                           {"GET": s.getStatus},
+		"/backup":                           {"POST": s.postBackup},
 		"/mcp/servers":                      {"GET": s.listServers},
 		"/mcp/servers/{name}":               {"GET": s.getServer},
 		"/mcp/servers/{name}/tools":         {"GET": s.serverTools},

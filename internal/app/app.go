@@ -45,6 +45,7 @@ type Options struct {
 type App struct {
 	o         Options
 	store     *bolt.DB
+	backups   *bolt.Backups
 	platforms map[string]chat.Platform
 	web       *web.Web
 	mcp       *mcp.Host
@@ -67,11 +68,11 @@ type App struct {
 // New puts the bot together and opens its store. The errors are those of the
 // store, and of a configuration that only its parts can judge.
 func New(o Options) (*App, error) {
-	db, err := bolt.Open(o.Config.Store.Reveal(), o.Now)
+	db, err := openStore(o)
 	if err != nil {
 		return nil, err
 	}
-	a := &App{o: o, store: db, started: o.Now(), announced: make(chan struct{}), hold: make(chan struct{}), refused: map[string]error{}}
+	a := &App{o: o, store: db, backups: backupsOf(db, o), started: o.Now(), announced: make(chan struct{}), hold: make(chan struct{}), refused: map[string]error{}}
 	if err := a.assemble(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -176,6 +177,7 @@ func (a *App) Run(ctx context.Context) error {
 	if !a.o.Local {
 		wg.Go(func() { a.loop.Run(ctx) })
 		wg.Go(func() { a.poll(ctx) })
+		wg.Go(func() { a.backups.Run(ctx) })
 		wg.Go(func() { a.announce(ctx) })
 	}
 	wg.Go(func() { a.startServers(ctx) })

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func (a *App) buildAdmin() error {
 	c := a.o.Config
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
 		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Undelivered: a.store.GivenUp, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+		Status: a.status, Undelivered: a.store.GivenUp, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
 	}
@@ -121,11 +120,7 @@ func (a *App) status() any {
 		models = append(models, name)
 	}
 	slices.Sort(models)
-	size := int64(0)
-	if info, err := os.Stat(a.o.Config.Store.Reveal()); err == nil {
-		size = info.Size()
-	}
 	return map[string]any{"version": a.o.Version, "started": a.started, "uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
 		"platforms": a.platformHealth(), "load": a.delivery.Load(), "counts": a.delivery.Counts(), "models": models,
-		"tools": len(a.registry.List()), "store": map[string]any{"bytes": size}, "postsGivenUp": posts}
+		"tools": len(a.registry.List()), "store": a.storeStatus(), "postsGivenUp": posts}
 }

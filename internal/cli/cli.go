@@ -62,8 +62,11 @@ type command struct {
 
 func commands() map[string]command {
 	return map[string]command{
-		"run":  {nil, "run the daemon", nil, run},
-		"chat": {[]string{"[TEXT]"}, "ask once, or talk in the terminal", jsonFlag, talk},
+		"run":     {nil, "run the daemon", nil, run},
+		"backup":  {[]string{"FILE"}, "copy the store to a file, also while the daemon runs", backupFlags, backup},
+		"restore": {[]string{"FILE"}, "put a backup in the place of the store, which is kept beside it", nil, restore},
+		"store":   {[]string{"check", "compact"}, "read the whole store and count what it holds, or give the disk back what is free in it", jsonFlag, storeFile},
+		"chat":    {[]string{"[TEXT]"}, "ask once, or talk in the terminal", jsonFlag, talk},
 		"config": {[]string{"check", "print", "schema"},
 			"check the configuration, show it with its defaults, or print its JSON Schema", jsonFlag, configure},
 		"digest": {[]string{"list", "preview NAME", "run NAME"},

@@ -43,11 +43,7 @@ func digests(ctx context.Context, c *call) error {
 func local(c *call, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true})
-	var inUse *store.InUseError
-	if errors.As(err, &inUse) {
-		return nil, fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err, cfg.HTTP.Listen, c.config)
-	}
-	return a, err
+	return a, c.inUse(cfg, err)
 }
 
 func listDigests(ctx context.Context, c *call) error {

@@ -14,6 +14,8 @@ type Config struct {
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
+	// Copies of the store that the running bot makes by itself.
+	Backup Backup `json:"backup"`
 	// The dashboard, the web chat and the HTTP API.
 	HTTP HTTP `json:"http"`
 	// The chat platforms. An empty token turns its platform off.
@@ -46,6 +48,16 @@ type Config struct {
 	Dir  string `json:"-"`
 	// Warnings are what a reader of the file should know though it loads.
 	Warnings []Fault `json:"-"`
+}
+
+// Backup is how copies of the store are made and kept.
+type Backup struct {
+	// How long after a copy the next is made. 0s: none is.
+	Every Duration `json:"every" default:"24h" min:"0"`
+	// How many copies are kept.
+	Keep int `json:"keep" default:"7" min:"1"`
+	// The folder of the copies. Empty: beside the store, with .backups behind its name.
+	Folder string `json:"folder" form:"path"`
 }
 
 // HTTP is the listener that serves the dashboard, the web chat and the API.

@@ -18,6 +18,14 @@ func (c *Config) TokenPath() string {
 	return filepath.Join(c.Dir, "data", "ravenbot.token")
 }
 
+// BackupFolder is where copies of the store are kept: backup.folder, else beside the store.
+func (c *Config) BackupFolder() string {
+	if c.Backup.Folder != "" {
+		return c.Backup.Folder
+	}
+	return c.Store.Reveal() + ".backups"
+}
+
 // AdminToken returns the administrator's token for the daemon: the configured one, else the one kept beside the store,
 // which is made at the first call. created says that this call made it. Concurrent first calls agree on one token.
 func (c *Config) AdminToken() (token Secret, created bool, err error) {

@@ -7,12 +7,15 @@
 package bolt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -37,6 +40,7 @@ const (
 	heardBucket         = "heard"         // address → chat.Heard
 	placesBucket        = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
+	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
 func buckets() []string {
@@ -51,10 +55,9 @@ type DB struct {
 	bolt  *bbolt.DB
 	group group
 	now   func() time.Time
-}
 
-// walkLimit is the largest file of which every value is read at open.
-const walkLimit = 64 << 20
+	commits atomic.Uint64
+}
 
 // Open opens the store at path, making it where none has ever been. The errors
 // are *store.InUseError, *store.DamagedError, and those of the file system.
@@ -66,25 +69,48 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := openFile(path)
+	var found *scan
+	if !fresh {
+		if found, err = inspect(path); err != nil {
+			return nil, err
+		}
+	}
+	b, err := openFile(path, false)
 	if err != nil {
 		return nil, err
 	}
 	db := &DB{path: path, bolt: b, now: now}
-	if err := db.prepare(fresh); err != nil {
+	if err := db.prepare(found); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return db, nil
 }
 
+// The marker beside the store says that one was made, and that it has tallies.
+const (
+	markMade    = "A store was made here; see the file beside this one.\n"
+	markTallied = "Its records are counted.\n"
+)
+
 func marker(path string) string { return path + ".initialized" }
+
+func marks(path string) (made, tallied bool) {
+	text, err := os.ReadFile(marker(path))
+	return err == nil, strings.Contains(string(text), markTallied)
+}
+
+func mark(path string) error {
+	if _, tallied := marks(path); tallied {
+		return nil
+	}
+	return os.WriteFile(marker(path), []byte(markMade+markTallied), 0o600)
+}
 
 // unused reports that no store was ever made at path; an empty file is what a
 // first start leaves that was cut short. A store that was made and is now missing
 // or empty is damage: a new one would hide the loss.
 func unused(path string) (bool, error) {
-	_, err := os.Stat(marker(path))
-	made := err == nil
+	made, _ := marks(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && made:
@@ -107,11 +133,16 @@ func damaged(path, what, way string) error {
 	return &store.DamagedError{Path: path, What: what, Way: way}
 }
 
-const restore = "put a backup in its place, or move the file away to begin with an empty store"
+const (
+	restore   = "put a backup in its place, or move the file away to begin with an empty store"
+	headerWay = "ravenbot store compact makes it whole again, perhaps without the last change; or put a backup in its place"
+)
 
-func openFile(path string) (b *bbolt.DB, err error) {
+// openFile opens the file with bbolt, which locks it: for all others, or where it is
+// only read for writers alone.
+func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	defer guard(path, &err)()
-	b, err = bbolt.Open(path, 0o600, &bbolt.Options{
+	b, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly,
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoStatistics: true})
 	switch {
 	case err == nil:
@@ -122,6 +153,20 @@ func openFile(path string) (b *bbolt.DB, err error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return nil, damaged(path, err.Error(), restore)
+}
+
+// lock keeps others from writing to the file at path. What is damaged so badly that
+// bbolt does not open it, no store opens: then there is nothing to keep out.
+func lock(path string) (release func() error, err error) {
+	b, err := openFile(path, true)
+	var broken *store.DamagedError
+	switch {
+	case err == nil:
+		return b.Close, nil
+	case errors.As(err, &broken):
+		return func() error { return nil }, nil
+	}
+	return nil, err
 }
 
 // guard turns a memory fault or panic of reading a damaged file, until the
@@ -136,80 +181,66 @@ func guard(path string, err *error) func() {
 	}
 }
 
-// prepare checks the file and makes what is missing in a new one.
-func (db *DB) prepare(fresh bool) error {
-	if !fresh {
-		if err := db.check(); err != nil {
-			return err
+// prepare makes what is missing in the file, and the tallies of one that is older
+// than they are.
+func (db *DB) prepare(found *scan) error {
+	err := db.update(context.Background(), func(tx *tx) error {
+		if found == nil || !found.tallied() {
+			if err := tx.adopt(found); err != nil {
+				return err
+			}
 		}
-	}
-	err := db.bolt.Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets() {
-			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+			if err := tx.makeTop(name); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("prepare store %s: %w", db.path, err)
+	if err == nil {
+		err = mark(db.path)
 	}
-	if err := os.WriteFile(marker(db.path), []byte("A store was made here; see the file beside this one.\n"), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
 	return nil
 }
 
-// check finds truncation and, in files that are not too large, every value
-// whose checksum is wrong.
-func (db *DB) check() (err error) {
-	defer guard(db.path, &err)()
-	info, err := os.Stat(db.path)
+// inspect reads the whole file at path, before bbolt trusts it, while nobody else
+// can write to it.
+func inspect(path string) (*scan, error) {
+	release, err := lock(path)
 	if err != nil {
-		return fmt.Errorf("check store: %w", err)
+		return nil, err
 	}
-	return db.bolt.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > info.Size() {
-			return damaged(db.path, fmt.Sprintf("it ends after %d bytes of %d", info.Size(), tx.Size()), restore)
-		}
-		if tx.Bucket([]byte(inboxBucket)) == nil {
-			return db.vacant(tx)
-		}
-		if info.Size() > walkLimit {
-			return nil
-		}
-		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error { return db.walk(b) })
-	})
+	s, err := scanFile(context.Background(), path)
+	if err = errors.Join(err, release()); err != nil {
+		return nil, fmt.Errorf("check store: %w", err)
+	}
+	return s, s.judge(path)
 }
 
-// vacant tells a store whose making was cut short from one that lost its records
-// or holds somebody else's.
-func (db *DB) vacant(tx *bbolt.Tx) error {
-	first, _ := tx.Cursor().First()
-	_, err := os.Stat(marker(db.path))
-	if first != nil || err == nil {
-		return damaged(db.path, "it holds no records of ravenbot", restore)
+// judge says whether a store can be trusted.
+func (s *scan) judge(path string) error {
+	marked, tallied := marks(path)
+	switch {
+	case s.headerOnly():
+		return damaged(path, s.what(), headerWay)
+	case len(s.faults) > 0:
+		return damaged(path, s.what(), restore)
+	case !s.inbox && (s.top || marked):
+		return damaged(path, "it holds no records of ravenbot", restore)
+	case !s.tallied() && tallied:
+		return damaged(path, "the tallies of its records are missing", restore)
 	}
 	return nil
-}
-
-func (db *DB) walk(b *bbolt.Bucket) error {
-	return b.ForEach(func(k, v []byte) error {
-		if v == nil {
-			return db.walk(b.Bucket(k))
-		}
-		if _, err := unseal(v); err != nil {
-			return damaged(db.path, fmt.Sprintf("record %q: %v", k, err), restore)
-		}
-		return nil
-	})
 }
 
 // Close waits for commits under way and closes the file.
 func (db *DB) Close() error { return db.bolt.Close() }
 
 // view runs fn in a read transaction, with damage turned into an error.
-func (db *DB) view(fn func(*bbolt.Tx) error) (err error) {
+func (db *DB) view(fn func(*tx) error) (err error) {
 	defer guard(db.path, &err)()
-	return db.bolt.View(fn)
+	return db.bolt.View(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 }

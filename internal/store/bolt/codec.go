@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"time"
-
-	"go.etcd.io/bbolt"
 )
 
 // version is the first byte of every value; then come four bytes of CRC-32C
@@ -39,24 +37,14 @@ func unseal(v []byte) ([]byte, error) {
 	return v[header:], nil
 }
 
-// put writes a record under key.
-func put(b *bbolt.Bucket, key []byte, record any) error {
+func encode(record any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false) // a provider's own bytes come back as they were
 	if err := enc.Encode(record); err != nil {
-		return err
+		return nil, err
 	}
-	return b.Put(key, seal(bytes.TrimSuffix(body.Bytes(), []byte("\n"))))
-}
-
-// get reads the record under key; false says that there is none.
-func (db *DB) get(b *bbolt.Bucket, key []byte, record any) (bool, error) {
-	v := b.Get(key)
-	if v == nil {
-		return false, nil
-	}
-	return true, db.decode(key, v, record)
+	return seal(bytes.TrimSuffix(body.Bytes(), []byte("\n"))), nil
 }
 
 func (db *DB) decode(key, v []byte, record any) error {

@@ -7,33 +7,31 @@ import (
 	"math"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
 )
 
 // putTurn writes a turn, giving it its place where it has none.
-func (db *DB) putTurn(tx *bbolt.Tx, a chat.Address, turn *conversation.Turn) error {
-	b, err := tx.Bucket([]byte(turnsBucket)).CreateBucketIfNotExists([]byte(a.String()))
+func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
+	b, err := tx.top(turnsBucket).makeNested(a.String())
 	if err != nil {
 		return err
 	}
 	if turn.Seq == 0 {
-		if turn.Seq, err = b.NextSequence(); err != nil {
+		if turn.Seq, err = b.next(); err != nil {
 			return err
 		}
 	}
-	places := tx.Bucket([]byte(placesBucket))
+	places := tx.top(placesBucket)
 	for _, subject := range turn.Subjects() {
-		if places.Get([]byte(subject)) == nil {
-			if err := put(places, []byte(subject), place{a, turn.Seq}); err != nil {
+		if !places.has([]byte(subject)) {
+			if err := places.put([]byte(subject), place{a, turn.Seq}); err != nil {
 				return err
 			}
 		}
 	}
-	return put(b, seqKey(turn.Seq), turn)
+	return b.put(seqKey(turn.Seq), turn)
 }
 
 // place is where the turn that holds a message is kept.
@@ -44,7 +42,7 @@ type place struct {
 
 // SaveTurn keeps a turn as far as it has come, and sets its Seq.
 func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error {
-	if err := db.update(ctx, func(tx *bbolt.Tx) error { return db.putTurn(tx, a, turn) }); err != nil {
+	if err := db.update(ctx, func(tx *tx) error { return db.putTurn(tx, a, turn) }); err != nil {
 		return fmt.Errorf("store turn of %s: %w", a, err)
 	}
 	return nil
@@ -53,26 +51,31 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 // Turns gives turns of a conversation, oldest first.
 func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
 	var turns []conversation.Turn
-	err := db.view(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(a.String()))
+	err := db.view(func(tx *tx) error {
+		b := tx.top(turnsBucket).nested(a.String())
 		if b == nil {
 			return nil
 		}
-		c := b.Cursor()
-		k, v := c.Last()
+		c := b.cursor()
+		k, v := c.last()
 		if r.Upto > 0 && r.Upto < math.MaxUint64 {
-			if after, _ := c.Seek(seqKey(r.Upto + 1)); after != nil {
-				k, v = c.Prev()
+			if after, _ := c.seek(seqKey(r.Upto + 1)); after != nil {
+				k, v = c.before()
 			} else {
-				k, v = c.Last()
+				k, v = c.last()
 			}
 		}
-		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.Prev() {
+		var found tally
+		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.before() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
 			}
 			turns = append(turns, t)
+			found.add(digest(k, v))
+		}
+		if all := k == nil && r.Upto == 0; all {
+			return b.whole(found)
 		}
 		return nil
 	})
@@ -88,16 +91,16 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
 	var at place
 	var t conversation.Turn
-	err := db.view(func(tx *bbolt.Tx) error {
-		found, err := db.get(tx.Bucket([]byte(placesBucket)), []byte(subject), &at)
+	err := db.view(func(tx *tx) error {
+		found, err := tx.top(placesBucket).get([]byte(subject), &at)
 		if err != nil {
 			return err
 		}
-		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(at.Conversation.String()))
+		b := tx.top(turnsBucket).nested(at.Conversation.String())
 		if !found || b == nil {
 			return store.ErrNotFound
 		}
-		if found, err = db.get(b, seqKey(at.Seq), &t); err == nil && !found {
+		if found, err = b.get(seqKey(at.Seq), &t); err == nil && !found {
 			err = store.ErrNotFound
 		}
 		return err
@@ -110,22 +113,22 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 
 // DeleteTurn removes a turn; there may be none.
 func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(turnsBucket)).Bucket([]byte(a.String()))
+	err := db.update(ctx, func(tx *tx) error {
+		b := tx.top(turnsBucket).nested(a.String())
 		if b == nil {
 			return nil
 		}
 		var t conversation.Turn
-		found, err := db.get(b, seqKey(seq), &t)
+		found, err := b.get(seqKey(seq), &t)
 		if err != nil || !found {
 			return err
 		}
 		for _, subject := range t.Subjects() {
-			if err := tx.Bucket([]byte(placesBucket)).Delete([]byte(subject)); err != nil {
+			if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
 				return err
 			}
 		}
-		return b.Delete(seqKey(seq))
+		return b.delete(seqKey(seq))
 	})
 	if err != nil {
 		return fmt.Errorf("delete a turn of %s: %w", a, err)
@@ -137,8 +140,8 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 // where nothing does.
 func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary, error) {
 	var s conversation.Summary
-	err := db.view(func(tx *bbolt.Tx) error {
-		_, err := db.get(tx.Bucket([]byte(summariesBucket)), []byte(a.String()), &s)
+	err := db.view(func(tx *tx) error {
+		_, err := tx.top(summariesBucket).get([]byte(a.String()), &s)
 		return err
 	})
 	if err != nil {
@@ -149,7 +152,7 @@ func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary
 
 // SaveSummary keeps what stands for the older turns of a conversation.
 func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error { return put(tx.Bucket([]byte(summariesBucket)), []byte(a.String()), s) })
+	err := db.update(ctx, func(tx *tx) error { return tx.top(summariesBucket).put([]byte(a.String()), s) })
 	if err != nil {
 		return fmt.Errorf("store the summary of %s: %w", a, err)
 	}
@@ -159,8 +162,8 @@ func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Su
 // HasConversation reports whether anything is kept of a conversation.
 func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error) {
 	var has bool
-	err := db.view(func(tx *bbolt.Tx) error {
-		has = tx.Bucket([]byte(turnsBucket)).Bucket([]byte(a.String())) != nil
+	err := db.view(func(tx *tx) error {
+		has = tx.top(turnsBucket).nested(a.String()) != nil
 		return nil
 	})
 	return has, err
@@ -169,15 +172,18 @@ func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error)
 // Conversations lists what is kept, by address.
 func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, error) {
 	var list []store.ConversationInfo
-	err := db.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(turnsBucket)).ForEachBucket(func(k []byte) error {
-			a, err := chat.ParseAddress(string(k))
+	err := db.view(func(tx *tx) error {
+		return tx.top(turnsBucket).eachNested(func(name string, b *bucket) error {
+			a, err := chat.ParseAddress(name)
 			if err != nil {
 				return err
 			}
-			b := tx.Bucket([]byte(turnsBucket)).Bucket(k)
-			info := store.ConversationInfo{Address: a, Turns: int(b.Sequence())}
-			if last, v := b.Cursor().Last(); last != nil {
+			kept, err := b.kept()
+			if err != nil {
+				return err
+			}
+			info := store.ConversationInfo{Address: a, Turns: int(kept.count)}
+			if last, v := b.cursor().last(); last != nil {
 				var t conversation.Turn
 				if err := db.decode(last, v, &t); err != nil {
 					return err
@@ -196,30 +202,27 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 
 // DeleteConversation removes all turns of a conversation.
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(turnsBucket))
-		turns := b.Bucket([]byte(a.String()))
+	err := db.update(ctx, func(tx *tx) error {
+		turns := tx.top(turnsBucket).nested(a.String())
 		if turns == nil {
 			return store.ErrNotFound
 		}
-		if err := turns.ForEach(func(k, v []byte) error {
+		c := turns.cursor()
+		for k, v := c.first(); k != nil; k, v = c.after() {
 			var t conversation.Turn
 			if db.decode(k, v, &t) != nil {
-				return nil // what cannot be read can still be removed
+				continue // what cannot be read can still be removed
 			}
 			for _, subject := range t.Subjects() {
-				if err := tx.Bucket([]byte(placesBucket)).Delete([]byte(subject)); err != nil {
+				if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
 					return err
 				}
 			}
-			return nil
-		}); err != nil {
+		}
+		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {
 			return err
 		}
-		if err := tx.Bucket([]byte(summariesBucket)).Delete([]byte(a.String())); err != nil {
-			return err
-		}
-		return b.DeleteBucket([]byte(a.String()))
+		return tx.top(turnsBucket).dropNested(a.String())
 	})
 	if err != nil {
 		return fmt.Errorf("delete conversation %s: %w", a, err)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
@@ -47,25 +45,25 @@ func postDone(key string) []byte    { return []byte("p/" + key) }
 // nothing, when a message with the same key was accepted before.
 func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	key := r.Message.Key()
-	known := func(tx *bbolt.Tx) bool {
-		return tx.Bucket([]byte(inboxBucket)).Get([]byte(key)) != nil || tx.Bucket([]byte(doneBucket)).Get(messageDone(key)) != nil
+	known := func(tx *tx) bool {
+		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDone(key))
 	}
 	var isNew bool
-	err := db.view(func(tx *bbolt.Tx) error {
+	err := db.view(func(tx *tx) error {
 		isNew = !known(tx)
 		return nil
 	})
 	if err == nil && isNew { // most repeats are seen without a write
-		err = db.update(ctx, func(tx *bbolt.Tx) error {
+		err = db.update(ctx, func(tx *tx) error {
 			if isNew = !known(tx); !isNew {
 				return nil
 			}
-			inbox := tx.Bucket([]byte(inboxBucket))
-			seq, err := inbox.NextSequence()
+			inbox := tx.top(inboxBucket)
+			seq, err := inbox.next()
 			if err != nil {
 				return err
 			}
-			if err := put(inbox, []byte(key), inboxRecord{r, seq}); err != nil {
+			if err := inbox.put([]byte(key), inboxRecord{r, seq}); err != nil {
 				return err
 			}
 			return heard(tx, r.Message)
@@ -78,11 +76,11 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 }
 
 // heard notes that a message was taken from its conversation.
-func heard(tx *bbolt.Tx, m chat.Message) error {
+func heard(tx *tx, m chat.Message) error {
 	if m.Change != "" {
 		return nil
 	}
-	return put(tx.Bucket([]byte(heardBucket)), []byte(m.Conversation.String()),
+	return tx.top(heardBucket).put([]byte(m.Conversation.String()),
 		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time})
 }
 
@@ -90,10 +88,10 @@ func heard(tx *bbolt.Tx, m chat.Message) error {
 // the latest first.
 func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error) {
 	var list []chat.Heard
-	err := db.view(func(tx *bbolt.Tx) error {
+	err := db.view(func(tx *tx) error {
 		prefix := []byte(platform + ":")
-		c := tx.Bucket([]byte(heardBucket)).Cursor()
-		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		c := tx.top(heardBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.after() {
 			var h chat.Heard
 			if err := db.decode(k, v, &h); err != nil {
 				return err
@@ -117,11 +115,11 @@ func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, er
 	var in inboxRecord
 	var at place
 	var waits, held bool
-	err := db.view(func(tx *bbolt.Tx) (err error) {
-		if waits, err = db.get(tx.Bucket([]byte(inboxBucket)), []byte(subject), &in); err != nil || waits {
+	err := db.view(func(tx *tx) (err error) {
+		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {
 			return err
 		}
-		held, err = db.get(tx.Bucket([]byte(placesBucket)), []byte(subject), &at)
+		held, err = tx.top(placesBucket).get([]byte(subject), &at)
 		return err
 	})
 	if err != nil {
@@ -136,8 +134,8 @@ func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, er
 // Waiting lists the messages without an outcome, in order of arrival.
 func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 	var records []inboxRecord
-	err := db.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(inboxBucket)).ForEach(func(k, v []byte) error {
+	err := db.view(func(tx *tx) error {
+		return tx.top(inboxBucket).each(func(k, v []byte) error {
 			var r inboxRecord
 			err := db.decode(k, v, &r)
 			records = append(records, r)
@@ -159,7 +157,7 @@ func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 // conversation and the posts that will say so. turn may be nil (a command keeps no
 // history), and so may posts: then the messages, named by their keys, are done.
 func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
+	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
 			if err := db.putTurn(tx, to, turn); err != nil {
 				return err
@@ -179,26 +177,26 @@ func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, 
 // Record keeps posts until they have been sent, and sets their Seq. A post whose
 // key is known is left out.
 func (db *DB) Record(ctx context.Context, posts []store.Post) error {
-	if err := db.update(ctx, func(tx *bbolt.Tx) error { return db.record(tx, posts) }); err != nil {
+	if err := db.update(ctx, func(tx *tx) error { return db.record(tx, posts) }); err != nil {
 		return fmt.Errorf("store posts: %w", err)
 	}
 	return nil
 }
 
-func (db *DB) record(tx *bbolt.Tx, posts []store.Post) error {
-	outbox, done := tx.Bucket([]byte(outboxBucket)), tx.Bucket([]byte(doneBucket))
+func (db *DB) record(tx *tx, posts []store.Post) error {
+	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {
 		posts[i].Seq = 0
 		key := []byte(posts[i].Key)
-		if outbox.Get(key) != nil || done.Get(postDone(posts[i].Key)) != nil {
+		if outbox.has(key) || done.has(postDone(posts[i].Key)) {
 			continue
 		}
-		seq, err := outbox.NextSequence()
+		seq, err := outbox.next()
 		if err != nil {
 			return err
 		}
 		posts[i].Seq = seq
-		if err := put(outbox, key, posts[i]); err != nil {
+		if err := outbox.put(key, posts[i]); err != nil {
 			return err
 		}
 	}
@@ -217,8 +215,8 @@ func (db *DB) GivenUp(ctx context.Context) ([]store.Post, error) {
 
 func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, error) {
 	var list []store.Post
-	err := db.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(outboxBucket)).ForEach(func(k, v []byte) error {
+	err := db.view(func(tx *tx) error {
+		return tx.top(outboxBucket).each(func(k, v []byte) error {
 			var p store.Post
 			if err := db.decode(k, v, &p); err != nil {
 				return err
@@ -239,7 +237,7 @@ func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, erro
 // Posted records the outcomes of posts. The messages that they answer are done. A
 // post that was given up stays, with its error, for the operator to see.
 func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
+	err := db.update(ctx, func(tx *tx) error {
 		for _, o := range outcomes {
 			if err := db.posted(tx, o); err != nil {
 				return fmt.Errorf("post %s: %w", o.Key, err)
@@ -253,17 +251,17 @@ func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
 	return nil
 }
 
-func (db *DB) posted(tx *bbolt.Tx, o store.Posted) error {
-	outbox := tx.Bucket([]byte(outboxBucket))
+func (db *DB) posted(tx *tx, o store.Posted) error {
+	outbox := tx.top(outboxBucket)
 	var p store.Post
-	found, err := db.get(outbox, []byte(o.Key), &p)
+	found, err := outbox.get([]byte(o.Key), &p)
 	if err != nil || !found {
 		return err
 	}
 	if o.Error != "" {
 		p.Error = o.Error
-		err = put(outbox, []byte(o.Key), p)
-	} else if err = outbox.Delete([]byte(o.Key)); err == nil {
+		err = outbox.put([]byte(o.Key), p)
+	} else if err = outbox.delete([]byte(o.Key)); err == nil {
 		err = posted(tx, p, o)
 	}
 	if err != nil {
@@ -274,24 +272,24 @@ func (db *DB) posted(tx *bbolt.Tx, o store.Posted) error {
 
 // posted notes where a post is, under its own key and that of the post whose place
 // it took.
-func posted(tx *bbolt.Tx, p store.Post, o store.Posted) error {
-	done := tx.Bucket([]byte(doneBucket))
+func posted(tx *tx, p store.Post, o store.Posted) error {
+	done := tx.top(doneBucket)
 	r := doneRecord{Done: o.At, Ref: o.Ref}
 	if p.Replaces != "" {
-		if err := put(done, postDone(p.Replaces), r); err != nil {
+		if err := done.put(postDone(p.Replaces), r); err != nil {
 			return err
 		}
 	}
-	return put(done, postDone(o.Key), r)
+	return done.put(postDone(o.Key), r)
 }
 
 // done forgets messages but for their identity.
-func (db *DB) done(tx *bbolt.Tx, messages []string) error {
+func (db *DB) done(tx *tx, messages []string) error {
 	for _, key := range messages {
-		if err := tx.Bucket([]byte(inboxBucket)).Delete([]byte(key)); err != nil {
+		if err := tx.top(inboxBucket).delete([]byte(key)); err != nil {
 			return err
 		}
-		if err := put(tx.Bucket([]byte(doneBucket)), messageDone(key), doneRecord{Done: db.now()}); err != nil {
+		if err := tx.top(doneBucket).put(messageDone(key), doneRecord{Done: db.now()}); err != nil {
 			return err
 		}
 	}
@@ -303,8 +301,8 @@ func (db *DB) done(tx *bbolt.Tx, messages []string) error {
 func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
-	err := db.view(func(tx *bbolt.Tx) (err error) {
-		found, err = db.get(tx.Bucket([]byte(doneBucket)), postDone(key), &r)
+	err := db.view(func(tx *tx) (err error) {
+		found, err = tx.top(doneBucket).get(postDone(key), &r)
 		return err
 	})
 	if err != nil {
@@ -315,16 +313,16 @@ func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
 
 // Told notes that a channel knows of posts that were given up.
 func (db *DB) Told(ctx context.Context, keys []string) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		outbox := tx.Bucket([]byte(outboxBucket))
+	err := db.update(ctx, func(tx *tx) error {
+		outbox := tx.top(outboxBucket)
 		for _, key := range keys {
 			var p store.Post
-			found, err := db.get(outbox, []byte(key), &p)
+			found, err := outbox.get([]byte(key), &p)
 			if err != nil {
 				return err
 			}
 			if p.Told = true; found {
-				if err := put(outbox, []byte(key), p); err != nil {
+				if err := outbox.put([]byte(key), p); err != nil {
 					return err
 				}
 			}
@@ -341,9 +339,9 @@ func (db *DB) Told(ctx context.Context, keys []string) error {
 // that were given up then, and conversations that were last heard long ago.
 func (db *DB) Prune(ctx context.Context) error {
 	before, unheard, given := db.now().Add(-remember), db.now().Add(-keepHeard), db.now().Add(-keepGivenUp)
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		done, outbox := tx.Bucket([]byte(doneBucket)), tx.Bucket([]byte(outboxBucket))
-		if err := db.drop(tx.Bucket([]byte(heardBucket)), func(k, v []byte) (bool, error) {
+	err := db.update(ctx, func(tx *tx) error {
+		done, outbox := tx.top(doneBucket), tx.top(outboxBucket)
+		if err := db.drop(tx.top(heardBucket), func(k, v []byte) (bool, error) {
 			var h chat.Heard
 			err := db.decode(k, v, &h)
 			return h.Time.Before(unheard), err
@@ -370,9 +368,9 @@ func (db *DB) Prune(ctx context.Context) error {
 }
 
 // drop removes the records that are old.
-func (db *DB) drop(b *bbolt.Bucket, old func(k, v []byte) (bool, error)) error {
+func (db *DB) drop(b *bucket, old func(k, v []byte) (bool, error)) error {
 	var keys [][]byte
-	err := b.ForEach(func(k, v []byte) error {
+	err := b.each(func(k, v []byte) error {
 		is, err := old(k, v)
 		if is {
 			keys = append(keys, k)
@@ -381,7 +379,7 @@ func (db *DB) drop(b *bbolt.Bucket, old func(k, v []byte) (bool, error)) error {
 	})
 	for _, k := range keys {
 		if err == nil {
-			err = b.Delete(k)
+			err = b.delete(k)
 		}
 	}
 	return err

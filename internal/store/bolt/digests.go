@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/store"
 )
 
@@ -21,8 +19,8 @@ const (
 func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error) {
 	var f store.Feed
 	var found bool
-	err := db.view(func(tx *bbolt.Tx) (err error) {
-		found, err = db.get(tx.Bucket([]byte(feedsBucket)), feedKey(url), &f)
+	err := db.view(func(tx *tx) (err error) {
+		found, err = tx.top(feedsBucket).get(feedKey(url), &f)
 		return err
 	})
 	if err != nil {
@@ -33,8 +31,8 @@ func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error
 
 // SaveFeed keeps what is to be remembered of a feed.
 func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		return put(tx.Bucket([]byte(feedsBucket)), feedKey(f.URL), f)
+	err := db.update(ctx, func(tx *tx) error {
+		return tx.top(feedsBucket).put(feedKey(f.URL), f)
 	})
 	if err != nil {
 		return fmt.Errorf("store feed %s: %w", f.URL, err)
@@ -43,18 +41,18 @@ func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
 }
 
 // feedKey keeps within bbolt's longest key; no URL in use comes near.
-func feedKey(url string) []byte { return []byte(url[:min(len(url), bbolt.MaxKeySize)]) }
+func feedKey(url string) []byte { return []byte(url[:min(len(url), maxKey)]) }
 
 // LastRuns gives the newest n runs of a digest, newest first.
 func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error) {
 	var runs []store.Run
-	err := db.view(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(runsBucket)).Bucket([]byte(digest))
+	err := db.view(func(tx *tx) error {
+		b := tx.top(runsBucket).nested(digest)
 		if b == nil {
 			return nil
 		}
-		c := b.Cursor()
-		for k, v := c.Last(); k != nil && len(runs) < n; k, v = c.Prev() {
+		c := b.cursor()
+		for k, v := c.last(); k != nil && len(runs) < n; k, v = c.before() {
 			var r store.Run
 			if err := db.decode(k, v, &r); err != nil {
 				return err
@@ -73,14 +71,14 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 // seen any at all.
 func (db *DB) Seen(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
 	seen = map[string]bool{}
-	err = db.view(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(seenBucket)).Bucket([]byte(digest))
+	err = db.view(func(tx *tx) error {
+		b := tx.top(seenBucket).nested(digest)
 		if b == nil {
 			return nil
 		}
 		ever = true
 		for _, id := range ids {
-			if b.Get([]byte(id)) != nil {
+			if b.has([]byte(id)) {
 				seen[id] = true
 			}
 		}
@@ -97,15 +95,15 @@ func (db *DB) Seen(ctx context.Context, digest string, ids []string) (seen map[s
 // instant returns false and changes nothing.
 func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
 	var isNew bool
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		runs, err := tx.Bucket([]byte(runsBucket)).CreateBucketIfNotExists([]byte(r.Digest))
+	err := db.update(ctx, func(tx *tx) error {
+		runs, err := tx.top(runsBucket).makeNested(r.Digest)
 		if err != nil {
 			return err
 		}
-		if isNew = runs.Get(timeKey(r.Due)) == nil; !isNew {
+		if isNew = !runs.has(timeKey(r.Due)); !isNew {
 			return nil
 		}
-		if err := put(runs, timeKey(r.Due), r); err != nil {
+		if err := runs.put(timeKey(r.Due), r); err != nil {
 			return err
 		}
 		if err := dropOldest(runs, keepRuns); err != nil {
@@ -124,19 +122,19 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 
 // AmendRun writes a run again, in its place, and forgets items that it saw.
 func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		runs := tx.Bucket([]byte(runsBucket)).Bucket([]byte(r.Digest))
+	err := db.update(ctx, func(tx *tx) error {
+		runs := tx.top(runsBucket).nested(r.Digest)
 		if runs == nil {
 			return store.ErrNotFound
 		}
-		if seen := tx.Bucket([]byte(seenBucket)).Bucket([]byte(r.Digest)); seen != nil {
+		if seen := tx.top(seenBucket).nested(r.Digest); seen != nil {
 			for _, id := range forget {
-				if err := seen.Delete([]byte(id)); err != nil {
+				if err := seen.delete([]byte(id)); err != nil {
 					return err
 				}
 			}
 		}
-		return put(runs, timeKey(r.Due), r)
+		return runs.put(timeKey(r.Due), r)
 	})
 	if err != nil {
 		return fmt.Errorf("amend run of digest %s: %w", r.Digest, err)
@@ -144,41 +142,33 @@ func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error 
 	return nil
 }
 
-func (db *DB) markSeen(tx *bbolt.Tx, r store.Run, saw []string) error {
+func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 	if len(saw) == 0 {
 		return nil
 	}
-	b, err := tx.Bucket([]byte(seenBucket)).CreateBucketIfNotExists([]byte(r.Digest))
+	b, err := tx.top(seenBucket).makeNested(r.Digest)
 	if err != nil {
 		return err
 	}
 	for _, id := range saw {
-		if err := put(b, []byte(id), r.Ended); err != nil {
+		if err := b.put([]byte(id), r.Ended); err != nil {
 			return err
 		}
 	}
-	c := b.Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	return db.drop(b, func(k, v []byte) (bool, error) {
 		var last time.Time
-		if err := db.decode(k, v, &last); err != nil {
-			return err
-		}
-		if last.Before(r.Ended.Add(-keepSeen)) {
-			if err := c.Delete(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		err := db.decode(k, v, &last)
+		return last.Before(r.Ended.Add(-keepSeen)), err
+	})
 }
 
-func dropOldest(b *bbolt.Bucket, keep int) error {
+func dropOldest(b *bucket, keep int) error {
 	var keys [][]byte
-	if err := b.ForEach(func(k, _ []byte) error { keys = append(keys, k); return nil }); err != nil {
+	if err := b.each(func(k, _ []byte) error { keys = append(keys, k); return nil }); err != nil {
 		return err
 	}
 	for i := 0; i < len(keys)-keep; i++ {
-		if err := b.Delete(keys[i]); err != nil {
+		if err := b.delete(keys[i]); err != nil {
 			return err
 		}
 	}

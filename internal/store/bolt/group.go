@@ -2,7 +2,11 @@ package bolt
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
+	"syscall"
 
 	"go.etcd.io/bbolt"
 )
@@ -18,7 +22,7 @@ type group struct {
 }
 
 type change struct {
-	fn   func(*bbolt.Tx) error
+	fn   func(*tx) error
 	err  error
 	turn chan bool // true: the change is done; false: its caller leads the next batch
 }
@@ -30,7 +34,7 @@ const maxBatch = 512
 // change that fails is left out and does not harm the others of its batch, so fn
 // may run more than once and must set what it returns anew each time. ctx is
 // looked at before the change is queued; a queued change is not called back.
-func (db *DB) update(ctx context.Context, fn func(*bbolt.Tx) error) error {
+func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -94,13 +98,43 @@ func (db *DB) commit(batch []*change) {
 
 func (db *DB) attempt(changes []*change, failed *int) (err error) {
 	defer guard(db.path, &err)()
-	return db.bolt.Update(func(tx *bbolt.Tx) error {
+	err = db.bolt.Update(func(b *bbolt.Tx) error {
+		t := &tx{db: db, bolt: b, written: map[string]*bucket{}}
 		for i, c := range changes {
-			if err := c.fn(tx); err != nil {
+			if err := c.fn(t); err != nil {
 				*failed = i
 				return err
 			}
 		}
-		return nil
+		if !t.changed() {
+			return errUnchanged
+		}
+		return t.flush()
 	})
+	switch {
+	case errors.Is(err, errUnchanged):
+		return nil
+	case err == nil:
+		db.commits.Add(1)
+	case *failed < 0:
+		return full(db.path, err)
+	}
+	return err
+}
+
+// errUnchanged keeps a transaction that has nothing to say from being committed.
+var errUnchanged = errors.New("nothing was changed")
+
+// Commits counts the write transactions since the store was opened.
+func (db *DB) Commits() uint64 { return db.commits.Load() }
+
+// full says of an error for want of space what to do.
+func full(path string, err error) error {
+	is := func(no syscall.Errno) bool { // bbolt tells some of its errors as text alone
+		return errors.Is(err, no) || strings.Contains(err.Error(), no.Error())
+	}
+	if is(syscall.ENOSPC) || is(syscall.EDQUOT) {
+		return fmt.Errorf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %w", path, err)
+	}
+	return err
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/store"
 )
 
@@ -17,28 +15,28 @@ const keepEntries = 2000
 // same ID, and gives it back with its Seq.
 func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		room, err := tx.Bucket([]byte(roomsBucket)).CreateBucketIfNotExists([]byte(e.Room))
+	err := db.update(ctx, func(tx *tx) error {
+		room, err := tx.top(roomsBucket).makeNested(e.Room)
 		if err != nil {
 			return err
 		}
-		ids, err := tx.Bucket([]byte(entriesBucket)).CreateBucketIfNotExists([]byte(e.Room))
+		ids, err := tx.top(entriesBucket).makeNested(e.Room)
 		if err != nil {
 			return err
 		}
 		out.Seq = 0
-		if _, err := db.get(ids, []byte(e.ID), &out.Seq); err != nil {
+		if _, err := ids.get([]byte(e.ID), &out.Seq); err != nil {
 			return err
 		}
 		if out.Seq == 0 {
-			if out.Seq, err = room.NextSequence(); err != nil {
+			if out.Seq, err = room.next(); err != nil {
 				return err
 			}
-			if err := put(ids, []byte(e.ID), out.Seq); err != nil {
+			if err := ids.put([]byte(e.ID), out.Seq); err != nil {
 				return err
 			}
 		}
-		if err := put(room, seqKey(out.Seq), out); err != nil {
+		if err := room.put(seqKey(out.Seq), out); err != nil {
 			return err
 		}
 		return db.dropEntry(room, ids, out.Seq)
@@ -50,38 +48,38 @@ func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) 
 }
 
 // dropEntry removes the line that newest pushes out.
-func (db *DB) dropEntry(room, ids *bbolt.Bucket, newest uint64) error {
+func (db *DB) dropEntry(room, ids *bucket, newest uint64) error {
 	if newest <= keepEntries {
 		return nil
 	}
 	key := seqKey(newest - keepEntries)
 	var old store.Entry
-	found, err := db.get(room, key, &old)
+	found, err := room.get(key, &old)
 	if err != nil || !found {
 		return err
 	}
-	if err := ids.Delete([]byte(old.ID)); err != nil {
+	if err := ids.delete([]byte(old.ID)); err != nil {
 		return err
 	}
-	return room.Delete(key)
+	return room.delete(key)
 }
 
 // Entries gives up to n lines of a web room with Seq below before (0: the
 // newest), oldest first.
 func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error) {
 	var list []store.Entry
-	err := db.view(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(roomsBucket)).Bucket([]byte(room))
+	err := db.view(func(tx *tx) error {
+		b := tx.top(roomsBucket).nested(room)
 		if b == nil {
 			return nil
 		}
-		c := b.Cursor()
-		k, v := c.Last()
+		c := b.cursor()
+		k, v := c.last()
 		if before > 0 {
-			c.Seek(seqKey(before))
-			k, v = c.Prev()
+			c.seek(seqKey(before))
+			k, v = c.before()
 		}
-		for ; k != nil && len(list) < n; k, v = c.Prev() {
+		for ; k != nil && len(list) < n; k, v = c.before() {
 			var e store.Entry
 			if err := db.decode(k, v, &e); err != nil {
 				return err
@@ -100,9 +98,9 @@ func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([
 // Rooms lists the names of the web rooms that hold anything.
 func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 	var rooms []string
-	err := db.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(roomsBucket)).ForEachBucket(func(k []byte) error {
-			rooms = append(rooms, string(k))
+	err := db.view(func(tx *tx) error {
+		return tx.top(roomsBucket).eachNested(func(name string, _ *bucket) error {
+			rooms = append(rooms, name)
 			return nil
 		})
 	})
@@ -114,13 +112,13 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 
 // DeleteRoom removes all lines of a web room; there may be none.
 func (db *DB) DeleteRoom(ctx context.Context, room string) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
+	err := db.update(ctx, func(tx *tx) error {
 		for _, name := range []string{roomsBucket, entriesBucket} {
-			b := tx.Bucket([]byte(name))
-			if b.Bucket([]byte(room)) == nil {
+			b := tx.top(name)
+			if b.nested(room) == nil {
 				continue
 			}
-			if err := b.DeleteBucket([]byte(room)); err != nil {
+			if err := b.dropNested(room); err != nil {
 				return err
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 )
@@ -15,8 +13,8 @@ func subscriptionKey(to chat.Address, url string) []byte { return feedKey(to.Str
 // SaveSubscription keeps a subscription, in the place of one of the same
 // conversation to the same address.
 func (db *DB) SaveSubscription(ctx context.Context, s store.Subscription) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		return put(tx.Bucket([]byte(subscriptionsBucket)), subscriptionKey(s.To, s.URL), s)
+	err := db.update(ctx, func(tx *tx) error {
+		return tx.top(subscriptionsBucket).put(subscriptionKey(s.To, s.URL), s)
 	})
 	if err != nil {
 		return fmt.Errorf("store subscription of %s: %w", s.To, err)
@@ -26,12 +24,12 @@ func (db *DB) SaveSubscription(ctx context.Context, s store.Subscription) error 
 
 // DeleteSubscription removes a subscription; store.ErrNotFound says there is none.
 func (db *DB) DeleteSubscription(ctx context.Context, to chat.Address, url string) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(subscriptionsBucket))
-		if b.Get(subscriptionKey(to, url)) == nil {
+	err := db.update(ctx, func(tx *tx) error {
+		b := tx.top(subscriptionsBucket)
+		if !b.has(subscriptionKey(to, url)) {
 			return store.ErrNotFound
 		}
-		return b.Delete(subscriptionKey(to, url))
+		return b.delete(subscriptionKey(to, url))
 	})
 	if err != nil {
 		return fmt.Errorf("remove subscription of %s: %w", to, err)
@@ -42,8 +40,8 @@ func (db *DB) DeleteSubscription(ctx context.Context, to chat.Address, url strin
 // Subscriptions lists all, by conversation.
 func (db *DB) Subscriptions(ctx context.Context) ([]store.Subscription, error) {
 	var list []store.Subscription
-	err := db.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(subscriptionsBucket)).ForEach(func(k, v []byte) error {
+	err := db.view(func(tx *tx) error {
+		return tx.top(subscriptionsBucket).each(func(k, v []byte) error {
 			var s store.Subscription
 			err := db.decode(k, v, &s)
 			list = append(list, s)

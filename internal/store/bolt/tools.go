@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-
-	"go.etcd.io/bbolt"
 )
 
 // LoadTools gives the list of tools that was last saved under a key, or nil.
 func (db *DB) LoadTools(ctx context.Context, key string) ([]byte, error) {
 	var list json.RawMessage
-	err := db.view(func(tx *bbolt.Tx) error {
-		_, err := db.get(tx.Bucket([]byte(toolsBucket)), []byte(key), &list)
+	err := db.view(func(tx *tx) error {
+		_, err := tx.top(toolsBucket).get([]byte(key), &list)
 		return err
 	})
 	if err != nil {
@@ -23,8 +21,8 @@ func (db *DB) LoadTools(ctx context.Context, key string) ([]byte, error) {
 
 // SaveTools keeps a list of tools, which is JSON.
 func (db *DB) SaveTools(ctx context.Context, key string, list []byte) error {
-	err := db.update(ctx, func(tx *bbolt.Tx) error {
-		return put(tx.Bucket([]byte(toolsBucket)), []byte(key), json.RawMessage(list))
+	err := db.update(ctx, func(tx *tx) error {
+		return tx.top(toolsBucket).put([]byte(key), json.RawMessage(list))
 	})
 	if err != nil {
 		return fmt.Errorf("store the tools of %s: %w", key, err)

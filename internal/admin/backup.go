@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Copy is a copy of the store for one reader, who closes it.
+type Copy struct {
+	io.ReadCloser
+	Name  string // for the file that it becomes
+	Bytes int64
+}
+
+const (
+	// copyChunk is how many bytes of a copy are sent at once.
+	copyChunk = 256 << 10
+	// chunkWithin is how long the one who asked may take to receive them.
+	chunkWithin = 30 * time.Second
+)
+
+// postBackup sends a copy of the store, one at a time: each takes as much room as the
+// store until it was received.
+func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
+	if !s.copying.TryLock() {
+		writeError(w, http.StatusTooManyRequests, "busy", "another backup is being fetched", "try again when it has been")
+		return
+	}
+	defer s.copying.Unlock()
+	c, err := s.o.Backup(r.Context())
+	if err != nil {
+		s.broken(w, r, "the backup could not be made", err)
+		return
+	}
+	defer c.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Length", strconv.FormatInt(c.Bytes, 10))
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": c.Name}))
+	h.Set("Cache-Control", "no-store")
+	if err := send(w, c); err != nil {
+		s.o.Log.Warn("backup not sent to the end", "error", err)
+		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+	}
+}
+
+func send(w http.ResponseWriter, r io.Reader) error {
+	out := http.NewResponseController(w)
+	for {
+		if err := out.SetWriteDeadline(time.Now().Add(chunkWithin)); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(w, r, copyChunk); err == io.EOF {
+			return out.Flush()
+		} else if err != nil {
+			return err
+		}
+	}
+}

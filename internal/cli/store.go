@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+func storeFile(ctx context.Context, c *call) error {
+	if len(c.args) != 1 || c.args[0] != "check" && c.args[0] != "compact" {
+		return misuse("say check or compact")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	do := checkStore
+	if c.args[0] == "compact" {
+		do = compactStore
+	}
+	return bolt.WayBack(ctx, cfg.BackupFolder(), do(ctx, c, cfg.Store.Reveal()))
+}
+
+func checkStore(ctx context.Context, c *call, path string) error {
+	r, err := bolt.Check(ctx, path)
+	if damaged := (*store.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
+		return err
+	}
+	if c.json {
+		return errors.Join(err, writeJSON(c.Out, r))
+	}
+	return errors.Join(err, printReport(c.Out, r))
+}
+
+func printReport(w io.Writer, r bolt.Report) error {
+	fmt.Fprintf(w, "%s: %d bytes, of which %d are free.\n", r.Path, r.Bytes, r.Free)
+	if len(r.Items) > 0 {
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "NAME\tRECORDS\tIN PARTS")
+		for _, i := range r.Items {
+			fmt.Fprintf(t, "%s\t%d\t%d\n", i.Name, i.Records, i.Parts)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.Damage {
+		fmt.Fprintf(w, "damaged: %s\n", d)
+	}
+	if len(r.Damage) == 0 {
+		fmt.Fprintln(w, "Nothing is damaged, and nothing is missing.")
+	}
+	return nil
+}
+
+func compactStore(ctx context.Context, c *call, path string) error {
+	before, after, err := bolt.Compact(ctx, path, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, map[string]int64{"before": before, "after": after})
+	}
+	fmt.Fprintf(c.Out, "%s had %d bytes and has %d.\n", path, before, after)
+	return nil
+}

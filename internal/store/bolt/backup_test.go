@@ -1,0 +1,429 @@
+package bolt_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+func save(t *testing.T, db *bolt.DB, url string) {
+	t.Helper()
+	if err := db.SaveFeed(t.Context(), store.Feed{URL: url, Data: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds tells which of the feeds the store at path has.
+func holds(t *testing.T, path string, urls ...string) string {
+	t.Helper()
+	db := open(t, path)
+	defer db.Close()
+	var has []string
+	for _, url := range urls {
+		_, found, err := db.LoadFeed(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found {
+			has = append(has, url)
+		}
+	}
+	return strings.Join(has, " ")
+}
+
+func TestABackupIsWholeAndReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "raven.db"))
+	save(t, db, "a")
+	copied := filepath.Join(dir, "folder", "copy.db")
+	if err := db.Backup(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	save(t, db, "b")
+	if err := db.Backup(t.Context(), copied); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second backup to the same file gave %v", err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Backup(cancelled, copied+"2"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a backup that nobody waits for gave %v", err)
+	}
+	if names := list(t, filepath.Dir(copied)); names != "copy.db" {
+		t.Errorf("the folder holds %s", names)
+	}
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy is %v (%v), want it closed to others", info.Mode(), err)
+	}
+	if got := holds(t, copied, "a", "b"); got != "a" {
+		t.Errorf("the copy holds %q", got)
+	}
+}
+
+func list(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestRestoreKeepsWhatItReplaces(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"a whole store":   func(string) error { return nil },
+		"a damaged store": func(p string) error { return os.Truncate(p, 10000) },
+		"a missing store": os.Remove,
+		"no store": func(p string) error {
+			return errors.Join(os.Remove(p), os.Remove(p+".initialized"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, copied := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db")
+			db := open(t, path)
+			save(t, db, "a")
+			if err := errors.Join(db.Backup(t.Context(), copied), db.SaveFeed(t.Context(), store.Feed{URL: "b"}), db.Close(), spoil(path)); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadFile(path)
+			kept, err := bolt.Restore(t.Context(), copied, path, day)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after, _ := os.ReadFile(kept); !bytes.Equal(before, after) || (kept == "") != (before == nil) {
+				t.Errorf("kept %q with %d bytes of %d", kept, len(after), len(before))
+			}
+			if got := holds(t, path, "a", "b"); got != "a" {
+				t.Errorf("the restored store holds %q", got)
+			}
+		})
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path, copied, broken := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "broken.db")
+	db := open(t, path)
+	save(t, db, "a")
+	if err := errors.Join(db.Backup(t.Context(), copied), db.Backup(t.Context(), broken), os.Truncate(broken, 9000)); err != nil {
+		t.Fatal(err)
+	}
+	var inUse *store.InUseError
+	if _, err := bolt.Restore(t.Context(), copied, path, day); !errors.As(err, &inUse) {
+		t.Errorf("restoring over a store in use gave %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := list(t, dir)
+	var damaged *store.DamagedError
+	if _, err := bolt.Restore(t.Context(), broken, path, day); !errors.As(err, &damaged) || damaged.Path != broken {
+		t.Errorf("restoring a damaged copy gave %v", err)
+	}
+	if _, err := bolt.Restore(t.Context(), path, path, day); err == nil || !strings.Contains(err.Error(), "the store itself") {
+		t.Errorf("restoring the store from itself gave %v", err)
+	}
+	if _, err := bolt.Restore(t.Context(), filepath.Join(dir, "nothing.db"), path, day); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("restoring from nothing gave %v", err)
+	}
+	if after := list(t, dir); after != before {
+		t.Errorf("the folder holds %s, and held %s", after, before)
+	}
+}
+
+// untallied takes the tallies and their mention away, as in a store of the first
+// versions.
+func untallied(t *testing.T, path string) {
+	t.Helper()
+	raw(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("tallies")) })
+	if err := os.WriteFile(path+".initialized", []byte("A store was made here.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// raw changes a store behind its back.
+func raw(t *testing.T, path string, change func(*bbolt.Tx) error) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Update(change), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStoreWithoutTalliesGetsThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	fill(t, path)
+	untallied(t, path)
+	copied := path + ".copy"
+	b, err := os.ReadFile(path)
+	if err := errors.Join(err, os.WriteFile(copied, b, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path).Close()
+	lose := func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("entries")).Bucket([]byte("general")).Delete([]byte("7"))
+	}
+	raw(t, path, lose)
+	if _, err := bolt.Open(path, time.Now); err == nil || !strings.Contains(err.Error(), `entries of "general" holds 199 records where 200 were stored`) {
+		t.Errorf("opening the store without a record gave %v", err)
+	}
+	if _, err := bolt.Restore(t.Context(), copied, path, day); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path).Close()
+	raw(t, path, lose)
+	if _, err := bolt.Open(path, time.Now); err == nil {
+		t.Error("a store restored from a copy without tallies does not notice a lost record")
+	}
+}
+
+func TestCompactGivesSpaceBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	fill(t, path)
+	db := open(t, path)
+	for i := range 30 {
+		save(t, db, fmt.Sprint(i))
+	}
+	if err := db.DeleteRoom(t.Context(), "general"); err != nil {
+		t.Fatal(err)
+	}
+	var inUse *store.InUseError
+	if _, _, err := bolt.Compact(t.Context(), path, day); !errors.As(err, &inUse) {
+		t.Errorf("compacting a store in use gave %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, after, err := bolt.Compact(t.Context(), path, day)
+	if err != nil || after >= before/2 {
+		t.Errorf("it has %d bytes of %d (%v)", after, before, err)
+	}
+	if names := list(t, filepath.Dir(path)); names != "raven.db raven.db.initialized" {
+		t.Errorf("the folder holds %s", names)
+	}
+	if got := holds(t, path, "0", "29", "30"); got != "0 29" {
+		t.Errorf("the compacted store holds %q", got)
+	}
+	r, err := bolt.Check(t.Context(), path)
+	if err != nil || r.Bytes != after || r.Free > after/2 || len(r.Damage) > 0 {
+		t.Errorf("the report is %+v (%v)", r, err)
+	}
+}
+
+func TestCompactMendsAHeader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	fill(t, path)
+	if err := overwrite(path, 4096+40, []byte{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.Way, "ravenbot store compact") {
+		t.Fatalf("opening gave %v, want a DamagedError that names the way back", err)
+	}
+	if _, _, err := bolt.Compact(t.Context(), path, day); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := open(t, path).Entries(t.Context(), "general", 0, 1000)
+	if err != nil || len(entries) < 199 {
+		t.Errorf("%d entries are left (%v)", len(entries), err)
+	}
+	if names := list(t, filepath.Dir(path)); !strings.Contains(names, "raven.db.before-compact-20260506-120000") {
+		t.Errorf("the folder holds %s", names)
+	}
+}
+
+func TestCheckTellsWhatTheStoreHolds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	if _, err := bolt.Check(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("checking nothing gave %v", err)
+	}
+	fill(t, path)
+	r, err := bolt.Check(t.Context(), path)
+	if err != nil || r.Bytes == 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, c := range r.Items {
+		want := map[string]bolt.Count{"rooms": {Name: "rooms", Records: 200, Parts: 1}, "entries": {Name: "entries", Records: 200, Parts: 1}}[c.Name]
+		if want.Name = c.Name; c != want {
+			t.Errorf("%+v, want %+v", c, want)
+		}
+	}
+	if err := flipValue(path); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if r, err = bolt.Check(t.Context(), path); !errors.As(err, &damaged) || len(r.Damage) < 10 || len(r.Items) < 10 {
+		t.Errorf("of a damaged store: %+v, %v", r, err)
+	}
+}
+
+// TestWhatVanishedIsNoticed takes records away, or puts them back, in ways that leave
+// every value with the right checksum.
+func TestWhatVanishedIsNoticed(t *testing.T) {
+	var old []byte
+	to := chat.Address{Platform: "web", Channel: "general"}
+	for want, change := range map[string]func(tx *bbolt.Tx) error{
+		"the bucket feeds holds 2 records where 3 were stored": func(tx *bbolt.Tx) error { return tx.Bucket([]byte("feeds")).Delete([]byte("b")) },
+		"the bucket feeds holds 4 records where 3 were stored": func(tx *bbolt.Tx) error { return tx.Bucket([]byte("feeds")).Put([]byte("z"), old) },
+		"the bucket feeds does not hold the records that were stored": func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("feeds")).Put([]byte("b"), old)
+		},
+		"the bucket feeds is missing, with 3 records": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("feeds")) },
+		"the bucket inbox counts on from 9 instead of 1": func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("inbox")).SetSequence(9)
+		},
+		`rooms of "general" is missing, with 1 records`: func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general"))
+		},
+		"the tallies of its records are missing": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("tallies")) },
+		"the tallies are not those of the last change": func(tx *bbolt.Tx) error {
+			return errors.Join(tx.Bucket([]byte("tallies")).Delete([]byte("rooms\x00general")), tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general")))
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "raven.db")
+			db := open(t, path)
+			for _, url := range []string{"a", "b", "c"} {
+				save(t, db, url)
+			}
+			_, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: to}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.PutEntry(t.Context(), store.Entry{ID: "1", Room: "general"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			raw(t, path, func(tx *bbolt.Tx) error {
+				old = bytes.Clone(tx.Bucket([]byte("feeds")).Get([]byte("a")))
+				return change(tx)
+			})
+			var damaged *store.DamagedError
+			if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.What, want) {
+				t.Errorf("opening gave %v", err)
+			}
+		})
+	}
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestBackupsAreMadeAndRotated(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "raven.db"))
+	save(t, db, "a")
+	folder := filepath.Join(dir, "backups")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil { // the first try fails by this
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := &lines{}
+		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2, Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { b.Run(ctx); close(ended) }()
+		later := func(d time.Duration) bolt.BackupStatus {
+			time.Sleep(d)
+			synctest.Wait()
+			return b.Status()
+		}
+		if s := later(59 * time.Second); s.Error != "" || s.File != "" {
+			t.Errorf("before the first is due: %+v", s)
+		}
+		if s := later(2 * time.Second); s.Error == "" || s.Failed.IsZero() || !strings.Contains(log.String(), "remedy=") {
+			t.Errorf("after a failure: %+v\n%s", s, log)
+		}
+		if err := os.Remove(folder); err != nil {
+			t.Error(err)
+		}
+		s := later(time.Hour)
+		if s.Error != "" || s.File != "ravenbot-20000101-010100.db" || s.Bytes == 0 {
+			t.Errorf("after the second try: %+v", s)
+		}
+		stranger := filepath.Join(folder, "ravenbot-holiday.db")
+		if err := os.WriteFile(stranger, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		later(72 * time.Hour)
+		if names := list(t, folder); names != "ravenbot-20000103-010100.db ravenbot-20000104-010100.db ravenbot-holiday.db" {
+			t.Errorf("kept: %s", names)
+		}
+		cancel()
+		<-ended
+		// A bot that starts soon after waits for the rest of the day.
+		ctx, cancel = context.WithCancel(t.Context())
+		ended = make(chan struct{})
+		go func() { b.Run(ctx); close(ended) }()
+		if s := later(22 * time.Hour); s.File != "ravenbot-20000104-010100.db" {
+			t.Errorf("a bot started again has made %s", s.File)
+		}
+		if s := later(3 * time.Hour); s.File != "ravenbot-20000105-010100.db" {
+			t.Errorf("a day after the last: %s", s.File)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
+	dir := t.TempDir()
+	path, folder := filepath.Join(dir, "raven.db"), filepath.Join(dir, "backups")
+	db := open(t, path)
+	for _, name := range []string{"ravenbot-20260101-000000.db", "ravenbot-20260102-000000.db", "ravenbot-20260103-000000.db"} {
+		if err := db.Backup(t.Context(), filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(db.Close(), os.Truncate(path, 8000), os.Truncate(filepath.Join(folder, "ravenbot-20260103-000000.db"), 8000)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := bolt.Open(path, time.Now)
+	want := "ravenbot restore " + filepath.Join(folder, "ravenbot-20260102-000000.db")
+	if got := bolt.WayBack(t.Context(), folder, err).Error(); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant in it %s", got, want)
+	}
+	if got := bolt.WayBack(t.Context(), dir, err); got != err {
+		t.Errorf("without backups: %v", got)
+	}
+}

@@ -1,0 +1,212 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// BackupOptions are what Backups need.
+type BackupOptions struct {
+	Folder string        // where backups are kept; it is made
+	Every  time.Duration // 0: none are made
+	Keep   int           // how many
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// BackupStatus tells of the newest backup and of what went wrong since.
+type BackupStatus struct {
+	Folder string    `json:"folder"`
+	File   string    `json:"file,omitempty"` // in the folder
+	Time   time.Time `json:"time,omitzero"`
+	Bytes  int64     `json:"bytes,omitempty"`
+	Error  string    `json:"error,omitempty"` // of the last try, where it failed
+	Failed time.Time `json:"failed,omitzero"`
+}
+
+// Backups makes a verified copy of a store from time to time and keeps the newest
+// of them. A copy that fails takes the place of none. It is safe for concurrent use.
+type Backups struct {
+	db *DB
+	o  BackupOptions
+
+	making sync.Mutex // held while a copy is made
+
+	mu     sync.Mutex
+	failed time.Time
+	err    error // of the last try
+}
+
+// NewBackups returns the backups of a store.
+func NewBackups(db *DB, o BackupOptions) *Backups { return &Backups{db: db, o: o} }
+
+const (
+	// firstBackup is how long after the start one is made that is due: starting is
+	// busy enough.
+	firstBackup = time.Minute
+	// retryBackup is how long after a failure the next is tried, at most.
+	retryBackup = time.Hour
+)
+
+// Run makes backups until ctx ends.
+func (b *Backups) Run(ctx context.Context) {
+	if b.o.Every <= 0 {
+		return
+	}
+	due := b.o.Now().Add(firstBackup)
+	if newest, ok := b.newest(); ok {
+		if next := newest.time.Add(b.o.Every); next.After(due) && !newest.time.After(b.o.Now()) {
+			due = next
+		}
+	}
+	for {
+		wait := time.NewTimer(due.Sub(b.o.Now()))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		due = b.o.Now().Add(b.o.Every)
+		if err := b.make(ctx); err != nil {
+			due = b.o.Now().Add(min(b.o.Every, retryBackup))
+		}
+	}
+}
+
+// make makes one backup, and removes those that are too many by it.
+func (b *Backups) make(ctx context.Context) error {
+	b.making.Lock()
+	defer b.making.Unlock()
+	b.sweep()
+	began := b.o.Now()
+	path := filepath.Join(b.o.Folder, backupName(began))
+	err := b.db.Backup(ctx, path)
+	if ctx.Err() != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.err, b.failed = err, began
+	b.mu.Unlock()
+	if err != nil {
+		remedy := "see that " + b.o.Folder + " can be written to and has room; the backups in it are kept"
+		if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
+			remedy = "stop the bot, see what ravenbot store check says, and restore a backup; those there are are kept"
+		}
+		b.o.Log.Error("backup failed", "file", path, "error", err, "remedy", remedy)
+		return err
+	}
+	b.o.Log.Info("backup made", "file", path, "took", b.o.Now().Sub(began))
+	for _, old := range b.surplus() {
+		if err := os.Remove(old.path); err != nil {
+			b.o.Log.Warn("old backup not removed", "file", old.path, "error", err)
+		}
+	}
+	return nil
+}
+
+// Copy makes a copy of the store, verified as every backup is, that is gone when the
+// caller closes it.
+func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
+	b.making.Lock()
+	defer b.making.Unlock()
+	b.sweep()
+	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(stamp))
+	if err := b.db.Backup(ctx, path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the copy of store %s: %w", b.db.path, err)
+	}
+	_ = os.Remove(path) // where an open file cannot be removed, the next copy removes it
+	return f, nil
+}
+
+// sweep removes what a backup left behind that was cut short.
+func (b *Backups) sweep() {
+	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // the pattern is right
+	for _, path := range left {
+		_ = os.Remove(path) // the next time
+	}
+}
+
+func (b *Backups) surplus() []backupFile {
+	list := backups(b.o.Folder)
+	return list[min(len(list), max(b.o.Keep, 1)):]
+}
+
+func (b *Backups) newest() (backupFile, bool) {
+	list := backups(b.o.Folder)
+	if len(list) == 0 {
+		return backupFile{}, false
+	}
+	return list[0], true
+}
+
+// Status tells of the newest backup there is, whoever made it.
+func (b *Backups) Status() BackupStatus {
+	s := BackupStatus{Folder: b.o.Folder}
+	if newest, ok := b.newest(); ok {
+		s.File, s.Time = filepath.Base(newest.path), newest.time
+		if info, err := os.Stat(newest.path); err == nil {
+			s.Bytes = info.Size()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		s.Error, s.Failed = b.err.Error(), b.failed
+	}
+	return s
+}
+
+func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(stamp) + ".db" }
+
+type backupFile struct {
+	path string
+	time time.Time
+}
+
+// backups lists the backups in a folder, the newest first. Other files there are
+// nobody's business.
+func backups(folder string) []backupFile {
+	var list []backupFile
+	entries, _ := os.ReadDir(folder) // one that cannot be read holds none
+	for _, e := range entries {
+		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "ravenbot-"), ".db")
+		if t, err := time.Parse(stamp, text); err == nil && e.Name() == backupName(t) {
+			list = append(list, backupFile{filepath.Join(folder, e.Name()), t})
+		}
+	}
+	slices.SortFunc(list, func(a, b backupFile) int { return b.time.Compare(a.time) })
+	return list
+}
+
+// WayBack has the error of a damaged store name the newest backup of a folder that
+// is whole, and how to go back to it. Any other error, and one for which there is no
+// backup, comes back as it was.
+func WayBack(ctx context.Context, folder string, err error) error {
+	var d *store.DamagedError
+	if !errors.As(err, &d) {
+		return err
+	}
+	for _, b := range backups(folder) {
+		if Verify(ctx, b.path) == nil {
+			way := fmt.Sprintf("`ravenbot restore %s` goes back to %s and keeps the damaged file; or %s",
+				b.path, b.time.Format(time.RFC3339), d.Way)
+			return damaged(d.Path, d.What, way)
+		}
+	}
+	return err
+}

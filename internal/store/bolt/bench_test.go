@@ -1,0 +1,110 @@
+package bolt_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+// BenchmarkTurn is all that the store does for one answer: the message accepted,
+// the answer and the post recorded, the post done. The floor beside it is three
+// transactions of bare bbolt that write as many records of the same size.
+func BenchmarkTurn(b *testing.B) {
+	for _, writers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("store/%d", writers), func(b *testing.B) {
+			db, err := bolt.Open(filepath.Join(b.TempDir(), "raven.db"), time.Now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			b.ResetTimer()
+			share(b, writers, func(w, i int) error { return turn(b, db, w, i) })
+		})
+		b.Run(fmt.Sprintf("floor/%d", writers), func(b *testing.B) {
+			db, err := bbolt.Open(filepath.Join(b.TempDir(), "raven.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			b.ResetTimer()
+			db.MaxBatchDelay = time.Millisecond
+			do := db.Update
+			if writers > 1 {
+				do = db.Batch
+			}
+			share(b, writers, func(_, i int) error { return bareTurn(do, i) })
+		})
+	}
+}
+
+func share(b *testing.B, writers int, do func(w, i int) error) {
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < b.N; i += writers {
+				if err := do(w, i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+var words = strings.Repeat("some words of an answer ", 20)
+
+func turn(tb testing.TB, db *bolt.DB, w, i int) error {
+	ctx := tb.Context()
+	to := chat.Address{Platform: "web", Channel: fmt.Sprint("room", w)}
+	m := chat.Message{ID: fmt.Sprint(i), Conversation: to, Text: words[:100], Time: time.Now()}
+	if _, err := db.Accept(ctx, store.Received{Message: m, At: time.Now()}); err != nil {
+		return err
+	}
+	t := &conversation.Turn{ID: m.Key(), State: conversation.Answered, Began: time.Now(), Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: words[:100]}}}, {Role: llm.Assistant, Parts: []llm.Part{{Text: words}}}}}
+	p := store.Post{Key: "answer/" + m.Key(), To: to, Draft: chat.Draft{Text: words}, Message: m.Key(), At: time.Now()}
+	if err := db.Answered(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
+		return err
+	}
+	return db.Posted(ctx, []store.Posted{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+}
+
+// bareTurn has bbolt itself share commits where there are many writers.
+func bareTurn(do func(func(*bbolt.Tx) error) error, i int) error {
+	put := func(tx *bbolt.Tx, bucket string, key string, n int) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(bucket))
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte(key), []byte(words[:n]))
+	}
+	key := fmt.Sprint(i)
+	for _, step := range [][]struct {
+		bucket string
+		n      int
+	}{{{"inbox", 350}, {"heard", 120}}, {{"turns", 480}, {"places", 60}, {"outbox", 480}}, {{"done", 60}, {"posts", 90}}} {
+		if err := do(func(tx *bbolt.Tx) error {
+			for _, s := range step {
+				if err := put(tx, s.bucket, key, s.n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"io"
+)
+
+// This file knows bbolt's format on disk (version 2, as of bbolt v1.5.0), in the
+// byte order of the machine: a page begins with its number, kind, count and
+// overflow; pages 0 and 1 are the two headers, of which the younger counts; the
+// rest are leaves, branches and the list of free pages.
+
+const (
+	pageHeader   = 16
+	elementSize  = 16
+	bucketHeader = 16 // root page, sequence
+	metaSize     = 64
+	magic        = 0xED0CDAED
+	format       = 2
+	noFreelist   = ^uint64(0)
+)
+
+const (
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+	isBucket     = 0x01 // of an element of a leaf
+)
+
+// meta is one of the two headers of the file.
+type meta struct {
+	pageSize int
+	root     uint64 // page of the bucket of buckets
+	freelist uint64 // page
+	pages    uint64 // how many there are
+	txid     uint64
+}
+
+// parseMeta reads a header, from behind the page's own.
+func parseMeta(b []byte) (meta, bool) {
+	if len(b) < metaSize {
+		return meta{}, false
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(b[:metaSize-8]) // never fails
+	u32, u64 := binary.NativeEndian.Uint32, binary.NativeEndian.Uint64
+	m := meta{pageSize: int(u32(b[8:])), root: u64(b[16:]), freelist: u64(b[32:]), pages: u64(b[40:]), txid: u64(b[48:])}
+	good := u32(b) == magic && u32(b[4:]) == format && u64(b[56:]) == h.Sum64() &&
+		m.pageSize >= 512 && m.pageSize <= 1<<24 && m.pages >= 2 && m.pages < 1<<48
+	return m, good
+}
+
+// readMetas gives the header that counts, and how many of the two are good. One that
+// is much older than the other is not: each is written at every second change, and
+// in a copy first at the one that it was written at last.
+func readMetas(f io.ReaderAt) (m meta, good int, err error) {
+	first, ok := readMeta(f, 0)
+	if ok {
+		m, good = first, 1
+	}
+	// The second is a page further on; where the first does not tell how large a
+	// page is, all sizes are tried.
+	sizes := []int{first.pageSize}
+	if !ok {
+		sizes = nil
+		for size := 1024; size <= 1<<24; size *= 2 {
+			sizes = append(sizes, size)
+		}
+	}
+	for _, size := range sizes {
+		second, ok := readMeta(f, int64(size))
+		if !ok || second.pageSize != size {
+			continue
+		}
+		if ok = good == 0 || max(first.txid, second.txid)-min(first.txid, second.txid) <= 2; ok {
+			good++
+		}
+		if good == 1 && first.pageSize == 0 || second.txid > m.txid {
+			m = second
+		}
+		break
+	}
+	if good == 0 {
+		return meta{}, 0, errors.New("it has no good header, or is no store")
+	}
+	return m, good, nil
+}
+
+func readMeta(f io.ReaderAt, at int64) (meta, bool) {
+	b := make([]byte, pageHeader+metaSize)
+	if _, err := f.ReadAt(b, at); err != nil {
+		return meta{}, false
+	}
+	return parseMeta(b[pageHeader:])
+}
+
+// page is a page's bytes with those of its overflow.
+type page []byte
+
+func (p page) id() uint64       { return binary.NativeEndian.Uint64(p) }
+func (p page) kind() uint16     { return binary.NativeEndian.Uint16(p[8:]) }
+func (p page) count() int       { return int(binary.NativeEndian.Uint16(p[10:])) }
+func (p page) overflow() uint64 { return uint64(binary.NativeEndian.Uint32(p[12:])) }
+
+// leaf gives an element of a leaf; false says that it is not within the page.
+func (p page) leaf(i int) (flags uint32, key, value []byte, ok bool) {
+	e, ok := p.element(i)
+	if !ok {
+		return 0, nil, nil, false
+	}
+	u32 := binary.NativeEndian.Uint32
+	at, k, v := uint64(u32(e[4:])), uint64(u32(e[8:])), uint64(u32(e[12:]))
+	if k == 0 || at+k+v > uint64(len(e)) {
+		return 0, nil, nil, false
+	}
+	return u32(e), e[at : at+k], e[at+k : at+k+v], true
+}
+
+// branch gives an element of a branch; false says that it is not within the page.
+func (p page) branch(i int) (key []byte, child uint64, ok bool) {
+	e, ok := p.element(i)
+	if !ok {
+		return nil, 0, false
+	}
+	u32 := binary.NativeEndian.Uint32
+	at, k := uint64(u32(e)), uint64(u32(e[4:]))
+	if k == 0 || at+k > uint64(len(e)) {
+		return nil, 0, false
+	}
+	return e[at : at+k], binary.NativeEndian.Uint64(e[8:]), true
+}
+
+// element is the page from an element on: that is where its positions count from.
+func (p page) element(i int) ([]byte, bool) {
+	at := pageHeader + i*elementSize
+	if at+elementSize > len(p) {
+		return nil, false
+	}
+	return p[at:], true
+}
+
+// manyFree says that the count of a list stands before it, for it does not fit its
+// field.
+const manyFree = 0xFFFF
+
+// listed is how many pages a list of free pages names.
+func (p page) listed() uint64 {
+	if p.count() == manyFree {
+		return binary.NativeEndian.Uint64(p[pageHeader:])
+	}
+	return uint64(p.count())
+}
+
+// free gives the pages that a list of free pages names; false says that they are
+// not within it.
+func (p page) free() ([]uint64, bool) {
+	body, n := p[pageHeader:], p.listed()
+	if p.count() == manyFree {
+		body = body[8:]
+	}
+	if n > uint64(len(body)/8) {
+		return nil, false
+	}
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = binary.NativeEndian.Uint64(body[8*i:])
+	}
+	return ids, true
+}

@@ -1,0 +1,299 @@
+package bolt
+
+import (
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// tx is a transaction. Records are written through its buckets alone, which keep
+// the tallies in step; nothing else in this package holds a bucket of bbolt's.
+type tx struct {
+	db      *DB
+	bolt    *bbolt.Tx
+	written map[string]*bucket // those looked at by a write transaction, by name; nil where it only reads
+	tallies *bbolt.Bucket      // of a write transaction, from its first change on
+	head    tally              // of the tallies themselves; its seq is the transaction's number
+}
+
+// bucket is a bucket in a transaction.
+type bucket struct {
+	tx      *tx
+	name    string // of one in another: the other's name, a NUL, and its own
+	bolt    *bbolt.Bucket
+	delta   tally // what this transaction has added
+	changed bool
+}
+
+// maxKey is the most bytes of a key.
+const maxKey = bbolt.MaxKeySize
+
+// nul stands between the name of a bucket and that of one in it.
+const nul = "\x00"
+
+// headKey is where the tally of the tallies is kept.
+const headKey = nul
+
+// top gives a bucket of the file, which has all of them since it was opened.
+func (t *tx) top(name string) *bucket {
+	if b := t.written[name]; b != nil {
+		return b
+	}
+	return t.hold(name, t.bolt.Bucket([]byte(name)))
+}
+
+// makeTop gives a bucket of the file, making it where there is none.
+func (t *tx) makeTop(name string) error {
+	if t.bolt.Bucket([]byte(name)) != nil {
+		return nil
+	}
+	b, err := t.bolt.CreateBucket([]byte(name))
+	if err == nil {
+		t.hold(name, b).changed = true
+	}
+	return err
+}
+
+// adopt makes the tallies of a file that has none, of what was found in it (nil: it
+// is new).
+func (t *tx) adopt(found *scan) error {
+	if _, err := t.bolt.CreateBucketIfNotExists([]byte(talliesBucket)); err != nil {
+		return err
+	}
+	if err := t.load(); err != nil || found == nil {
+		return err
+	}
+	for name, found := range found.counts {
+		if err := t.record(name, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) hold(name string, b *bbolt.Bucket) *bucket {
+	held := &bucket{tx: t, name: name, bolt: b}
+	if t.written != nil {
+		t.written[name] = held
+	}
+	return held
+}
+
+// nested gives the bucket in b under a key, or nil.
+func (b *bucket) nested(key string) *bucket {
+	name := b.name + nul + key
+	if held := b.tx.written[name]; held != nil {
+		return held
+	}
+	inner := b.bolt.Bucket([]byte(key))
+	if inner == nil {
+		return nil
+	}
+	return b.tx.hold(name, inner)
+}
+
+// makeNested gives the bucket in b under a key, making it where there is none.
+func (b *bucket) makeNested(key string) (*bucket, error) {
+	if inner := b.nested(key); inner != nil {
+		return inner, nil
+	}
+	inner, err := b.bolt.CreateBucket([]byte(key))
+	if err != nil {
+		return nil, err
+	}
+	b.changed = true
+	b.delta.add(digest([]byte(key), nil))
+	held := b.tx.hold(b.name+nul+key, inner)
+	held.changed = true
+	return held, nil
+}
+
+// dropNested removes the bucket in b under a key, which must be there.
+func (b *bucket) dropNested(key string) error {
+	if err := b.bolt.DeleteBucket([]byte(key)); err != nil {
+		return err
+	}
+	b.changed = true
+	b.delta.remove(digest([]byte(key), nil))
+	name := b.name + nul + key
+	delete(b.tx.written, name)
+	return b.tx.forget(name)
+}
+
+// eachNested calls fn with every bucket in b.
+func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
+	return b.walk(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
+}
+
+// each calls fn with every record of b, which fn must not change. That none is
+// missing is seen at the end.
+func (b *bucket) each(fn func(k, v []byte) error) error { return b.walk(fn) }
+
+func (b *bucket) walk(fn func(k, v []byte) error) error {
+	var found tally
+	err := b.bolt.ForEach(func(k, v []byte) error {
+		found.add(digest(k, v))
+		return fn(k, v)
+	})
+	if err != nil {
+		return err
+	}
+	return b.whole(found)
+}
+
+// whole compares what was found in all of a bucket with what was stored.
+func (b *bucket) whole(found tally) error {
+	kept, err := b.kept()
+	if err != nil {
+		return err
+	}
+	found.seq = kept.seq
+	if found == kept {
+		return nil
+	}
+	return damaged(b.tx.db.path, mismatch(b.name, found, kept), restore)
+}
+
+// kept is the tally of b as it must be now.
+func (b *bucket) kept() (tally, error) {
+	t, err := b.tx.tallyOf(b.tx.bolt.Bucket([]byte(talliesBucket)), b.name)
+	t.count, t.sum = t.count+b.delta.count, t.sum+b.delta.sum
+	return t, err
+}
+
+func (t *tx) tallyOf(tallies *bbolt.Bucket, name string) (tally, error) {
+	v := tallies.Get([]byte(name))
+	if v == nil {
+		return tally{}, nil
+	}
+	kept, err := unsealTally(v)
+	if err != nil {
+		return tally{}, damaged(t.db.path, fmt.Sprintf("the tally of %s: %v", shown(name), err), restore)
+	}
+	return kept, nil
+}
+
+func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
+
+// get reads the record under key; false says that there is none.
+func (b *bucket) get(key []byte, record any) (bool, error) {
+	v := b.bolt.Get(key)
+	if v == nil {
+		return false, nil
+	}
+	return true, b.tx.db.decode(key, v, record)
+}
+
+// put writes a record under key.
+func (b *bucket) put(key []byte, record any) error {
+	v, err := encode(record)
+	if err != nil {
+		return err
+	}
+	old := b.bolt.Get(key)
+	if old != nil {
+		b.delta.remove(digest(key, old))
+	}
+	b.delta.add(digest(key, v))
+	b.changed = true
+	return b.bolt.Put(key, v)
+}
+
+// delete removes the record under key; there may be none.
+func (b *bucket) delete(key []byte) error {
+	old := b.bolt.Get(key)
+	if old == nil {
+		return nil
+	}
+	b.delta.remove(digest(key, old))
+	b.changed = true
+	return b.bolt.Delete(key)
+}
+
+// next counts the bucket's sequence on.
+func (b *bucket) next() (uint64, error) {
+	b.changed = true
+	return b.bolt.NextSequence()
+}
+
+func (b *bucket) sequence() uint64 { return b.bolt.Sequence() }
+
+// cursor reads the records of a bucket in the order of their keys.
+type cursor struct{ bolt *bbolt.Cursor }
+
+func (b *bucket) cursor() cursor { return cursor{b.bolt.Cursor()} }
+
+func (c cursor) first() (k, v []byte)          { return c.bolt.First() }
+func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
+func (c cursor) after() (k, v []byte)          { return c.bolt.Next() }
+func (c cursor) before() (k, v []byte)         { return c.bolt.Prev() }
+func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
+
+// changed reports that there is something to commit.
+func (t *tx) changed() bool {
+	if t.tallies != nil {
+		return true
+	}
+	for _, b := range t.written {
+		if b.changed {
+			return true
+		}
+	}
+	return false
+}
+
+// load gets the tallies ready to be changed.
+func (t *tx) load() (err error) {
+	if t.tallies == nil {
+		t.tallies = t.bolt.Bucket([]byte(talliesBucket))
+		t.head, err = t.tallyOf(t.tallies, headKey)
+	}
+	return err
+}
+
+// forget removes the tally of a bucket that was removed.
+func (t *tx) forget(name string) error {
+	if err := t.load(); err != nil {
+		return err
+	}
+	old := t.tallies.Get([]byte(name))
+	if old == nil {
+		return nil // it was made by this very transaction
+	}
+	t.head.remove(digest([]byte(name), old))
+	return t.tallies.Delete([]byte(name))
+}
+
+// flush writes the tallies of all that was changed: the last step of every write
+// transaction.
+func (t *tx) flush() error {
+	if err := t.load(); err != nil {
+		return err
+	}
+	for name, b := range t.written {
+		if !b.changed {
+			continue
+		}
+		next, err := b.kept()
+		if err != nil {
+			return err
+		}
+		next.seq = b.bolt.Sequence()
+		if err := t.record(name, next); err != nil {
+			return err
+		}
+	}
+	t.head.seq = uint64(t.bolt.ID())
+	return t.tallies.Put([]byte(headKey), t.head.seal())
+}
+
+// record writes one tally.
+func (t *tx) record(name string, next tally) error {
+	key := []byte(name)
+	if old := t.tallies.Get(key); old != nil {
+		t.head.remove(digest(key, old))
+	}
+	v := next.seal()
+	t.head.add(digest(key, v))
+	return t.tallies.Put(key, v)
+}
