@@ -124,6 +124,9 @@ type Draft struct {
 	// Replaces are the posts that this one takes the place of. A platform that cannot
 	// edit, or no longer finds them, posts anew.
 	Replaces Ref `json:"replaces,omitzero"`
+	// Partial: the answer is still being written, and a draft with the same Key will
+	// take the place of this one. It says so.
+	Partial bool `json:"-"`
 	// Again: an earlier attempt, perhaps before a restart, may have been posted;
 	// the adapter looks for Key on the platform, where it can, before it sends.
 	Again bool `json:"-"`
@@ -191,11 +194,13 @@ type Ref struct {
 // MayRepeat is the word by which a post says that it may be there twice.
 const MayRepeat = "possibly a repeat: I was interrupted while posting this"
 
-// Limits are what one post may hold on a platform. Adapters split longer drafts
-// themselves; callers use Limits to choose how much to write.
+// Limits are what a platform takes. Adapters split longer drafts themselves.
 type Limits struct {
 	Text  int // characters of text in one post
 	Cards int // cards in one post
+	// Edits is how often a post may be edited while its text is being written; 0:
+	// answers appear when they are whole.
+	Edits time.Duration
 }
 
 // Platform is one chat system. Run and Post may be called concurrently; Post

@@ -22,13 +22,20 @@ func (s *Service) answer(a chat.Address, l *lane, q *question) {
 		return
 	}
 	began := s.o.Now()
-	turn, draft, done := s.workOut(a, l, q)
+	turn, draft, shown, done := s.workOut(a, l, q)
 	if !done {
 		return
 	}
+	if draft == nil && len(shown.IDs) > 0 {
+		draft = &chat.Draft{Text: "What I was answering has been deleted."}
+	}
 	var posts []store.Post
 	if draft != nil {
-		posts = []store.Post{s.post(a, q, turn, *draft, began)}
+		p := s.post(a, q, turn, *draft, began)
+		if len(shown.IDs) > 0 {
+			p.Draft.Replaces = shown
+		}
+		posts = []store.Post{p}
 	}
 	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.Answered(s.turns, a, q.keys, turn, posts) })
 	if err == nil && draft != nil {
@@ -37,12 +44,15 @@ func (s *Service) answer(a chat.Address, l *lane, q *question) {
 	}
 }
 
-// workOut asks for the answer until nothing has changed meanwhile; false says that
-// the service ended first. Afterwards nobody else changes the question.
-func (s *Service) workOut(a chat.Address, l *lane, q *question) (turn *conversation.Turn, draft *chat.Draft, done bool) {
+// workOut asks for the answer until nothing has changed meanwhile, and gives where
+// it has been shown so far; false says that the service ended first. Afterwards
+// nobody else changes the question.
+func (s *Service) workOut(a chat.Address, l *lane, q *question) (turn *conversation.Turn, draft *chat.Draft, shown chat.Ref, done bool) {
 	ctx, stop := context.WithCancelCause(s.turns)
 	defer stop(nil)
 	defer s.typing(ctx, a)()
+	view := s.watch(ctx, a, q)
+	defer func() { shown = view.end() }()
 	for {
 		asked, reply := s.begin(l, q, stop)
 		switch {
@@ -52,13 +62,13 @@ func (s *Service) workOut(a chat.Address, l *lane, q *question) (turn *conversat
 			turn, draft = nil, nil
 			_ = s.insist(s.turns, "deleted message not purged", func() error { return s.o.Answerer.Purge(s.turns, asked.Turn) })
 		default:
-			turn, draft = s.think(ctx, asked)
+			turn, draft = s.think(ctx, asked, view)
 		}
 		if s.turns.Err() != nil {
-			return nil, nil, false
+			return nil, nil, shown, false
 		}
 		if s.end(l, q, asked.Revised) {
-			return turn, draft, true
+			return turn, draft, shown, true
 		}
 	}
 }
@@ -172,7 +182,7 @@ func ago(d time.Duration) string {
 }
 
 // think asks the agent, and makes a panic there an error for this question alone.
-func (s *Service) think(ctx context.Context, q chat.Asked) (turn *conversation.Turn, draft *chat.Draft) {
+func (s *Service) think(ctx context.Context, q chat.Asked, view *live) (turn *conversation.Turn, draft *chat.Draft) {
 	m := q.Last()
 	defer func() {
 		if r := recover(); r != nil {
@@ -181,9 +191,13 @@ func (s *Service) think(ctx context.Context, q chat.Asked) (turn *conversation.T
 				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell whoever runs it."}
 		}
 	}()
-	show := func(chat.Progress) {}
+	show := view.show
 	if w, ok := s.o.Platforms[m.Conversation.Platform].(chat.Watcher); ok {
-		show = func(p chat.Progress) { p.Message = m.ID; w.Show(m.Conversation, p) }
+		show = func(p chat.Progress) {
+			view.show(p)
+			p.Message = m.ID
+			w.Show(m.Conversation, p)
+		}
 	}
 	return s.o.Answerer.Answer(ctx, q, show)
 }

@@ -36,6 +36,10 @@ type Inbox interface {
 type Outbox interface {
 	// Ref says where a post of not long ago is.
 	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Streamed keeps where an answer has begun to be shown, until its post is made;
+	// Stream gives it back.
+	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
 	GivenUp(ctx context.Context) ([]store.Post, error)
 	Told(ctx context.Context, keys []string) error
 	Record(ctx context.Context, posts []store.Post) error

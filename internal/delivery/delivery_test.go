@@ -25,10 +25,11 @@ type platform struct {
 	posts []chat.Draft
 	tries int
 	fail  func(try int, d chat.Draft) error
+	edits time.Duration
 }
 
 func (p *platform) Name() string        { return "web" }
-func (p *platform) Limits() chat.Limits { return chat.Limits{} }
+func (p *platform) Limits() chat.Limits { return chat.Limits{Edits: p.edits} }
 func (p *platform) Run(context.Context, func(context.Context, chat.Message) error) error {
 	return nil
 }
@@ -43,6 +44,9 @@ func (p *platform) Post(_ context.Context, _ chat.Address, d chat.Draft) (chat.R
 		}
 	}
 	p.posts = append(p.posts, d)
+	if len(d.Replaces.IDs) > 0 {
+		return d.Replaces, nil
+	}
 	return chat.Ref{IDs: []string{fmt.Sprint(len(p.posts))}}, nil
 }
 

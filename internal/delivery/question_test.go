@@ -154,7 +154,7 @@ func TestAnEditAfterTheAnswerReplacesIt(t *testing.T) {
 			later()
 		}
 		posted(t, p, "re: helo", "re: hello 1", "re: hello 2")
-		for n, want := range []string{"", "1", "2"} {
+		for n, want := range []string{"", "1", "1"} {
 			if got := strings.Join(p.at(n).Replaces.IDs, ","); got != want {
 				t.Errorf("post %d takes the place of %q, want %q", n, got, want)
 			}

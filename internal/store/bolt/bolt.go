@@ -40,13 +40,14 @@ const (
 	heardBucket         = "heard"         // address → chat.Heard
 	placesBucket        = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
+	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
-		heardBucket, placesBucket, summariesBucket}
+		heardBucket, placesBucket, summariesBucket, streamsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -18,13 +18,6 @@ import (
 // longer than any platform's last redelivery.
 const remember = 48 * time.Hour
 
-// keepHeard is how long a conversation counts as one to be caught up with;
-// keepGivenUp is how long a post that was given up stays visible.
-const (
-	keepHeard   = 30 * 24 * time.Hour
-	keepGivenUp = 7 * 24 * time.Hour
-)
-
 // inboxRecord is a message without an outcome; Seq orders them by arrival.
 type inboxRecord struct {
 	Received store.Received `json:"received"`
@@ -264,6 +257,9 @@ func (db *DB) posted(tx *tx, o store.Posted) error {
 	} else if err = outbox.delete([]byte(o.Key)); err == nil {
 		err = posted(tx, p, o)
 	}
+	if err == nil {
+		err = tx.top(streamsBucket).delete([]byte(o.Key))
+	}
 	if err != nil {
 		return err
 	}
@@ -333,54 +329,4 @@ func (db *DB) Told(ctx context.Context, keys []string) error {
 		return fmt.Errorf("store which given up posts are known: %w", err)
 	}
 	return nil
-}
-
-// Prune forgets identities of messages and posts that were done long ago, posts
-// that were given up then, and conversations that were last heard long ago.
-func (db *DB) Prune(ctx context.Context) error {
-	before, unheard, given := db.now().Add(-remember), db.now().Add(-keepHeard), db.now().Add(-keepGivenUp)
-	err := db.update(ctx, func(tx *tx) error {
-		done, outbox := tx.top(doneBucket), tx.top(outboxBucket)
-		if err := db.drop(tx.top(heardBucket), func(k, v []byte) (bool, error) {
-			var h chat.Heard
-			err := db.decode(k, v, &h)
-			return h.Time.Before(unheard), err
-		}); err != nil {
-			return err
-		}
-		if err := db.drop(done, func(k, v []byte) (bool, error) {
-			var r doneRecord
-			err := db.decode(k, v, &r)
-			return r.Done.Before(before), err
-		}); err != nil {
-			return err
-		}
-		return db.drop(outbox, func(k, v []byte) (bool, error) {
-			var p store.Post
-			err := db.decode(k, v, &p)
-			return p.Error != "" && p.At.Before(given), err
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("prune store: %w", err)
-	}
-	return nil
-}
-
-// drop removes the records that are old.
-func (db *DB) drop(b *bucket, old func(k, v []byte) (bool, error)) error {
-	var keys [][]byte
-	err := b.each(func(k, v []byte) error {
-		is, err := old(k, v)
-		if is {
-			keys = append(keys, k)
-		}
-		return err
-	})
-	for _, k := range keys {
-		if err == nil {
-			err = b.delete(k)
-		}
-	}
-	return err
 }

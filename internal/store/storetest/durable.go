@@ -162,3 +162,41 @@ func summaries(t *testing.T, s Store, _ *time.Time) {
 	check(t, err)
 	same(t, "summary of a removed conversation", conversation.Summary{}, got)
 }
+
+func begunAnswers(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	for _, ids := range [][]string{{"1"}, {"1", "2"}} {
+		check(t, s.Streamed(ctx, "a", chat.Ref{IDs: ids}))
+		ref, found, err := s.Stream(ctx, "a")
+		check(t, err)
+		same(t, "where the answer is shown", true, found && len(ref.IDs) == len(ids))
+	}
+	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	_, found, err := s.Stream(ctx, "a")
+	check(t, err)
+	same(t, "a begun answer is known after its post", false, found)
+}
+
+func oldTurns(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	for i := range 4 {
+		began := noon.Add(time.Duration(i) * 20 * 24 * time.Hour)
+		check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: began}))
+	}
+	*now = noon.Add(90 * 24 * time.Hour)
+	left := func(want int) {
+		t.Helper()
+		check(t, s.Prune(ctx))
+		turns, err := s.Turns(ctx, general, store.Range{Newest: 9})
+		check(t, err)
+		same(t, "turns left", want, len(turns))
+	}
+	left(4)
+	check(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, Text: "they said hello", At: *now}))
+	left(2)
+	a, _, err := s.TurnOf(ctx, "web/1")
+	if !errors.Is(err, store.ErrNotFound) || a != general {
+		t.Errorf("the turn that went is in %v (%v), want its conversation known", a, err)
+	}
+}

@@ -1,0 +1,86 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+)
+
+// writer writes a word a second, for as many seconds as the question says.
+type writer struct{ answerer }
+
+func (writer) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	seconds, text := 0, ""
+	_, _ = fmt.Sscan(q.Last().Text, &seconds)
+	for n := range seconds {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, nil
+		}
+		word := fmt.Sprint(n, " ")
+		text += word
+		show(chat.Progress{Text: word})
+	}
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: text + "done"}
+}
+
+func TestAnAnswerIsShownWhileItIsMade(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, writer{})
+		defer w.stop()
+		accept(t, w, said("a", "quick", "1"))
+		later()
+		posted(t, p, "0 done")
+		accept(t, w, said("a", "slow", "6"))
+		later()
+		posted(t, p, "0 done", "0 ", "0 1 2 ", "0 1 2 3 4 ", "0 1 2 3 4 5 done")
+		for n, replaces := range []string{"", "", "2", "2", "2"} {
+			d := p.at(n)
+			if got := fmt.Sprint(d.Replaces.IDs); got != fmt.Sprint([]string{replaces}) && replaces != "" || d.Partial != (n > 0 && n < 4) {
+				t.Errorf("post %d takes the place of %v (partial: %v), want %s", n, d.Replaces.IDs, d.Partial, replaces)
+			}
+		}
+	})
+}
+
+func TestAnAnswerCutOffWhileItIsShownIsFinishedInPlace(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, writer{})
+		accept(t, w, said("a", "1", "60"))
+		pass(10 * time.Second)
+		w.stop()
+		shown := len(p.texts())
+		w = start(t, path, p, answerer(func(context.Context, chat.Message) string { return "whole" }))
+		later()
+		w.stop()
+		if got := p.texts(); shown < 3 || len(got) != shown+1 || p.at(shown).Text != "whole" || fmt.Sprint(p.at(shown).Replaces.IDs) != "[1]" {
+			t.Errorf("posted %q, the last in the place of %v, want the whole answer in the place of the first post", got, p.at(shown).Replaces.IDs)
+		}
+	})
+}
+
+func TestAViewThatFailsLeavesTheAnswer(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second, fail: func(_ int, d chat.Draft) error {
+			if d.Partial {
+				return errors.New("not now")
+			}
+			return nil
+		}}
+		w := start(t, path, p, writer{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "20"))
+		later()
+		if got := p.texts(); len(got) != 1 || p.tries != 2 {
+			t.Errorf("posted %q in %d tries, want the one answer after one failed view", got, p.tries)
+		}
+	})
+}
