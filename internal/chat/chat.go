@@ -58,8 +58,9 @@ type Message struct {
 	Conversation Address   `json:"conversation"`
 	Author       User      `json:"author"`
 	Text         string    `json:"text"` // without the mention of the bot
+	Files        []File    `json:"files,omitempty"`
 	Reach        Reach     `json:"reach"`
-	Command      string    `json:"command,omitempty"` // "ask", "digest", …; empty: plain text
+	Command      string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; empty: plain text
 	Reply        Reply     `json:"reply,omitzero"`    // how an answer refers to this message
 	Time         time.Time `json:"time"`              // when the platform says that it was said
 	// ForOther: the text begins by speaking to somebody else by name.
@@ -99,6 +100,42 @@ type Heard struct {
 	Time         time.Time `json:"time"`    // when the platform says that it was said
 }
 
+// Pressed is the Command of a Message that is the press of a button; its Text is
+// the button's Value, its Reply.MessageID the post with the button.
+const Pressed = "press"
+
+// Button is something to press below a post.
+type Button struct {
+	Label string `json:"label"`           // a word or two
+	Value string `json:"value"`           // comes back with the press; at most 90 bytes
+	Style Style  `json:"style,omitempty"` // how it looks
+}
+
+// Style is how a button looks.
+type Style string
+
+// The looks of buttons; the empty one is quiet.
+const (
+	Primary Style = "primary"
+	Danger  Style = "danger"
+)
+
+// File is a file with a message, or one to be posted. Of a message's file Handle is
+// the adapter's own, by which a Fetcher reads it; one to be posted has its Data.
+type File struct {
+	Name   string          `json:"name"`
+	Type   string          `json:"type,omitempty"` // media type, such as image/png
+	Size   int64           `json:"size,omitempty"` // bytes; 0: not known
+	Handle json.RawMessage `json:"handle,omitempty"`
+	Data   []byte          `json:"data,omitempty"`
+}
+
+// Fetcher is a Platform that reads the files of messages: at most limit bytes,
+// more is an error.
+type Fetcher interface {
+	Fetch(ctx context.Context, f File, limit int64) ([]byte, error)
+}
+
 // Reply ties a draft to what it answers. Handle is the adapter's own: an
 // interaction's token, a response_url. It is kept with the message so that the
 // answer can be given after a restart.
@@ -116,6 +153,8 @@ type Draft struct {
 	Cards     []Card    `json:"cards,omitempty"`
 	Footer    string    `json:"footer,omitempty"` // one small line below all else, plain text
 	Tools     []ToolRun `json:"tools,omitempty"`  // the tool calls behind an answer
+	Buttons   []Button  `json:"buttons,omitempty"`
+	Files     []File    `json:"files,omitempty"`
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
