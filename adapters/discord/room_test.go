@@ -124,6 +124,8 @@ func FuzzEvents(f *testing.F) {
 		d, state := idle(), discordgo.NewState()
 		d.onMessage(state, data)
 		d.onInteraction(t.Context(), state, data)
+		d.onUpdate(state, data)
+		d.onDelete(state, data)
 		d.onReady(t.Context(), data)
 		for d.queue.len() > 0 {
 			in, _ := d.queue.head(t.Context())
@@ -344,9 +346,9 @@ func TestTokenIsNotSentUnencrypted(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory()
 	for i := range 3 * maxRemembered {
-		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), []string{"id"})
+		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), outcome{ids: []string{"id"}})
 	}
-	if len(m.ids) != maxRemembered || len(m.order) != maxRemembered {
-		t.Errorf("%d posts, %d keys", len(m.ids), len(m.order))
+	if len(m.done) != maxRemembered || len(m.order) != maxRemembered {
+		t.Errorf("%d posts, %d keys", len(m.done), len(m.order))
 	}
 }
