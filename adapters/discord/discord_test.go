@@ -46,7 +46,7 @@ type script struct {
 	accept  func(context.Context, chat.Message) error
 	before  func(*simdiscord.Server)
 	// missed is what happens before the bot is there; it gives what the bot heard.
-	missed func(*stage) []chat.Heard
+	missed  func(*stage) []chat.Heard
 	offline bool // a connection is not waited for
 	// openWithin replaces the deadline for connecting.
 	openWithin time.Duration
@@ -77,7 +77,7 @@ func open(t *testing.T, s script) *stage {
 		s.discord.CatchUp = time.Hour
 	}
 	s.discord.APIBaseURL = server.URL()
-	s.discord.Log = slog.New(slog.NewTextHandler(st.log, nil))
+	s.discord.Log = st.logger()
 	st.d = discord.New(s.discord)
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)
@@ -94,6 +94,8 @@ func open(t *testing.T, s script) *stage {
 	}
 	return st
 }
+
+func (s *stage) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s.log, nil)) }
 
 // once takes a message unless it is known, as whoever stores them does.
 func (s *stage) once(_ context.Context, m chat.Message) error {

@@ -181,7 +181,10 @@ func unmarked(text string) string {
 // the channel, unless it is for the asker alone.
 func (p *post) edit(ctx context.Context, id string) error {
 	next := p.payload()
-	body := rewriting{Content: next.Content, Embeds: slices.Concat([]embed{}, next.Embeds), Allowed: next.Allowed, Flags: next.Flags}
+	body := rewriting{Content: next.Content, Embeds: next.Embeds, Allowed: next.Allowed, Flags: next.Flags}
+	if body.Embeds == nil {
+		body.Embeds = []embed{} // null need not clear them
+	}
 	return p.onPost(ctx, "PATCH", id, body)
 }
 
