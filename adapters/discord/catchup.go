@@ -183,7 +183,7 @@ func (c *catchUp) fill(ctx context.Context, g *gap) {
 		return
 	}
 	switch {
-	case err != nil && again(err):
+	case err != nil && !refused(err):
 		pause := c.d.queue.retry(c.gate, g, askedToWait(err))
 		c.d.o.Log.Warn("missed discord messages not read, trying again", "platform", "discord", "conversation", g.at.String(), "wait", pause, "error", err)
 		return

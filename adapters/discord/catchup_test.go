@@ -103,13 +103,15 @@ func TestManyMissedMessages(t *testing.T) {
 
 func TestNotFurtherBackThanCatchUp(t *testing.T) {
 	t.Parallel()
-	for limit, want := range map[time.Duration]string{30 * time.Minute: "0", 2 * time.Hour: "1"} {
+	for limit, want := range map[time.Duration]string{30 * time.Minute: "conversations=1 messages=0", 2 * time.Hour: "conversations=2 messages=2"} {
 		s := open(t, script{discord: discord.Options{CatchUp: limit, Now: func() time.Time { return time.Now().Add(time.Hour) }},
 			missed: func(s *stage) []chat.Heard {
+				quiet := s.AddThread(s.general, "quiet")
 				s.Say(s.general.ID, s.ann, s.Mention()+" an hour ago")
+				s.Say(quiet.ID, s.ann, s.Mention()+" then too")
 				return []chat.Heard{{Conversation: s.address(), Message: s.general.ID}}
 			}})
-		s.logged(t, `msg="caught up" platform=discord conversations=1 messages=`+want)
+		s.logged(t, `msg="caught up" platform=discord `+want)
 	}
 	off := open(t, script{discord: discord.Options{Heard: func(context.Context) ([]chat.Heard, error) { panic("asked although switched off") }}})
 	off.exchange(t, 0, 3)

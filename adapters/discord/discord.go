@@ -9,7 +9,8 @@
 // within a heartbeat interval and a few seconds, and taken up again where it
 // stopped where Discord still has the session; an interaction is answered within
 // three seconds; no post ever notifies anyone; a post repeated under the same key
-// appears once for as long as Discord or this process remembers it; the token is
+// appears once where Discord, this process or a look at the channel knows of the
+// first, and else once more at most, saying that it may be a repeat; the token is
 // sent to the configured address and to the gateway that it names, and nowhere
 // else.
 //

@@ -37,14 +37,6 @@ type payload struct {
 	Reference    *reference `json:"message_reference,omitempty"`
 }
 
-// rewriting is a message as it replaces another: what is left out would stay.
-type rewriting struct {
-	Content string    `json:"content"`
-	Embeds  []embed   `json:"embeds"`
-	Allowed *mentions `json:"allowed_mentions"`
-	Flags   int       `json:"flags"`
-}
-
 // made is what has to be known of a message that was posted.
 type made struct {
 	ID string `json:"id"`
@@ -126,16 +118,6 @@ func (p *post) step(ctx context.Context) error {
 		}
 	}
 	return p.send(ctx)
-}
-
-// inPlace is the post whose place the next piece takes, if any. From the first one
-// that is gone on all are posted anew, so that they stay in order.
-func (p *post) inPlace() string {
-	old, n := p.draft.Replaces.IDs, len(p.ids)
-	if n >= len(old) || old[n] == p.gone || !slices.Equal(p.ids, old[:n]) {
-		return ""
-	}
-	return old[n]
 }
 
 // choose finds out whether the post can answer an interaction.

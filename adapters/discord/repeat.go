@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -93,8 +90,8 @@ func (p *post) is(w wirePost) bool {
 	if !newer(w.ID, after) {
 		return false
 	}
-	self := p.d.bot().ID
-	if self != "" && w.Author.ID != self {
+	// Before the first greeting the bot does not know its own id.
+	if self := p.d.bot().ID; !w.Author.Bot || self != "" && w.Author.ID != self {
 		return false
 	}
 	var own string
@@ -174,45 +171,4 @@ const (
 func unmarked(text string) string {
 	text = strings.TrimSuffix(strings.TrimSpace(text), markBeside)
 	return strings.TrimSpace(strings.TrimSuffix("\n"+text, markBelow))
-}
-
-// edit puts the next piece in the place of a post. The answer to an interaction
-// can be edited as one for as long as its token lives; for ever as a message of
-// the channel, unless it is for the asker alone.
-func (p *post) edit(ctx context.Context, id string) error {
-	next := p.payload()
-	body := rewriting{Content: next.Content, Embeds: next.Embeds, Allowed: next.Allowed, Flags: next.Flags}
-	if body.Embeds == nil {
-		body.Embeds = []embed{} // null need not clear them
-	}
-	return p.onPost(ctx, "PATCH", id, body)
-}
-
-// removeSurplus deletes the posts that were to be replaced and are not.
-func (p *post) removeSurplus(ctx context.Context) error {
-	for _, id := range p.draft.Replaces.IDs {
-		if id == p.gone || slices.Contains(p.ids, id) {
-			continue
-		}
-		if err := p.onPost(ctx, "DELETE", id, nil); err != nil && !refused(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// onPost does something to a post of the bot, whichever way it can be reached.
-func (p *post) onPost(ctx context.Context, method, id string, body any) error {
-	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
-		return &apiError{what: method + " a post", status: http.StatusNotFound, code: errUnknownMessage, message: "this id is none of Discord's"}
-	}
-	if p.hook != nil {
-		path := p.hook.path() + "/messages/" + id
-		err := p.d.api.do(ctx, request{method: method, path: path, route: p.hook.path(), free: true, body: body}, nil)
-		if !isCode(err, errUnknownWebhook, errWebhookToken, errUnknownMessage) {
-			return err
-		}
-	}
-	path := "/channels/" + p.channel + "/messages"
-	return p.d.api.do(ctx, request{method: method, path: path + "/" + id, route: method + path, body: body}, nil)
 }
