@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -114,6 +115,23 @@ func again(err error) bool {
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
 }
 
+// refused tells whether Discord said no for good. A refused token is not meant: it
+// can be replaced.
+func refused(err error) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized &&
+		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
+}
+
+// askedToWait is how long Discord wants us to wait before the next attempt.
+func askedToWait(err error) time.Duration {
+	var e *apiError
+	if errors.As(err, &e) {
+		return e.after
+	}
+	return 0
+}
+
 // do sends a request when its turn has come, waits out rate limits as far as ctx
 // lasts, and decodes the answer into out unless that is nil. Errors are *apiError.
 func (a *api) do(ctx context.Context, r request, out any) error {
@@ -140,7 +158,7 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 		turn.leave(pause, global)
 		switch {
 		case err != nil:
-			e.maybe, e.err = true, err
+			e.maybe, e.err = !unsent(err), err
 			return e
 		case status == http.StatusTooManyRequests:
 			a.log.Warn("discord rate limit", "platform", "discord", "request", e.what, "wait", pause, "global", global)
@@ -204,6 +222,12 @@ func plain(err error) error {
 		return e.Err
 	}
 	return err
+}
+
+// unsent tells whether a request failed before there was a connection for it.
+func unsent(err error) bool {
+	var e *net.OpError
+	return errors.As(err, &e) && e.Op == "dial"
 }
 
 // read makes an answer a value or an error.
@@ -297,11 +321,11 @@ func (d *Discord) postError(err error) error {
 		return &chat.PostError{Err: err}
 	}
 	switch {
+	case refused(err):
+		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
 	case e.status == http.StatusUnauthorized:
 		setup := &chat.SetupError{Reason: "Discord refused the bot token", Remedy: "reset it at " + portal + " → your application → Bot, and set DISCORD_TOKEN", Err: err}
 		return &chat.PostError{After: longestPause, Err: setup}
-	case e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout:
-		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

@@ -9,13 +9,17 @@
 // within a heartbeat interval and a few seconds, and taken up again where it
 // stopped where Discord still has the session; an interaction is answered within
 // three seconds; no post ever notifies anyone; a post repeated under the same key
-// appears once for as long as Discord or this process remembers it; the token is
+// appears once where Discord, this process or a look at the channel knows of the
+// first, and else once more at most, saying that it may be a repeat; the token is
 // sent to the configured address and to the gateway that it names, and nowhere
 // else.
 //
-// It leaves to others: storing messages (accept), the order of posts in one
-// conversation and their repetition (delivery), and what was said while the bot
-// was away.
+// What people say while the bot is away is read when it is back, before what they
+// say since in the same place, as far back as Options.CatchUp allows.
+//
+// It leaves to others: storing messages and knowing those that came before
+// (accept), the order of posts in one conversation and their repetition
+// (delivery).
 package discord
 
 import (
@@ -39,8 +43,13 @@ type Options struct {
 	// MessageContent asks for the privileged intent, without which messages that
 	// do not concern the bot arrive empty and are ignored.
 	MessageContent bool
-	Log            *slog.Logger
-	Now            func() time.Time // nil: time.Now
+	// CatchUp is how far back messages are read that were said while the bot was
+	// away, 30 days at most; 0: not at all. Heard lists the conversations to read,
+	// the most important first, with the last message taken of each.
+	CatchUp time.Duration
+	Heard   func(context.Context) ([]chat.Heard, error)
+	Log     *slog.Logger
+	Now     func() time.Time // nil: time.Now
 }
 
 // Discord is the platform. All methods may be called concurrently; Run once.
@@ -55,19 +64,21 @@ type Discord struct {
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
-	mu        sync.Mutex
-	link      *link     // the present connection, nil if none
-	up        time.Time // when READY or RESUMED came on it; zero: not yet
-	detail    string    // why there is no connection
-	heard     time.Time // the last event
-	self      wireUser
-	app       string
-	commands  bool // being registered, or registered
-	deferring map[string]chan struct{}
-	parents   map[string]string // thread to channel, "" for what is no thread
-	toldBusy  map[string]time.Time
-	ending    bool
-	wg        sync.WaitGroup // goroutines that Run waits for
+	mu         sync.Mutex
+	link       *link     // the present connection, nil if none
+	up         time.Time // when READY or RESUMED came on it; zero: not yet
+	detail     string    // why there is no connection
+	heard      time.Time // the last event
+	self       wireUser
+	app        string
+	commands   bool // being registered, or registered
+	deferring  map[string]chan struct{}
+	parents    map[string]string // thread to channel, "" for what is no thread
+	toldBusy   map[string]time.Time
+	missed     *catchUp              // of the present session, nil if none
+	unreadable map[chat.Address]bool // told of
+	ending     bool
+	wg         sync.WaitGroup // goroutines that Run waits for
 }
 
 var (
@@ -85,7 +96,8 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, toldBusy: map[string]time.Time{}, openWithin: openWithin}
+		parents: map[string]string{}, toldBusy: map[string]time.Time{},
+		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
@@ -146,6 +158,9 @@ func (d *Discord) Health() chat.Health {
 	detail := "last event " + d.heard.UTC().Format(time.RFC3339)
 	if n := d.queue.len(); n > 0 {
 		detail += ", " + strconv.Itoa(n) + " messages waiting to be stored"
+	}
+	if n := d.queue.behind(); n > 0 {
+		detail += ", " + strconv.Itoa(n) + " conversations not caught up yet"
 	}
 	return chat.Health{Connected: true, Since: d.up, Detail: detail}
 }

@@ -34,6 +34,7 @@ type stage struct {
 	ann     simdiscord.User
 	log     *journal
 	got     chan chat.Message // what the default accept was given
+	known   map[string]bool   // to accept, where it forgets nothing
 	stop    func() error      // ends Run and gives its error
 	ended   func() error      // waits until Run ends of itself
 }
@@ -44,6 +45,8 @@ type script struct {
 	discord discord.Options
 	accept  func(context.Context, chat.Message) error
 	before  func(*simdiscord.Server)
+	// missed is what happens before the bot is there; it gives what the bot heard.
+	missed  func(*stage) []chat.Heard
 	offline bool // a connection is not waited for
 	// openWithin replaces the deadline for connecting.
 	openWithin time.Duration
@@ -56,7 +59,7 @@ func open(t *testing.T, s script) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &stage{Server: server, log: &journal{}, got: make(chan chat.Message, 10_000)}
+	st := &stage{Server: server, log: &journal{}, got: make(chan chat.Message, 10_000), known: map[string]bool{}}
 	st.guild = server.AddGuild("home")
 	st.general = server.AddChannel(st.guild, "general")
 	st.ann = server.AddUser("ann")
@@ -66,11 +69,21 @@ func open(t *testing.T, s script) *stage {
 	if s.discord.Token == "" {
 		s.discord.Token = "token"
 	}
+	if s.missed != nil {
+		list := s.missed(st)
+		s.discord.Heard = func(context.Context) ([]chat.Heard, error) { return list, nil }
+	}
+	if s.missed != nil && s.discord.CatchUp == 0 {
+		s.discord.CatchUp = time.Hour
+	}
 	s.discord.APIBaseURL = server.URL()
-	s.discord.Log = slog.New(slog.NewTextHandler(st.log, nil))
+	s.discord.Log = st.logger()
 	st.d = discord.New(s.discord)
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)
+	}
+	if s.accept == nil && s.discord.Heard != nil {
+		s.accept = st.once
 	}
 	if s.accept == nil {
 		s.accept = func(_ context.Context, m chat.Message) error { st.got <- m; return nil }
@@ -80,6 +93,17 @@ func open(t *testing.T, s script) *stage {
 		st.connected(t, 1)
 	}
 	return st
+}
+
+func (s *stage) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s.log, nil)) }
+
+// once takes a message unless it is known, as whoever stores them does.
+func (s *stage) once(_ context.Context, m chat.Message) error {
+	if !s.known[m.Key()] {
+		s.known[m.Key()] = true
+		s.got <- m
+	}
+	return nil
 }
 
 func (s *stage) run(t *testing.T, accept func(context.Context, chat.Message) error) {

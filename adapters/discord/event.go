@@ -39,6 +39,7 @@ type (
 		Member       wireMember `json:"member"`
 		Content      string     `json:"content"`
 		Timestamp    time.Time  `json:"timestamp"`
+		Edited       time.Time  `json:"edited_timestamp"` // zero: never
 		Mentions     []wireUser `json:"mentions"`
 		MentionRoles []string   `json:"mention_roles"`
 		Attachments  []struct {
@@ -95,37 +96,109 @@ func (d *Discord) onMessage(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
 		return
 	}
-	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
+	m, ok := d.message(state, w)
+	if !ok || m.Reach == chat.Overheard && !d.o.MessageContent {
 		return
-	}
-	self := d.bot()
-	r := reader{self: self, state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
-	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
-		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
-	if m.Reach == chat.Overheard {
-		m.ForOther = strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
-		if !d.o.MessageContent {
-			return
-		}
-	}
-	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
-		return // a reply with its ping switched off: Discord hides what it says
 	}
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
-// enqueue gives a message its address, as far as that is known without asking.
+// message reads what a person said; false where it was none, or where Discord
+// keeps from the bot what it says. The conversation is left out.
+func (d *Discord) message(state *discordgo.State, w wireMessage) (chat.Message, bool) {
+	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
+		return chat.Message{}, false
+	}
+	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
+		return chat.Message{}, false // a reply with its ping switched off, for example
+	}
+	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
+	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
+		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
+	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
+	return m, true
+}
+
+// revisions are written so that they sort by time.
+const revisions = "2006-01-02T15:04:05.000000Z"
+
+// onUpdate queues the edit of a message, whomever it concerned. Discord tells of
+// link previews and pins in the same way, with the time of the last edit or none,
+// and may leave out what has not changed.
+func (d *Discord) onUpdate(state *discordgo.State, data []byte) {
+	var w struct {
+		wireMessage
+		Text *string `json:"content"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
+		return
+	}
+	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.bot().ID || d.sent.holds(w.ID) {
+		return
+	}
+	w.Content = *w.Text
+	m, ok := d.message(state, w.wireMessage)
+	if !ok {
+		return
+	}
+	m.Change, m.Revision = chat.Edited, w.Edited.UTC().Format(revisions)
+	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
+}
+
+// onDelete queues the deletion of one message or of several at once.
+func (d *Discord) onDelete(state *discordgo.State, data []byte) {
+	var w struct {
+		ID        string   `json:"id"`
+		IDs       []string `json:"ids"`
+		ChannelID string   `json:"channel_id"`
+		GuildID   string   `json:"guild_id"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		d.o.Log.Warn("discord deletion not understood", "platform", "discord", "error", err)
+		return
+	}
+	if w.ID != "" {
+		w.IDs = append(w.IDs, w.ID)
+	}
+	for _, id := range w.IDs {
+		if !d.sent.holds(id) {
+			d.enqueue(state, inbound{message: chat.Message{ID: id, Change: chat.Deleted}}, w.GuildID, w.ChannelID)
+		}
+	}
+}
+
+// enqueue gives a message its address, as far as that is known without asking. A
+// change does without the thread: the message that it is of has it.
 func (d *Discord) enqueue(state *discordgo.State, in inbound, guild, channel string) {
-	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
-	if guild == "" {
-		a.Workspace = inDirect
-	} else if c, err := state.Channel(channel); err != nil {
+	a, known := d.address(state, guild, channel)
+	if !known && in.message.Change == "" {
 		in.guild = guild
-	} else if c.IsThread() && c.ParentID != "" {
-		a.Channel, a.Thread = c.ParentID, c.ID
 	}
 	in.message.Conversation = a
 	d.queue.push(in)
+}
+
+// address tells where a channel is; false: perhaps it is a thread.
+func (d *Discord) address(state *discordgo.State, guild, channel string) (chat.Address, bool) {
+	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
+	if guild == "" {
+		a.Workspace = inDirect
+		return a, true
+	}
+	if c, err := state.Channel(channel); err == nil {
+		if c.IsThread() && c.ParentID != "" {
+			a.Channel, a.Thread = c.ParentID, c.ID
+		}
+		return a, true
+	}
+	d.mu.Lock()
+	parent, known := d.parents[channel]
+	d.mu.Unlock()
+	if parent != "" {
+		a.Channel, a.Thread = parent, channel
+	}
+	return a, known
 }
 
 const (

@@ -38,6 +38,9 @@ type handle struct {
 	Received    time.Time `json:"received"`
 }
 
+// path is where the answers to an interaction go.
+func (h handle) path() string { return "/webhooks/" + h.Application + "/" + h.Token }
+
 type wireOption struct {
 	Name    string       `json:"name"`
 	Value   any          `json:"value"`
@@ -132,14 +135,16 @@ func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
 		Text: strings.TrimSpace(strings.Join(words, " ")), Reach: chat.Addressed, Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}, nil
 }
 
+// firstMilli is where Discord's ids begin to count.
+const firstMilli = 1420070400000
+
 // born reads the time out of an id.
 func born(id string, otherwise time.Time) time.Time {
-	const epoch = 1420070400000 // Discord's first millisecond
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		return otherwise
 	}
-	return time.UnixMilli(n>>22 + epoch).UTC()
+	return time.UnixMilli(n>>22 + firstMilli).UTC()
 }
 
 // private tells which commands are answered for the asker alone. Discord wants to

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -43,7 +42,7 @@ func (s *stage) interact(t *testing.T, sub string, options map[string]any) simdi
 // another is an adapter that knows nothing of what the first one did.
 func (s *stage) another(t *testing.T) *discord.Discord {
 	t.Helper()
-	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: slog.New(slog.NewTextHandler(s.log, nil))})
+	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger()})
 }
 
 func (s *stage) rest(t *testing.T, method, path, body string) {

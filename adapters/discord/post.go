@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 
 	"ravenbot/internal/chat"
 )
@@ -38,22 +37,9 @@ type payload struct {
 	Reference    *reference `json:"message_reference,omitempty"`
 }
 
-// wirePost is a message as it is read back.
-type wirePost struct {
-	ID        string          `json:"id"`
-	Author    wireUser        `json:"author"`
-	Content   string          `json:"content"`
-	Nonce     json.RawMessage `json:"nonce"`
-	Reference *struct {
-		MessageID string `json:"message_id"`
-	} `json:"message_reference"`
-	Interaction *struct {
-		ID string `json:"id"`
-	} `json:"interaction_metadata"`
-	Embeds []struct {
-		URL   string `json:"url"`
-		Title string `json:"title"`
-	} `json:"embeds"`
+// made is what has to be known of a message that was posted.
+type made struct {
+	ID string `json:"id"`
 }
 
 // nonce names a piece of a post, so that Discord gives back the message that is
@@ -63,29 +49,31 @@ func nonce(channel, key string, index int) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// Post sends a draft as one message or more. After an error, repeating it goes on
-// where it stopped.
+// Post sends a draft as one message or more, or puts it in the place of those that
+// it replaces. After an error, repeating it goes on where it stopped.
 func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
 	}
 	p := &post{d: d, channel: place(to), draft: draft, pieces: render(draft)}
-	p.ids = d.sent.get(p.memoryKey())
+	done := d.sent.get(p.memoryKey())
+	p.ids = done.ids
+	if done.repeated {
+		p.mark()
+	}
 	if err := p.choose(ctx); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
-	if draft.Again && len(p.ids) < len(p.pieces) && !(p.hook != nil && draft.Ephemeral) {
-		p.look(ctx)
-	}
 	for len(p.ids) < len(p.pieces) {
-		id, err := p.send(ctx)
-		if err != nil {
-			return chat.Ref{}, d.postError(err)
+		if err := p.step(ctx); err != nil {
+			return chat.Ref{}, err
 		}
-		p.ids = append(p.ids, id)
-		d.sent.put(p.memoryKey(), p.ids)
+		d.sent.put(p.memoryKey(), outcome{ids: p.ids, repeated: p.repeated})
 	}
-	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
+	if err := p.removeSurplus(ctx); err != nil {
+		return chat.Ref{}, d.postError(err)
+	}
+	return chat.Ref{IDs: slices.Clone(p.ids), Repeated: p.repeated}, nil
 }
 
 // post is a draft on its way.
@@ -97,9 +85,40 @@ type post struct {
 	ids     []string // of the pieces that are posted
 	hook    *handle  // the interaction that it answers, while that can be done
 	asked   string   // id of what it answers, empty if nothing
+	gone    string   // the post that was to be replaced and cannot be
+	command bool     // it answers an interaction, or did
+	looked  bool     // for an earlier attempt
+	blind   bool     // an earlier attempt may be there although none was seen
+	// repeated: a piece was sent, or is about to be, that may be there already;
+	// daring: the present one.
+	repeated, daring bool
 }
 
 func (p *post) memoryKey() string { return p.channel + " " + p.draft.Key }
+
+func (p *post) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
+
+// step brings the next piece, or several, to where they belong.
+func (p *post) step(ctx context.Context) error {
+	if id := p.inPlace(); id != "" {
+		err := p.edit(ctx, id)
+		if err == nil {
+			p.ids = append(p.ids, id)
+			return nil
+		}
+		if !refused(err) {
+			return p.d.postError(err)
+		}
+		p.gone = id
+	}
+	if p.draft.Again && !p.looked {
+		before := len(p.ids)
+		if err := p.look(ctx); err != nil || len(p.ids) > before {
+			return err
+		}
+	}
+	return p.send(ctx)
+}
 
 // choose finds out whether the post can answer an interaction.
 func (p *post) choose(ctx context.Context) error {
@@ -112,7 +131,7 @@ func (p *post) choose(ctx context.Context) error {
 		p.d.o.Log.Warn("discord interaction's token lost, answering in the channel", "platform", "discord", "post", p.draft.Key)
 		return nil
 	}
-	p.asked = h.ID
+	p.asked, p.command = h.ID, true
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}
@@ -121,46 +140,71 @@ func (p *post) choose(ctx context.Context) error {
 }
 
 // send posts the next piece.
-func (p *post) send(ctx context.Context) (string, error) {
+func (p *post) send(ctx context.Context) error {
 	if p.hook != nil {
-		id, err := p.answer(ctx)
+		err := p.answer(ctx)
 		if !isCode(err, errUnknownWebhook, errWebhookToken, errUnknownMessage) {
-			return id, err
+			return err
 		}
 		p.hook = nil // too late for an answer to the interaction: the channel has to do
+	}
+	shield := nonceLife
+	if p.command {
+		shield = 0 // an earlier attempt may have gone the other way
+	}
+	if err := p.dare(shield); err != nil {
+		return err
 	}
 	body := p.payload()
 	body.Nonce, body.EnforceNonce = nonce(p.channel, p.draft.Key, len(p.ids)), true
 	if len(p.ids) == 0 && p.draft.Reply.MessageID != "" {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}
-	var made wirePost
+	var m made
 	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body}
-	err := p.d.api.do(ctx, to, &made)
+	err := p.d.api.do(ctx, to, &m)
 	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
 		// What is answered is gone, or the bot may not read the channel's history.
 		body.Reference = nil
 		to.body = body
-		err = p.d.api.do(ctx, to, &made)
+		err = p.d.api.do(ctx, to, &m)
 	}
-	return made.ID, err
+	return p.sent(m, err)
 }
 
 // answer posts the next piece as an answer to the interaction. The first takes
 // the place of "thinking", and may be repeated at will.
-func (p *post) answer(ctx context.Context) (string, error) {
-	path := "/webhooks/" + p.hook.Application + "/" + p.hook.Token
-	r := request{method: "PATCH", path: path + "/messages/@original", route: path, free: true, body: p.payload()}
-	if len(p.ids) > 0 {
+func (p *post) answer(ctx context.Context) error {
+	first := len(p.ids) == 0
+	if !first {
+		if err := p.dare(0); err != nil {
+			return err
+		}
+	}
+	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.payload()}
+	if !first {
 		body := p.payload()
 		if p.draft.Ephemeral {
 			body.Flags |= flagEphemeral
 		}
-		r.method, r.path, r.body = "POST", path, body
+		r.method, r.path, r.body = "POST", p.hook.path(), body
 	}
-	var made wirePost
-	err := p.d.api.do(ctx, r, &made)
-	return made.ID, err
+	var m made
+	return p.sent(m, p.d.api.do(ctx, r, &m))
+}
+
+// sent takes note of a piece, or of what became of it instead.
+func (p *post) sent(m made, err error) error {
+	if err != nil {
+		err = p.d.postError(err)
+		var e *chat.PostError
+		if p.daring && errors.As(err, &e) && e.Maybe {
+			p.d.sent.dare(p.pieceKey(), p.d.o.Now())
+		}
+		return err
+	}
+	p.ids = append(p.ids, m.ID)
+	return nil
 }
 
 func (p *post) payload() payload {
@@ -170,107 +214,4 @@ func (p *post) payload() payload {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}
 	return body
-}
-
-// look finds the pieces that an earlier attempt has posted, as far as the newest
-// messages of the channel show them. Where it cannot, the nonce has to do.
-func (p *post) look(ctx context.Context) {
-	var recent []wirePost
-	err := p.d.api.do(ctx, request{method: "GET", path: "/channels/" + p.channel + "/messages?limit=100"}, &recent)
-	if err != nil {
-		p.d.o.Log.Warn("discord channel not searched for an earlier attempt", "platform", "discord", "post", p.draft.Key, "error", err)
-		return
-	}
-	slices.Reverse(recent) // oldest first: pieces may be alike
-	for len(p.ids) < len(p.pieces) {
-		i := slices.IndexFunc(recent, p.is)
-		if i < 0 {
-			return
-		}
-		p.ids = append(p.ids, recent[i].ID)
-	}
-}
-
-// is tells whether a message is the next piece.
-func (p *post) is(w wirePost) bool {
-	after := p.asked
-	if len(p.ids) > 0 {
-		after = p.ids[len(p.ids)-1]
-	}
-	if !newer(w.ID, after) {
-		return false
-	}
-	self := p.d.bot().ID
-	if self != "" && w.Author.ID != self {
-		return false
-	}
-	var own string
-	if json.Unmarshal(w.Nonce, &own) == nil && own != "" {
-		return own == nonce(p.channel, p.draft.Key, len(p.ids))
-	}
-	next := p.pieces[len(p.ids)]
-	if strings.TrimSpace(w.Content) != strings.TrimSpace(next.text) || len(w.Embeds) != len(next.embeds) {
-		return false
-	}
-	for i, e := range next.embeds {
-		if w.Embeds[i].URL != e.URL || w.Embeds[i].Title != e.Title {
-			return false
-		}
-	}
-	wanted := p.draft.Reply.MessageID
-	switch {
-	case p.hook != nil:
-		return w.Interaction != nil && w.Interaction.ID == p.hook.ID
-	case wanted != "" && len(p.ids) == 0:
-		return w.Reference != nil && w.Reference.MessageID == wanted
-	}
-	return true
-}
-
-// newer compares ids, which count up with time.
-func newer(id, than string) bool {
-	return len(id) > len(than) || len(id) == len(than) && id > than
-}
-
-// memory knows which pieces of the latest posts are out.
-type memory struct {
-	mu    sync.Mutex
-	ids   map[string][]string
-	made  map[string]bool // the ids of all, by themselves
-	order []string
-}
-
-const maxRemembered = 4096
-
-func newMemory() *memory { return &memory{ids: map[string][]string{}, made: map[string]bool{}} }
-
-func (m *memory) get(key string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.ids[key])
-}
-
-func (m *memory) put(key string, ids []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.ids[key]; !known {
-		if m.order = append(m.order, key); len(m.order) > maxRemembered {
-			for _, id := range m.ids[m.order[0]] {
-				delete(m.made, id)
-			}
-			delete(m.ids, m.order[0])
-			m.order = m.order[1:]
-		}
-	}
-	m.ids[key] = slices.Clone(ids)
-	for _, id := range ids {
-		m.made[id] = true
-	}
-}
-
-// holds tells whether a message is one that was posted not long ago.
-func (m *memory) holds(id string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.made[id]
 }

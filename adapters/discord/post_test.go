@@ -233,7 +233,7 @@ func TestEarlierAttemptOfMessagesThatAreAlike(t *testing.T) {
 	ref := s.post(t, s.address(), d)
 	var shown []string
 	for _, p := range s.Posts(s.general.ID) {
-		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q},"content":%q}`, p.ID, p.Author.ID, p.Content)}, shown...)
+		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q,"bot":true},"content":%q}`, p.ID, p.Author.ID, p.Content)}, shown...)
 	}
 	s.Fail(sim.Fault{Match: sim.To("GET", "/messages"), Status: 200, Body: "[" + strings.Join(shown, ",") + "]",
 		Header: map[string]string{"Content-Type": "application/json"}})

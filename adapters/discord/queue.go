@@ -19,13 +19,16 @@ type inbound struct {
 
 // queue holds what was read and not yet accepted, in order. It has no limit,
 // because the gateway cannot be asked to wait; its length is logged and shown.
+// Messages of places with a gap stand aside until the gap is filled.
 type queue struct {
 	log  *slog.Logger
 	wake chan struct{}
 
 	mu    sync.Mutex
 	items []inbound
-	alarm int // length that is logged next
+	size  int // of items, of what stands aside, and the head
+	alarm int // size that is logged next
+	gate  *gate
 }
 
 const firstAlarm = 1000
@@ -37,7 +40,8 @@ func newQueue(log *slog.Logger) *queue {
 func (q *queue) push(in inbound) {
 	q.mu.Lock()
 	q.items = append(q.items, in)
-	n, loud := len(q.items), len(q.items) >= q.alarm
+	q.size++
+	n, loud := q.size, q.size >= q.alarm
 	if loud {
 		q.alarm *= 2
 	}
@@ -51,20 +55,15 @@ func (q *queue) push(in inbound) {
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items)
+	return q.size
 }
 
-// head waits for the oldest element; it stays in the queue until drop.
+// head waits for the oldest message that may pass. It counts until drop.
 func (q *queue) head(ctx context.Context) (inbound, bool) {
 	for {
-		q.mu.Lock()
-		if len(q.items) > 0 {
-			in := q.items[0]
-			q.mu.Unlock()
+		if in, ok := q.pass(); ok {
 			return in, ctx.Err() == nil
 		}
-		q.alarm = firstAlarm
-		q.mu.Unlock()
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
@@ -73,11 +72,27 @@ func (q *queue) head(ctx context.Context) (inbound, bool) {
 	}
 }
 
+func (q *queue) pass() (inbound, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) > 0 && q.gate.open() {
+		in := q.items[0]
+		q.items[0] = inbound{}
+		q.items = q.items[1:]
+		if !q.gate.aside(in) {
+			return in, true
+		}
+	}
+	if q.size == 0 {
+		q.alarm = firstAlarm
+	}
+	return inbound{}, false
+}
+
 func (q *queue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items[0] = inbound{}
-	q.items = q.items[1:]
+	q.size--
 }
 
 // drain hands the queue to accept, in order, until ctx ends.

@@ -124,7 +124,14 @@ func FuzzEvents(f *testing.F) {
 		d, state := idle(), discordgo.NewState()
 		d.onMessage(state, data)
 		d.onInteraction(t.Context(), state, data)
+		d.onUpdate(state, data)
+		d.onDelete(state, data)
 		d.onReady(t.Context(), data)
+		var w wirePost
+		p := &post{d: d, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
+		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
+			t.Errorf("%s was taken for a post of the bot", data)
+		}
 		for d.queue.len() > 0 {
 			in, _ := d.queue.head(t.Context())
 			if _, err := json.Marshal(in.message); err != nil {
@@ -341,12 +348,65 @@ func TestTokenIsNotSentUnencrypted(t *testing.T) {
 	}
 }
 
+func TestMark(t *testing.T) {
+	full, small := strings.Repeat("x", maxText), chat.Draft{Text: "words", Footer: "a footer"}
+	for _, c := range []struct {
+		draft chat.Draft
+		want  []string
+	}{
+		{chat.Draft{Text: "words"}, []string{"words\n-# " + chat.MayRepeat}},
+		{small, []string{"words\n-# a footer · " + chat.MayRepeat}},
+		{chat.Draft{Text: full}, []string{full, "-# " + chat.MayRepeat}},
+		{chat.Draft{Cards: []chat.Card{{Title: "a story"}}}, []string{"-# " + chat.MayRepeat}},
+	} {
+		p := &post{draft: c.draft, pieces: render(c.draft)}
+		plain := render(c.draft)
+		p.mark()
+		p.mark()
+		var got []string
+		for i, piece := range p.pieces {
+			got = append(got, piece.text)
+			if i < len(plain) && unmarked(piece.text) != plain[i].text {
+				t.Errorf("%q without its mark is %q, want %q", piece.text, unmarked(piece.text), plain[i].text)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Discord may leave out of an update what has not changed. Nothing is looked up
+// for a change.
+func TestPartialUpdates(t *testing.T) {
+	d, state := idle(), discordgo.NewState()
+	for _, data := range []string{
+		`{"id":"5","channel_id":"2","guild_id":"3","embeds":[{"title":"x"}]}`,
+		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","flags":4}`,
+		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":null,"content":"x","author":{"id":"4"}}`,
+		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","content":"x","author":{"id":"1","bot":false}}`,
+	} {
+		d.onUpdate(state, []byte(data))
+		if d.queue.len() > 0 {
+			t.Errorf("%s was taken for an edit", data)
+			d.queue = newQueue(d.o.Log)
+		}
+	}
+	d.onUpdate(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.6+00:00","content":"x"}`))
+	in, _ := d.queue.head(t.Context())
+	want := chat.Message{ID: "5", Change: chat.Edited, Revision: "2026-01-02T03:04:05.600000Z", Text: "x", Reach: chat.Overheard,
+		Conversation: chat.Address{Platform: "discord", Workspace: "3", Channel: "2"}, Reply: chat.Reply{MessageID: "5"}}
+	if diff := cmp.Diff(want, in.message); diff != "" || in.guild != "" {
+		t.Errorf("looks up %q, %s", in.guild, diff)
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory()
 	for i := range 3 * maxRemembered {
-		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), []string{"id"})
+		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), outcome{ids: []string{"id"}})
 	}
-	if len(m.ids) != maxRemembered || len(m.order) != maxRemembered {
-		t.Errorf("%d posts, %d keys", len(m.ids), len(m.order))
+	if len(m.done) != maxRemembered || len(m.order) != maxRemembered {
+		t.Errorf("%d posts, %d keys", len(m.done), len(m.order))
 	}
 }

@@ -339,6 +339,7 @@ func (d *Discord) handle(ctx context.Context, c *client, e *discordgo.Event) {
 	switch e.Type {
 	case "READY":
 		d.onReady(ctx, e.RawData)
+		d.beginCatchUp(ctx, c.dg.State)
 		// From here on discordgo must not identify: it would do so at once, on the
 		// same connection, when told that the session is invalid. It refuses to for
 		// a shard beyond the count.
@@ -347,8 +348,16 @@ func (d *Discord) handle(ctx context.Context, c *client, e *discordgo.Event) {
 		signal(c.ready)
 	case "RESUMED":
 		signal(c.ready)
+	case "GUILD_CREATE":
+		if g, ok := e.Struct.(*discordgo.GuildCreate); ok {
+			d.catchingUp().onGuild(g)
+		}
 	case "MESSAGE_CREATE":
 		d.onMessage(c.dg.State, e.RawData)
+	case "MESSAGE_UPDATE":
+		d.onUpdate(c.dg.State, e.RawData)
+	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
+		d.onDelete(c.dg.State, e.RawData)
 	case "INTERACTION_CREATE":
 		d.onInteraction(ctx, c.dg.State, e.RawData)
 	}

@@ -35,6 +35,7 @@ const maxSend = 4096
 // gateway is the state of the event stream; the server's lock guards it.
 type gateway struct {
 	closed     bool
+	away       bool
 	faults     GatewayFaults
 	links      []*link
 	sessions   map[string]*session
@@ -181,7 +182,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 func (s *Server) attach(l *link) bool {
 	s.state.Lock()
 	defer s.state.Release()
-	if s.closed {
+	if s.closed || s.away {
 		return false
 	}
 	s.links = append(s.links, l)

@@ -80,6 +80,9 @@ func (s *Server) setReference(p *Post, d draft) *apiError {
 	if d.Reference == nil {
 		return nil
 	}
+	if s.hidden[p.ChannelID] {
+		return fail(400, 160002, "Cannot reply without permission to read message history")
+	}
 	r, ok := s.posts[d.Reference.MessageID]
 	if !ok || r.Deleted || r.ChannelID != p.ChannelID {
 		if strict := d.Reference.FailIfNotExists; strict == nil || *strict {
@@ -116,11 +119,22 @@ func (s *Server) messageOf(c *call) (*Post, *apiError) {
 func (s *Server) mayRead() bool { return s.opts.Privileged&IntentMessageContent != 0 }
 
 func (s *Server) getMessage(c *call) (int, any, *apiError) {
+	if s.hidden[c.PathValue("channel")] {
+		return 0, nil, fail(403, 50001, "Missing Access")
+	}
 	p, err := s.messageOf(c)
 	if err != nil {
 		return 0, nil, err
 	}
-	return 200, s.wire(p, s.mayRead()), nil
+	return 200, s.past(p), nil
+}
+
+// past renders a message as a history shows it: without the nonce, which is for
+// who sends and for who listens.
+func (s *Server) past(p *Post) map[string]any {
+	wire := s.wire(p, s.mayRead())
+	delete(wire, "nonce")
+	return wire
 }
 
 func (s *Server) editMessage(c *call) (int, any, *apiError) {
@@ -182,14 +196,14 @@ func (s *Server) listMessages(c *call) (int, any, *apiError) {
 	}
 	var visible []*Post
 	for _, p := range s.order[ch.ID] {
-		if !p.Deleted && !p.Ephemeral() {
+		if !s.hidden[ch.ID] && !p.Deleted && !p.Ephemeral() {
 			visible = append(visible, p)
 		}
 	}
 	picked := window(visible, q.Get("before"), q.Get("after"), q.Get("around"), limit)
 	list := []any{}
 	for _, p := range slices.Backward(picked) { // newest first
-		list = append(list, s.wire(p, s.mayRead()))
+		list = append(list, s.past(p))
 	}
 	return 200, list, nil
 }

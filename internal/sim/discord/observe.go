@@ -70,6 +70,25 @@ func (s *Server) Drop(n, code int) int {
 	return len(links)
 }
 
+// Outage ends every session for good and turns connections away until end is
+// called. No session, present or future, learns from the gateway what happens
+// meanwhile.
+func (s *Server) Outage() (end func()) {
+	s.state.Lock()
+	s.away = true
+	clear(s.sessions)
+	links := s.liveLinks()
+	s.state.Release()
+	for _, l := range links {
+		l.sock.Cut()
+	}
+	return func() {
+		s.state.Lock()
+		defer s.state.Release()
+		s.away = false
+	}
+}
+
 // RateLimit answers matching REST requests with 429 as Discord does, so many
 // times or, if times is 0, until switched off. scope is user, shared or global.
 func (s *Server) RateLimit(match func(sim.Request) bool, times int, after time.Duration, scope string) (off func()) {

@@ -1,6 +1,7 @@
 package simdiscord
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -68,6 +69,41 @@ func (s *Server) Delete(message string) {
 	s.state.Lock()
 	defer s.state.Release()
 	s.erase(s.mustPost(message))
+}
+
+// DeleteBulk lets a moderator, or a bot, delete messages of one channel at once.
+func (s *Server) DeleteBulk(messages ...string) {
+	s.state.Lock()
+	defer s.state.Release()
+	var c Channel
+	for _, id := range messages {
+		p := s.mustPost(id)
+		p.Deleted = true
+		c = s.mustChannel(p.ChannelID)
+	}
+	data := map[string]any{"ids": messages, "channel_id": c.ID}
+	if c.GuildID != "" {
+		data["guild_id"] = c.GuildID
+	}
+	s.emit(event{name: "MESSAGE_DELETE_BULK", intent: messageIntent(c), guild: c.GuildID, data: data})
+}
+
+// Unfurl gives a message the preview of a link in it, some time after it was
+// written: an update that is no edit.
+func (s *Server) Unfurl(message, title string) {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustPost(message)
+	p.Embeds = append(p.Embeds, encodeEmbed(title))
+	s.announce("MESSAGE_UPDATE", p)
+}
+
+func encodeEmbed(title string) json.RawMessage {
+	raw, err := json.Marshal(map[string]string{"type": "link", "title": title})
+	if err != nil {
+		panic(err) // our own value
+	}
+	return raw
 }
 
 func (s *Server) erase(p *Post) {

@@ -142,16 +142,20 @@ func (s *Server) store(p *Post) {
 	s.order[p.ChannelID] = append(s.order[p.ChannelID], p)
 }
 
+func messageIntent(c Channel) int {
+	if c.Kind == KindDM {
+		return IntentDirectMessages
+	}
+	return IntentGuildMessages
+}
+
 // announce tells the gateway of a post.
 func (s *Server) announce(name string, p *Post) {
 	if p.Ephemeral() {
 		return
 	}
 	c := s.mustChannel(p.ChannelID)
-	e := event{name: name, intent: IntentGuildMessages, guild: c.GuildID, post: p}
-	if c.Kind == KindDM {
-		e.intent = IntentDirectMessages
-	}
+	e := event{name: name, intent: messageIntent(c), guild: c.GuildID, post: p}
 	if name == "MESSAGE_DELETE" {
 		e.post = nil
 		e.data = map[string]any{"id": p.ID, "channel_id": p.ChannelID, "guild_id": c.GuildID}

@@ -9,8 +9,8 @@
 //
 // It promises Discord's answers for what a chat bot does with text channels,
 // threads, direct messages, application commands and components. It leaves
-// out voice, moderation, permissions of single channels and real rate limits
-// beyond Options.ChannelBurst.
+// out voice, moderation, permissions of single channels but HideHistory, and real
+// rate limits beyond Options.ChannelBurst.
 package simdiscord
 
 import (

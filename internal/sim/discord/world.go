@@ -44,11 +44,12 @@ type world struct {
 	typing   map[string]int
 	emoji    map[string]map[string][]string // message, emoji, user ids
 	nonces   map[string]*Post               // author and nonce
+	hidden   map[string]bool                // channels whose history the bot may not read
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -151,6 +152,16 @@ func (s *Server) newChannel(c Channel, eventName string) Channel {
 	return c
 }
 
+// HideHistory takes from the bot the permission to read a channel's history. It
+// still sees and answers what is said there while it listens.
+func (s *Server) HideHistory(channel string) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	s.hidden[channel] = true
+	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
 // AddDM returns the direct-message channel of a user and the bot.
 func (s *Server) AddDM(with User) Channel {
 	s.state.Lock()
@@ -176,6 +187,7 @@ func userWire(u User) map[string]any {
 const (
 	everyonePermissions = 1<<6 | 1<<10 | 1<<11 | 1<<14 | 1<<15 | 1<<16 | 1<<31 | 1<<35 | 1<<38
 	manageGuild         = 1 << 5
+	readHistory         = 1 << 16
 )
 
 func permissions(u User) string {
@@ -208,6 +220,9 @@ func rolesWire(guild string) []any {
 
 func (s *Server) channelWire(c Channel) map[string]any {
 	wire := map[string]any{"id": c.ID, "type": c.Kind, "flags": 0, "last_message_id": nil}
+	if posts := s.order[c.ID]; len(posts) > 0 {
+		wire["last_message_id"] = posts[len(posts)-1].ID // deleted or not
+	}
 	switch c.Kind {
 	case KindDM:
 		u, _ := s.user(c.recipient)
@@ -219,6 +234,9 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
 	default:
 		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, nil
+		if s.hidden[c.ID] {
+			wire["permission_overwrites"] = []any{map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)}}
+		}
 	}
 	wire["guild_id"], wire["name"], wire["parent_id"] = c.GuildID, c.Name, nil
 	if c.ParentID != "" {

@@ -1,0 +1,67 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// rewriting is a message as it replaces another: what is left out would stay.
+type rewriting struct {
+	Content string    `json:"content"`
+	Embeds  []embed   `json:"embeds"`
+	Allowed *mentions `json:"allowed_mentions"`
+	Flags   int       `json:"flags"`
+}
+
+// inPlace is the post whose place the next piece takes, if any. From the first one
+// that is gone on all are posted anew, so that they stay in order.
+func (p *post) inPlace() string {
+	old, n := p.draft.Replaces.IDs, len(p.ids)
+	if n >= len(old) || old[n] == p.gone || !slices.Equal(p.ids, old[:n]) {
+		return ""
+	}
+	return old[n]
+}
+
+// edit puts the next piece in the place of a post. The answer to an interaction
+// can be edited as one for as long as its token lives; for ever as a message of
+// the channel, unless it is for the asker alone.
+func (p *post) edit(ctx context.Context, id string) error {
+	next := p.payload()
+	body := rewriting{Content: next.Content, Embeds: next.Embeds, Allowed: next.Allowed, Flags: next.Flags}
+	if body.Embeds == nil {
+		body.Embeds = []embed{} // null need not clear them
+	}
+	return p.onPost(ctx, "PATCH", id, body)
+}
+
+// removeSurplus deletes the posts that were to be replaced and are not.
+func (p *post) removeSurplus(ctx context.Context) error {
+	for _, id := range p.draft.Replaces.IDs {
+		if id == p.gone || slices.Contains(p.ids, id) {
+			continue
+		}
+		if err := p.onPost(ctx, "DELETE", id, nil); err != nil && !refused(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// onPost does something to a post of the bot, whichever way it can be reached.
+func (p *post) onPost(ctx context.Context, method, id string, body any) error {
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
+		return &apiError{what: method + " a post", status: http.StatusNotFound, code: errUnknownMessage, message: "this id is none of Discord's"}
+	}
+	if p.hook != nil {
+		path := p.hook.path() + "/messages/" + id
+		err := p.d.api.do(ctx, request{method: method, path: path, route: p.hook.path(), free: true, body: body}, nil)
+		if !isCode(err, errUnknownWebhook, errWebhookToken, errUnknownMessage) {
+			return err
+		}
+	}
+	path := "/channels/" + p.channel + "/messages"
+	return p.d.api.do(ctx, request{method: method, path: path + "/" + id, route: method + path, body: body}, nil)
+}
