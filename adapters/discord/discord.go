@@ -61,6 +61,7 @@ type Discord struct {
 	sent    *memory
 	queue   *queue
 	budget  budget
+	live    views
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
@@ -111,7 +112,9 @@ func New(o Options) *Discord {
 func (d *Discord) Name() string { return "discord" }
 
 // Limits are Discord's for one message.
-func (d *Discord) Limits() chat.Limits { return chat.Limits{Text: maxText, Cards: maxEmbeds} }
+func (d *Discord) Limits() chat.Limits {
+	return chat.Limits{Text: maxText, Cards: maxEmbeds, Edits: editEvery}
+}
 
 // Run connects and stays connected until ctx ends. A *chat.SetupError tells what
 // no new attempt would mend: a refused token, intents that are not switched on.

@@ -56,6 +56,9 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
 	}
 	p := &post{d: d, channel: place(to), draft: draft, pieces: render(draft)}
+	if draft.Partial {
+		return p.show(ctx)
+	}
 	done := d.sent.get(p.memoryKey())
 	p.ids = done.ids
 	if done.repeated {
@@ -86,6 +89,7 @@ type post struct {
 	hook    *handle  // the interaction that it answers, while that can be done
 	asked   string   // id of what it answers, empty if nothing
 	gone    string   // the post that was to be replaced and cannot be
+	begun   string   // an unfinished answer to the same message
 	command bool     // it answers an interaction, or did
 	looked  bool     // for an earlier attempt
 	blind   bool     // an earlier attempt may be there although none was seen
@@ -115,6 +119,10 @@ func (p *post) step(ctx context.Context) error {
 		before := len(p.ids)
 		if err := p.look(ctx); err != nil || len(p.ids) > before {
 			return err
+		}
+		if p.begun != "" && before == 0 {
+			p.draft.Replaces = chat.Ref{IDs: []string{p.begun}}
+			return nil
 		}
 	}
 	return p.send(ctx)

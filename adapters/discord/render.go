@@ -95,9 +95,15 @@ func withSmallLine(text, small string) []string {
 	return parts
 }
 
+// stillWriting ends an answer that is not whole.
+const stillWriting = "✍️ writing…"
+
 // smallLine names the tools that were called and what the footer says.
 func smallLine(d chat.Draft) string {
 	var words []string
+	if d.Partial {
+		d.Footer = stillWriting
+	}
 	for i := 0; i < len(d.Tools); {
 		same := i + 1
 		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State {

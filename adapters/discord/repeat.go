@@ -75,10 +75,21 @@ func (d *Discord) unseen(err error) error {
 // be alike.
 func (p *post) find(page []wirePost) {
 	for _, w := range page {
+		if p.unfinished(w) {
+			p.begun = w.ID
+		}
 		if len(p.ids) < len(p.pieces) && p.is(w) {
 			p.ids = append(p.ids, w.ID)
 		}
 	}
+}
+
+// unfinished tells whether a message is an answer to the same one that was cut off
+// while it was written.
+func (p *post) unfinished(w wirePost) bool {
+	self := p.d.bot().ID
+	return w.Author.Bot && (self == "" || w.Author.ID == self) && p.asked != "" && w.Reference.MessageID == p.asked &&
+		strings.HasSuffix(w.Content, stillWriting)
 }
 
 // is tells whether a message is the next piece.

@@ -1,7 +1,10 @@
 package app
 
 import (
+	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
@@ -23,7 +26,7 @@ func (a *App) buildPlatforms() {
 	if c.DiscordEnabled() {
 		d := c.Platforms.Discord
 		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
-			MessageContent: overhears(c, "discord"), Log: a.o.Log, Now: a.o.Now})
+			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"), Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 	if c.SlackEnabled() {
@@ -31,6 +34,30 @@ func (a *App) buildPlatforms() {
 		p := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
 			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(), Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
+	}
+}
+
+// heardFor is how long a conversation counts as one to be caught up with.
+const heardFor = 30 * 24 * time.Hour
+
+// heard gives the conversations of a platform that are to be read after an outage:
+// those heard not long ago, and the channels that the configuration names.
+func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error) {
+	return func(ctx context.Context) ([]chat.Heard, error) {
+		list, err := a.store.Heard(ctx, platform, a.o.Now().Add(-heardFor))
+		if err != nil {
+			return nil, err
+		}
+		for _, rule := range a.o.Config.Channels {
+			named, err := chat.ParseAddress(rule.Match)
+			if err != nil || named.Platform != platform || strings.Contains(rule.Match, "*") {
+				continue // a pattern names no channel
+			}
+			if !slices.ContainsFunc(list, func(h chat.Heard) bool { return h.Conversation == named }) {
+				list = append(list, chat.Heard{Conversation: named})
+			}
+		}
+		return list, nil
 	}
 }
 

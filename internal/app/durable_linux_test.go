@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"ravenbot/internal/sim"
 	simmodel "ravenbot/internal/sim/model"
@@ -96,4 +97,90 @@ func TestMessagesThatWaitAreAnsweredTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.noneRejected()
+}
+
+// What was said while the bot was away is answered once, with a word on the delay.
+func TestWhatWasSaidMeanwhileIsAnsweredOnce(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	d := w.daemon(w.base()).start()
+	w.both("before")
+	w.bothSay("before")
+	d.idle()
+	d.kill()
+	w.both("in between")
+	d.start()
+	w.bothSay("in between")
+	w.both("after")
+	w.bothSay("after")
+	d.idle()
+	d.end()
+	for _, text := range []string{"before", "in between", "after"} {
+		w.once(text)
+	}
+}
+
+// Edits and deletions reach an answer that was given, on both platforms.
+func TestAnEditedMessageIsAnsweredAnewInPlace(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	w.run(w.base())
+	said := w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" hullo there")
+	first, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("hullo there"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.discord.Edit(said.ID, w.discord.Mention()+" hello there")
+	second, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("hello there"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.ID != second.ID || w.discordPosts("you said:") != 1 {
+		t.Errorf("the fresh answer is %s and the first was %s, want one post", second.ID, first.ID)
+	}
+	w.discord.Delete(said.ID)
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" what did I say?")
+	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("what did I say?")); err != nil {
+		t.Fatal(err)
+	}
+	asked := w.model.Asked()
+	if last := string(asked[len(asked)-1].Raw); strings.Contains(last, "hello there") || strings.Contains(last, "hullo") {
+		t.Errorf("the model is still told of the deleted message: %s", last)
+	}
+}
+
+// A long answer is shown on Discord while it is written, and finished in place
+// when the bot was killed meanwhile.
+func TestAnAnswerOnDiscordGrowsAndIsFinishedInPlace(t *testing.T) {
+	w := newWorld(t)
+	slow := func(simmodel.Request) simmodel.Reply {
+		reply := simmodel.Reply{ChunkDelay: 100 * time.Millisecond}
+		for n := range 80 {
+			reply.Text = append(reply.Text, fmt.Sprint("word", n, " "))
+		}
+		return reply
+	}
+	w.model.SetScript(slow)
+	d := w.daemon(w.base()).start()
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" tell me")
+	begun, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("writing…"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.kill()
+	d.start()
+	whole, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("word79"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.idle()
+	d.end()
+	posts := w.discord.Posts(w.news.ID)
+	if whole.ID != begun.ID || len(posts) != 1 {
+		t.Errorf("begun as %s and finished as %s, with %d messages in the channel, want one", begun.ID, whole.ID, len(posts))
+	}
+	within(t, "the answer is whole", func() bool {
+		posts = w.discord.Posts(w.news.ID)
+		return !strings.Contains(posts[len(posts)-1].Content, "writing…")
+	})
 }
