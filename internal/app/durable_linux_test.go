@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +184,46 @@ func TestAnAnswerOnDiscordGrowsAndIsFinishedInPlace(t *testing.T) {
 		posts = w.discord.Posts(w.news.ID)
 		return !strings.Contains(posts[len(posts)-1].Content, "writing…")
 	})
+}
+
+// A turn without tools is at most three transactions: accepted; answer and intent
+// to post; posted. Each is shared with whatever else commits then.
+func TestATurnIsAtMostThreeTransactions(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	b := w.run(w.base())
+	commits := func() int {
+		_, rest, _ := strings.Cut(b.metrics(), "\nravenbot_store_commits_total ")
+		value, _, _ := strings.Cut(rest, "\n")
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	settled := func() int {
+		within(t, "nothing is left to do", func() bool { return strings.Contains(b.metrics(), "ravenbot_conversations_active 0") })
+		last, since := -1, time.Now()
+		within(t, "the outcomes are stored", func() bool {
+			if now := commits(); now != last {
+				last, since = now, time.Now()
+			}
+			return time.Since(since) > 100*time.Millisecond
+		})
+		return last
+	}
+	const turns = 20
+	before := settled()
+	for n := range turns {
+		text := fmt.Sprint("question ", n)
+		w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" "+text)
+		if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := settled() - before; made > 3*turns {
+		t.Errorf("%d turns took %d transactions, want at most three each", turns, made)
+	} else {
+		t.Logf("%d turns took %d transactions", turns, made)
+	}
 }

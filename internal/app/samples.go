@@ -46,7 +46,7 @@ func (a *App) storeSamples() []metrics.Sample {
 	if info, err := os.Stat(a.o.Config.Store.Reveal()); err == nil {
 		list = append(list, metrics.Sample{Name: "ravenbot_store_bytes", Help: "Size of the store's file.", Value: float64(info.Size())})
 	}
-	return list
+	return append(list, metrics.Sample{Name: "ravenbot_store_commits_total", Help: "Write transactions of the store.", Count: true, Value: float64(a.store.Commits())})
 }
 
 func oneIf(b bool) float64 {
