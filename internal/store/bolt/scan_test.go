@@ -98,7 +98,7 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, 3*4096+8)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
 		s := scanBytes(b)
-		if len(s.faults) == 0 && !s.top && len(b) < 4*512 {
+		if len(s.faults) == 0 && !s.top && len(b) < 4*1024 {
 			t.Errorf("%d bytes are a store", len(b))
 		}
 		spoiled := bytes.Clone(whole)
