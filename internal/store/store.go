@@ -124,6 +124,6 @@ type Entry struct {
 // ConversationInfo names a conversation and says when it last changed.
 type ConversationInfo struct {
 	Address chat.Address `json:"address"`
-	Turns   int          `json:"turns"`
+	Turns   int          `json:"turns"` // that are kept
 	Last    time.Time    `json:"last"`
 }

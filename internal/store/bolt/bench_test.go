@@ -1,6 +1,7 @@
 package bolt_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,7 @@ func BenchmarkTurn(b *testing.B) {
 			}
 			defer db.Close()
 			b.ResetTimer()
-			share(b, writers, func(w, i int) error { return turn(b, db, w, i) })
+			share(writers, b.N, func(w, i int) error { return turn(b, db, w, i) }, b.Error)
 		})
 		b.Run(fmt.Sprintf("floor/%d", writers), func(b *testing.B) {
 			db, err := bbolt.Open(filepath.Join(b.TempDir(), "raven.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
@@ -43,18 +44,19 @@ func BenchmarkTurn(b *testing.B) {
 			if writers > 1 {
 				do = db.Batch
 			}
-			share(b, writers, func(_, i int) error { return bareTurn(do, i) })
+			share(writers, b.N, func(_, i int) error { return bareTurn(do, i) }, b.Error)
 		})
 	}
 }
 
-func share(b *testing.B, writers int, do func(w, i int) error) {
+// share has writers do n things together.
+func share(writers, n int, do func(w, i int) error, failed func(...any)) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			for i := w; i < b.N; i += writers {
+			for i := w; i < n; i += writers {
 				if err := do(w, i); err != nil {
-					b.Error(err)
+					failed(err)
 					return
 				}
 			}
@@ -107,4 +109,38 @@ func bareTurn(do func(func(*bbolt.Tx) error) error, i int) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkOpen is what reading the whole file costs at start. The floor is bare
+// bbolt, which reads next to nothing of it.
+func BenchmarkOpen(b *testing.B) {
+	for _, turns := range []int{10, 3000, 50_000} {
+		path := filepath.Join(b.TempDir(), "raven.db")
+		db, err := bolt.Open(path, time.Now)
+		if err != nil {
+			b.Fatal(err)
+		}
+		share(64, turns, func(w, i int) error { return turn(b, db, w, i) }, b.Error)
+		size, _, err := db.Size()
+		if err := errors.Join(err, db.Close()); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("store/%dKiB", size>>10), func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				db, err := bolt.Open(path, time.Now)
+				if err := errors.Join(err, db.Close()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("floor/%dKiB", size>>10), func(b *testing.B) {
+			for b.Loop() {
+				db, err := bbolt.Open(path, 0o600, nil)
+				if err := errors.Join(err, db.Close()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -1,9 +1,15 @@
-// Package bolt keeps the bot's records in one bbolt file. It promises that one
-// process at a time has the file open, that a file which cannot be trusted is
-// reported and never replaced, that every value is checked against its checksum
-// when it is read, and that concurrent writers share one fsync without waiting
-// for one another on purpose. No read transaction outlives the call that made
-// it. It is the only importer of bbolt.
+// Package bolt keeps the bot's records in one bbolt file, and makes and takes back
+// copies of it. It promises that one process at a time has the file open; that a file
+// which cannot be trusted is reported, and never opened nor replaced; that a record
+// which is wrong, missing, back from the past or too many is noticed when the store is
+// opened, a wrong one also when it is read, a missing one when all of its bucket are;
+// that a copy has its name only when it was read as a whole; and that concurrent
+// writers share one fsync without waiting for one another on purpose. No read
+// transaction outlives the call that made it. It is the only importer of bbolt.
+//
+// What a disk says it wrote and did not is noticed unless all of the last change is
+// gone, the header that told of it included: then the store is that of the change
+// before. A header that is damaged is never taken for that.
 package bolt
 
 import (

@@ -128,13 +128,25 @@ var errUnchanged = errors.New("nothing was changed")
 // Commits counts the write transactions since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }
 
-// full says of an error for want of space what to do.
+// full says of an error for want of space on the disk of path what to do.
 func full(path string, err error) error {
-	is := func(no syscall.Errno) bool { // bbolt tells some of its errors as text alone
-		return errors.Is(err, no) || strings.Contains(err.Error(), no.Error())
-	}
-	if is(syscall.ENOSPC) || is(syscall.EDQUOT) {
-		return fmt.Errorf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %w", path, err)
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, no) || strings.Contains(err.Error(), no.Error()) { // bbolt tells of some as text alone
+			return &fullError{path, err, no}
+		}
 	}
 	return err
 }
+
+// fullError is an error for want of space.
+type fullError struct {
+	path string
+	err  error
+	no   syscall.Errno
+}
+
+func (e *fullError) Error() string {
+	return fmt.Sprintf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %v", e.path, e.err)
+}
+
+func (e *fullError) Unwrap() []error { return []error{e.err, e.no} }

@@ -48,44 +48,48 @@ func parseMeta(b []byte) (meta, bool) {
 	u32, u64 := binary.NativeEndian.Uint32, binary.NativeEndian.Uint64
 	m := meta{pageSize: int(u32(b[8:])), root: u64(b[16:]), freelist: u64(b[32:]), pages: u64(b[40:]), txid: u64(b[48:])}
 	good := u32(b) == magic && u32(b[4:]) == format && u64(b[56:]) == h.Sum64() &&
-		m.pageSize >= 512 && m.pageSize <= 1<<24 && m.pages >= 2 && m.pages < 1<<48
+		m.pageSize >= 1024 && m.pageSize <= 1<<24 && m.pages >= 2 && m.pages < 1<<48
 	return m, good
 }
 
-// readMetas gives the header that counts, and how many of the two are good. One that
-// is much older than the other is not: each is written at every second change, and
-// in a copy first at the one that it was written at last.
+// readMetas gives the header that counts, and how many of the two are good. They are
+// written in turn, so one that is much older than the other is not.
 func readMetas(f io.ReaderAt) (m meta, good int, err error) {
-	first, ok := readMeta(f, 0)
-	if ok {
-		m, good = first, 1
-	}
-	// The second is a page further on; where the first does not tell how large a
-	// page is, all sizes are tried.
-	sizes := []int{first.pageSize}
-	if !ok {
-		sizes = nil
-		for size := 1024; size <= 1<<24; size *= 2 {
-			sizes = append(sizes, size)
-		}
-	}
-	for _, size := range sizes {
-		second, ok := readMeta(f, int64(size))
-		if !ok || second.pageSize != size {
-			continue
-		}
-		if ok = good == 0 || max(first.txid, second.txid)-min(first.txid, second.txid) <= 2; ok {
-			good++
-		}
-		if good == 1 && first.pageSize == 0 || second.txid > m.txid {
+	first, ok1 := readMeta(f, 0)
+	second, ok2 := secondMeta(f, first, ok1)
+	switch {
+	case ok1 && ok2:
+		if m = first; second.txid > first.txid {
 			m = second
 		}
-		break
+		if m.txid-min(first.txid, second.txid) > apart {
+			return m, 1, nil
+		}
+		return m, 2, nil
+	case ok1:
+		return first, 1, nil
+	case ok2:
+		return second, 1, nil
 	}
-	if good == 0 {
-		return meta{}, 0, errors.New("it has no good header, or is no store")
+	return meta{}, 0, errors.New("it has no good header, or is no store")
+}
+
+// apart is how many changes the headers are apart at most: one, and two after the
+// first change of a copy.
+const apart = 2
+
+// secondMeta reads the second header, a page after the first. Where that does not
+// tell how large a page is, all sizes are tried.
+func secondMeta(f io.ReaderAt, first meta, ok bool) (meta, bool) {
+	for size := 1024; size <= 1<<24; size *= 2 {
+		if ok && size != first.pageSize {
+			continue
+		}
+		if m, ok := readMeta(f, int64(size)); ok && m.pageSize == size {
+			return m, true
+		}
 	}
-	return m, good, nil
+	return meta{}, false
 }
 
 func readMeta(f io.ReaderAt, at int64) (meta, bool) {

@@ -216,8 +216,6 @@ func (b *bucket) next() (uint64, error) {
 	return b.bolt.NextSequence()
 }
 
-func (b *bucket) sequence() uint64 { return b.bolt.Sequence() }
-
 // cursor reads the records of a bucket in the order of their keys.
 type cursor struct{ bolt *bbolt.Cursor }
 

@@ -100,6 +100,9 @@ func turnRanges(t *testing.T, s Store, _ *time.Time) {
 	check(t, s.DeleteTurn(ctx, general, 3))
 	check(t, s.DeleteTurn(ctx, general, 3))
 	same(t, "turns without the third", "1245", ids(store.Range{Newest: 9}))
+	list, err := s.Conversations(ctx)
+	check(t, err)
+	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 4, Last: noon}}, list)
 	if _, _, err := s.TurnOf(ctx, "web/3"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the removed turn is still found (%v)", err)
 	}

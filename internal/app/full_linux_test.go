@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
+)
+
+// TestAFullDiskDelaysAnswers fills the daemon's disk while it answers one message and
+// is sent another. When there is room again both are answered, without a restart.
+func TestAFullDiskDelaysAnswers(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "mode=0700,size=16m"); err != nil {
+		t.Skip("skipped: a small disk cannot be mounted here: ", err)
+	}
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 200)})
+	t.Cleanup(func() { // after the daemon has ended
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(disk, "filler")
+	long := strings.Repeat("many words ", 3000)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		switch {
+		case strings.Contains(r.Asked(), "the disk gets full"):
+			fillDisk(filler)
+			return simmodel.Say("the answer that had to wait; " + long)
+		case strings.Contains(r.Asked(), "the disk is full"):
+			return simmodel.Say("the answer to the message that had to wait")
+		}
+		return simmodel.Say("the first answer")
+	})
+	settings := w.base()
+	settings["store"] = filepath.Join(disk, "ravenbot.db")
+	d := w.daemon(settings).start()
+	arrives := func(text string) {
+		t.Helper()
+		if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack(text)); err != nil {
+			t.Fatalf("%q did not arrive: %v\n%s", text, err, d.out)
+		}
+	}
+	logged := func(text string) {
+		t.Helper()
+		within(t, "the log says "+text, func() bool { return strings.Contains(d.out.String(), text) })
+	}
+	w.slack.Mention(w.channel.ID, w.berit, "hello")
+	arrives("the first answer")
+	w.slack.Mention(w.channel.ID, w.berit, "the disk gets full")
+	logged("answer not stored")
+	w.slack.Mention(w.channel.ID, w.berit, "the disk is full "+long)
+	logged("message not stored, so not acknowledged")
+	logged("there is no space left on the disk of")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	arrives("the answer that had to wait")
+	arrives("the answer to the message that had to wait")
+	d.idle()
+	if log := d.out.String(); strings.Contains(log, "panic") {
+		t.Errorf("there was a panic:\n%s", log)
+	}
+}
+
+// fillDisk fills the disk of a path to its last byte.
+func fillDisk(path string) {
+	f := must(os.Create(path))
+	defer f.Close()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			panic(err)
+		}
+	}
+}

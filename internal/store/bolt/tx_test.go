@@ -1,0 +1,161 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/store"
+)
+
+func opened(t *testing.T) *DB {
+	t.Helper()
+	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// TestARecordLostWhileTheStoreIsOpenIsNoticed by whoever reads all of its bucket.
+func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
+	db, to := opened(t), chat.Address{Platform: "web", Channel: "general"}
+	for i := range 5 {
+		if err := db.SaveTurn(t.Context(), to, &conversation.Turn{ID: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		m := chat.Message{ID: fmt.Sprint(i), Conversation: to}
+		if _, err := db.Accept(t.Context(), store.Received{Message: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.bolt.Update(func(tx *bbolt.Tx) error {
+		return errors.Join(tx.Bucket([]byte(inboxBucket)).Delete([]byte("web/2")),
+			tx.Bucket([]byte(turnsBucket)).Bucket([]byte(to.String())).Delete(seqKey(2)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if _, err := db.Waiting(t.Context()); !errors.As(err, &damaged) || !strings.Contains(damaged.What, "holds 4 records where 5 were stored") {
+		t.Errorf("listing the messages gave %v", err)
+	}
+	if _, err := db.Turns(t.Context(), to, store.Range{Newest: math.MaxInt}); !errors.As(err, &damaged) {
+		t.Errorf("reading the whole conversation gave %v", err)
+	}
+	if turns, err := db.Turns(t.Context(), to, store.Range{Newest: 3}); err != nil || len(turns) != 3 {
+		t.Errorf("reading what is there of it gave %d turns (%v)", len(turns), err)
+	}
+}
+
+func TestOnlyWhatChangesIsCommitted(t *testing.T) {
+	db, to := opened(t), chat.Address{Platform: "web", Channel: "general"}
+	began := db.Commits()
+	for _, err := range []error{db.SaveTurn(t.Context(), to, &conversation.Turn{ID: "1"}), db.DeleteTurn(t.Context(), to, 9),
+		db.DeleteRoom(t.Context(), "nowhere"), db.Told(t.Context(), []string{"nothing"}), db.Prune(t.Context())} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.DeleteSubscription(t.Context(), to, "nothing"); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	if n := db.Commits() - began; n != 1 {
+		t.Errorf("%d transactions for one change", n)
+	}
+	if err := db.DeleteConversation(t.Context(), to); err != nil {
+		t.Error(err)
+	}
+	if n := db.Commits() - began; n != 2 {
+		t.Errorf("%d transactions for two changes", n)
+	}
+}
+
+// TestOnlyTransactionsWrite: what is written past them has no tally.
+func TestOnlyTransactionsWrite(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := regexp.MustCompile(`\.(Put|Delete|CreateBucket\w*|DeleteBucket|NextSequence|SetSequence)\(`)
+	seen := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch found := writes.FindString(string(text)); {
+		case strings.HasSuffix(name, "_test.go"):
+		case name == "tx.go":
+			seen = len(writes.FindAll(text, -1))
+		case found != "":
+			t.Errorf("%s calls %s", name, found)
+		}
+	}
+	if seen < 5 {
+		t.Errorf("tx.go has only %d writes", seen)
+	}
+}
+
+// TestTalliesStayInStep has writers make, change and remove records and buckets, some
+// of them in vain, all in shared transactions.
+func TestTalliesStayInStep(t *testing.T) {
+	db := opened(t)
+	refused := errors.New("refused")
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			name := fmt.Sprint("room", w%3)
+			for i := range 60 {
+				err := db.update(t.Context(), func(tx *tx) error {
+					top := tx.top(roomsBucket)
+					inner, err := top.makeNested(name)
+					if err != nil {
+						return err
+					}
+					seq, err := inner.next()
+					if err != nil {
+						return err
+					}
+					if err := inner.put(seqKey(seq%7), i); err != nil {
+						return err
+					}
+					switch {
+					case i%5 == w%5:
+						return refused
+					case i%7 == w:
+						return inner.delete(seqKey(seq % 3))
+					case i%11 == w:
+						return top.dropNested(name)
+					}
+					return nil
+				})
+				if (err != nil) != (i%5 == w%5) {
+					t.Errorf("change %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if db.Commits() > 8*60 {
+		t.Errorf("%d transactions", db.Commits())
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), db.path); err != nil {
+		t.Errorf("%v\n%+v", err, r)
+	}
+}
