@@ -109,6 +109,7 @@ type Options struct {
 	Conversations Conversations
 	Status        func() any                                      // becomes JSON
 	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
+	Feedback      func(ctx context.Context) ([]store.Feedback, error)
 	Metrics       http.Handler
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
 )
 
 //go:embed templates/*.html
@@ -79,7 +80,24 @@ func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slices.Reverse(list)
-	s.page(w, http.StatusOK, "posts", list)
+	v := postsView{Posts: list}
+	words, err := s.o.Feedback(r.Context())
+	if err != nil {
+		s.o.Log.Error("feedback not listed", "path", r.URL.Path, "error", err)
+	}
+	for _, f := range words {
+		if f.Good {
+			v.Good++
+		} else {
+			v.Bad++
+		}
+	}
+	s.page(w, http.StatusOK, "posts", v)
+}
+
+type postsView struct {
+	Posts     []store.Post
+	Good, Bad int // answers found helpful, and not
 }
 
 type previewView struct {

@@ -86,6 +86,7 @@ type Options struct {
 	Settled   func(ctx context.Context)
 	Memory    Memory
 	Summaries Summaries
+	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
 	Window    conversation.Window
 	Check     func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
 	Decide    func(tool.Caller, tool.Named) Verdict
@@ -124,6 +125,10 @@ func (e *Engine) Forget(a chat.Address) {
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
 	name := m.Command
+	what, turn := m.Press()
+	if name == chat.Pressed && what != chat.PressRetry {
+		return nil, e.pressed(ctx, m, what, turn)
+	}
 	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") && len(q.Messages) == 1 {
 		name = "help" // a mention and nothing more
 	}
@@ -131,12 +136,15 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 		d := command(ctx, m)
 		return nil, &d
 	}
-	if name != "" && name != "ask" && m.Change == "" {
+	if name != "" && name != "ask" && name != chat.Pressed && m.Change == "" {
 		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "The command `" + name + "` is not there in this version. `/raven help` names those there are."}
 	}
 	r, err := e.begin(ctx, q, show)
 	if err != nil {
 		return nil, e.failure(ctx, m, err)
+	}
+	if r == nil && name == chat.Pressed {
+		return nil, &chat.Draft{Ephemeral: true, Text: "I no longer know what this was about; please ask again."}
 	}
 	if r == nil {
 		return nil, nil
@@ -162,6 +170,18 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	}
 	e.remember(m.Conversation, r.turn)
 	return r.turn, d
+}
+
+// pressed answers the press of a button that asks for no new answer.
+func (e *Engine) pressed(ctx context.Context, m chat.Message, what, turn string) *chat.Draft {
+	if what != chat.PressGood && what != chat.PressBad {
+		return &chat.Draft{Ephemeral: true, Text: "This button does nothing any more."}
+	}
+	f := store.Feedback{Turn: turn, User: m.Author.ID, Good: what == chat.PressGood, At: e.o.Now()}
+	if err := e.o.Feedback(ctx, f); err != nil {
+		return e.failure(ctx, m, err)
+	}
+	return &chat.Draft{Ephemeral: true, Text: "Thank you, noted."}
 }
 
 // stop ends a turn at the word of a user. What was done until then stays known.

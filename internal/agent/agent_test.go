@@ -29,6 +29,7 @@ type memory struct {
 	mu    sync.Mutex
 	turns map[chat.Address][]conversation.Turn
 	sums  map[chat.Address]conversation.Summary
+	words []store.Feedback
 
 	writes int // until crash is called
 	crash  context.CancelCauseFunc
@@ -89,6 +90,11 @@ func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error
 		return err
 	}
 	m.turns[a][seq-1] = conversation.Turn{}
+	return nil
+}
+
+func (m *memory) feedback(_ context.Context, f store.Feedback) error {
+	m.words = append(m.words, f)
 	return nil
 }
 
@@ -157,7 +163,7 @@ func engine(ts tools, models ...llm.Model) *bench {
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
 	b.options = agent.Options{
-		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory, Summaries: b.memory,
+		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory, Summaries: b.memory, Feedback: b.memory.feedback,
 		Window: conversation.DefaultWindow(),
 		Check: func(_, args json.RawMessage) (json.RawMessage, error) {
 			if !json.Valid(args) {

@@ -401,3 +401,36 @@ func (b *bench) over() *agent.Engine {
 	b.options.Memory, b.options.Summaries = b.memory, b.memory
 	return agent.New(b.options)
 }
+
+func TestButtonsAreHeard(t *testing.T) {
+	down := true
+	b := engine(nil, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if down {
+			return nil, &llm.Error{Kind: llm.Denied, Reason: "no key"}
+		}
+		return quoting(n, r)
+	}})
+	press := func(value string) *chat.Draft {
+		m := asks("press/"+value, value)
+		m.Command = chat.Pressed
+		return b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
+	}
+	if d := b.answer(t, t.Context(), one(asks("1", "hello"))); !d.Failed {
+		t.Fatalf("answered %q without a model", d.Text)
+	}
+	down = false
+	if d := press(chat.PressRetry + "web/1"); d == nil || d.Failed || d.Text != "1: user:hello" {
+		t.Errorf("the second try gave %+v", d)
+	}
+	if turns := b.memory.turns[room]; len(turns) != 1 || turns[0].State != conversation.Answered {
+		t.Errorf("the turns are %+v, want the one answered", turns)
+	}
+	if d := press(chat.PressBad + "web/1"); !d.Ephemeral || len(b.memory.words) != 1 || b.memory.words[0].Good || b.memory.words[0].Turn != "web/1" {
+		t.Errorf("feedback %+v was answered %+v", b.memory.words, d)
+	}
+	for _, value := range []string{"unknown", chat.PressRetry + "nobody"} {
+		if d := press(value); d == nil || !d.Ephemeral {
+			t.Errorf("%q was answered %+v", value, d)
+		}
+	}
+}

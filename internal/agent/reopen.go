@@ -26,10 +26,15 @@ const editedLater = "\n(This was edited after the calls below had been made.)"
 // nothing is done twice. It reports false where there is nothing new to answer.
 func reopen(t *conversation.Turn, q chat.Asked) bool {
 	words := t.Words()
+	if len(words) == 0 {
+		return false
+	}
 	steps := steps(t.Messages[min(len(words), len(t.Messages)):])
 	var now []llm.Message
 	changed := false
-	if q.Turn == "" {
+	if q.Last().Command == chat.Pressed { // to try again
+		now = words
+	} else if q.Turn == "" {
 		m := q.Last()
 		i := slices.Index(t.Subjects(), m.Subject())
 		if i < 0 || i >= len(words) || says(words[i]) == m.Text {

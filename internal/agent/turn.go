@@ -54,7 +54,9 @@ func (e *Engine) begin(ctx context.Context, q chat.Asked, show func(chat.Progres
 		return nil, err
 	}
 	subject := q.Turn
-	if subject == "" {
+	if _, turn := m.Press(); turn != "" {
+		subject = turn
+	} else if subject == "" {
 		subject = m.Subject()
 	}
 	r := &run{e: e, q: q, m: m, p: e.o.Route(m), show: show, times: map[string]int{}}

@@ -27,7 +27,7 @@ func (a *App) buildAgent() error {
 	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: router(a.o.Config), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store,
+		Route: router(a.o.Config), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback,
 		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
 		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
 			d, why := rules.Decide(n)

@@ -43,6 +43,18 @@ func (a *App) storeSamples() []metrics.Sample {
 	if posts, err := a.store.GivenUp(context.Background()); err == nil {
 		list = append(list, metrics.Sample{Name: "ravenbot_posts_undelivered", Help: "Posts given up in the last week.", Value: float64(len(posts))})
 	}
+	if words, err := a.store.Feedback(context.Background()); err == nil {
+		good := 0
+		for _, f := range words {
+			if f.Good {
+				good++
+			}
+		}
+		for helpful, n := range map[string]int{"yes": good, "no": len(words) - good} {
+			list = append(list, metrics.Sample{Name: "ravenbot_answers_rated", Help: "Answers that people rated in the last year.",
+				Value: float64(n), Labels: []string{"helpful", helpful}})
+		}
+	}
 	if info, err := os.Stat(a.o.Config.Store.Reveal()); err == nil {
 		list = append(list, metrics.Sample{Name: "ravenbot_store_bytes", Help: "Size of the store's file.", Value: float64(info.Size())})
 	}

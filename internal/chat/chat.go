@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -103,6 +104,27 @@ type Heard struct {
 // Pressed is the Command of a Message that is the press of a button; its Text is
 // the button's Value, its Reply.MessageID the post with the button.
 const Pressed = "press"
+
+// What buttons of ours say when they are pressed. The ones that end with a space
+// are followed by the name of a turn (Asked.Turn).
+const (
+	PressStop  = "stop"
+	PressRetry = "retry "
+	PressGood  = "good "
+	PressBad   = "bad "
+)
+
+// Press takes apart what a button says: PressRetry and the turn, for example.
+func (m Message) Press() (what, turn string) {
+	if m.Command != Pressed {
+		return "", ""
+	}
+	word, turn, more := strings.Cut(m.Text, " ")
+	if !more {
+		return word, ""
+	}
+	return word + " ", turn
+}
 
 // Button is something to press below a post.
 type Button struct {

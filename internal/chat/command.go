@@ -44,7 +44,7 @@ func Commands() []string { return []string{"ask", "digest", "tools", "stop", "he
 
 // Stops reports that a message asks for nothing but that the bot stops.
 func (m Message) Stops() bool {
-	return m.Change == "" && (m.Command == "stop" ||
+	return m.Change == "" && (m.Command == "stop" || m.Command == Pressed && m.Text == PressStop ||
 		(m.Command == "" || m.Command == "ask") && strings.EqualFold(strings.Trim(m.Text, " \t\n.!"), "stop"))
 }
 

@@ -133,9 +133,28 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 	if q.again != nil && turn != nil && !d.Failed {
 		p.Replaces = turn.ID
 		d.Replaces = s.whereabouts(turn.ID)
+		d.Reply.Handle = nil // a press is not answered by the post that it changes
+	}
+	if turn != nil {
+		d.Buttons = below(turn.ID, d)
 	}
 	p.Draft = d
 	return p
+}
+
+// mostValue is the most that a button's value may hold, in bytes.
+const mostValue = 90
+
+// below gives the buttons of an answer: to ask again where it failed, else to say
+// whether it helped.
+func below(turn string, d chat.Draft) []chat.Button {
+	if len(turn)+len(chat.PressRetry) > mostValue {
+		return nil
+	}
+	if d.Failed {
+		return []chat.Button{{Label: "Try again", Value: chat.PressRetry + turn, Style: chat.Primary}}
+	}
+	return []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 }
 
 // whereabouts gives where a post is; nowhere, if that is not known any more.

@@ -259,6 +259,7 @@ func TestAPanicHarmsItsMessageAlone(t *testing.T) {
 		}))
 		defer w.stop()
 		accept(t, w, said("a", "1", "bang"))
+		synctest.Wait()
 		accept(t, w, said("a", "2", "hello"))
 		synctest.Wait()
 		got := p.texts()

@@ -123,7 +123,8 @@ func (l *live) draft() (chat.Draft, bool) {
 		return chat.Draft{}, false
 	}
 	l.dirty = false
-	return chat.Draft{Key: l.key, Text: string(l.text), Tools: slices.Clone(l.tools), Reply: l.reply, Partial: true, Replaces: l.ref}, true
+	return chat.Draft{Key: l.key, Text: string(l.text), Tools: slices.Clone(l.tools), Reply: l.reply, Partial: true, Replaces: l.ref,
+		Buttons: []chat.Button{{Label: "Stop", Value: chat.PressStop, Style: chat.Danger}}}, true
 }
 
 // post shows the answer so far, and reports whether it makes sense to go on. The

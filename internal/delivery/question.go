@@ -13,7 +13,7 @@ type question struct {
 	turn     string         // chat.Asked.Turn; empty: the turn that holds the message
 	messages []chat.Message // as they read now
 	keys     []string       // of all that is done with the answer: messages, also deleted ones, and changes
-	again    *chat.Message  // the change of a message answered before that this is about
+	again    *chat.Message  // the change of a message answered before, or the press of a button, that this is about
 	reply    *chat.Draft    // the answer, where it is known already
 	answers  []chat.Reply   // to messages answered besides, such as the word stop
 
@@ -41,6 +41,8 @@ func (s *Service) take(m chat.Message) {
 	case m.Change != "":
 		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
 	case m.Stops() && s.halt(m):
+	case m.Command == chat.Pressed:
+		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
 	default:
 		s.ask(m, &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}})
 	}

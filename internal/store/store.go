@@ -110,6 +110,15 @@ type Subscription struct {
 	At    time.Time    `json:"at"`
 }
 
+// Feedback is what somebody thinks of an answer. A later one of the same user
+// takes the place of an earlier one.
+type Feedback struct {
+	Turn string    `json:"turn"`
+	User string    `json:"user"`
+	Good bool      `json:"good"`
+	At   time.Time `json:"at"`
+}
+
 // Entry is one line of a web room: a person's message or a post of the bot.
 type Entry struct {
 	Seq   uint64      `json:"seq"`

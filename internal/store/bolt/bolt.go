@@ -47,13 +47,15 @@ const (
 	placesBucket        = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
+	feedbackBucket      = "feedback"      // turn and user → store.Feedback
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
-		heardBucket, placesBucket, summariesBucket, streamsBucket}
+		heardBucket, placesBucket, summariesBucket, streamsBucket,
+		feedbackBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -17,11 +17,13 @@ const (
 	keepHeard   = 30 * 24 * time.Hour
 	keepGivenUp = 7 * 24 * time.Hour
 	keepTurns   = 30 * 24 * time.Hour
+
+	keepFeedback = 365 * 24 * time.Hour
 )
 
 // Prune forgets identities of messages and posts that were done long ago, posts
-// that were given up then, conversations that were last heard long ago, and old
-// turns for which a summary stands.
+// that were given up then, conversations that were last heard long ago, feedback of
+// more than a year ago, and old turns for which a summary stands.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
@@ -45,6 +47,13 @@ func (db *DB) Prune(ctx context.Context) error {
 			var p store.Post
 			err := db.decode(k, v, &p)
 			return p.Error != "" && p.At.Before(now.Add(-keepGivenUp)), err
+		}); err != nil {
+			return err
+		}
+		if err := db.drop(tx.top(feedbackBucket), func(k, v []byte) (bool, error) {
+			var f store.Feedback
+			err := db.decode(k, v, &f)
+			return f.At.Before(now.Add(-keepFeedback)), err
 		}); err != nil {
 			return err
 		}

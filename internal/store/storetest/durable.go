@@ -203,3 +203,18 @@ func oldTurns(t *testing.T, s Store, now *time.Time) {
 		t.Errorf("the turn that went is in %v (%v), want its conversation known", a, err)
 	}
 }
+
+func lastWord(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	for _, f := range []store.Feedback{{Turn: "a", User: "U1", At: noon}, {Turn: "a", User: "U2", At: noon}, {Turn: "a", User: "U1", Good: true, At: noon}} {
+		check(t, s.SaveFeedback(ctx, f))
+	}
+	list, err := s.Feedback(ctx)
+	check(t, err)
+	same(t, "feedback", []store.Feedback{{Turn: "a", User: "U1", Good: true, At: noon}, {Turn: "a", User: "U2", At: noon}}, list)
+	*now = noon.Add(400 * 24 * time.Hour)
+	check(t, s.Prune(ctx))
+	list, err = s.Feedback(ctx)
+	check(t, err)
+	same(t, "feedback of last year", 0, len(list))
+}

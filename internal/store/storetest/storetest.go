@@ -25,6 +25,8 @@ type Store interface {
 	Known(ctx context.Context, subject string) (chat.Address, bool, error)
 	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
 	Told(ctx context.Context, keys []string) error
+	SaveFeedback(ctx context.Context, f store.Feedback) error
+	Feedback(ctx context.Context) ([]store.Feedback, error)
 	Streamed(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
 	Record(ctx context.Context, posts []store.Post) error
@@ -79,6 +81,7 @@ func Run(t *testing.T, open Open) {
 		"what was heard last is remembered for a month":     heardLast,
 		"turns are read by range, and removed one by one":   turnRanges,
 		"a post tells where it is, also in another's place": postPlaces,
+		"the last word of a user on an answer counts":       lastWord,
 		"a begun answer is known until its post is made":    begunAnswers,
 		"old turns go when a summary stands for them":       oldTurns,
 		"a summary stands for older turns":                  summaries,
