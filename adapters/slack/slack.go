@@ -41,7 +41,7 @@ type Slack struct {
 	uses  responses
 	ready chan struct{} // closed when self and accept are set
 
-	self   identity
+	self   self
 	accept func(context.Context, chat.Message) error
 
 	mu     sync.Mutex
@@ -49,8 +49,8 @@ type Slack struct {
 	told   map[string]time.Time // when a channel was last told that the bot is busy
 }
 
-// identity is who the bot is.
-type identity struct{ team, user, bot string }
+// self is who the bot is.
+type self struct{ team, user, bot string }
 
 const (
 	// callTimeout bounds one call of the Web API.
@@ -137,7 +137,7 @@ func (s *Slack) identify(ctx context.Context) error {
 		who, err := s.api.AuthTestContext(call)
 		cancel()
 		if err == nil {
-			s.self = identity{who.TeamID, who.UserID, who.BotID}
+			s.self = self{who.TeamID, who.UserID, who.BotID}
 			return nil
 		}
 		if refusal := refused(err, "bot token", "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"); refusal != nil {
