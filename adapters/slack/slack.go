@@ -37,9 +37,10 @@ type Slack struct {
 	api   *slackgo.Client
 	http  *http.Client
 	gates gates
-	sent  partial
 	uses  responses
 	ready chan struct{} // closed when self and accept are set
+
+	attempts attempts
 
 	self   self
 	accept func(context.Context, chat.Message) error
