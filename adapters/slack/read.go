@@ -69,6 +69,9 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 	if err := s.ask(ctx, method, form, &answer); err != nil {
 		return nil, "", err
 	}
+	if answer.Needed != "" {
+		method += " (needs " + answer.Needed + ")"
+	}
 	if !answer.OK {
 		return nil, "", fmt.Errorf("%s: %w", method, slackgo.SlackErrorResponse{Err: answer.Error, Needed: answer.Needed})
 	}

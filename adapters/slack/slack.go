@@ -1,8 +1,9 @@
 // Package slack is the Slack platform, over Socket Mode or signed HTTP. It
 // promises that Slack is told that it took something only when the message is
 // stored, that a mention which arrives as two events is one message, that nothing
-// it posts calls people or loads previews, and that a refused token is reported
-// with its remedy instead of retried. It is the only importer of slack-go.
+// it posts calls people or loads previews, that what was said while it was not
+// connected is read afterwards and taken before what follows it, and that a refused
+// token is reported with its remedy instead of retried. It is the only importer of slack-go.
 // Answering is left to others.
 package slack
 
@@ -27,8 +28,14 @@ type Options struct {
 	SigningSecret string // HTTP mode
 	Mode          string // "socket" or "http"
 	APIBaseURL    string // "https://slack.com/api/"
-	Log           *slog.Logger
-	Now           func() time.Time
+	// CatchUp is how far back messages are read that were sent while the bot was not
+	// connected; 0: they are not.
+	CatchUp time.Duration
+	// Heard gives the conversations to be read, newest first, each with the last
+	// message that was taken there. nil: none are.
+	Heard func(ctx context.Context) ([]chat.Heard, error)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Slack is one Slack app in one workspace.
@@ -41,6 +48,7 @@ type Slack struct {
 	ready chan struct{} // closed when self and accept are set
 
 	attempts attempts
+	missed   missed
 
 	self   self
 	accept func(context.Context, chat.Message) error
@@ -48,6 +56,7 @@ type Slack struct {
 	mu     sync.Mutex
 	health chat.Health
 	told   map[string]time.Time // when a channel was last told that the bot is busy
+	unread map[string]bool      // channels of which the operator knows that they cannot be read
 }
 
 // self is who the bot is.
@@ -65,7 +74,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: capped{t}, Timeout: callTimeout}
-	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{},
+	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{}, unread: map[string]bool{}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
@@ -122,13 +131,22 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		return err
 	}
 	s.accept = accept
-	close(s.ready)
+	if s.missed.on {
+		reading, stop := context.WithCancel(ctx)
+		var reader sync.WaitGroup
+		reader.Go(func() { s.catchUp(reading) })
+		defer reader.Wait()
+		defer stop()
+	}
 	if s.o.Mode == "http" {
+		s.missed.begin()
+		close(s.ready)
 		s.connected(true, "HTTP mode: Slack calls us")
 		<-ctx.Done()
 		return nil
 	}
-	return s.socket(ctx)
+	close(s.ready)
+	return s.listen(ctx)
 }
 
 // identify asks who the bot is until Slack answers.
