@@ -23,6 +23,11 @@ var errTwice = errors.New("it was sent twice without an answer, and Slack does n
 // is made once more and says so; where Slack only fails to answer, nothing is
 // posted now.
 func (p *posting) look(ctx context.Context) error {
+	select {
+	case <-p.ready: // the bot has to know its own posts
+	case <-ctx.Done():
+		return &chat.PostError{Maybe: true, Err: fmt.Errorf("look whether the post was made: the bot does not know yet who it is: %w", ctx.Err())}
+	}
 	whole, err := p.search(ctx)
 	switch {
 	case err != nil && !forGood(err):

@@ -216,6 +216,22 @@ func TestNothingIsSentWhileLookingFails(t *testing.T) {
 	}
 }
 
+func TestLookingWaitsUntilTheBotKnowsItself(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	to, d := chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "an answer"}
+	if _, err := b.Post(deadline(t), to, d); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b.sim.Fail(sim.Fault{Match: sim.To("POST", "auth.test"), Times: 1, Hang: 300 * time.Millisecond})
+	d.Again = true
+	if ref, err := join(t, b.sim, slack.Options{}).Post(deadline(t), to, d); err != nil || len(ref.IDs) != 1 || len(b.sim.Posts(channel)) != 1 {
+		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))
+	}
+}
+
 func TestWhatCannotBeLookedUpIsSentOnceMoreAndSaysSo(t *testing.T) {
 	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool { return s == "channels:history" })}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID
