@@ -85,7 +85,7 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 	server.DM(anna, "are you there?")
 	heard := live.wait(t, 11)
 	live.stop()
-	late := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, before.TS, before.TS), in(direct, "", ""), in(general, "", before.TS))})
+	late := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, before.TS, before.TS), in(direct, "", ""))})
 	late.wait(t, 9)
 	late.sim.Say(general, berit, "that is all")
 	end := late.wait(t, 10)
@@ -219,6 +219,15 @@ func TestAChannelThatCannotBeReadHoldsUpNobody(t *testing.T) {
 			t.Errorf("channel %s is told of %d times with %q: %s", channel, n, remedy, lines)
 		}
 	}
+	n := 0
+	for _, r := range server.Requests() {
+		if strings.Contains(string(r.Body), closed) {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d calls for a channel that cannot be read, want 1", n)
+	}
 	acked(t, b, server.DM(anna, "but this")) // is not held up
 }
 
@@ -250,8 +259,12 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	one, two := server.DM(anna, "one"), server.DM(anna, "two")
 	answer(two, one)
 	server.DM(anna, "open")
+	unlabelled := server.Mention(general, anna, "answered by an earlier version")
+	if _, err := first.Post(deadline(t), chat.Address{Channel: general, Thread: unlabelled.TS}, chat.Draft{Key: "another", Text: "an answer"}); err != nil {
+		t.Fatal(err)
+	}
 	server.Mention(general, anna, "open in the channel")
-	first.wait(t, 7)
+	first.wait(t, 9)
 	first.stop()
 	var log journal
 	second := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, "", ""), in(direct, "", "")), Log: log.logger()})
@@ -293,6 +306,7 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 	last.Store(first.TS)
 	end := server.Outage()
 	server.Say(channel, anna, "in the outage")
+	log.wait(t, "connecting again")
 	ahead.Store(int64(time.Minute))
 	end()
 	up(t, b)

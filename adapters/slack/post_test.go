@@ -120,6 +120,12 @@ func TestAnEditedPostStaysQuietAndLosesItsOldForm(t *testing.T) {
 			t.Errorf("shows %s %q", p.Blocks, p.Text)
 		}
 	}
+	// Slack's documents do not agree on whether a text alone drops the blocks of before.
+	if _, err := b.sim.WaitRequest(deadline(t), func(r sim.Request) bool {
+		return strings.HasSuffix(r.Path, "chat.update") && strings.Contains(string(r.Body), "blocks=%5B%5D")
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPlainWordsShowAboveTheirFooter(t *testing.T) {
