@@ -258,13 +258,18 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	server.ThreadReply(general, root.TS, anna, "open in the thread")
 	one, two := server.DM(anna, "one"), server.DM(anna, "two")
 	answer(two, one)
+	byKey := server.DM(anna, "answered by an earlier version")
+	key := "slack/" + simslack.TeamID + "/" + direct + "/" + byKey.TS
+	if _, err := first.Post(deadline(t), chat.Address{Channel: direct}, chat.Draft{Key: key, Text: "an answer"}); err != nil {
+		t.Fatal(err)
+	}
 	server.DM(anna, "open")
-	unlabelled := server.Mention(general, anna, "answered by an earlier version")
+	unlabelled := server.Mention(general, anna, "answered without a word of it")
 	if _, err := first.Post(deadline(t), chat.Address{Channel: general, Thread: unlabelled.TS}, chat.Draft{Key: "another", Text: "an answer"}); err != nil {
 		t.Fatal(err)
 	}
 	server.Mention(general, anna, "open in the channel")
-	first.wait(t, 9)
+	first.wait(t, 10)
 	first.stop()
 	var log journal
 	second := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, "", ""), in(direct, "", "")), Log: log.logger()})
@@ -283,7 +288,9 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 	last.Store("")
 	var log journal
 	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
-		Heard: func(context.Context) ([]chat.Heard, error) { return []chat.Heard{in(channel, "", last.Load().(string))}, nil }})
+		Heard: func(context.Context) ([]chat.Heard, error) {
+			return []chat.Heard{in(channel, "", last.Load().(string))}, nil
+		}})
 	up(t, b)
 	log.wait(t, "caught up")
 	reads := func() int {
@@ -318,17 +325,27 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 
 func TestHTTPModeCatchesUpAndAnswersInTime(t *testing.T) {
 	server := world(t, simslack.Options{})
-	channel, anna := server.AddChannel("general").ID, server.AddUser("anna")
-	server.Say(channel, anna, "missed")
-	broken := server.Fail(sim.Fault{Match: sim.To("POST", "conversations.history"), Status: http.StatusBadGateway})
-	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour, Heard: known(in(channel, "", ""))})
+	slow, broken, anna := server.AddChannel("slow").ID, server.AddChannel("broken").ID, server.AddUser("anna")
+	server.Say(slow, anna, "missed")
+	server.Say(broken, anna, "missed for now")
+	reads := func(channel string) func(sim.Request) bool {
+		return func(r sim.Request) bool {
+			return strings.HasSuffix(r.Path, "conversations.history") && strings.Contains(string(r.Body), channel)
+		}
+	}
+	server.Fail(sim.Fault{Match: reads(slow), Hang: time.Second, Times: 1})
+	mended := server.Fail(sim.Fault{Match: reads(broken), Status: http.StatusBadGateway})
+	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour, Heard: known(in(slow, "", ""), in(broken, "", ""))})
 	door := httptest.NewServer(b.Handler())
 	t.Cleanup(door.Close)
 	server.DeliverHTTP(door.URL)
-	acked(t, b, server.Say(channel, anna, "live")) // in time, though nothing can be read
-	broken()
-	if got := texts(b.wait(t, 3)); !slices.Contains(got, "missed") {
+	acked(t, b, server.Say(slow, anna, "live")) // after a wait
+	if diff := cmp.Diff([]string{"missed", "live"}, texts(b.wait(t, 2))); diff != "" {
+		t.Error(diff)
+	}
+	acked(t, b, server.Say(broken, anna, "live, too")) // in time, though nothing can be read
+	mended()
+	if got := texts(b.wait(t, 5)); !slices.Contains(got, "missed for now") {
 		t.Errorf("taken %q", got)
 	}
-	acked(t, b, server.Say(channel, anna, "later"))
 }
