@@ -72,7 +72,10 @@ func (s *Slack) gaps(ctx context.Context) []*gap {
 	var heard []chat.Heard
 	for wait := failPause; ; wait = min(2*wait, longestWait) {
 		var err error
-		if heard, err = s.o.Heard(ctx); err == nil {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		heard, err = s.o.Heard(limited)
+		cancel()
+		if err == nil {
 			break
 		}
 		s.o.Log.Error("conversations to catch up with not read, trying again", "wait", wait, "error", err)

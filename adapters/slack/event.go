@@ -115,7 +115,7 @@ func (s *Slack) changed(team string, e inner) (chat.Message, bool) {
 	}
 	_ = json.Unmarshal(e.Previous, &was) // may be missing
 	now.Channel, now.ChannelType = e.Channel, e.ChannelType
-	was.Channel, was.ChannelType = e.Channel, e.ChannelType
+	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, now.TS
 	m, ok := s.said(team, now)
 	if !ok || now.Edited.TS == "" || now.Text == was.Text {
 		return chat.Message{}, false
@@ -123,7 +123,9 @@ func (s *Slack) changed(team string, e inner) (chat.Message, bool) {
 	if before, ok := s.said(team, was); ok && m.Conversation.Thread == "" {
 		m.Conversation = before.Conversation // the mention that made it a thread is gone
 	}
-	m.Change, m.Revision = chat.Edited, now.Edited.TS
+	// The edit's own time counts in seconds (2026-11); that of the event tells two in
+	// one second apart.
+	m.Change, m.Revision = chat.Edited, max(now.Edited.TS, e.TS)
 	return m, true
 }
 
@@ -138,7 +140,7 @@ func (s *Slack) deleted(team string, e inner, ts string) (chat.Message, bool) {
 	if json.Unmarshal(e.Previous, &was) != nil {
 		return gone, true
 	}
-	was.Channel, was.ChannelType = e.Channel, e.ChannelType
+	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, ts
 	m, ok := s.said(team, was)
 	gone.Conversation = m.Conversation
 	return gone, ok

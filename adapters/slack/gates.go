@@ -61,8 +61,8 @@ type attempts struct {
 	of map[string]attempt
 }
 
-// mostAttempts bounds what is remembered. Drafts that were given up are not told
-// of, so that the oldest memory is of no use when there are that many.
+// mostAttempts bounds what is remembered: nobody says which drafts were given up
+// in the end, so all is forgotten when there are that many.
 const mostAttempts = 10_000
 
 func (a *attempts) last(key string) attempt {

@@ -164,7 +164,7 @@ func (s *Server) change(p *Post, alter func()) []string {
 	before := s.wire(p, false)
 	alter()
 	p.Edits++
-	p.EditedTS = s.newTS()
+	p.EditedTS = strconv.FormatInt(time.Now().Unix(), 10) + ".000000" // Slack keeps whole seconds
 	ids := []string{s.emitChanged(p, before)}
 	if p.User != BotUserID {
 		ids = append(s.emitMention(p), ids...)

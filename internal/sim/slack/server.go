@@ -5,7 +5,7 @@
 // Actions (Mention, DM, Slash, Click …) are what people do; each is delivered
 // by Socket Mode, or by HTTP after DeliverHTTP. Observations (Posts, WaitPost,
 // WaitAnswer, Deliveries …) are what a test looks at. Faults are switched on
-// with SetFaults, Drop and Disconnect for delivery, and with Fail for the API.
+// with SetFaults, Drop, Disconnect and Outage for delivery, and with Fail for the API.
 //
 // It promises Slack's answers for what a chat app does with channels, threads,
 // direct messages, streams, slash commands, buttons, forms and the agent view.
