@@ -116,8 +116,6 @@ func (s *Slack) settle(ctx context.Context, g *gap, done *tally) {
 	case err == nil:
 		done.conversations++
 		s.missed.fill(g)
-	case code(err) == "thread_not_found":
-		s.missed.fill(g)
 	case forGood(err):
 		done.unreadable++
 		s.deaf(g.channel, err)
@@ -150,74 +148,81 @@ func (s *Slack) deaf(channel string, err error) {
 }
 
 // regain reads what a gap holds and hands it over, oldest first. It counts the
-// messages that were taken.
+// messages that were taken, and begins behind them when it is called again.
 func (s *Slack) regain(ctx context.Context, g *gap) (n int, err error) {
 	messages, err := s.history(ctx, g.place, g.oldest)
 	if err != nil {
 		return 0, err
 	}
-	answered := s.answered(g.team, g.channel, messages)
+	answered := s.answered(g.team, messages)
 	roots := map[string]bool{}
 	for _, m := range messages {
 		roots[m.TS] = m.ThreadTS == m.TS
 	}
 	for _, m := range messages {
-		var replies []inner
-		switch {
-		case g.thread != "" && m.TS == g.thread, // a root, known before
-			g.thread == "" && m.ThreadTS != "" && m.ThreadTS != m.TS && (roots[m.ThreadTS] || s.missed.has(place{g.channel, m.ThreadTS})): // comes with its thread
-			continue
-		case g.thread == "" && m.ThreadTS == m.TS && m.ReplyCount > 0:
-			if replies, err = s.history(ctx, place{g.channel, m.TS}, m.TS); err != nil {
-				return n, err
-			}
+		reply := m.ThreadTS != "" && m.ThreadTS != m.TS
+		if g.thread == "" && reply && (roots[m.ThreadTS] || s.missed.has(place{g.channel, m.ThreadTS})) {
+			continue // also shown in the channel, but read with its thread
 		}
-		inThread := s.answered(g.team, g.channel, replies)
-		for i, one := range append([]inner{m}, replies...) {
-			if i > 0 && one.TS == m.TS || answered(one) || inThread(one) {
-				continue
-			}
-			taken, err := s.offer(ctx, g.team, one)
+		found := []inner{m}
+		if g.thread == "" && roots[m.TS] && m.ReplyCount > 0 {
+			replies, err := s.history(ctx, place{g.channel, m.TS}, m.TS)
 			if err != nil {
 				return n, err
 			}
-			n += taken
+			found = append(found, replies...)
 		}
+		inThread := s.answered(g.team, found)
+		found = slices.DeleteFunc(found, func(one inner) bool { return answered(one) || inThread(one) })
+		taken, err := s.offer(ctx, g.team, found)
+		n += taken
+		if err != nil {
+			return n, err
+		}
+		g.oldest = m.TS
 	}
 	return n, nil
 }
 
-// offer hands a message over, as often as there is no room for it; 0 says that no
-// person wrote it.
-func (s *Slack) offer(ctx context.Context, team string, one inner) (int, error) {
-	m, ok := s.said(team, one)
-	if !ok {
-		return 0, nil
-	}
-	for {
-		err := s.accept(ctx, m)
-		if err == nil {
-			return 1, nil
+// offer hands messages over, each as often as there is no room for it, and counts
+// those that people wrote.
+func (s *Slack) offer(ctx context.Context, team string, messages []inner) (n int, err error) {
+	for _, one := range messages {
+		m, ok := s.said(team, one)
+		if !ok {
+			continue
 		}
-		if !errors.Is(err, chat.ErrBusy) || !pause(ctx, busyPause) {
-			return 0, fmt.Errorf("store the missed message %s: %w", m.ID, err)
+		for {
+			err := s.accept(ctx, m)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, chat.ErrBusy) || !pause(ctx, busyPause) {
+				return n, fmt.Errorf("store the missed message %s: %w", m.ID, err)
+			}
 		}
+		n++
 	}
+	return n, nil
 }
 
-// history reads the messages of a place after a timestamp, oldest first.
+// history reads the messages of a place after a timestamp, oldest first; of a
+// thread only the replies.
 func (s *Slack) history(ctx context.Context, at place, oldest string) ([]inner, error) {
 	var all []inner
 	whole, err := read(ctx, s.patient, passage{at.channel, at.thread, oldest, missedPage}, func(page []inner) bool {
 		all = append(all, page...)
 		return len(all) < mostMissed
 	})
-	if err != nil {
+	switch {
+	case code(err) == "thread_not_found":
+		return nil, nil
+	case err != nil:
 		return nil, err
-	}
-	if !whole {
+	case !whole:
 		s.o.Log.Warn("more was missed than is read", "channel", at.channel, "thread", at.thread, "messages", len(all))
 	}
+	all = slices.DeleteFunc(all, func(m inner) bool { return m.TS == at.thread })
 	slices.SortStableFunc(all, func(a, b inner) int { return strings.Compare(a.TS, b.TS) })
 	return all, nil
 }
@@ -235,7 +240,7 @@ func (s *Slack) patient(ctx context.Context, p passage, cursor string) ([]inner,
 
 // answered tells which messages have a reply of the bot among those read: a store
 // that was lost must not answer them again.
-func (s *Slack) answered(team, channel string, messages []inner) func(inner) bool {
+func (s *Slack) answered(team string, messages []inner) func(inner) bool {
 	keys, stamps := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {
 		if l, ok := labelOf(m); ok && s.posted(m) {
@@ -246,7 +251,7 @@ func (s *Slack) answered(team, channel string, messages []inner) func(inner) boo
 		}
 	}
 	return func(m inner) bool {
-		asked := chat.Message{ID: identity(team, channel, m.TS), Conversation: chat.Address{Platform: s.Name()}}
+		asked := chat.Message{ID: identity(team, m.Channel, m.TS), Conversation: chat.Address{Platform: s.Name()}}
 		return stamps[m.TS] || keys[shortKey(asked.Key())] || slices.Contains(m.ReplyUsers, s.self.user)
 	}
 }

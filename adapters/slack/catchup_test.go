@@ -84,15 +84,17 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 	plain := server.Say(general, berit, "just talking")
 	server.ThreadReply(general, plain.TS, anna, simslack.BotMention+" and you?")
 	server.ThreadReply(general, before.TS, anna, "more of it")
+	server.ThreadBroadcast(general, before.TS, berit, "for all to see")
+	server.ThreadBroadcast(general, root.TS, berit, "and this")
 	server.DM(anna, "psst")
 	server.DM(anna, "are you there?")
-	heard := live.wait(t, 11)
+	heard := live.wait(t, 13)
 	live.stop()
 	late := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, before.TS, before.TS), in(direct, "", ""))})
-	late.wait(t, 9)
+	late.wait(t, 11)
 	late.sim.Say(general, berit, "that is all")
-	end := late.wait(t, 10)
-	if diff := cmp.Diff(byConversation(heard), byConversation(end[:9])); diff != "" {
+	end := late.wait(t, 12)
+	if diff := cmp.Diff(byConversation(heard), byConversation(end[:11])); diff != "" {
 		t.Error(diff)
 	}
 }

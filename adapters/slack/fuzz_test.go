@@ -40,7 +40,7 @@ func FuzzEvent(f *testing.F) {
 			if n := p.recognise(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)
 			}
-			s.answered("T1", "C1", []inner{e})(e)
+			s.answered("T1", []inner{e})(e)
 		}
 	})
 }

@@ -32,11 +32,20 @@ func (s *Server) ThreadReply(channel, threadTS string, by User, text string) Eve
 	return s.say(channel, by, text, threadTS)
 }
 
+// ThreadBroadcast is ThreadReply that is also shown in the channel.
+func (s *Server) ThreadBroadcast(channel, threadTS string, by User, text string) Event {
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Broadcast: true})
+}
+
 func (s *Server) say(channel string, by User, text, thread string) Event {
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: thread})
+}
+
+func (s *Server) write(p *Post) Event {
 	s.state.Lock()
 	defer s.state.Release()
-	c := s.mustChannel(channel)
-	p := &Post{Channel: c.ID, User: by.ID, Text: text, ThreadTS: thread, Sent: time.Now(), Pings: pingsOf(args{"text": text})}
+	c := s.mustChannel(p.Channel)
+	p.Sent, p.Pings = time.Now(), pingsOf(args{"text": p.Text})
 	s.place(p)
 	e := Event{TS: p.TS, Channel: c.ID}
 	e.IDs = s.emitMention(p)
