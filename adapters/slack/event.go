@@ -2,6 +2,7 @@ package slack
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type outer struct {
 	Event     json.RawMessage `json:"event"`
 }
 
+// inner is an event, or a message as it is read from a conversation.
 type inner struct {
 	Type        string `json:"type"`
 	Subtype     string `json:"subtype"`
@@ -34,30 +36,55 @@ type inner struct {
 	Files       []struct {
 		Name string `json:"name"`
 	} `json:"files"`
+	Edited struct {
+		TS string `json:"ts"`
+	} `json:"edited"`
+
+	// Of a change.
+	Message   json.RawMessage `json:"message"`
+	Previous  json.RawMessage `json:"previous_message"`
+	DeletedTS string          `json:"deleted_ts"`
+
+	// Of a message that is read.
+	ReplyCount int             `json:"reply_count"`
+	ReplyUsers []string        `json:"reply_users"` // some of those who answered in its thread
+	Metadata   json.RawMessage `json:"metadata"`
 }
 
-// said are the subtypes of messages that people wrote.
-var said = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
+// written are the subtypes of messages that people wrote.
+var written = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
 
-// message translates an event; false says that it is no message of a person. The
-// two events of one mention give the same message.
+// message translates an event; false says that it is neither a message of a
+// person nor a change of one. The two events of one mention give the same message.
 func (s *Slack) message(o outer) (chat.Message, bool) {
 	var e inner
-	if json.Unmarshal(o.Event, &e) != nil {
-		return chat.Message{}, false
-	}
-	if e.Type != "app_mention" && e.Type != "message" || !said[e.Subtype] || e.BotID != "" ||
-		e.User == "" || e.User == s.self.user || e.User == "USLACKBOT" || e.Channel == "" || e.TS == "" {
+	if json.Unmarshal(o.Event, &e) != nil || e.Channel == "" {
 		return chat.Message{}, false
 	}
 	team := o.TeamID
 	if team == "" {
 		team = s.self.team
 	}
+	switch {
+	case e.Type == "message" && e.Subtype == "message_changed":
+		return s.changed(team, e)
+	case e.Type == "message" && e.Subtype == "message_deleted":
+		return s.deleted(team, e, e.DeletedTS)
+	case e.Type == "message", e.Type == "app_mention" && e.Edited.TS == "": // of an edit message_changed tells, too
+		return s.said(team, e)
+	}
+	return chat.Message{}, false
+}
+
+// said translates a message; false says that no person wrote it.
+func (s *Slack) said(team string, e inner) (chat.Message, bool) {
+	if !written[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user || e.User == "USLACKBOT" || e.TS == "" {
+		return chat.Message{}, false
+	}
 	direct := e.ChannelType == "im" || strings.HasPrefix(e.Channel, "D")
 	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
-	m := chat.Message{ID: team + "/" + e.Channel + "/" + e.TS, Author: chat.User{ID: e.User}, Time: instant(e.TS),
+	m := chat.Message{ID: identity(team, e.Channel, e.TS), Author: chat.User{ID: e.User}, Time: instant(e.TS),
 		Text: s.readable(e), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
 	switch {
 	case direct || mentioned, threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
@@ -74,6 +101,71 @@ func (s *Slack) message(o outer) (chat.Message, bool) {
 	}
 	m.Reply.MessageID = e.TS
 	return m, true
+}
+
+// changed translates what Slack tells of a message that is no longer as it was:
+// an edit has a new text, a preview or a pin has not.
+func (s *Slack) changed(team string, e inner) (chat.Message, bool) {
+	var now, was inner
+	if json.Unmarshal(e.Message, &now) != nil {
+		return chat.Message{}, false
+	}
+	if now.Subtype == "tombstone" { // there is a thread below it
+		return s.deleted(team, e, now.TS)
+	}
+	_ = json.Unmarshal(e.Previous, &was) // may be missing
+	now.Channel, now.ChannelType = e.Channel, e.ChannelType
+	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, now.TS
+	m, ok := s.said(team, now)
+	if !ok || now.Edited.TS == "" || now.Text == was.Text {
+		return chat.Message{}, false
+	}
+	if before, ok := s.said(team, was); ok && m.Conversation.Thread == "" {
+		m.Conversation = before.Conversation // the mention that made it a thread is gone
+	}
+	// The edit's own time counts in seconds (2026-11); that of the event tells two in
+	// one second apart.
+	m.Change, m.Revision = chat.Edited, max(now.Edited.TS, e.TS)
+	return m, true
+}
+
+// deleted translates the deletion of the message ts.
+func (s *Slack) deleted(team string, e inner, ts string) (chat.Message, bool) {
+	if ts == "" {
+		return chat.Message{}, false
+	}
+	gone := chat.Message{ID: identity(team, e.Channel, ts), Change: chat.Deleted,
+		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
+	var was inner
+	if json.Unmarshal(e.Previous, &was) != nil {
+		return gone, true
+	}
+	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, ts
+	m, ok := s.said(team, was)
+	gone.Conversation = m.Conversation
+	return gone, ok
+}
+
+// identity is the ID of the message ts.
+func identity(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
+
+// stamp is the timestamp of the message with an ID, and of one named by its
+// timestamp; empty where it has none, as a command.
+func stamp(id string) string {
+	ts := id[strings.LastIndexByte(id, '/')+1:]
+	if !timestamp.MatchString(ts) {
+		return ""
+	}
+	return ts
+}
+
+// timestamp is Slack's name of a message; two compare as text as they do in time.
+var timestamp = regexp.MustCompile(`^[0-9]{10}\.[0-9]{6}$`)
+
+// stampOf is the timestamp of a moment.
+func stampOf(t time.Time) string {
+	micros := t.UnixMicro()
+	return fmt.Sprintf("%010d.%06d", micros/1e6, micros%1e6)
 }
 
 // instant reads a timestamp such as 1712345678.000200.

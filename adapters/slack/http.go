@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -112,6 +113,11 @@ func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
 
 // answer says 200 when the message is stored or none of our business.
 func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) {
+	if ok {
+		limited, cancel := context.WithTimeout(r.Context(), shortWait)
+		s.missed.wait(limited, m.Conversation)
+		cancel()
+	}
 	if ok && !s.take(r.Context(), m) {
 		refuse(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
 		return

@@ -7,87 +7,203 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/internal/chat"
 )
 
-// metadataType marks our posts; their payload holds the draft's key and the
-// number of the piece.
+// metadataType marks our posts; their payload is a label.
 const metadataType = "ravenbot_post"
 
-// Post sends a draft, in as many messages as it needs, in order. Pieces that an
-// earlier call with the same key posted are not posted again: they are known
-// within the process, and looked up on Slack where the call may be a repeat.
+// Post sends a draft, in as many messages as it needs, in order, or puts it in the
+// place of those that it replaces. Pieces that an earlier call with the same key
+// posted are not posted again: they are known within the process, and looked up on
+// Slack where the call may be a repeat.
 func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if d.Partial {
+		return s.show(ctx, to, d)
+	}
 	unlock, err := s.gates.enter(ctx, to.Channel)
 	if err != nil {
 		return chat.Ref{}, err
 	}
 	defer unlock()
-	pieces := render(d)
-	done := s.sent.of(d.Key)
-	for n := len(done); n < len(pieces); n++ {
-		id, err := s.piece(ctx, to, d, pieces[n], n)
-		if err != nil {
-			s.sent.keep(d.Key, done)
-			return chat.Ref{}, err
+	last := s.attempts.last(d.Key)
+	p := &posting{Slack: s, to: to, d: d, pieces: render(d), ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
+	for _, id := range d.Replaces.IDs {
+		if stamp(id) != "" {
+			p.old = append(p.old, id)
 		}
-		done = append(done, id)
 	}
-	s.sent.drop(d.Key)
-	return chat.Ref{IDs: done}, nil
+	if err := p.run(ctx); err != nil {
+		var failed *chat.PostError
+		if errors.As(err, &failed) && failed.Permanent {
+			s.attempts.drop(d.Key)
+		} else {
+			unknown := failed == nil || failed.Maybe
+			s.attempts.keep(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
+		}
+		return chat.Ref{}, err
+	}
+	s.attempts.drop(d.Key)
+	return chat.Ref{IDs: p.ids, Repeated: p.marked}, nil
 }
 
-func (s *Slack) piece(ctx context.Context, to chat.Address, d chat.Draft, p piece, n int) (string, error) {
-	if len(d.Reply.Handle) > 0 {
-		if id, ok := s.respond(ctx, d, p); ok {
-			return id, nil
+// posting is the work of one call of Post.
+type posting struct {
+	*Slack
+	to     chat.Address
+	d      chat.Draft
+	pieces []piece
+	old    []string // posts to be replaced
+	ids    []string // posts made, or edited, so far
+
+	again    bool           // an earlier attempt may have been posted
+	looked   bool           // that was looked into
+	found    map[int]string // by pieces: what the earlier attempt posted
+	begun    map[int]string // by pieces: what is there of an answer that was cut off while it was written
+	marked   bool           // the post says that it may be there twice
+	repeated bool           // an earlier attempt said so already
+	blind    bool           // a further attempt could not be found either
+}
+
+func (p *posting) run(ctx context.Context) error {
+	for n := len(p.ids); n < len(p.pieces); n++ {
+		id, err := p.piece(ctx, n)
+		if err != nil {
+			return err
+		}
+		p.ids = append(p.ids, id)
+	}
+	for _, id := range p.old {
+		if slices.Contains(p.ids, id) {
+			continue
+		}
+		if err := p.remove(ctx, id); err != nil {
+			return err
 		}
 	}
-	if d.Again {
-		if ts := s.posted(ctx, to, d, n); ts != "" {
-			return ts, nil
+	return nil
+}
+
+// piece puts the piece n where it belongs and gives its id. Once an old post is
+// gone, what follows is posted anew as well, so that the order stays.
+func (p *posting) piece(ctx context.Context, n int) (string, error) {
+	if n < len(p.old) && slices.Equal(p.ids, p.old[:n]) {
+		id, err := p.send(ctx, n, p.old[n])
+		if err == nil || !gone[code(err)] {
+			return id, err
 		}
 	}
-	ts, err := s.attempt(ctx, to, d, p, n)
-	if code(err) == "invalid_blocks" || code(err) == "msg_blocks_too_long" || code(err) == "invalid_blocks_format" {
-		s.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", d.Key, "error", err)
-		p.blocks = nil
-		ts, err = s.attempt(ctx, to, d, p, n)
+	if p.again && !p.looked {
+		if err := p.look(ctx); err != nil {
+			return "", err
+		}
+		if id := p.begun[0]; id != "" && n == 0 && len(p.old) == 0 {
+			p.old = []string{id}
+			return p.piece(ctx, n)
+		}
+	}
+	if id := p.found[n]; id != "" {
+		return id, nil
+	}
+	if len(p.d.Reply.Handle) > 0 && (!p.again || p.blind || p.d.Ephemeral || p.d.Failed) {
+		if id, err := p.respond(ctx, n); id != "" || err != nil {
+			return id, err
+		}
+	}
+	return p.send(ctx, n, "")
+}
+
+// gone are the words by which Slack says that a post can no longer be edited.
+var gone = map[string]bool{"message_not_found": true, "cant_update_message": true, "edit_window_closed": true}
+
+// refusedForm are the words by which Slack refuses the blocks of a post.
+var refusedForm = map[string]bool{"invalid_blocks": true, "msg_blocks_too_long": true, "invalid_blocks_format": true}
+
+// send posts a piece, or edits the post ts, in plain text where Slack refuses its
+// form.
+func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
+	one := p.pieces[n]
+	id, err := p.call(ctx, p.options(one, n, ts))
+	if refusedForm[code(err)] {
+		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.d.Key, "error", err)
+		one.blocks = nil
+		id, err = p.call(ctx, p.options(one, n, ts))
 	}
 	if err != nil {
-		return "", s.failure(err)
+		return "", p.failure(err)
 	}
-	return ts, nil
+	return id, nil
 }
 
-// attempt posts one message, waiting as often and as long as Slack asks.
-func (s *Slack) attempt(ctx context.Context, to chat.Address, d chat.Draft, p piece, n int) (string, error) {
-	options := []slackgo.MsgOption{slackgo.MsgOptionText(p.text, false), slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl(),
-		slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: map[string]any{"key": shortKey(d.Key), "piece": n}})}
-	if len(p.blocks) > 0 {
-		options = append(options, slackgo.MsgOptionBlocks(p.blocks...))
+func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
+	meta := map[string]any{"key": shortKey(p.d.Key), "piece": n}
+	if answers := p.answers(); answers != "" {
+		meta["answers"] = answers
 	}
-	if to.Thread != "" {
-		options = append(options, slackgo.MsgOptionTS(to.Thread))
+	if p.d.Partial {
+		meta["live"] = true
 	}
+	options := []slackgo.MsgOption{slackgo.MsgOptionText(one.text, false), slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl(),
+		slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})}
+	if len(one.blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
+		options = append(options, slackgo.MsgOptionBlocks(one.blocks...))
+	}
+	switch {
+	case ts != "": // where edits, unlike posts, would have names and channels found
+		options = append(options, slackgo.MsgOptionUpdate(ts), slackgo.MsgOptionParse(false))
+	case p.to.Thread != "":
+		options = append(options, slackgo.MsgOptionTS(p.to.Thread))
+	}
+	return options
+}
+
+// mostAnswers bounds how many messages a label names: Slack takes little metadata.
+const mostAnswers = 100
+
+// answers are the timestamps of the messages that the draft answers.
+func (p *posting) answers() string {
+	var all []string
+	for _, id := range p.d.For() {
+		if ts := stamp(id); ts != "" {
+			all = append(all, ts)
+		}
+	}
+	return strings.Join(all[:min(len(all), mostAnswers)], " ")
+}
+
+// call makes a call on messages, waiting as often and as long as Slack asks.
+func (p *posting) call(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
 	for {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		_, ts, err := s.api.PostMessageContext(call, to.Channel, options...)
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		_, ts, _, err = p.api.SendMessageContext(limited, p.to.Channel, options...)
 		cancel()
-		var limited *slackgo.RateLimitedError
-		if !errors.As(err, &limited) {
+		wait := retryAfter(err)
+		if wait == 0 {
 			return ts, err
 		}
-		if !pause(ctx, limited.RetryAfter) {
-			return "", &chat.PostError{After: limited.RetryAfter, Err: err}
+		if !pause(ctx, wait) {
+			return "", &chat.PostError{After: wait, Err: err}
 		}
 	}
+}
+
+// remove deletes a post that was replaced by fewer or newer ones.
+func (p *posting) remove(ctx context.Context, ts string) error {
+	_, err := p.call(ctx, []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
+	switch word := code(err); {
+	case err == nil, word == "message_not_found":
+		return nil
+	case word != "" && !passing[word]:
+		p.o.Log.Warn("a replaced post cannot be deleted", "post", p.d.Key, "error", err)
+		return nil
+	}
+	return p.failure(err)
 }
 
 // shortKey names a draft in metadata without telling its key.
@@ -96,72 +212,33 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// lookBack is how many messages are searched for a post that may have been made.
-// Slack gives the newest of a channel and the oldest of a thread, so they are
-// asked for from the message on that the post answers.
-const lookBack = 100
-
-// posted finds a piece that an earlier attempt posted; empty: none was found.
-func (s *Slack) posted(ctx context.Context, to chat.Address, d chat.Draft, n int) string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var messages []slackgo.Message
-	var err error
-	if to.Thread != "" {
-		messages, _, _, err = s.api.GetConversationRepliesContext(ctx, &slackgo.GetConversationRepliesParameters{
-			ChannelID: to.Channel, Timestamp: to.Thread, Oldest: d.Reply.MessageID, Limit: lookBack, IncludeAllMetadata: true})
-	} else {
-		var h *slackgo.GetConversationHistoryResponse
-		h, err = s.api.GetConversationHistoryContext(ctx, &slackgo.GetConversationHistoryParameters{
-			ChannelID: to.Channel, Oldest: d.Reply.MessageID, Limit: lookBack, IncludeAllMetadata: true})
-		if h != nil {
-			messages = h.Messages
-		}
-	}
-	if err != nil {
-		s.o.Log.Warn("cannot look whether a post was made; it may come twice", "post", d.Key, "error", err)
-		return ""
-	}
-	for _, m := range messages {
-		p := m.Metadata.EventPayload
-		if m.Metadata.EventType == metadataType && p["key"] == shortKey(d.Key) && fmt.Sprint(p["piece"]) == fmt.Sprint(n) {
-			return m.Timestamp
-		}
-	}
-	return ""
-}
-
-// respond answers a slash command at its response_url, while that is good; false
-// says that the Web API has to be used.
-func (s *Slack) respond(ctx context.Context, d chat.Draft, p piece) (string, bool) {
+// respond answers a slash command at its response_url, while that is good. No id
+// and no error say that the Web API has to be used.
+func (p *posting) respond(ctx context.Context, n int) (string, error) {
 	var h handle
-	if json.Unmarshal(d.Reply.Handle, &h) != nil || !s.ours(h.ResponseURL) || s.o.Now().Sub(h.Received) > responseLife || !s.uses.take(h.ResponseURL) {
-		return "", false
+	if json.Unmarshal(p.d.Reply.Handle, &h) != nil || !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.uses.take(h.ResponseURL) {
+		return "", nil
 	}
 	no := false
-	m := &slackgo.WebhookMessage{Text: p.text, ResponseType: slackgo.ResponseTypeInChannel, UnfurlLinks: &no, UnfurlMedia: &no}
-	if d.Ephemeral || d.Failed {
+	m := &slackgo.WebhookMessage{Text: p.pieces[n].text, ResponseType: slackgo.ResponseTypeInChannel, UnfurlLinks: &no, UnfurlMedia: &no}
+	if p.d.Ephemeral || p.d.Failed {
 		m.ResponseType = slackgo.ResponseTypeEphemeral
 	}
-	if len(p.blocks) > 0 {
-		m.Blocks = &slackgo.Blocks{BlockSet: p.blocks}
+	if blocks := p.pieces[n].blocks; len(blocks) > 0 {
+		m.Blocks = &slackgo.Blocks{BlockSet: blocks}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := slackgo.PostWebhookCustomHTTPContext(ctx, h.ResponseURL, s.http, m); err != nil {
-		s.o.Log.Warn("response_url not taken, using the Web API", "post", d.Key, "error", redacted(err))
-		return "", false
+	err := slackgo.PostWebhookCustomHTTPContext(ctx, h.ResponseURL, p.http, m)
+	var status slackgo.StatusCodeError
+	switch {
+	case err == nil:
+		return "response/" + shortKey(p.d.Key), nil
+	case retryAfter(err) > 0, unsent(err), errors.As(err, &status) && status.Code < 500:
+		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.d.Key, "error", redacted(err))
+		return "", nil
 	}
-	return "response/" + shortKey(d.Key), true
-}
-
-// code is the word by which Slack refuses a call.
-func code(err error) string {
-	var told slackgo.SlackErrorResponse
-	if errors.As(err, &told) {
-		return told.Err
-	}
-	return ""
+	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redacted(err))}
 }
 
 // remedies are the refusals that no repeat changes, with what can be done.
@@ -183,12 +260,21 @@ func (s *Slack) failure(err error) error {
 	}
 	if word := code(err); word != "" {
 		remedy, permanent := remedies[word]
-		if !permanent {
+		switch {
+		case gone[word]:
+			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
+		case !permanent:
 			return &chat.PostError{Maybe: true, Err: fmt.Errorf("slack refuses the post for now: %w", err)}
 		}
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
 	}
-	return &chat.PostError{Maybe: true, Err: fmt.Errorf("post to slack: %w", redacted(err))}
+	return &chat.PostError{Maybe: !unsent(err), Err: fmt.Errorf("post to slack: %w", redacted(err))}
+}
+
+// unsent reports that a call failed before Slack could hear of it.
+func unsent(err error) bool {
+	var broken *net.OpError
+	return errors.As(err, &broken) && broken.Op == "dial"
 }
 
 // redacted hides addresses that are themselves a permission.
@@ -198,94 +284,4 @@ func redacted(err error) error {
 		text = text[:i] + "(address hidden)"
 	}
 	return errors.New(text)
-}
-
-// gates lets one post at a time into a channel, so that order is kept while one
-// waits.
-type gates struct {
-	mu   sync.Mutex
-	open map[string]*gate
-}
-
-type gate struct {
-	turn  chan struct{}
-	users int
-}
-
-func (g *gates) enter(ctx context.Context, channel string) (leave func(), err error) {
-	g.mu.Lock()
-	if g.open == nil {
-		g.open = map[string]*gate{}
-	}
-	one := g.open[channel]
-	if one == nil {
-		one = &gate{turn: make(chan struct{}, 1)}
-		g.open[channel] = one
-	}
-	one.users++
-	g.mu.Unlock()
-	forget := func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(g.open, channel)
-		}
-	}
-	select {
-	case one.turn <- struct{}{}:
-		return func() { <-one.turn; forget() }, nil
-	case <-ctx.Done():
-		forget()
-		return nil, &chat.PostError{Err: ctx.Err()}
-	}
-}
-
-// partial remembers the pieces of drafts that were posted in part.
-type partial struct {
-	mu   sync.Mutex
-	done map[string][]string
-}
-
-func (p *partial) of(key string) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.done[key]...)
-}
-
-func (p *partial) keep(key string, ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done == nil {
-		p.done = map[string][]string{}
-	}
-	p.done[key] = ids
-}
-
-func (p *partial) drop(key string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.done, key)
-}
-
-// A response_url is good for five uses within 30 minutes; one use is left to
-// spare.
-const (
-	responseUses = 4
-	responseLife = 29 * time.Minute
-)
-
-// responses counts the uses of response_urls.
-type responses struct {
-	mu   sync.Mutex
-	used map[string]int
-}
-
-func (r *responses) take(url string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.used == nil || len(r.used) > 10_000 {
-		r.used = map[string]int{}
-	}
-	r.used[url]++
-	return r.used[url] <= responseUses
 }

@@ -31,6 +31,15 @@ type piece struct {
 	blocks []slackgo.Block
 }
 
+// add puts blocks below a piece. Where there are blocks its text shows in
+// notifications alone, so it becomes a block itself.
+func (p *piece) add(blocks ...slackgo.Block) {
+	if len(p.blocks) == 0 && p.text != "" {
+		p.blocks = append(p.blocks, slackgo.NewMarkdownBlock("", p.text))
+	}
+	p.blocks = append(p.blocks, blocks...)
+}
+
 // render makes the messages of a draft.
 func render(d chat.Draft) []piece {
 	text := d.Text
@@ -53,12 +62,12 @@ func render(d chat.Draft) []piece {
 			pieces = append(pieces, piece{})
 		}
 		last := &pieces[len(pieces)-1]
+		last.add(card(c)...)
 		last.text = clip(last.text+"\n• "+markdown.Slack(c.Title)+" "+c.URL, plainText)
-		last.blocks = append(last.blocks, card(c)...)
 	}
 	last := &pieces[len(pieces)-1]
 	if line := small(d); line != "" {
-		last.blocks = append(last.blocks, note(line))
+		last.add(note(line))
 	}
 	if last.text == "" {
 		last.text = "…"
@@ -97,8 +106,11 @@ func small(d chat.Draft) string {
 	var notes []string
 	for _, t := range d.Tools {
 		mark := "✓"
-		if t.State == chat.Failed {
+		switch t.State {
+		case chat.Failed:
 			mark = "✗"
+		case chat.Running:
+			mark = "…"
 		}
 		notes = append(notes, mark+" `"+t.Name+"`")
 	}

@@ -1,8 +1,9 @@
 // Package slack is the Slack platform, over Socket Mode or signed HTTP. It
 // promises that Slack is told that it took something only when the message is
 // stored, that a mention which arrives as two events is one message, that nothing
-// it posts calls people or loads previews, and that a refused token is reported
-// with its remedy instead of retried. It is the only importer of slack-go.
+// it posts calls people or loads previews, that what was said while it was not
+// connected is read afterwards and taken before what follows it, and that a refused
+// token is reported with its remedy instead of retried. It is the only importer of slack-go.
 // Answering is left to others.
 package slack
 
@@ -27,8 +28,14 @@ type Options struct {
 	SigningSecret string // HTTP mode
 	Mode          string // "socket" or "http"
 	APIBaseURL    string // "https://slack.com/api/"
-	Log           *slog.Logger
-	Now           func() time.Time
+	// CatchUp is how far back messages are read that were sent while the bot was not
+	// connected; 0: they are not.
+	CatchUp time.Duration
+	// Heard gives the conversations to be read, newest first, each with the last
+	// message that was taken there. nil: none are.
+	Heard func(ctx context.Context) ([]chat.Heard, error)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Slack is one Slack app in one workspace.
@@ -37,20 +44,23 @@ type Slack struct {
 	api   *slackgo.Client
 	http  *http.Client
 	gates gates
-	sent  partial
 	uses  responses
 	ready chan struct{} // closed when self and accept are set
 
-	self   identity
+	attempts attempts
+	missed   missed
+
+	self   self
 	accept func(context.Context, chat.Message) error
 
 	mu     sync.Mutex
 	health chat.Health
 	told   map[string]time.Time // when a channel was last told that the bot is busy
+	unread map[string]bool      // channels of which the operator knows that they cannot be read
 }
 
-// identity is who the bot is.
-type identity struct{ team, user, bot string }
+// self is who the bot is.
+type self struct{ team, user, bot string }
 
 const (
 	// callTimeout bounds one call of the Web API.
@@ -64,7 +74,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: capped{t}, Timeout: callTimeout}
-	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{},
+	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{}, unread: map[string]bool{}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
@@ -90,7 +100,9 @@ func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *Slack) Name() string { return "slack" }
 
 // Limits are those of one message.
-func (s *Slack) Limits() chat.Limits { return chat.Limits{Text: textLimit, Cards: cardsLimit} }
+func (s *Slack) Limits() chat.Limits {
+	return chat.Limits{Text: textLimit, Cards: cardsLimit, Edits: editEvery}
+}
 
 // Health is connected while a socket has said hello or, in HTTP mode, since the
 // token was accepted.
@@ -121,13 +133,22 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		return err
 	}
 	s.accept = accept
-	close(s.ready)
+	if s.missed.on {
+		reading, stop := context.WithCancel(ctx)
+		var reader sync.WaitGroup
+		reader.Go(func() { s.catchUp(reading) })
+		defer reader.Wait()
+		defer stop()
+	}
 	if s.o.Mode == "http" {
+		s.missed.begin()
+		close(s.ready)
 		s.connected(true, "HTTP mode: Slack calls us")
 		<-ctx.Done()
 		return nil
 	}
-	return s.socket(ctx)
+	close(s.ready)
+	return s.listen(ctx)
 }
 
 // identify asks who the bot is until Slack answers.
@@ -137,7 +158,7 @@ func (s *Slack) identify(ctx context.Context) error {
 		who, err := s.api.AuthTestContext(call)
 		cancel()
 		if err == nil {
-			s.self = identity{who.TeamID, who.UserID, who.BotID}
+			s.self = self{who.TeamID, who.UserID, who.BotID}
 			return nil
 		}
 		if refusal := refused(err, "bot token", "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"); refusal != nil {

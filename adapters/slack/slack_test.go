@@ -33,6 +33,7 @@ type bot struct {
 	more   chan struct{} // gets a token for each message
 	refuse func(chat.Message) error
 	ended  chan error
+	stop   func()
 }
 
 func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
@@ -41,7 +42,20 @@ func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.APIBaseURL, o.Log, o.Now = server.APIURL(), slog.New(slog.DiscardHandler), time.Now
+	t.Cleanup(server.Close)
+	return join(t, server, o)
+}
+
+// join brings a bot to a Slack that is there already.
+func join(t *testing.T, server *simslack.Server, o slack.Options) *bot {
+	t.Helper()
+	o.APIBaseURL = server.APIURL()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.BotToken == "" {
 		o.BotToken = "xoxb-token"
 	}
@@ -54,15 +68,15 @@ func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
 	b := &bot{Slack: slack.New(o), sim: server, more: make(chan struct{}, 10_000), ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { b.ended <- b.Run(ctx, b.accept) }()
-	t.Cleanup(func() {
+	b.stop = sync.OnceFunc(func() {
 		stop()
 		select {
 		case <-b.ended:
 		case <-time.After(20 * time.Second):
 			t.Error("Run does not end")
 		}
-		server.Close()
 	})
+	t.Cleanup(b.stop)
 	return b
 }
 

@@ -4,37 +4,51 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/fnv"
-	"sync"
 	"time"
 
 	slackgo "github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/failpoint"
 )
 
 const (
 	// readLimit bounds one frame, in bytes.
 	readLimit = 4 << 20
-	// workers is how many messages are stored at a time; those of one channel go
-	// to one worker, so that their order is kept.
-	workers = 16
 	// restart is the longest pause between attempts to connect. slack-go's own
 	// grows to five minutes, in which the bot would be deaf.
 	restart = 15 * time.Second
+	// outage is how long the bot may have no connection before it reads what it
+	// missed. What Slack could not deliver in a shorter time it delivers again.
+	outage = 5 * time.Second
+	// beat is how often it is noted that there is a connection. A beat that comes
+	// late tells that the whole process stood still.
+	beat = time.Second
 )
 
-// socket keeps a Socket Mode connection until ctx ends.
-func (s *Slack) socket(ctx context.Context) error {
+// socket is the bot's ear in Socket Mode.
+type socket struct {
+	*Slack
+	ctx    context.Context // of Run; outlives connections
+	lanes  *lanes
+	client *socketmode.Client
+
+	up    bool
+	alive time.Time // when there last was a connection, on the wall clock
+	stale bool      // there was none for longer than an outage
+}
+
+// listen keeps a Socket Mode connection until ctx ends.
+func (s *Slack) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	pool := newPool(ctx, workers)
-	defer pool.wait()
+	k := &socket{Slack: s, ctx: ctx, lanes: newLanes(ctx), stale: true}
+	defer k.lanes.wait()
 	defer cancel()
 	wait := 500 * time.Millisecond
 	for {
 		began := s.o.Now()
-		err := s.connection(ctx, pool)
+		err := k.connection()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -42,7 +56,7 @@ func (s *Slack) socket(ctx context.Context) error {
 			s.connected(false, refusal.Error())
 			return refusal
 		}
-		s.connected(false, "not connected")
+		k.lost("not connected")
 		s.o.Log.Warn("slack connection ended, connecting again", "wait", wait, "error", err)
 		if !pause(ctx, wait) {
 			return nil
@@ -55,12 +69,14 @@ func (s *Slack) socket(ctx context.Context) error {
 
 // connection runs slack-go's client, which reconnects by itself when Slack asks
 // it to, until it fails to connect.
-func (s *Slack) connection(ctx context.Context, pool *pool) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (k *socket) connection() error {
+	ctx, cancel := context.WithCancelCause(k.ctx)
 	defer cancel(nil)
-	client := socketmode.New(s.api, socketmode.OptionReadLimit(readLimit))
+	k.client = socketmode.New(k.api, socketmode.OptionReadLimit(readLimit))
 	ended := make(chan error, 1)
-	go func() { ended <- client.RunContext(ctx) }()
+	go func() { ended <- k.client.RunContext(ctx) }()
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
 	for {
 		select {
 		case err := <-ended:
@@ -68,22 +84,51 @@ func (s *Slack) connection(ctx context.Context, pool *pool) error {
 				return cause
 			}
 			return err
-		case e := <-client.Events:
-			if failed := s.event(ctx, client, pool, e); failed != nil {
+		case <-beats.C:
+			k.note()
+		case e := <-k.client.Events:
+			if failed := k.event(ctx, e); failed != nil {
 				cancel(failed)
 			}
 		}
 	}
 }
 
+// note keeps the time at which there was a connection.
+func (k *socket) note() {
+	if !k.up {
+		return
+	}
+	now := k.o.Now().Round(0) // the monotonic clock may stand still while a machine sleeps
+	k.stale = k.stale || now.Sub(k.alive) > outage
+	k.alive = now
+}
+
+func (k *socket) lost(detail string) {
+	k.note()
+	k.up = false
+	k.connected(false, detail)
+}
+
+// hello begins a connection. After an outage what was missed is to be read before
+// anything that this connection brings is taken.
+func (k *socket) hello() {
+	now := k.o.Now().Round(0)
+	if k.stale || now.Sub(k.alive) > outage {
+		k.missed.begin()
+	}
+	k.up, k.alive, k.stale = true, now, false
+	k.connected(true, "")
+}
+
 // event deals with one event of the client at once; storing a message is left to
-// the pool. The error says that connecting failed.
-func (s *Slack) event(ctx context.Context, client *socketmode.Client, pool *pool, e socketmode.Event) error {
+// the lanes. The error says that connecting failed.
+func (k *socket) event(ctx context.Context, e socketmode.Event) error {
 	switch e.Type {
 	case socketmode.EventTypeHello:
-		s.connected(true, "")
+		k.hello()
 	case socketmode.EventTypeConnecting, socketmode.EventTypeDisconnect:
-		s.connected(false, "connecting")
+		k.lost("connecting")
 	case socketmode.EventTypeConnectionError:
 		if failure, ok := e.Data.(*slackgo.ConnectionErrorEvent); ok && failure.ErrorObj != nil {
 			return failure.ErrorObj
@@ -91,10 +136,10 @@ func (s *Slack) event(ctx context.Context, client *socketmode.Client, pool *pool
 		return errNotConnected
 	case socketmode.EventTypeErrorBadMessage:
 		if bad, ok := e.Data.(*socketmode.ErrorBadMessage); ok {
-			s.envelope(ctx, client, pool, bad.Message)
+			k.envelope(ctx, bad.Message)
 		}
 	case socketmode.EventTypeEventsAPI, socketmode.EventTypeSlashCommand, socketmode.EventTypeInteractive:
-		s.request(ctx, client, pool, *e.Request)
+		k.request(ctx, *e.Request)
 	}
 	return nil
 }
@@ -103,39 +148,56 @@ var errNotConnected = errors.New("no connection to slack")
 
 // envelope deals with a frame that slack-go could not read: what it holds may
 // still be for us, and it has to be acknowledged or Slack sends it again.
-func (s *Slack) envelope(ctx context.Context, client *socketmode.Client, pool *pool, frame json.RawMessage) {
+func (k *socket) envelope(ctx context.Context, frame json.RawMessage) {
 	var r struct {
 		Type       string          `json:"type"`
 		EnvelopeID string          `json:"envelope_id"`
 		Payload    json.RawMessage `json:"payload"`
 	}
 	if json.Unmarshal(frame, &r) != nil || r.EnvelopeID == "" {
-		s.o.Log.Warn("slack sent what cannot be read", "bytes", len(frame))
+		k.o.Log.Warn("slack sent what cannot be read", "bytes", len(frame))
 		return
 	}
-	s.o.Log.Debug("slack sent an event of an unknown form", "envelope", r.EnvelopeID, "type", r.Type)
-	s.request(ctx, client, pool, socketmode.Request{Type: r.Type, EnvelopeID: r.EnvelopeID, Payload: r.Payload})
+	k.o.Log.Debug("slack sent an event of an unknown form", "envelope", r.EnvelopeID, "type", r.Type)
+	k.request(ctx, socketmode.Request{Type: r.Type, EnvelopeID: r.EnvelopeID, Payload: r.Payload})
 }
 
-func (s *Slack) request(ctx context.Context, client *socketmode.Client, pool *pool, r socketmode.Request) {
+// request deals with what Slack wants acknowledged. Storing it may outlive the
+// connection, whose context ctx is; telling Slack so cannot.
+func (k *socket) request(ctx context.Context, r socketmode.Request) {
 	if r.EnvelopeID == "" {
 		return
 	}
+	client := k.client
 	ack := func() {
 		if err := client.AckCtx(ctx, r.EnvelopeID, nil); err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("envelope not acknowledged", "envelope", r.EnvelopeID, "error", err)
+			k.o.Log.Warn("envelope not acknowledged", "envelope", r.EnvelopeID, "error", err)
 		}
 	}
-	m, ok := s.translate(r.Type, r.Payload)
+	m, ok := k.translate(r.Type, r.Payload)
 	if !ok {
-		pool.do(r.EnvelopeID, ack)
+		k.lanes.do(r.EnvelopeID, ack)
 		return
 	}
-	pool.do(m.Conversation.Channel, func() {
-		if s.take(ctx, m) {
+	k.lanes.do(m.Conversation.Channel, func() {
+		k.turn(m)
+		if k.take(k.ctx, m) {
 			ack()
+			failpoint.Here(failpoint.Acked)
 		}
 	})
+}
+
+// turn waits until what was missed before a message is in. A command waits for as
+// long as its author sees it work: Slack sends it but once.
+func (k *socket) turn(m chat.Message) {
+	ctx := k.ctx
+	if m.Command != "" {
+		limited, cancel := context.WithTimeout(ctx, shortWait)
+		defer cancel()
+		ctx = limited
+	}
+	k.missed.wait(ctx, m.Conversation)
 }
 
 func (s *Slack) translate(kind string, payload json.RawMessage) (chat.Message, bool) {
@@ -154,64 +216,4 @@ func (s *Slack) translate(kind string, payload json.RawMessage) (chat.Message, b
 		return s.command(c)
 	}
 	return chat.Message{}, false
-}
-
-// pool runs jobs on a few workers, those of one key in order. Its queues have no
-// bound of their own: Slack stops sending when too much is not acknowledged.
-type pool struct {
-	queues []*queue
-	wg     sync.WaitGroup
-}
-
-type queue struct {
-	mu   sync.Mutex
-	jobs []func()
-	more chan struct{}
-}
-
-func newPool(ctx context.Context, n int) *pool {
-	p := &pool{}
-	for range n {
-		q := &queue{more: make(chan struct{}, 1)}
-		p.queues = append(p.queues, q)
-		p.wg.Go(func() { q.work(ctx) })
-	}
-	return p
-}
-
-func (p *pool) do(key string, job func()) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	q := p.queues[int(h.Sum32()%uint32(len(p.queues)))]
-	q.mu.Lock()
-	q.jobs = append(q.jobs, job)
-	q.mu.Unlock()
-	select {
-	case q.more <- struct{}{}:
-	default:
-	}
-}
-
-func (p *pool) wait() { p.wg.Wait() }
-
-func (q *queue) work(ctx context.Context) {
-	for {
-		q.mu.Lock()
-		jobs := q.jobs
-		q.jobs = nil
-		q.mu.Unlock()
-		for _, job := range jobs {
-			if ctx.Err() == nil {
-				job()
-			}
-		}
-		if len(jobs) > 0 {
-			continue
-		}
-		select {
-		case <-q.more:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"ravenbot/internal/sim"
 	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
 )
 
 // A post that a platform refuses is shown to the operator, counted, and told in
@@ -126,33 +127,28 @@ func TestAnEditedMessageIsAnsweredAnewInPlace(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(echo)
 	w.run(w.base())
-	said := w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" hullo there")
-	first, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("hullo there"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.discord.Edit(said.ID, w.discord.Mention()+" hello there")
-	second, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("hello there"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.ID != second.ID || w.discordPosts("you said:") != 1 {
-		t.Errorf("the fresh answer is %s and the first was %s, want one post", second.ID, first.ID)
-	}
-	w.discord.Delete(said.ID)
+	onDiscord := w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" hullo there")
+	onSlack := w.slack.Mention(w.channel.ID, w.berit, "hullo there")
+	w.bothSay("hullo there")
+	w.discord.Edit(onDiscord.ID, w.discord.Mention()+" hello there")
+	w.slack.Edit(w.channel.ID, onSlack.TS, simslack.BotMention+" hello there")
+	w.bothSay("hello there")
+	w.once("you said:")
+	w.discord.Delete(onDiscord.ID)
+	w.slack.Delete(w.channel.ID, onSlack.TS)
 	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" what did I say?")
-	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("what did I say?")); err != nil {
-		t.Fatal(err)
-	}
-	asked := w.model.Asked()
-	if last := string(asked[len(asked)-1].Raw); strings.Contains(last, "hello there") || strings.Contains(last, "hullo") {
-		t.Errorf("the model is still told of the deleted message: %s", last)
+	w.slack.ThreadReply(w.channel.ID, onSlack.TS, w.berit, simslack.BotMention+" what did I say?")
+	w.bothSay("what did I say?")
+	for _, r := range w.model.Asked() {
+		if raw := string(r.Raw); strings.Contains(raw, "what did I say?") && (strings.Contains(raw, "hello there") || strings.Contains(raw, "hullo")) {
+			t.Errorf("the model is still told of the deleted message: %s", raw)
+		}
 	}
 }
 
-// A long answer is shown on Discord while it is written, and finished in place
-// when the bot was killed meanwhile.
-func TestAnAnswerOnDiscordGrowsAndIsFinishedInPlace(t *testing.T) {
+// A long answer is shown while it is written, and finished in place when the bot
+// was killed meanwhile.
+func TestAnAnswerGrowsAndIsFinishedInPlace(t *testing.T) {
 	w := newWorld(t)
 	slow := func(simmodel.Request) simmodel.Reply {
 		reply := simmodel.Reply{ChunkDelay: 100 * time.Millisecond}
@@ -163,27 +159,17 @@ func TestAnAnswerOnDiscordGrowsAndIsFinishedInPlace(t *testing.T) {
 	}
 	w.model.SetScript(slow)
 	d := w.daemon(w.base()).start()
-	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" tell me")
-	begun, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("writing…"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.both("tell me")
+	w.bothSay("word3")
 	d.kill()
 	d.start()
-	whole, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("word79"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.bothSay("word79")
 	d.idle()
 	d.end()
-	posts := w.discord.Posts(w.news.ID)
-	if whole.ID != begun.ID || len(posts) != 1 {
-		t.Errorf("begun as %s and finished as %s, with %d messages in the channel, want one", begun.ID, whole.ID, len(posts))
+	w.once("word0")
+	if d, s := w.discordPosts("writing…"), w.slackPosts("writing…"); d+s > 0 || len(w.discord.Posts(w.news.ID)) != 1 || len(w.slack.Posts(w.channel.ID)) != 1 {
+		t.Errorf("%d messages on Discord and %d on Slack, want one whole answer on each", len(w.discord.Posts(w.news.ID)), len(w.slack.Posts(w.channel.ID)))
 	}
-	within(t, "the answer is whole", func() bool {
-		posts = w.discord.Posts(w.news.ID)
-		return !strings.Contains(posts[len(posts)-1].Content, "writing…")
-	})
 }
 
 // A turn without tools is at most three transactions: accepted; answer and intent

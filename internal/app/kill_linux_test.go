@@ -77,7 +77,6 @@ func stormScript(r simmodel.Request) simmodel.Reply {
 // TestChaos kills the daemon under load, RAVENBOT_KILLS times, with the seed
 // RAVENBOT_SEED: at random moments and at every named place of its work.
 func TestChaos(t *testing.T) {
-	t.Skip("until Discord and Slack are read again at start")
 	kills, seed := 16, uint64(time.Now().UnixNano())
 	if s := os.Getenv("RAVENBOT_KILLS"); s != "" {
 		kills = must(strconv.Atoi(s))

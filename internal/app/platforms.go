@@ -32,7 +32,8 @@ func (a *App) buildPlatforms() {
 	if c.SlackEnabled() {
 		s := c.Platforms.Slack
 		p := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
-			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(), Log: a.o.Log, Now: a.o.Now})
+			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
+			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 }

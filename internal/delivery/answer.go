@@ -35,6 +35,9 @@ func (s *Service) answer(a chat.Address, l *lane, q *question) {
 		if len(shown.IDs) > 0 {
 			p.Draft.Replaces = shown
 		}
+		// What an earlier process began to show without having its place on record has
+		// to be looked for; answers to commands are not shown before they are whole.
+		p.Draft.Again = q.left && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
 		posts = []store.Post{p}
 	}
 	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.Answered(s.turns, a, q.keys, turn, posts) })

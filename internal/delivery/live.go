@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -52,7 +53,9 @@ func (s *Service) watch(ctx context.Context, a chat.Address, q *question) *live 
 	if err != nil {
 		s.o.Log.Error("begun answer not looked up", "post", l.key, "error", err)
 	}
-	l.ref = ref
+	if l.ref = ref; q.left && len(ref.IDs) == 0 {
+		return nil // it may have been begun: the whole answer is posted after a look
+	}
 	s.wg.Go(func() { l.run(ctx) })
 	return l
 }
@@ -139,6 +142,10 @@ func (l *live) post(ctx context.Context, d chat.Draft) bool {
 		l.mu.Unlock()
 	}
 	ref, err := l.platform.Post(ctx, l.to, d)
+	var refused *chat.PostError
+	if errors.As(err, &refused) && refused.After > 0 && sleep(ctx, refused.After) {
+		return true
+	}
 	if err != nil {
 		l.s.o.Log.Debug("answer not shown while it is made", "post", l.key, "error", err)
 		return false

@@ -14,6 +14,7 @@ type question struct {
 	messages []chat.Message // as they read now
 	keys     []string       // of all that is done with the answer: messages, also deleted ones, and changes
 	again    *chat.Message  // the change of a message answered before, or the press of a button, that this is about
+	left     bool           // by an earlier process, which may have begun to show the answer
 	reply    *chat.Draft    // the answer, where it is known already
 	answers  []chat.Reply   // to messages answered besides, such as the word stop
 
@@ -50,6 +51,7 @@ func (s *Service) take(m chat.Message) {
 
 // ask queues a question.
 func (s *Service) ask(m chat.Message, q *question) {
+	q.left = s.held
 	s.subjects[m.Subject()] = q
 	s.enqueueLocked(m.Conversation, job{question: q})
 }
@@ -80,6 +82,7 @@ func (s *Service) merge(q, other *question) {
 	}
 	q.messages = append(q.messages, other.messages...)
 	q.keys = append(q.keys, other.keys...)
+	q.left = q.left || other.left
 	for subject, of := range s.subjects {
 		if of == other {
 			s.subjects[subject] = q

@@ -43,7 +43,7 @@ func (s *Server) thread(c *Channel, ts string) *slackError {
 	if ts == "" {
 		return nil
 	}
-	parent := s.message(c.ID, ts)
+	parent := s.root(c.ID, ts)
 	if parent == nil {
 		return refuse("thread_not_found")
 	}
@@ -113,16 +113,18 @@ func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
 	if err := checkContent(a); err != nil {
 		return nil, err
 	}
-	before := s.wire(p, false)
-	p.Text, p.Markdown = a["text"], a["markdown_text"]
-	if _, ok := a["blocks"]; ok || p.Markdown != "" || a["text"] != "" {
-		p.Blocks = rawOrNil(a["blocks"])
-	}
-	if a["metadata"] != "" {
-		p.Metadata = rawOrNil(a["metadata"])
-	}
-	p.Edits++
-	s.emitChanged(p, before)
+	s.change(p, func() {
+		p.Text, p.Markdown, p.Pings = a["text"], a["markdown_text"], pingsOf(a)
+		if _, ok := a["blocks"]; ok || p.Markdown != "" || a["text"] != "" {
+			p.Blocks = rawOrNil(a["blocks"])
+		}
+		if a["metadata"] != "" {
+			p.Metadata = rawOrNil(a["metadata"])
+		}
+		if a["unfurl_links"]+a["unfurl_media"] != "" {
+			p.Unfurl = a["unfurl_links"] + "," + a["unfurl_media"]
+		}
+	})
 	return map[string]any{"channel": p.Channel, "ts": p.TS, "text": p.Shown(), "message": s.wire(p, true)}, nil
 }
 

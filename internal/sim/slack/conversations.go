@@ -1,16 +1,26 @@
 package simslack
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-func (s *Server) readable(a args) (*Channel, *slackError) {
+// legible finds a channel whose messages the token may read.
+func (s *Server) legible(a args) (*Channel, *slackError) {
 	c := s.channel(a["channel"])
-	switch {
-	case c == nil:
+	if c == nil {
 		return nil, refuse("channel_not_found")
-	case !c.Member:
+	}
+	scope := "channels:history"
+	if c.User != "" {
+		scope = "im:history"
+	}
+	if err := s.granted(scope); err != nil {
+		return nil, err
+	}
+	if !c.Member {
 		return nil, refuse("not_in_channel")
 	}
 	return c, nil
@@ -50,54 +60,127 @@ func cut(list []any, a args, normal int) (page []any, next string) {
 	return list[from:to], next
 }
 
-// within tells whether a message lies in the time asked for; ts are of one
-// length, so that they compare as text.
-func within(p *Post, a args) bool {
-	inclusive := a.on("inclusive")
-	if o := a["oldest"]; o != "" && o != "0" && (p.TS < o || p.TS == o && !inclusive) {
-		return false
+var timestamp = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
+
+// span is the part of a conversation that is asked for. Timestamps are of one
+// length before the point, so that they compare as text.
+type span struct {
+	oldest, latest string
+	inclusive      bool
+	limit          int
+	after, before  string // from a cursor
+}
+
+func spanOf(a args) (span, *slackError) {
+	w := span{oldest: a["oldest"], latest: a["latest"], inclusive: a.on("inclusive"), limit: 100}
+	if w.oldest == "0" {
+		w.oldest = ""
 	}
-	if l := a["latest"]; l != "" && (p.TS > l || p.TS == l && !inclusive) {
+	switch {
+	case w.oldest != "" && !timestamp.MatchString(w.oldest):
+		return w, refuse("invalid_ts_oldest")
+	case w.latest != "" && !timestamp.MatchString(w.latest):
+		return w, refuse("invalid_ts_latest")
+	}
+	if a["limit"] != "" {
+		n, err := strconv.Atoi(a["limit"])
+		if err != nil || n < 1 || n > 999 {
+			return w, refuse("invalid_limit")
+		}
+		w.limit = n
+	}
+	if a["cursor"] == "" {
+		return w, nil
+	}
+	side, ts, _ := strings.Cut(a["cursor"], ":")
+	switch {
+	case !timestamp.MatchString(ts):
+		return w, refuse("invalid_cursor")
+	case side == "after":
+		w.after = ts
+	case side == "before":
+		w.before = ts
+	default:
+		return w, refuse("invalid_cursor")
+	}
+	return w, nil
+}
+
+func (w span) holds(p *Post) bool {
+	switch {
+	case w.oldest != "" && (p.TS < w.oldest || p.TS == w.oldest && !w.inclusive),
+		w.latest != "" && (p.TS > w.latest || p.TS == w.latest && !w.inclusive),
+		w.after != "" && p.TS <= w.after, w.before != "" && p.TS >= w.before:
 		return false
 	}
 	return true
 }
 
+// page takes the oldest of a list that is in order, or the newest.
+func (w span) page(list []*Post, oldestFirst bool) (page []*Post, cursor string) {
+	switch {
+	case len(list) <= w.limit:
+		return list, ""
+	case oldestFirst:
+		page = list[:w.limit]
+		return page, "after:" + page[len(page)-1].TS
+	}
+	page = list[len(list)-w.limit:]
+	return page, "before:" + page[0].TS
+}
+
+// history gives a page newest first. Which page comes first depends: without
+// latest it is the one next to oldest (slackhq/slack-api-docs#4).
 func (s *Server) history(a args) (map[string]any, *slackError) {
-	c, err := s.readable(a)
+	c, err := s.legible(a)
 	if err != nil {
 		return nil, err
 	}
-	list := []any{}
-	for _, p := range slices.Backward(s.posts[c.ID]) {
-		if !p.Deleted && (p.ThreadTS == "" || p.Broadcast) && within(p, a) {
-			list = append(list, s.wire(p, a.on("include_all_metadata")))
+	w, err := spanOf(a)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Post
+	for _, p := range s.posts[c.ID] {
+		if (!p.Deleted || p.Tombstone) && (p.ThreadTS == "" || p.Broadcast) && w.holds(p) {
+			list = append(list, p)
 		}
 	}
-	return pageOf(list, a), nil
+	page, next := w.page(list, w.oldest != "" && w.latest == "")
+	slices.Reverse(page)
+	return s.pageWire(page, next, a), nil
 }
 
-func pageOf(list []any, a args) map[string]any {
-	page, next := cut(list, a, 100)
-	return map[string]any{"messages": page, "has_more": next != "", "response_metadata": map[string]any{"next_cursor": next}}
+func (s *Server) pageWire(page []*Post, next string, a args) map[string]any {
+	list := []any{}
+	for _, p := range page {
+		list = append(list, s.wire(p, a.on("include_all_metadata")))
+	}
+	return map[string]any{"messages": list, "has_more": next != "", "response_metadata": map[string]any{"next_cursor": next}}
 }
 
-func (s *Server) replies(a args) (map[string]any, *slackError) {
-	c, err := s.readable(a)
+// readReplies gives a thread oldest first, its root before all.
+func (s *Server) readReplies(a args) (map[string]any, *slackError) {
+	c, err := s.legible(a)
 	if err != nil {
 		return nil, err
 	}
-	root := s.message(c.ID, a["ts"])
+	w, err := spanOf(a)
+	if err != nil {
+		return nil, err
+	}
+	root := s.root(c.ID, a["ts"])
 	if root == nil {
 		return nil, refuse("thread_not_found")
 	}
-	list := []any{s.wire(root, a.on("include_all_metadata"))}
-	for _, p := range s.posts[c.ID] {
-		if !p.Deleted && p.ThreadTS == root.TS && within(p, a) {
-			list = append(list, s.wire(p, a.on("include_all_metadata")))
+	var list []*Post
+	for _, p := range s.world.replies(root) {
+		if w.holds(p) {
+			list = append(list, p)
 		}
 	}
-	return pageOf(list, a), nil
+	page, next := w.page(list, true)
+	return s.pageWire(append([]*Post{root}, page...), next, a), nil
 }
 
 func (s *Server) openConversation(a args) (map[string]any, *slackError) {

@@ -3,6 +3,7 @@ package simslack
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type delivery struct {
 	opened     int // connections so far
 	tickets    map[string]bool
 	deliveries []*Delivery
+	silent     bool // what happens is not told
 }
 
 // Delivery is one attempt to bring one envelope to the app.
@@ -51,6 +53,9 @@ type envelope struct {
 
 // deliver sends an envelope for the first time. The lock is held.
 func (s *Server) deliver(e *envelope) {
+	if s.silent {
+		return
+	}
 	for range max(1, s.faults.Repeat) {
 		copied := *e
 		copied.id = "envelope-" + strconv.Itoa(len(s.deliveries)+1)
@@ -154,17 +159,52 @@ func (s *Server) emitMessage(p *Post) string {
 	return s.event(m)
 }
 
+// change alters a message as an edit by its author does, and tells the app.
+func (s *Server) change(p *Post, alter func()) []string {
+	before := s.wire(p, false)
+	alter()
+	p.Edits++
+	p.EditedTS = strconv.FormatInt(time.Now().Unix(), 10) + ".000000" // Slack keeps whole seconds
+	ids := []string{s.emitChanged(p, before)}
+	if p.User != BotUserID {
+		ids = append(s.emitMention(p), ids...)
+	}
+	return ids
+}
+
 func (s *Server) emitChanged(p *Post, before map[string]any) string {
 	c := s.mustChannel(p.Channel)
+	if !c.Member {
+		return ""
+	}
 	ts := s.newTS()
 	return s.event(map[string]any{"type": "message", "subtype": "message_changed", "hidden": true, "channel": p.Channel,
 		"channel_type": channelType(c), "ts": ts, "event_ts": ts, "message": s.wire(p, true), "previous_message": before})
 }
 
+// emitMention tells the app that a message calls it; an edited one does so again.
+func (s *Server) emitMention(p *Post) []string {
+	if s.mustChannel(p.Channel).User != "" || !strings.Contains(p.Text, BotMention) {
+		return nil
+	}
+	m := s.wire(p, true)
+	m["type"], m["channel"], m["event_ts"] = "app_mention", p.Channel, p.TS
+	return []string{s.event(m)}
+}
+
+// erase deletes a message. What has a thread below it leaves a tombstone, and the
+// app hears of a change.
 func (s *Server) erase(p *Post) string {
 	before := s.wire(p, false)
+	p.Tombstone = len(s.replies(p)) > 0
 	p.Deleted = true
+	if p.Tombstone {
+		return s.emitChanged(p, before)
+	}
 	c := s.mustChannel(p.Channel)
+	if !c.Member {
+		return ""
+	}
 	ts := s.newTS()
 	return s.event(map[string]any{"type": "message", "subtype": "message_deleted", "hidden": true, "channel": p.Channel,
 		"channel_type": channelType(c), "ts": ts, "event_ts": ts, "deleted_ts": p.TS, "previous_message": before})

@@ -36,6 +36,20 @@ func (s *Server) Drop(n int) int {
 	return len(links)
 }
 
+// Outage cuts every connection, lets none be opened and tells the app nothing of
+// what happens, as after the last attempt to deliver, until end is called.
+func (s *Server) Outage() (end func()) {
+	s.state.Lock()
+	s.silent = true
+	s.state.Release()
+	s.Drop(0)
+	return func() {
+		s.state.Lock()
+		defer s.state.Release()
+		s.silent = false
+	}
+}
+
 // Disconnect tells up to n connections, all if n is 0, to go: reason is
 // warning, refresh_requested or link_disabled. They get nothing new, and are
 // cut after Options.RefreshGrace; link_disabled cuts at once.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -33,18 +32,23 @@ func (s *Server) ThreadReply(channel, threadTS string, by User, text string) Eve
 	return s.say(channel, by, text, threadTS)
 }
 
+// ThreadBroadcast is ThreadReply that is also shown in the channel.
+func (s *Server) ThreadBroadcast(channel, threadTS string, by User, text string) Event {
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Broadcast: true})
+}
+
 func (s *Server) say(channel string, by User, text, thread string) Event {
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: thread})
+}
+
+func (s *Server) write(p *Post) Event {
 	s.state.Lock()
 	defer s.state.Release()
-	c := s.mustChannel(channel)
-	p := &Post{Channel: c.ID, User: by.ID, Text: text, ThreadTS: thread, Sent: time.Now(), Pings: pingsOf(args{"text": text})}
+	c := s.mustChannel(p.Channel)
+	p.Sent, p.Pings = time.Now(), pingsOf(args{"text": p.Text})
 	s.place(p)
 	e := Event{TS: p.TS, Channel: c.ID}
-	if c.User == "" && strings.Contains(text, BotMention) {
-		m := s.wire(p, true)
-		m["type"], m["channel"], m["event_ts"] = "app_mention", c.ID, p.TS
-		e.IDs = append(e.IDs, s.event(m))
-	}
+	e.IDs = s.emitMention(p)
 	if id := s.emitMessage(p); id != "" {
 		e.IDs = append(e.IDs, id)
 	}
@@ -56,9 +60,17 @@ func (s *Server) Edit(channel, ts, text string) Event {
 	s.state.Lock()
 	defer s.state.Release()
 	p := s.mustMessage(channel, ts)
+	return Event{TS: ts, Channel: channel, IDs: s.change(p, func() { p.Text = text })}
+}
+
+// Unfurl puts the preview of a link below a message, which tells the app of a
+// change although nobody edited it.
+func (s *Server) Unfurl(channel, ts, link string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
 	before := s.wire(p, false)
-	p.Text = text
-	p.Edits++
+	p.Attachments = mustJSON([]any{map[string]any{"from_url": link, "title": "A page", "id": 1}})
 	return Event{TS: ts, Channel: channel, IDs: []string{s.emitChanged(p, before)}}
 }
 

@@ -5,7 +5,7 @@
 // Actions (Mention, DM, Slash, Click …) are what people do; each is delivered
 // by Socket Mode, or by HTTP after DeliverHTTP. Observations (Posts, WaitPost,
 // WaitAnswer, Deliveries …) are what a test looks at. Faults are switched on
-// with SetFaults, Drop and Disconnect for delivery, and with Fail for the API.
+// with SetFaults, Drop, Disconnect and Outage for delivery, and with Fail for the API.
 //
 // It promises Slack's answers for what a chat app does with channels, threads,
 // direct messages, streams, slash commands, buttons, forms and the agent view.
@@ -254,8 +254,14 @@ func (s *Server) authorize(m method, token string) *slackError {
 		return refuse("not_allowed_token_type")
 	case token != want:
 		return refuse("invalid_auth")
-	case m.scope != "" && s.opts.Scopes != nil && !slices.Contains(s.opts.Scopes, m.scope):
-		return &slackError{code: "missing_scope", needed: m.scope, provided: strings.Join(s.opts.Scopes, ",")}
+	}
+	return s.granted(m.scope)
+}
+
+// granted checks that the bot token has a scope; empty: none is needed.
+func (s *Server) granted(scope string) *slackError {
+	if scope != "" && s.opts.Scopes != nil && !slices.Contains(s.opts.Scopes, scope) {
+		return &slackError{code: "missing_scope", needed: scope, provided: strings.Join(s.opts.Scopes, ",")}
 	}
 	return nil
 }
@@ -298,8 +304,8 @@ func (s *Server) methods() map[string]method {
 		"chat.stopStream":                       {scope: "chat:write", run: s.stopStream},
 		"conversations.info":                    {scope: "channels:read", run: s.conversationInfo},
 		"conversations.list":                    {scope: "channels:read", run: s.listConversations},
-		"conversations.history":                 {scope: "channels:history", run: s.history},
-		"conversations.replies":                 {scope: "channels:history", run: s.replies},
+		"conversations.history":                 {run: s.history},
+		"conversations.replies":                 {run: s.readReplies},
 		"conversations.open":                    {scope: "im:write", run: s.openConversation},
 		"conversations.join":                    {scope: "channels:join", run: s.joinConversation},
 		"users.info":                            {scope: "users:read", run: s.userInfo},

@@ -25,7 +25,7 @@ type link struct {
 }
 
 func (s *Server) openConnection(args) (map[string]any, *slackError) {
-	if s.faults.LinkDisabled {
+	if s.faults.LinkDisabled || s.silent {
 		return nil, refuse("link_disabled")
 	}
 	ticket := rand.Text()

@@ -271,10 +271,7 @@ func (s *Server) respond(resp *response, a args) {
 	case ans.Deletes && resp.source != nil:
 		s.erase(resp.source)
 	case ans.Replaces && resp.source != nil:
-		before := s.wire(resp.source, false)
-		resp.source.Text, resp.source.Blocks = ans.Text, ans.Blocks
-		resp.source.Edits++
-		s.emitChanged(resp.source, before)
+		s.change(resp.source, func() { resp.source.Text, resp.source.Blocks = ans.Text, ans.Blocks })
 	case ans.InChannel:
 		p := compose(s.mustChannel(resp.channel), a)
 		p.Response = true

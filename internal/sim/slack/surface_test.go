@@ -72,7 +72,7 @@ func TestEventsOfPeople(t *testing.T) {
 	}
 	root := s.Say(general.ID, ann, "root")
 	next()
-	s.ThreadReply(general.ID, root.TS, ann, "reply")
+	reply := s.ThreadReply(general.ID, root.TS, ann, "reply")
 	if e, _ := next(); e.InnerEvent.Data.(*slackevents.MessageEvent).ThreadTimeStamp != root.TS {
 		t.Errorf("thread reply %+v", e.InnerEvent.Data)
 	}
@@ -80,8 +80,16 @@ func TestEventsOfPeople(t *testing.T) {
 	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["text"] != "changed" || raw["previous_message"].(map[string]any)["text"] != "root" {
 		t.Errorf("edit %v", raw)
 	}
+	s.Unfurl(general.ID, root.TS, "https://example.org")
+	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["text"] != raw["previous_message"].(map[string]any)["text"] {
+		t.Errorf("preview %v", raw)
+	}
 	s.Delete(general.ID, root.TS)
-	if _, raw := next(); raw["subtype"] != "message_deleted" || raw["deleted_ts"] != root.TS {
+	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["subtype"] != "tombstone" {
+		t.Errorf("delete of what has a thread %v", raw)
+	}
+	s.Delete(general.ID, reply.TS)
+	if _, raw := next(); raw["subtype"] != "message_deleted" || raw["deleted_ts"] != reply.TS {
 		t.Errorf("delete %v", raw)
 	}
 	opened := s.OpenMessages(ann)

@@ -45,7 +45,9 @@ type Post struct {
 	Pings       Pings
 	Sent        time.Time
 	Edits       int
+	EditedTS    string // when it was last edited
 	Deleted     bool
+	Tombstone   bool // deleted, but there is a thread below it
 	Streaming   bool // started and not stopped
 	Appends     int  // of a stream
 	Recipient   string
@@ -180,6 +182,16 @@ func (w *world) message(channel, ts string) *Post {
 	return nil
 }
 
+// root finds what a thread may hang below: a message, or where one was.
+func (w *world) root(channel, ts string) *Post {
+	for _, p := range w.posts[channel] {
+		if p.TS == ts && (!p.Deleted || p.Tombstone) {
+			return p
+		}
+	}
+	return nil
+}
+
 func (w *world) mustMessage(channel, ts string) *Post {
 	p := w.message(channel, ts)
 	if p == nil {
@@ -191,19 +203,18 @@ func (w *world) mustMessage(channel, ts string) *Post {
 // wire renders a message as history and events do.
 func (w *world) wire(p *Post, metadata bool) map[string]any {
 	m := map[string]any{"type": "message", "user": p.User, "text": p.Shown(), "ts": p.TS, "team": TeamID}
-	if p.User == BotUserID {
+	switch {
+	case p.Tombstone:
+		m["subtype"], m["hidden"], m["user"], m["text"] = "tombstone", true, "USLACKBOT", "This message was deleted."
+	case p.User == BotUserID:
 		m["bot_id"], m["app_id"] = BotID, AppID
 		m["bot_profile"] = map[string]any{"id": BotID, "app_id": AppID, "name": "ravenbot", "team_id": TeamID}
-	} else {
+	default:
 		m["client_msg_id"] = "client-" + p.TS
 	}
-	if p.ThreadTS != "" {
-		m["thread_ts"] = p.ThreadTS
-		if parent := w.message(p.Channel, p.ThreadTS); parent != nil {
-			m["parent_user_id"] = parent.User
-		}
-	} else if n := w.replyCount(p); n > 0 {
-		m["thread_ts"], m["reply_count"] = p.TS, n
+	w.wireThread(p, m)
+	if p.Tombstone {
+		return m
 	}
 	if p.Blocks != nil {
 		m["blocks"] = p.Blocks
@@ -214,8 +225,8 @@ func (w *world) wire(p *Post, metadata bool) map[string]any {
 	if p.Metadata != nil && metadata {
 		m["metadata"] = p.Metadata
 	}
-	if p.Edits > 0 {
-		m["edited"] = map[string]any{"user": p.User, "ts": p.TS}
+	if p.EditedTS != "" {
+		m["edited"] = map[string]any{"user": p.User, "ts": p.EditedTS}
 	}
 	if len(p.Files) > 0 {
 		m["files"] = filesWire(p.Files)
@@ -230,6 +241,33 @@ func (w *world) wire(p *Post, metadata bool) map[string]any {
 	return m
 }
 
+// wireThread adds what a message tells of its thread.
+func (w *world) wireThread(p *Post, m map[string]any) {
+	if p.ThreadTS != "" {
+		m["thread_ts"] = p.ThreadTS
+		if parent := w.root(p.Channel, p.ThreadTS); parent != nil {
+			m["parent_user_id"] = parent.User
+		}
+		if p.Broadcast {
+			m["subtype"] = "thread_broadcast"
+		}
+		return
+	}
+	replies := w.replies(p)
+	if len(replies) == 0 {
+		return
+	}
+	var users []string
+	for _, r := range replies {
+		users = addNew(users, r.User)
+	}
+	m["thread_ts"], m["reply_count"], m["latest_reply"] = p.TS, len(replies), replies[len(replies)-1].TS
+	m["reply_users"], m["reply_users_count"] = users[:min(len(users), maxReplyUsers)], len(users)
+}
+
+// maxReplyUsers is how many of those who answered a message names.
+const maxReplyUsers = 5
+
 func filesWire(files []File) []any {
 	list := []any{}
 	for _, f := range files {
@@ -238,14 +276,14 @@ func filesWire(files []File) []any {
 	return list
 }
 
-func (w *world) replyCount(p *Post) int {
-	n := 0
+func (w *world) replies(p *Post) []*Post {
+	var replies []*Post
 	for _, r := range w.posts[p.Channel] {
 		if r.ThreadTS == p.TS && !r.Deleted {
-			n++
+			replies = append(replies, r)
 		}
 	}
-	return n
+	return replies
 }
 
 func (w *world) channelWire(c *Channel) map[string]any {

@@ -1,0 +1,46 @@
+package slack
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// FuzzEvent wants sound messages, or none, of whatever Slack sends or keeps.
+func FuzzEvent(f *testing.F) {
+	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s.self = self{"T1", "U1", "B1"}
+	for _, seed := range []string{
+		`{"type":"message","channel":"C1","user":"U2","text":"<@U1> hi <https://a|b>","ts":"1700000000.000001","thread_ts":"1700000000.000000"}`,
+		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
+		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"subtype":"tombstone","user":"USLACKBOT","ts":"1700000000.000001"},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
+		`{"type":"message","subtype":"message_deleted","channel":"D1","deleted_ts":"1700000000.000001"}`,
+		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k","piece":-1,"answers":"1 2"}}}`,
+		`{"type":"message","subtype":"message_changed","channel":"C1","message":"x","previous_message":[]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, ok := s.message(outer{TeamID: "T1", Event: raw})
+		if ok && (m.ID == "" || m.Conversation.Channel == "" || m.Author.ID == "U1") {
+			t.Errorf("%s became %+v", raw, m)
+		}
+		if ok && m.Change == chat.Deleted && (m.Text != "" || m.Author != chat.User{} || m.Reply.MessageID != "") {
+			t.Errorf("a deletion says more than what is gone: %+v", m)
+		}
+		if ok && m.Change == chat.Edited && (m.Revision == "" || m.Reply.MessageID == "") {
+			t.Errorf("an edit without its revision: %+v", m)
+		}
+		var e inner
+		if json.Unmarshal(raw, &e) == nil {
+			p := posting{Slack: s, d: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, found: map[int]string{}}
+			if n := p.recognise(e); n < -1 || n >= len(p.pieces) {
+				t.Errorf("recognised as piece %d", n)
+			}
+			s.answered("T1", []inner{e})(e)
+		}
+	})
+}

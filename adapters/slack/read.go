@@ -1,0 +1,175 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	slackgo "github.com/slack-go/slack"
+)
+
+// passage is a part of a channel, or of a thread in it, that is to be read.
+type passage struct {
+	channel, thread string
+	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
+	pageSize        int
+}
+
+// asker gets one page of a passage; next is empty with the last one.
+type asker func(ctx context.Context, p passage, cursor string) (messages []inner, next string, err error)
+
+// read gives the pages of a passage to visit until visit says that it has enough
+// or there are no more, which whole tells. In a channel the order is Slack's
+// affair: newest first in a page, which need not be the newest page
+// (slackhq/slack-api-docs#4). A thread comes oldest first, its root before all.
+func read(ctx context.Context, ask asker, p passage, visit func([]inner) (more bool)) (whole bool, err error) {
+	for cursor := ""; ; {
+		messages, next, err := ask(ctx, p, cursor)
+		if err != nil {
+			return false, err
+		}
+		more := visit(messages)
+		if next == "" || !more {
+			return next == "", nil
+		}
+		cursor = next
+	}
+}
+
+// page asks once for a page. It is decoded here, one message at a time: slack-go
+// refuses a whole page for one field of an unexpected kind (v0.34.0, 2026-11).
+func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, string, error) {
+	method, form := "conversations.history", url.Values{"channel": {p.channel}, "limit": {strconv.Itoa(p.pageSize)},
+		"include_all_metadata": {"true"}}
+	if p.thread != "" {
+		method = "conversations.replies"
+		form.Set("ts", p.thread)
+	}
+	if p.oldest != "" {
+		form.Set("oldest", p.oldest)
+	}
+	if cursor != "" {
+		form.Set("cursor", cursor)
+	}
+	var answer struct {
+		OK       bool              `json:"ok"`
+		Error    string            `json:"error"`
+		Needed   string            `json:"needed"`
+		Messages []json.RawMessage `json:"messages"`
+		Metadata struct {
+			Cursor string `json:"next_cursor"`
+		} `json:"response_metadata"`
+	}
+	if err := s.ask(ctx, method, form, &answer); err != nil {
+		return nil, "", err
+	}
+	if answer.Needed != "" {
+		method += " (needs " + answer.Needed + ")"
+	}
+	if !answer.OK {
+		return nil, "", fmt.Errorf("%s: %w", method, slackgo.SlackErrorResponse{Err: answer.Error, Needed: answer.Needed})
+	}
+	var messages []inner
+	for _, raw := range answer.Messages {
+		var m inner
+		if json.Unmarshal(raw, &m) == nil {
+			m.Channel = p.channel
+			messages = append(messages, m)
+		}
+	}
+	return messages, answer.Metadata.Cursor, nil
+}
+
+// ask calls a method of the Web API and decodes its answer.
+func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.APIBaseURL+method, strings.NewReader(form.Encode()))
+	if err != nil {
+		return fmt.Errorf("ask slack for %s: %w", method, err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "Bearer "+s.o.BotToken)
+	res, err := s.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask slack for %s: %w", method, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch {
+	case res.StatusCode == http.StatusTooManyRequests:
+		seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
+		if err != nil || seconds < 1 {
+			seconds = 1
+		}
+		return fmt.Errorf("%s: %w", method, &slackgo.RateLimitedError{RetryAfter: time.Duration(seconds) * time.Second})
+	case res.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %w", method, slackgo.StatusCodeError{Code: res.StatusCode, Status: res.Status})
+	}
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read the answer to %s: %w", method, err)
+	}
+	return nil
+}
+
+// code is the word by which Slack refuses a call.
+func code(err error) string {
+	var told slackgo.SlackErrorResponse
+	if errors.As(err, &told) {
+		return told.Err
+	}
+	return ""
+}
+
+// passing are the words of refusals that a later call may not meet.
+var passing = map[string]bool{"internal_error": true, "fatal_error": true, "service_unavailable": true, "request_timeout": true,
+	"ratelimited": true, "rate_limited": true, "invalid_cursor": true, "team_added_to_org": true}
+
+// forGood reports that reading was refused and will be again.
+func forGood(err error) bool {
+	if word := code(err); word != "" {
+		return !passing[word]
+	}
+	var status slackgo.StatusCodeError
+	return errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusNotFound)
+}
+
+// retryAfter is how long Slack asks to be left alone; zero if it does not.
+func retryAfter(err error) time.Duration {
+	var limited *slackgo.RateLimitedError
+	if errors.As(err, &limited) {
+		return limited.RetryAfter
+	}
+	return 0
+}
+
+// label is what our posts carry unseen: which draft and which piece of it they
+// are, and which messages they answer.
+type label struct {
+	Key     string `json:"key"`
+	Piece   int    `json:"piece"`
+	Answers string `json:"answers,omitempty"` // timestamps, with spaces between
+	Live    bool   `json:"live,omitempty"`    // the answer was still being written
+}
+
+// labelOf reads the label of a message; false says that it has none.
+func labelOf(m inner) (label, bool) {
+	var meta struct {
+		Type    string `json:"event_type"`
+		Payload label  `json:"event_payload"`
+	}
+	if json.Unmarshal(m.Metadata, &meta) != nil || meta.Type != metadataType {
+		return label{}, false
+	}
+	return meta.Payload, true
+}
+
+// posted reports that the bot made a message.
+func (s *Slack) posted(m inner) bool {
+	return m.User == s.self.user && m.User != "" || m.BotID == s.self.bot && m.BotID != ""
+}
