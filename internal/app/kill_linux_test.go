@@ -35,6 +35,7 @@ type storm struct {
 	d         *daemon
 	lanes     []func(text string) question
 	questions []*question
+	named     []string       // channels of Discord
 	deaths    map[string]int // by fail point; "": at a random moment
 }
 
@@ -89,7 +90,13 @@ func TestChaos(t *testing.T) {
 	w.model.SetScript(stormScript)
 	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}}
 	s.addLanes()
-	s.d = w.daemon(w.base()).withTools()
+	settings := w.base()
+	var named []any // so that they are read again though nothing was ever taken from them
+	for _, q := range s.named {
+		named = append(named, map[string]any{"match": "discord:" + w.guild.ID + "/" + q, "agent": "default"})
+	}
+	settings["channels"] = named
+	s.d = w.daemon(settings).withTools()
 	s.d.binary = fragileBinary()
 	for n := range kills {
 		s.live(n)
@@ -137,6 +144,7 @@ func (s *storm) live(n int) {
 func (s *storm) addLanes() {
 	for n := range 3 {
 		c := s.discord.AddChannel(s.guild, fmt.Sprint("d", n))
+		s.named = append(s.named, c.ID)
 		s.lanes = append(s.lanes, func(text string) question {
 			s.discord.Say(c.ID, s.anna, s.discord.Mention()+" "+text)
 			return question{lane: c.ID, channel: c.ID}
