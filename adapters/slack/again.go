@@ -65,6 +65,7 @@ func (p *posting) search(ctx context.Context) (whole bool, err error) {
 		oldest = max(oldest, stampOf(p.d.Since.Add(-clocks)))
 	}
 	pages := 0
+	defer p.place()
 	return read(ctx, p.page, passage{p.to.Channel, p.to.Thread, oldest, lookPage}, func(messages []inner) bool {
 		for _, m := range messages {
 			if n := p.recognise(m); n >= 0 {
@@ -76,6 +77,24 @@ func (p *posting) search(ctx context.Context) (whole bool, err error) {
 	})
 }
 
+// cutOff stands for the number of a piece that was cut off before it got its label.
+const cutOff = -1
+
+// place gives a stream that was cut off its number: it is the last one that was
+// begun.
+func (p *posting) place() {
+	ts := p.begun[cutOff]
+	delete(p.begun, cutOff)
+	if ts == "" {
+		return
+	}
+	n := 0
+	for p.found[n] != "" || p.begun[n] != "" {
+		n++
+	}
+	p.begun[n] = ts
+}
+
 // recognise tells which piece of the draft a message is; -1: none. Where its label
 // was lost it is known by its text.
 func (p *posting) recognise(m inner) int {
@@ -84,7 +103,7 @@ func (p *posting) recognise(m inner) int {
 	}
 	if l, ok := labelOf(m); ok {
 		switch {
-		case l.Key != shortKey(p.d.Key):
+		case l.Key != shortKey(p.d.Key), l.Piece < 0:
 		case l.Live:
 			p.begun[l.Piece] = m.TS
 		case l.Piece < len(p.pieces):
@@ -92,10 +111,16 @@ func (p *posting) recognise(m inner) int {
 		}
 		return -1
 	}
+	begun := p.to.Thread != "" && m.TS != p.to.Thread && stamp(p.d.Reply.MessageID) != "" && len(m.Files) == 0
 	for n, one := range p.pieces {
-		if p.found[n] == "" && p.readable(m) == p.readable(inner{Text: one.text}) {
+		if p.found[n] == "" && (n > 0 || !begun) && (p.readable(m) == p.readable(inner{Text: one.text}) || m.Text == one.body) {
 			return n
 		}
+	}
+	// A stream gets its label when it ends. What the bot began in this thread, after
+	// the message that is answered, and did not end is the beginning of the answer.
+	if begun {
+		p.begun[cutOff] = m.TS
 	}
 	return -1
 }

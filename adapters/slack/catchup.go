@@ -133,11 +133,7 @@ func (s *Slack) settle(ctx context.Context, g *gap, done *tally) {
 
 // deaf tells the operator, once, of a channel that the bot may not read.
 func (s *Slack) deaf(channel string, err error) {
-	s.mu.Lock()
-	known := s.unread[channel]
-	s.unread[channel] = true
-	s.mu.Unlock()
-	if known {
+	if known, _ := s.unread.change(channel, func(bool, bool) bool { return true }); known {
 		return
 	}
 	remedy := remedies[code(err)]

@@ -19,6 +19,7 @@ func FuzzEvent(f *testing.F) {
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"subtype":"tombstone","user":"USLACKBOT","ts":"1700000000.000001"},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
 		`{"type":"message","subtype":"message_deleted","channel":"D1","deleted_ts":"1700000000.000001"}`,
 		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k","piece":-1,"answers":"1 2"}}}`,
+		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"2c70e12b7a0646f92279f427","piece":-1,"live":true}}}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":"x","previous_message":[]}`,
 	} {
 		f.Add([]byte(seed))
@@ -36,7 +37,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		var e inner
 		if json.Unmarshal(raw, &e) == nil {
-			p := posting{Slack: s, d: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, found: map[int]string{}}
+			p := posting{Slack: s, d: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, found: map[int]string{}, begun: map[int]string{}}
 			if n := p.recognise(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)
 			}

@@ -13,6 +13,9 @@ import (
 // some fifty calls a minute.
 const editEvery = 2 * time.Second
 
+// mostPieces is how many messages an answer may take; a longer one becomes a file.
+const mostPieces = 5
+
 // stillWriting ends an answer that is not whole.
 const stillWriting = "✍️ writing…"
 
@@ -31,21 +34,44 @@ func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	defer unlock()
 	d.Footer = stillWriting
 	p := &posting{Slack: s, to: to, d: d, pieces: render(d)}
+	p.pieces = p.pieces[:min(len(p.pieces), mostPieces)] // the rest will be a file
 	old := d.Replaces.IDs
 	for n := range p.pieces {
+		if n < len(old)-1 && n < len(p.pieces)-1 { // whole since the piece behind it was begun
+			p.ids = append(p.ids, old[n])
+			continue
+		}
 		ts := ""
 		if n < len(old) {
 			ts = old[n]
 		}
-		if ts != "" && n < len(old)-1 && n < len(p.pieces)-1 { // whole since the piece behind it was begun
-			p.ids = append(p.ids, ts)
-			continue
+		id, err := p.grow(ctx, n, ts)
+		if errors.Is(err, errNothingYet) {
+			break
 		}
-		id, err := p.send(ctx, n, ts)
 		if err != nil {
+			var failed *chat.PostError
+			if ts == "" && errors.As(err, &failed) && failed.Maybe { // it may be there: the whole answer looks for it
+				s.attempts.put(d.Key, attempt{unknown: true})
+			}
 			return chat.Ref{}, err
 		}
 		p.ids = append(p.ids, id)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
+}
+
+// grow shows the piece n in the post ts, or in a new one: as a stream where Slack
+// takes that, else by edits.
+func (p *posting) grow(ctx context.Context, n int, ts string) (string, error) {
+	if ts == "" {
+		if id, err := p.begin(ctx, n); id != "" || err != nil {
+			return id, err
+		}
+		return p.send(ctx, n, "")
+	}
+	if done, err := p.extend(ctx, n, ts); done || err != nil {
+		return ts, err
+	}
+	return p.send(ctx, n, ts)
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -32,7 +34,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		return chat.Ref{}, err
 	}
 	defer unlock()
-	last := s.attempts.last(d.Key)
+	last, _ := s.attempts.get(d.Key)
 	p := &posting{Slack: s, to: to, d: d, pieces: render(d), ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
 	for _, id := range d.Replaces.IDs {
 		if stamp(id) != "" {
@@ -45,7 +47,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 			s.attempts.drop(d.Key)
 		} else {
 			unknown := failed == nil || failed.Maybe
-			s.attempts.keep(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
+			s.attempts.put(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
 		}
 		return chat.Ref{}, err
 	}
@@ -79,7 +81,7 @@ func (p *posting) run(ctx context.Context) error {
 		}
 		p.ids = append(p.ids, id)
 	}
-	for _, id := range p.old {
+	for _, id := range slices.AppendSeq(p.old, maps.Values(p.begun)) {
 		if slices.Contains(p.ids, id) {
 			continue
 		}
@@ -103,13 +105,15 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 		if err := p.look(ctx); err != nil {
 			return "", err
 		}
-		if id := p.begun[0]; id != "" && n == 0 && len(p.old) == 0 {
-			p.old = []string{id}
-			return p.piece(ctx, n)
-		}
 	}
 	if id := p.found[n]; id != "" {
 		return id, nil
+	}
+	if ts := p.begun[n]; ts != "" {
+		id, err := p.send(ctx, n, ts)
+		if err == nil || !gone[code(err)] {
+			return id, err
+		}
 	}
 	if len(p.d.Reply.Handle) > 0 && (!p.again || p.blind || p.d.Ephemeral || p.d.Failed) {
 		if id, err := p.respond(ctx, n); id != "" || err != nil {
@@ -128,12 +132,24 @@ var refusedForm = map[string]bool{"invalid_blocks": true, "msg_blocks_too_long":
 // send posts a piece, or edits the post ts, in plain text where Slack refuses its
 // form.
 func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
+	if done, err := p.finish(ctx, n, ts); done || err != nil {
+		return ts, err
+	}
+	method := "chat.postMessage"
+	if ts != "" {
+		method = "chat.update"
+	}
 	one := p.pieces[n]
-	id, err := p.call(ctx, p.options(one, n, ts))
+	id, err := p.call(ctx, method, p.options(one, n, ts))
+	if code(err) == "streaming_state_conflict" { // an earlier process began it
+		if err = p.halt(ctx, n, ts); err == nil {
+			id, err = p.call(ctx, method, p.options(one, n, ts))
+		}
+	}
 	if refusedForm[code(err)] {
 		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.d.Key, "error", err)
-		one.blocks = nil
-		id, err = p.call(ctx, p.options(one, n, ts))
+		one.simple, one.below = true, nil
+		id, err = p.call(ctx, method, p.options(one, n, ts))
 	}
 	if err != nil {
 		return "", p.failure(err)
@@ -142,17 +158,9 @@ func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
 }
 
 func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
-	meta := map[string]any{"key": shortKey(p.d.Key), "piece": n}
-	if answers := p.answers(); answers != "" {
-		meta["answers"] = answers
-	}
-	if p.d.Partial {
-		meta["live"] = true
-	}
-	options := []slackgo.MsgOption{slackgo.MsgOptionText(one.text, false), slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl(),
-		slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})}
-	if len(one.blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
-		options = append(options, slackgo.MsgOptionBlocks(one.blocks...))
+	options := []slackgo.MsgOption{slackgo.MsgOptionText(one.text, false), slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl(), p.label(n)}
+	if blocks := one.blocks(); len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
+		options = append(options, slackgo.MsgOptionBlocks(blocks...))
 	}
 	switch {
 	case ts != "": // where edits, unlike posts, would have names and channels found
@@ -161,6 +169,18 @@ func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
 		options = append(options, slackgo.MsgOptionTS(p.to.Thread))
 	}
 	return options
+}
+
+// label is what the piece n carries unseen.
+func (p *posting) label(n int) slackgo.MsgOption {
+	meta := map[string]any{"key": shortKey(p.d.Key), "piece": n}
+	if answers := p.answers(); answers != "" {
+		meta["answers"] = answers
+	}
+	if p.d.Partial {
+		meta["live"] = true
+	}
+	return slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})
 }
 
 // mostAnswers bounds how many messages a label names: Slack takes little metadata.
@@ -177,25 +197,31 @@ func (p *posting) answers() string {
 	return strings.Join(all[:min(len(all), mostAnswers)], " ")
 }
 
-// call makes a call on messages, waiting as often and as long as Slack asks.
-func (p *posting) call(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
+// call makes a call on messages at the pace that Slack takes them, as often as it
+// was too soon.
+func (p *posting) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
 	for {
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		_, ts, _, err = p.api.SendMessageContext(limited, p.to.Channel, options...)
-		cancel()
-		wait := retryAfter(err)
-		if wait == 0 {
-			return ts, err
+		if err := p.paces.turn(ctx, p.o.Now(), method+" "+p.to.Channel); err != nil {
+			return "", err
 		}
-		if !pause(ctx, wait) {
-			return "", &chat.PostError{After: wait, Err: err}
+		if ts, err = p.once(ctx, method, options); retryAfter(err) == 0 {
+			return ts, err
 		}
 	}
 }
 
+// once makes a call on messages and takes note of Slack's pace.
+func (p *posting) once(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, ts, _, err = p.api.SendMessageContext(ctx, p.to.Channel, options...)
+	p.paces.learn(p.o.Now(), method+" "+p.to.Channel, retryAfter(err))
+	return ts, err
+}
+
 // remove deletes a post that was replaced by fewer or newer ones.
 func (p *posting) remove(ctx context.Context, ts string) error {
-	_, err := p.call(ctx, []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
+	_, err := p.call(ctx, "chat.delete", []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
 	switch word := code(err); {
 	case err == nil, word == "message_not_found":
 		return nil
@@ -212,11 +238,24 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
+// A response_url is good for five uses within 30 minutes; one use is left to
+// spare.
+const (
+	responseUses = 4
+	responseLife = 29 * time.Minute
+)
+
+// usable counts a use of a response_url and reports whether it is good for that.
+func (s *Slack) usable(url string) bool {
+	used, _ := s.uses.change(shortKey(url), func(n int, _ bool) int { return n + 1 })
+	return used < responseUses
+}
+
 // respond answers a slash command at its response_url, while that is good. No id
 // and no error say that the Web API has to be used.
 func (p *posting) respond(ctx context.Context, n int) (string, error) {
 	var h handle
-	if json.Unmarshal(p.d.Reply.Handle, &h) != nil || !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.uses.take(h.ResponseURL) {
+	if json.Unmarshal(p.d.Reply.Handle, &h) != nil || !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.usable(h.ResponseURL) {
 		return "", nil
 	}
 	no := false
@@ -224,7 +263,7 @@ func (p *posting) respond(ctx context.Context, n int) (string, error) {
 	if p.d.Ephemeral || p.d.Failed {
 		m.ResponseType = slackgo.ResponseTypeEphemeral
 	}
-	if blocks := p.pieces[n].blocks; len(blocks) > 0 {
+	if blocks := p.pieces[n].blocks(); len(blocks) > 0 {
 		m.Blocks = &slackgo.Blocks{BlockSet: blocks}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -3,6 +3,7 @@ package slack
 import (
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	slackgo "github.com/slack-go/slack"
@@ -19,26 +20,34 @@ const (
 	cardsLimit  = 20
 	sectionText = 2_800
 	plainText   = 3_000
+	labelText   = 75
 )
 
 // plain is a text that looks the same with and without formatting; it needs no
 // block.
 var plain = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
 
-// piece is one message of a draft: blocks, and the text for notifications.
+// piece is one message of a draft.
 type piece struct {
-	text   string
-	blocks []slackgo.Block
+	text   string          // for notifications
+	body   string          // Markdown
+	simple bool            // the body looks the same as text
+	below  []slackgo.Block // what stands below the body
 }
 
-// add puts blocks below a piece. Where there are blocks its text shows in
-// notifications alone, so it becomes a block itself.
-func (p *piece) add(blocks ...slackgo.Block) {
-	if len(p.blocks) == 0 && p.text != "" {
-		p.blocks = append(p.blocks, slackgo.NewMarkdownBlock("", p.text))
+// blocks are the whole message; none where plain text is enough.
+func (p piece) blocks() []slackgo.Block {
+	switch {
+	case p.body == "":
+		return p.below
+	case len(p.below) == 0 && p.simple:
+		return nil
 	}
-	p.blocks = append(p.blocks, blocks...)
+	return append([]slackgo.Block{slackgo.NewMarkdownBlock("", p.body)}, p.below...)
 }
+
+// bodies cuts a text into what messages show, calling nobody.
+func bodies(text string) []string { return markdown.Split(markdown.Slack(text), textLimit) }
 
 // render makes the messages of a draft.
 func render(d chat.Draft) []piece {
@@ -47,12 +56,12 @@ func render(d chat.Draft) []piece {
 		text = "⚠️ " + text
 	}
 	var pieces []piece
-	for _, part := range markdown.Split(markdown.Slack(text), textLimit) {
-		if len(part) <= plainText && plain.MatchString(part) {
-			pieces = append(pieces, piece{text: part})
-			continue
+	for _, body := range bodies(text) {
+		one := piece{text: body, body: body, simple: len(body) <= plainText && plain.MatchString(body)}
+		if !one.simple {
+			one.text = clip(markdown.Slack(markdown.Plain(body)), plainText)
 		}
-		pieces = append(pieces, piece{clip(markdown.Slack(markdown.Plain(part)), plainText), []slackgo.Block{slackgo.NewMarkdownBlock("", part)}})
+		pieces = append(pieces, one)
 	}
 	if len(pieces) == 0 {
 		pieces = []piece{{}}
@@ -62,12 +71,15 @@ func render(d chat.Draft) []piece {
 			pieces = append(pieces, piece{})
 		}
 		last := &pieces[len(pieces)-1]
-		last.add(card(c)...)
+		last.below = append(last.below, card(c)...)
 		last.text = clip(last.text+"\n• "+markdown.Slack(c.Title)+" "+c.URL, plainText)
 	}
 	last := &pieces[len(pieces)-1]
 	if line := small(d); line != "" {
-		last.add(note(line))
+		last.below = append(last.below, note(line))
+	}
+	if row := buttons(d.Buttons); row != nil {
+		last.below = append(last.below, row)
 	}
 	if last.text == "" {
 		last.text = "…"
@@ -122,6 +134,28 @@ func small(d chat.Draft) string {
 
 func note(text string) slackgo.Block {
 	return slackgo.NewContextBlock("", slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true))
+}
+
+// pressed begins the action ids of our buttons.
+const pressed = "ravenbot-"
+
+// buttons are a row to press; nil: there are none.
+func buttons(list []chat.Button) slackgo.Block {
+	var row []slackgo.BlockElement
+	for n, b := range list {
+		one := slackgo.NewButtonBlockElement(pressed+strconv.Itoa(n), b.Value, slackgo.NewTextBlockObject(slackgo.PlainTextType, clip(b.Label, labelText), true, false))
+		switch b.Style {
+		case chat.Primary:
+			one.Style = slackgo.StylePrimary
+		case chat.Danger:
+			one.Style = slackgo.StyleDanger
+		}
+		row = append(row, one)
+	}
+	if row == nil {
+		return nil
+	}
+	return slackgo.NewActionBlock("", row...)
 }
 
 // escape writes plain text for Slack's mrkdwn, calling nobody.

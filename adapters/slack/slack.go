@@ -44,10 +44,16 @@ type Slack struct {
 	api   *slackgo.Client
 	http  *http.Client
 	gates gates
-	uses  responses
+	paces paces
 	ready chan struct{} // closed when self and accept are set
 
-	attempts attempts
+	attempts memory[attempt]   // drafts that are not wholly posted, by their keys
+	uses     memory[int]       // of response_urls
+	streams  memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
+	unfit    memory[bool]      // channels where streams are refused, and "" where all are
+	authors  memory[string]    // who wrote the latest messages, by channel and timestamp
+	told     memory[time.Time] // when a channel was last told that the bot is busy
+	unread   memory[bool]      // channels of which the operator knows that they cannot be read
 	missed   missed
 
 	self   self
@@ -55,8 +61,6 @@ type Slack struct {
 
 	mu     sync.Mutex
 	health chat.Health
-	told   map[string]time.Time // when a channel was last told that the bot is busy
-	unread map[string]bool      // channels of which the operator knows that they cannot be read
 }
 
 // self is who the bot is.
@@ -74,7 +78,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: capped{t}, Timeout: callTimeout}
-	return &Slack{o: o, http: client, ready: make(chan struct{}), told: map[string]time.Time{}, unread: map[string]bool{}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
+	return &Slack{o: o, http: client, ready: make(chan struct{}), missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
@@ -190,6 +194,9 @@ func refused(err error, what, where string) error {
 // take hands a message over and reports whether Slack may be told that it was
 // taken.
 func (s *Slack) take(ctx context.Context, m chat.Message) bool {
+	if m.Reply.MessageID != "" && m.Command == "" {
+		s.authors.put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
+	}
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:
@@ -208,14 +215,14 @@ func (s *Slack) take(ctx context.Context, m chat.Message) bool {
 const busyEvery = time.Minute
 
 func (s *Slack) busy(ctx context.Context, m chat.Message) {
-	channel := m.Conversation.Channel
-	s.mu.Lock()
-	tell := s.o.Now().Sub(s.told[channel]) >= busyEvery
-	if tell {
-		s.told[channel] = s.o.Now()
-	}
-	s.mu.Unlock()
-	if !tell {
+	now := s.o.Now()
+	last, _ := s.told.change(m.Conversation.Channel, func(last time.Time, _ bool) time.Time {
+		if now.Sub(last) < busyEvery {
+			return last
+		}
+		return now
+	})
+	if now.Sub(last) < busyEvery {
 		return
 	}
 	d := chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: "I have too much to do just now; please try again in a moment."}

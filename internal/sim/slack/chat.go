@@ -2,6 +2,7 @@ package simslack
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 )
 
@@ -162,6 +163,8 @@ func (s *Server) startStream(a args) (map[string]any, *slackError) {
 	}
 	p := compose(c, a)
 	p.Markdown, p.Streaming, p.Recipient = text, true, a["recipient_user_id"]
+	p.Metadata = nil // it can be given when the stream stops
+	p.track(a)
 	s.place(p)
 	return map[string]any{"channel": c.ID, "ts": p.TS}, nil
 }
@@ -189,6 +192,24 @@ func streamText(a args) (string, *slackError) {
 	return text, nil
 }
 
+// track takes note of the task cards among the chunks.
+func (p *Post) track(a args) {
+	var chunks []struct{ Type, ID, Status string }
+	if json.Unmarshal([]byte(a["chunks"]), &chunks) != nil {
+		return
+	}
+	tasks := maps.Clone(p.Tasks) // a copy of the post may be in other hands
+	for _, c := range chunks {
+		if c.Type == "task_update" {
+			if tasks == nil {
+				tasks = map[string]string{}
+			}
+			tasks[c.ID] = c.Status
+		}
+	}
+	p.Tasks = tasks
+}
+
 func (s *Server) streaming(a args) (*Post, *slackError) {
 	p, err := s.own(a, "message_not_owned_by_app")
 	if err != nil {
@@ -209,6 +230,7 @@ func (s *Server) extend(p *Post, a args) *slackError {
 		return refuse("msg_too_long")
 	}
 	p.Markdown += text
+	p.track(a)
 	// Words may meet only when joined, so the whole text is looked at again.
 	p.Pings.scan(p.Markdown, false)
 	var chunks any

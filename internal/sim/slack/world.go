@@ -51,7 +51,8 @@ type Post struct {
 	Streaming   bool // started and not stopped
 	Appends     int  // of a stream
 	Recipient   string
-	Response    bool // came by a response URL
+	Tasks       map[string]string // of a stream: the state of its task cards, by id
+	Response    bool              // came by a response URL
 	EphemeralTo string
 	reactions   map[string][]string
 }

@@ -1,0 +1,238 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/internal/chat"
+)
+
+// holdAt is how far a stream goes, in bytes, before it is known where the text is
+// cut that gets too long for one message.
+const holdAt = textLimit * 3 / 4
+
+// stream is a message that Slack shows while it is being written. It can only grow;
+// where it would have to change it is ended, and edited as a whole from then on.
+type stream struct {
+	open  bool
+	text  string                   // Markdown that it shows
+	tools map[string]chat.RunState // by their calls: what it shows of them
+}
+
+// spot names a message.
+func spot(channel, ts string) string { return channel + " " + ts }
+
+// begin starts a stream for the piece n; no id and no error say that there can be
+// none.
+func (p *posting) begin(ctx context.Context, n int) (string, error) {
+	options, ok := p.recipient()
+	if !ok {
+		return "", nil
+	}
+	if known, _ := p.paces.of.get("chat.startStream " + p.to.Channel); known.next.After(p.o.Now()) {
+		return "", nil
+	}
+	st := &stream{open: true, tools: map[string]chat.RunState{}}
+	chunks, grown := p.growth(st, n, p.target(n))
+	if len(chunks) == 0 {
+		return "", errNothingYet
+	}
+	options = append(options, slackgo.MsgOptionStartStream(), slackgo.MsgOptionTS(p.to.Thread), slackgo.MsgOptionChunks(chunks...),
+		slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl())
+	ts, err := p.once(ctx, "chat.startStream", options)
+	switch {
+	case err == nil:
+		p.streams.put(spot(p.to.Channel, ts), &grown)
+		return ts, nil
+	case retryAfter(err) > 0:
+		return "", nil
+	case code(err) != "" && !passing[code(err)]:
+		p.unstreamed(err)
+		return "", nil
+	}
+	return "", p.failure(err)
+}
+
+// errNothingYet says that a text has not come far enough to be shown.
+var errNothingYet = errors.New("nothing to show yet")
+
+// recipient are the options that say whom a stream is for. A stream answers a
+// message, in its thread; outside of direct messages it needs its author.
+func (p *posting) recipient() ([]slackgo.MsgOption, bool) {
+	if p.to.Thread == "" {
+		return nil, false
+	}
+	for _, where := range []string{"", p.to.Channel} {
+		if no, _ := p.unfit.get(where); no {
+			return nil, false
+		}
+	}
+	author, known := p.authors.get(spot(p.to.Channel, p.d.Reply.MessageID))
+	if !known {
+		return nil, strings.HasPrefix(p.to.Channel, "D")
+	}
+	return []slackgo.MsgOption{slackgo.MsgOptionRecipientUserID(author), slackgo.MsgOptionRecipientTeamID(p.to.Workspace)}, true
+}
+
+// local are the words of refusals that say nothing about other channels.
+var local = map[string]bool{"not_in_channel": true, "channel_not_found": true, "is_archived": true, "thread_not_found": true, "invalid_thread_ts": true,
+	"cannot_reply_to_message": true, "user_not_in_channel": true, "missing_recipient_user_id": true, "missing_recipient_team_id": true,
+	"channel_type_not_supported": true, "restricted_action": true}
+
+// unstreamed remembers that streams are refused, and tells the operator once.
+func (p *posting) unstreamed(err error) {
+	where := ""
+	if local[code(err)] {
+		where = p.to.Channel
+	}
+	if known, _ := p.unfit.change(where, func(bool, bool) bool { return true }); known {
+		return
+	}
+	remedy := remedies[code(err)]
+	if remedy == "" {
+		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
+	}
+	p.o.Log.Warn("slack refuses streams, answers are edited instead while they are written", "channel", where, "error", err, "remedy", remedy)
+}
+
+// target is what the piece n may show. The end of a text may still change: the last
+// word may become a mention, and what gets too long is cut further up.
+func (p *posting) target(n int) string {
+	body := p.pieces[n].body
+	if n < len(p.pieces)-1 || !p.d.Partial {
+		return body
+	}
+	end := strings.LastIndexAny(body[:min(len(body), holdAt)], " \n")
+	return strings.TrimRight(body[:max(end, 0)], " \n")
+}
+
+// growth are the chunks by which a stream comes to show a text, and the stream
+// afterwards. The text has to begin with what it shows.
+func (p *posting) growth(st *stream, n int, text string) ([]slackgo.StreamChunk, stream) {
+	grown := stream{open: true, text: st.text, tools: maps.Clone(st.tools)}
+	var chunks []slackgo.StreamChunk
+	if n == 0 {
+		for _, t := range p.d.Tools {
+			if grown.tools[t.ID] != t.State {
+				grown.tools[t.ID] = t.State
+				chunks = append(chunks, task(t))
+			}
+		}
+	}
+	if len(text) > len(st.text) {
+		chunks, grown.text = append(chunks, slackgo.NewMarkdownTextChunk(text[len(st.text):])), text
+	}
+	return chunks, grown
+}
+
+// task shows a tool call as a card that Slack folds.
+func task(t chat.ToolRun) slackgo.StreamChunk {
+	c := slackgo.NewTaskUpdateChunk(t.ID, t.Name)
+	switch t.State {
+	case chat.Running:
+		c.Status = slackgo.TaskCardStatusInProgress
+	case chat.Failed:
+		c.Status = slackgo.TaskCardStatusError
+	default:
+		c.Status = slackgo.TaskCardStatusComplete
+	}
+	return c
+}
+
+// extend brings an open stream up to date, and ends it where a further piece goes
+// on; false says that the message is to be edited.
+func (p *posting) extend(ctx context.Context, n int, ts string) (bool, error) {
+	st, _ := p.streams.get(spot(p.to.Channel, ts))
+	if st == nil || !st.open {
+		return false, nil
+	}
+	target := p.target(n)
+	if n == len(p.pieces)-1 && strings.HasPrefix(st.text, target) {
+		target = st.text // it shows more than is sure to stay already
+	}
+	if !strings.HasPrefix(target, st.text) {
+		return false, p.close(ctx, n, ts)
+	}
+	chunks, grown := p.growth(st, n, target)
+	method, options := "chat.appendStream", []slackgo.MsgOption{slackgo.MsgOptionAppendStream(ts)}
+	if n < len(p.pieces)-1 {
+		method, options, grown.open = "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)}, false
+	}
+	if len(chunks) > 0 {
+		options = append(options, slackgo.MsgOptionChunks(chunks...))
+	} else if grown.open {
+		return true, nil
+	}
+	_, err := p.call(ctx, method, options)
+	switch {
+	case err == nil:
+		*st = grown
+		return true, nil
+	case code(err) != "":
+		return false, p.close(ctx, n, ts)
+	}
+	p.streams.drop(spot(p.to.Channel, ts)) // it may have grown
+	return false, p.failure(err)
+}
+
+// finish ends the stream ts as the whole piece n; false says that the message is to
+// be edited.
+func (p *posting) finish(ctx context.Context, n int, ts string) (bool, error) {
+	st, _ := p.streams.get(spot(p.to.Channel, ts))
+	switch {
+	case st == nil || p.d.Partial:
+		return false, nil
+	case !st.open && n < len(p.pieces)-1 && st.text == p.pieces[n].body && len(p.pieces[n].below) == 0:
+		p.streams.drop(spot(p.to.Channel, ts))
+		return true, nil
+	case !st.open:
+		return false, nil
+	}
+	d := p.d
+	if len(st.tools) > 0 {
+		d.Tools = nil // they are shown above
+	}
+	pieces := render(d)
+	if n >= len(pieces) || !strings.HasPrefix(pieces[n].body, st.text) {
+		return false, p.close(ctx, n, ts)
+	}
+	chunks, _ := p.growth(st, n, pieces[n].body)
+	options := []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)}
+	if len(chunks) > 0 {
+		options = append(options, slackgo.MsgOptionChunks(chunks...))
+	}
+	if below := pieces[n].below; len(below) > 0 {
+		options = append(options, slackgo.MsgOptionBlocks(below...))
+	}
+	p.streams.drop(spot(p.to.Channel, ts))
+	_, err := p.call(ctx, "chat.stopStream", options)
+	switch {
+	case err == nil:
+		return true, nil
+	case code(err) != "":
+		return false, nil // the edit ends it where it has to
+	}
+	return false, p.failure(err)
+}
+
+// close ends a stream as it is, to be edited.
+func (p *posting) close(ctx context.Context, n int, ts string) error {
+	p.streams.drop(spot(p.to.Channel, ts))
+	if err := p.halt(ctx, n, ts); err != nil {
+		return p.failure(err)
+	}
+	return nil
+}
+
+// halt ends the stream ts, if it is one.
+func (p *posting) halt(ctx context.Context, n int, ts string) error {
+	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)})
+	if word := code(err); word == "message_not_in_streaming_state" || gone[word] {
+		return nil
+	}
+	return err
+}
