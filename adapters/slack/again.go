@@ -38,8 +38,8 @@ func (p *posting) look(ctx context.Context) error {
 	p.looked = true
 	// What goes to a response_url for the asker alone shows in no history, and what
 	// goes there for all is not surely recognised.
-	response := len(p.d.Reply.Handle) > 0
-	p.blind = err != nil || !whole || response && (p.d.Ephemeral || p.d.Failed)
+	response := p.handle.User != ""
+	p.blind = err != nil || !whole || p.private()
 	switch {
 	case !p.blind && !response, len(p.found) == len(p.pieces):
 		return nil

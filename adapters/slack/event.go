@@ -226,11 +226,13 @@ type slash struct {
 	TriggerID   string `json:"trigger_id"`
 }
 
-// handle is what is kept with a slash command to answer it later.
+// handle is what is kept with a slash command, or the press of a button, to answer
+// it later.
 type handle struct {
 	ResponseURL string    `json:"responseURL"`
 	Received    time.Time `json:"received"`
 	User        string    `json:"user"`
+	Press       bool      `json:"press,omitempty"`
 }
 
 func (s *Slack) command(c slash) (chat.Message, bool) {
@@ -243,7 +245,7 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 	if c.TeamID == "" {
 		c.TeamID = s.self.team
 	}
-	raw, err := json.Marshal(handle{c.ResponseURL, s.o.Now(), c.UserID})
+	raw, err := json.Marshal(handle{ResponseURL: c.ResponseURL, Received: s.o.Now(), User: c.UserID})
 	if err != nil {
 		return chat.Message{}, false
 	}

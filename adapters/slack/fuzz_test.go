@@ -19,7 +19,7 @@ func FuzzEvent(f *testing.F) {
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"subtype":"tombstone","user":"USLACKBOT","ts":"1700000000.000001"},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
 		`{"type":"message","subtype":"message_deleted","channel":"D1","deleted_ts":"1700000000.000001"}`,
 		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k","piece":-1,"answers":"1 2"}}}`,
-		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"2c70e12b7a0646f92279f427","piece":-1,"live":true}}}`,
+		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"8254c329a92850f6d539dd37","piece":-1,"live":true}}}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":"x","previous_message":[]}`,
 	} {
 		f.Add([]byte(seed))

@@ -22,9 +22,7 @@ func (s *Slack) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /slack/events", s.signed(s.events))
 	mux.HandleFunc("POST /slack/commands", s.signed(s.commands))
-	mux.HandleFunc("POST /slack/interactive", s.signed(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		w.WriteHeader(http.StatusOK)
-	}))
+	mux.HandleFunc("POST /slack/interactive", s.signed(s.interactions))
 	return mux
 }
 
@@ -97,6 +95,19 @@ func (s *Slack) commands(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	m, ok := s.command(slash{TeamID: form.Get("team_id"), ChannelID: form.Get("channel_id"), UserID: form.Get("user_id"),
 		UserName: form.Get("user_name"), Text: form.Get("text"), ResponseURL: form.Get("response_url"), TriggerID: form.Get("trigger_id")})
+	s.answer(w, r, m, ok)
+}
+
+func (s *Slack) interactions(w http.ResponseWriter, r *http.Request, body []byte) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body is no form")
+		return
+	}
+	if !s.up(w, r) {
+		return
+	}
+	m, ok := s.press([]byte(form.Get("payload")))
 	s.answer(w, r, m, ok)
 }
 

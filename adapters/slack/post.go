@@ -35,7 +35,12 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	}
 	defer unlock()
 	last, _ := s.attempts.get(d.Key)
-	p := &posting{Slack: s, to: to, d: d, pieces: render(d), ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
+	var h handle
+	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
+		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
+	}
+	d.Ephemeral = d.Ephemeral || h.Press
+	p := &posting{handle: h, Slack: s, to: to, d: d, pieces: render(d), ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
 	for _, id := range d.Replaces.IDs {
 		if stamp(id) != "" {
 			p.old = append(p.old, id)
@@ -58,6 +63,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 // posting is the work of one call of Post.
 type posting struct {
 	*Slack
+	handle handle // of the command or press that is answered, if it is one
 	to     chat.Address
 	d      chat.Draft
 	pieces []piece
@@ -115,13 +121,17 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 			return id, err
 		}
 	}
-	if len(p.d.Reply.Handle) > 0 && (!p.again || p.blind || p.d.Ephemeral || p.d.Failed) {
+	if p.handle.User != "" && (!p.again || p.blind || p.private()) {
 		if id, err := p.respond(ctx, n); id != "" || err != nil {
 			return id, err
 		}
 	}
 	return p.send(ctx, n, "")
 }
+
+// private reports that the post is for the asker alone, where Slack lets the bot
+// speak to one person: in answer to a command or a press.
+func (p *posting) private() bool { return p.handle.User != "" && (p.d.Ephemeral || p.d.Failed) }
 
 // gone are the words by which Slack says that a post can no longer be edited.
 var gone = map[string]bool{"message_not_found": true, "cant_update_message": true, "edit_window_closed": true}
@@ -136,8 +146,11 @@ func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
 		return ts, err
 	}
 	method := "chat.postMessage"
-	if ts != "" {
+	switch {
+	case ts != "":
 		method = "chat.update"
+	case p.private():
+		method = "chat.postEphemeral"
 	}
 	one := p.pieces[n]
 	id, err := p.call(ctx, method, p.options(one, n, ts))
@@ -154,6 +167,9 @@ func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
 	if err != nil {
 		return "", p.failure(err)
 	}
+	if method == "chat.postEphemeral" {
+		id = "ephemeral/" + id // nothing can be done with it any more
+	}
 	return id, nil
 }
 
@@ -167,6 +183,9 @@ func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
 		options = append(options, slackgo.MsgOptionUpdate(ts), slackgo.MsgOptionParse(false))
 	case p.to.Thread != "":
 		options = append(options, slackgo.MsgOptionTS(p.to.Thread))
+	}
+	if ts == "" && p.private() {
+		options = append(options, slackgo.MsgOptionPostEphemeral(p.handle.User))
 	}
 	return options
 }
@@ -251,16 +270,17 @@ func (s *Slack) usable(url string) bool {
 	return used < responseUses
 }
 
-// respond answers a slash command at its response_url, while that is good. No id
+// respond answers a command or a press at its response_url, while that is good. No id
 // and no error say that the Web API has to be used.
 func (p *posting) respond(ctx context.Context, n int) (string, error) {
-	var h handle
-	if json.Unmarshal(p.d.Reply.Handle, &h) != nil || !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.usable(h.ResponseURL) {
+	h := p.handle
+	if !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.usable(h.ResponseURL) {
 		return "", nil
 	}
 	no := false
-	m := &slackgo.WebhookMessage{Text: p.pieces[n].text, ResponseType: slackgo.ResponseTypeInChannel, UnfurlLinks: &no, UnfurlMedia: &no}
-	if p.d.Ephemeral || p.d.Failed {
+	m := &slackgo.WebhookMessage{Text: p.pieces[n].text, ResponseType: slackgo.ResponseTypeInChannel, ThreadTimestamp: p.to.Thread,
+		UnfurlLinks: &no, UnfurlMedia: &no}
+	if p.private() {
 		m.ResponseType = slackgo.ResponseTypeEphemeral
 	}
 	if blocks := p.pieces[n].blocks(); len(blocks) > 0 {

@@ -214,6 +214,8 @@ func (s *Slack) translate(kind string, payload json.RawMessage) (chat.Message, b
 			return chat.Message{}, false
 		}
 		return s.command(c)
+	case socketmode.RequestTypeInteractive:
+		return s.press(payload)
 	}
 	return chat.Message{}, false
 }

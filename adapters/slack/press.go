@@ -1,0 +1,61 @@
+package slack
+
+import (
+	"encoding/json"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// interaction is what a person did with something that the bot posted.
+type interaction struct {
+	Type    string `json:"type"`
+	Trigger string `json:"trigger_id"`
+	Address string `json:"response_url"`
+	Team    struct {
+		ID string `json:"id"`
+	} `json:"team"`
+	User struct {
+		ID   string `json:"id"`
+		Name string `json:"username"`
+	} `json:"user"`
+	Channel struct {
+		ID string `json:"id"`
+	} `json:"channel"`
+	Container struct {
+		TS       string `json:"message_ts"`
+		ThreadTS string `json:"thread_ts"`
+	} `json:"container"`
+	Message struct {
+		ThreadTS string `json:"thread_ts"`
+	} `json:"message"`
+	Actions []struct {
+		ID    string `json:"action_id"`
+		Value string `json:"value"`
+	} `json:"actions"`
+}
+
+// press translates the press of a button of ours; false says that it was none.
+func (s *Slack) press(payload []byte) (chat.Message, bool) {
+	var i interaction
+	if json.Unmarshal(payload, &i) != nil || i.Type != "block_actions" || i.Channel.ID == "" || i.User.ID == "" || i.Trigger == "" ||
+		len(i.Actions) == 0 || !strings.HasPrefix(i.Actions[0].ID, pressed) || i.Actions[0].Value == "" {
+		return chat.Message{}, false
+	}
+	if i.Team.ID == "" {
+		i.Team.ID = s.self.team
+	}
+	raw, err := json.Marshal(handle{ResponseURL: i.Address, Received: s.o.Now(), User: i.User.ID, Press: true})
+	if err != nil {
+		return chat.Message{}, false
+	}
+	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID, Thread: i.Message.ThreadTS}
+	if at.Thread == "" {
+		at.Thread = i.Container.ThreadTS
+	}
+	if at.Thread == i.Container.TS { // it is the root of a thread, not in one
+		at.Thread = ""
+	}
+	return chat.Message{ID: "press/" + i.Trigger, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
+		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at}, true
+}
