@@ -51,7 +51,12 @@ func slash() command {
 			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
 				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"run", "run"}}},
 			{Type: optString, Name: optionName, Description: "The digest's name, for preview and run"}}},
+		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
+			{Type: optString, Name: optionText, Description: "For example: language Norwegian; channel model fast"}}},
 		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},
+		{Type: optSubcommand, Name: "usage", Description: "What was used by you and in this channel"},
+		{Type: optSubcommand, Name: "forget", Description: "Forget what was said here"},
+		{Type: optSubcommand, Name: "stop", Description: "Stop what the bot is working on"},
 		{Type: optSubcommand, Name: "help", Description: "What you can say to the bot"},
 	}}
 }

@@ -249,7 +249,7 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), chat.Words())
+	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), chat.Commands())
 	return chat.Message{ID: "cmd/" + c.TriggerID, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
 		Conversation: chat.Address{Platform: "slack", Workspace: c.TeamID, Channel: c.ChannelID}}, true

@@ -161,7 +161,7 @@ func message(e store.Entry) (chat.Message, error) {
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("write down the line: %w", err)
 	}
-	command, text := chat.Typed(e.Text, chat.Words())
+	command, text := chat.Typed(e.Text, chat.Commands())
 	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: *e.User, Text: text,
 		Reach: chat.Addressed, Command: command, Reply: chat.Reply{MessageID: e.ID, Handle: handle}, Time: e.At}, nil
 }

@@ -20,8 +20,15 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/settings"
 	"ravenbot/internal/store"
 )
+
+// Usage is what was asked of a model, and what it cost in US dollars.
+type Usage struct {
+	store.Usage
+	USD float64 `json:"usd"`
+}
 
 // Event is a step towards an answer: a passing view of the work, or last the
 // Entry whose draft is the answer. One of the two is set.
@@ -109,6 +116,8 @@ type Options struct {
 	Conversations Conversations
 	Status        func() any                                      // becomes JSON
 	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
+	Usage         func(ctx context.Context) ([]Usage, error)
+	Settings      *settings.Book
 	Feedback      func(ctx context.Context) ([]store.Feedback, error)
 	Metrics       http.Handler
 	// Backup makes a copy of the store.

@@ -209,11 +209,11 @@ const bearerHeader = "Bearer " + token
 // everything lists every route but those that are open.
 var everything = []string{
 	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat", "GET /static/app.css",
-	"GET /servers", "GET /digests", "GET /posts", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
+	"GET /servers", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
 	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests",
-	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /metrics", "POST /mcp",
+	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage", "GET /metrics", "POST /mcp",
 }
 
 func TestNothingAnswersWithoutALogin(t *testing.T) {
@@ -454,7 +454,7 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 		_, _, server, client := start(t, func(o *Options) {
 			o.Servers, o.Digests = nasty(s), nastyDigests{s}
 		})
-		for _, route := range []string{"GET /servers", "GET /digests", "GET /posts", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
+		for _, route := range []string{"GET /servers", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
 			escaped := template.HTMLEscapeString(s)

@@ -41,6 +41,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/conversations":                    {"GET": s.listConversations},
 		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},
+		"/settings":                         {"GET": s.getSettings, "PUT": s.putSettings},
+		"/usage":                            {"GET": s.listUsage},
 		"/digests":                          {"GET": s.listDigests},
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
 		"/digests/{name}/run":               {"POST": s.runDigest},

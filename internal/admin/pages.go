@@ -30,6 +30,8 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /servers", s.serversPage)
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("GET /posts", s.postsPage)
+	mux.HandleFunc("GET /settings", s.settingsForm)
+	mux.HandleFunc("POST /settings", s.saveSettings)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
 	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
 	if s.o.Static != nil {

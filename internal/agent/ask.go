@@ -30,6 +30,7 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 		}
 		var m llm.Message
 		if m, err = r.insist(ctx, model, q); err == nil {
+			r.turn.Model = r.p.Models[r.at]
 			return m, nil
 		}
 		if ctx.Err() != nil || blocked(err) {

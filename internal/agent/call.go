@@ -140,6 +140,15 @@ func (r *run) asker() chat.User {
 	return r.m.Author
 }
 
+// user names the asker over all platforms; empty: several people.
+func (r *run) user() string {
+	u := r.asker()
+	if u.ID == "" {
+		return ""
+	}
+	return r.m.Conversation.Platform + "/" + u.ID
+}
+
 // broken is the result of a tool that could not be run. The chain of causes is
 // for the log alone.
 func (r *run) broken(c llm.Call, err error) tool.Result {

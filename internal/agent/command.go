@@ -25,6 +25,8 @@ func (e *Engine) Help(_ context.Context, m chat.Message) chat.Draft {
 		"- `/raven ask …`: the same as a command",
 		"- `/raven digest list`, `/raven digest preview NAME`, `/raven digest run NAME`: news on a schedule",
 		"- `/raven tools`: what I can use here",
+		"- `/raven settings`, `/raven usage`: your model, language and tools, and what was used",
+		"- `/raven forget`: I forget this conversation",
 		"- `stop`, or `/raven stop`: I stop what I am working on",
 		"- edit your message and I answer it anew; delete it and I forget it",
 		"- `/raven help`: this page",

@@ -75,7 +75,7 @@ func (e *Engine) begin(ctx context.Context, q chat.Asked, show func(chat.Progres
 	case q.Turn == "":
 		return nil, nil
 	default:
-		r.turn = &conversation.Turn{ID: q.Turn, Began: e.o.Now(), State: conversation.Open}
+		r.turn = &conversation.Turn{ID: q.Turn, Began: e.o.Now(), State: conversation.Open, User: r.user()}
 		for _, m := range q.Messages {
 			r.turn.Of = append(r.turn.Of, m.Subject())
 			r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.User, Parts: said(m)})

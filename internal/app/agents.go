@@ -15,6 +15,7 @@ import (
 	"ravenbot/internal/llm/openai"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/settings"
 	"ravenbot/internal/tool"
 )
 
@@ -27,7 +28,7 @@ func (a *App) buildAgent() error {
 	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: router(a.o.Config), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback,
+		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback,
 		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
 		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
 			d, why := rules.Decide(n)
@@ -37,6 +38,9 @@ func (a *App) buildAgent() error {
 	})
 	commands["help"] = a.agent.Help
 	commands["tools"] = a.agent.Tools
+	commands["settings"] = a.settings.Command
+	commands["usage"] = a.usageCommand
+	commands["forget"] = a.forgetCommand
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{a.agent.ResultReader()})
 	return nil
@@ -81,16 +85,38 @@ func buildModels(c *config.Config) (map[string]agent.Model, error) {
 
 // router gives the profile of a message: the agent of the first rule that
 // matches its channel.
-func router(c *config.Config) func(chat.Message) agent.Profile {
+func (a *App) router() func(chat.Message) agent.Profile {
+	c := a.o.Config
 	profiles := map[string]agent.Profile{}
 	for name, ag := range c.Agents {
 		profiles[name] = agent.Profile{Agent: name, Models: c.ModelChain(ag.Model),
 			System:   strings.TrimSpace(toolText(c) + "\n\n" + ag.SystemPrompt),
-			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag)}
+			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag, c.Tools.Enabled)}
 	}
 	return func(m chat.Message) agent.Profile {
-		return profiles[c.ChannelFor(m.Conversation.String()).Agent]
+		name := c.ChannelFor(m.Conversation.String()).Agent
+		return adjusted(c, profiles[name], c.Agents[name], a.settings.For(m.Conversation, m.Author.ID))
 	}
+}
+
+// adjusted is a profile with what was set for a user, a channel or the bot.
+func adjusted(c *config.Config, p agent.Profile, ag config.Agent, set settings.Layer) agent.Profile {
+	if set.Model != "" {
+		p.Models = c.ModelChain(set.Model)
+	}
+	if set.Tools.MaxSteps != nil {
+		p.MaxSteps = *set.Tools.MaxSteps
+	}
+	if set.Tools.SystemPrompt != nil {
+		p.System = strings.TrimSpace(*set.Tools.SystemPrompt + "\n\n" + ag.SystemPrompt)
+	}
+	if set.Tools.Enabled != nil {
+		p.Uses = usable(c, ag, *set.Tools.Enabled)
+	}
+	if set.Language != "" {
+		p.System += "\n\nAnswer in this language, whatever the question is written in: " + set.Language + "."
+	}
+	return p
 }
 
 // admit says whether a message is for the bot: the rules of its channel, and

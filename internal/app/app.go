@@ -24,6 +24,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 )
@@ -54,6 +55,7 @@ type App struct {
 	delivery  *delivery.Service
 	digests   *digest.Service
 	loop      *schedule.Loop
+	settings  *settings.Book
 	admin     *admin.Server
 	listener  net.Listener
 	models    map[string]agent.Model
@@ -81,6 +83,10 @@ func New(o Options) (*App, error) {
 
 func (a *App) assemble() error {
 	a.buildPlatforms()
+	a.settings = settings.New(a.store, a.modelNames)
+	if err := a.settings.Load(context.Background()); err != nil {
+		return err
+	}
 	feeds, pages, err := a.buildEgress()
 	if err != nil {
 		return err

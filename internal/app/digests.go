@@ -7,9 +7,12 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool/feeds"
 )
 
@@ -43,10 +46,26 @@ func (a *App) buildDigests(reader *feed.Fetcher) error {
 		specs = append(specs, spec)
 		jobs = append(jobs, schedule.Job{Name: name, Schedule: when, CatchUp: d.CatchUp == "once"})
 	}
-	a.digests = digest.New(digest.Options{Specs: specs, Feeds: reader, Store: a.store, Deliver: a.delivery.Deliver, Log: a.o.Log, Now: a.o.Now})
+	a.digests = digest.New(digest.Options{Specs: specs, Feeds: reader, Store: whenReady{a.store, a.delivery}, Deliver: a.delivery.Deliver, Log: a.o.Log, Now: a.o.Now})
 	a.registry.Add(native{feeds.Subscribe(a.digests)})
 	a.loop = &schedule.Loop{Jobs: jobs, LastDue: a.lastDue, Do: a.runDigest, Now: a.o.Now}
 	return nil
+}
+
+// whenReady is the store of digests: a run is recorded, with its posts, only when
+// delivery has taken up what was left, which would else hold them too.
+type whenReady struct {
+	*bolt.DB
+	delivery *delivery.Service
+}
+
+func (w whenReady) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+	select {
+	case <-w.delivery.Ready():
+		return w.DB.FinishRun(ctx, r, saw, posts)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // poll looks at the subscriptions until ctx ends.

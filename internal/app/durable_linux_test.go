@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -211,5 +212,63 @@ func TestATurnIsAtMostThreeTransactions(t *testing.T) {
 		t.Errorf("%d turns took %d transactions, want at most three each", turns, made)
 	} else {
 		t.Logf("%d turns took %d transactions", turns, made)
+	}
+}
+
+// What is set over the API, in chat and on the page holds from the next message on,
+// and what was used is counted.
+func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		return simmodel.Say(fmt.Sprint("tools: ", len(r.Tools), "; ", r.System))
+	})
+	b := w.run(w.base())
+	if text := answerIn(t, b.ask("general", "one")); strings.Contains(text, "Norwegian") || strings.Contains(text, "tools: 0;") {
+		t.Fatalf("before anything was set: %s", text)
+	}
+	var got struct {
+		Instance struct{ Language string }
+		Users    map[string]struct{ Language string }
+		Error    struct{ Message string }
+	}
+	body := json.RawMessage(`{"instance":{"language":"Norwegian","tools":{"enabled":false,"systemPrompt":"No tools today."}}}`)
+	if status := b.call(http.MethodPut, "/api/v1/settings", body, &got); status != http.StatusOK || got.Instance.Language != "Norwegian" {
+		t.Fatalf("setting gave %d %+v", status, got)
+	}
+	if text := answerIn(t, b.ask("general", "two")); !strings.Contains(text, "Norwegian") || !strings.Contains(text, "tools: 0;") || !strings.Contains(text, "No tools today.") {
+		t.Errorf("after it was set: %s", text)
+	}
+	if text := answerIn(t, b.ask("general", "/settings language German")); !strings.Contains(text, "German (set by you)") {
+		t.Errorf("the command was answered %s", text)
+	}
+	if text := answerIn(t, b.ask("general", "three")); !strings.Contains(text, "German") || strings.Contains(text, "Norwegian") {
+		t.Errorf("after a user set their own: %s", text)
+	}
+	for _, bad := range []string{`{"instance":{"model":"nonesuch"}}`, `{"instance":{"tools":{"maxSteps":0}}}`, `{"instance":{"colour":"red"}}`, `{"channels":{"nowhere":{}}}`} {
+		if status := b.call(http.MethodPut, "/api/v1/settings", json.RawMessage(bad), &got); status != http.StatusBadRequest || got.Error.Message == "" {
+			t.Errorf("%s gave %d %+v", bad, status, got)
+		}
+	}
+	if text := answerIn(t, b.ask("general", "/usage")); !strings.Contains(text, "you, today: 3 answers") {
+		t.Errorf("usage: %s", text)
+	}
+	var used struct {
+		Items []struct {
+			Model string
+			Turns int
+			USD   float64 `json:"usd"`
+		}
+	}
+	b.call(http.MethodGet, "/api/v1/usage", nil, &used)
+	if len(used.Items) != 1 || used.Items[0].Model != "default" || used.Items[0].Turns != 3 {
+		t.Errorf("usage over the API: %+v", used)
+	}
+	if text := answerIn(t, b.ask("general", "/forget")); !strings.Contains(text, "Forgotten") {
+		t.Errorf("forget: %s", text)
+	}
+	b.ask("general", "what did I say?")
+	asked := w.model.Asked()
+	if n := len(asked[len(asked)-1].Messages); n != 1 {
+		t.Errorf("after forgetting the model is told %d messages", n)
 	}
 }

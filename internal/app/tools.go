@@ -123,8 +123,8 @@ func revealed[M ~map[string]config.Secret](m M) map[string]string {
 }
 
 // usable gives the test by which an agent's tools are chosen (contract §1).
-func usable(c *config.Config, ag config.Agent) func(tool.Named) bool {
-	if !c.Tools.Enabled {
+func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bool {
+	if !enabled {
 		return func(tool.Named) bool { return false }
 	}
 	linked := map[string]bool{}

@@ -40,14 +40,12 @@ func Typed(line string, words []string) (command, text string) {
 }
 
 // Commands are the words that every platform offers behind /raven.
-func Commands() []string { return []string{"ask", "digest", "tools", "stop", "help"} }
+func Commands() []string {
+	return []string{"ask", "digest", "settings", "tools", "usage", "forget", "stop", "help"}
+}
 
 // Stops reports that a message asks for nothing but that the bot stops.
 func (m Message) Stops() bool {
 	return m.Change == "" && (m.Command == "stop" || m.Command == Pressed && m.Text == PressStop ||
 		(m.Command == "" || m.Command == "ask") && strings.EqualFold(strings.Trim(m.Text, " \t\n.!"), "stop"))
 }
-
-// Words are those and the words that are reserved for commands to come, so that
-// nobody's model is asked what "settings" means.
-func Words() []string { return append(Commands(), "settings", "usage") }

@@ -74,6 +74,7 @@ func commands() map[string]command {
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
+		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
 		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }

@@ -39,8 +39,12 @@ type Turn struct {
 	State    State         `json:"state"`
 	Messages []llm.Message `json:"messages"`
 	Usage    llm.Usage     `json:"usage"`
-	Served   string        `json:"served,omitempty"` // the model that gave the answer
-	Error    string        `json:"error,omitempty"`  // reference under which the log has the fault
+	// Counted is the part of Usage that the store has added to its sums.
+	Counted llm.Usage `json:"counted,omitzero"`
+	Model   string    `json:"model,omitempty"`  // the configured name of the model that answered last
+	User    string    `json:"user,omitempty"`   // platform and id of who asked; empty: several people
+	Served  string    `json:"served,omitempty"` // the model that gave the answer
+	Error   string    `json:"error,omitempty"`  // reference under which the log has the fault
 }
 
 // Subjects are the identities of the messages that the turn answers.

@@ -245,6 +245,11 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 // Send records a post and queues it. A post with a key that was sent before is
 // left out.
 func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	posts := []store.Post{{Key: d.Key, To: to, Draft: d, At: s.o.Now()}}
 	if err := s.o.Store.Record(ctx, posts); err != nil {
 		return err
@@ -253,8 +258,12 @@ func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error
 	return nil
 }
 
-// Deliver queues posts that have been recorded; those without a Seq were known
-// before and are left out. The function that it returns waits for what becomes of
+// Ready is closed when Run has taken up what was left. A post that is recorded
+// before is taken up by Run, and must not be given to Deliver too.
+func (s *Service) Ready() <-chan struct{} { return s.ready }
+
+// Deliver queues posts that have been recorded since Ready; those without a Seq
+// were known before and are left out. The function that it returns waits for what becomes of
 // them, and gives the outcomes there are when ctx ends.
 func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Posted {
 	results := make(chan store.Posted, len(posts))

@@ -110,6 +110,11 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output}
 }
 
+// Sub returns the difference of two counts.
+func (u Usage) Sub(v Usage) Usage {
+	return Usage{Input: u.Input - v.Input, Cached: u.Cached - v.Cached, Output: u.Output - v.Output}
+}
+
 // Model answers requests. Generate streams one answer: the sequence ends after
 // the chunk with Finish set, or with one error (an *Error where the provider
 // said what is wrong). Leaving the loop early or ending ctx cancels the request.

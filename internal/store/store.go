@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
 )
 
 // ErrNotFound is returned where a named record is not there.
@@ -108,6 +109,16 @@ type Subscription struct {
 	URL   string       `json:"url"`
 	Title string       `json:"title"` // of the feed
 	At    time.Time    `json:"at"`
+}
+
+// Usage is what was asked of a model on a day, for one user in one channel.
+type Usage struct {
+	Day     string       `json:"day"` // 2006-01-02, in UTC
+	Model   string       `json:"model"`
+	Channel chat.Address `json:"channel"`
+	User    string       `json:"user,omitempty"` // platform/id; empty: several people at once
+	Turns   int          `json:"turns"`
+	Tokens  llm.Usage    `json:"tokens"`
 }
 
 // Feedback is what somebody thinks of an answer. A later one of the same user

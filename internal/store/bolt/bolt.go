@@ -48,6 +48,8 @@ const (
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
+	settingsBucket      = "settings"      // scope → a layer of settings
+	usageBucket         = "usage"         // day, model, channel and user → store.Usage
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
@@ -55,7 +57,7 @@ func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
 		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket}
+		feedbackBucket, settingsBucket, usageBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

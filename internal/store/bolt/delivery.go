@@ -152,9 +152,14 @@ func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
-			if err := db.putTurn(tx, to, turn); err != nil {
+			counted := *turn // a change may run more than once
+			if err := db.count(tx, to, &counted); err != nil {
 				return err
 			}
+			if err := db.putTurn(tx, to, &counted); err != nil {
+				return err
+			}
+			turn.Seq = counted.Seq
 		}
 		if len(posts) == 0 {
 			return db.done(tx, messages)

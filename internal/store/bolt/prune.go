@@ -19,11 +19,12 @@ const (
 	keepTurns   = 30 * 24 * time.Hour
 
 	keepFeedback = 365 * 24 * time.Hour
+	keepUsage    = 400 * 24 * time.Hour
 )
 
 // Prune forgets identities of messages and posts that were done long ago, posts
-// that were given up then, conversations that were last heard long ago, feedback of
-// more than a year ago, and old turns for which a summary stands.
+// that were given up then, conversations that were last heard long ago, feedback and
+// usage of more than a year ago, and old turns for which a summary stands.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
@@ -55,6 +56,10 @@ func (db *DB) Prune(ctx context.Context) error {
 			err := db.decode(k, v, &f)
 			return f.At.Before(now.Add(-keepFeedback)), err
 		}); err != nil {
+			return err
+		}
+		oldest := now.Add(-keepUsage).UTC().Format(dayFormat)
+		if err := db.drop(tx.top(usageBucket), func(k, _ []byte) (bool, error) { return string(k) < oldest, nil }); err != nil {
 			return err
 		}
 		return db.pruneTurns(tx, now.Add(-keepTurns))

@@ -8,6 +8,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
 
@@ -217,4 +218,35 @@ func lastWord(t *testing.T, s Store, now *time.Time) {
 	list, err = s.Feedback(ctx)
 	check(t, err)
 	same(t, "feedback of last year", 0, len(list))
+}
+
+func settingLayers(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
+		check(t, s.SaveSetting(ctx, scope, []byte(layer)))
+	}
+	check(t, s.SaveSetting(ctx, "instance", []byte(`{"model":"c"}`)))
+	check(t, s.SaveSetting(ctx, "user/web/U1", nil))
+	all, err := s.Settings(ctx)
+	check(t, err)
+	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
+}
+
+func usageCounted(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	turn := &conversation.Turn{ID: "web/1", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 10, Output: 5}}
+	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	_, again, err := s.TurnOf(ctx, "web/1")
+	check(t, err)
+	again.Usage = again.Usage.Add(llm.Usage{Input: 1, Output: 2}) // answered anew
+	check(t, s.Answered(ctx, general, []string{"web/1~edited"}, &again, nil))
+	*now = noon.Add(24 * time.Hour)
+	check(t, s.Answered(ctx, general, []string{"web/2"}, &conversation.Turn{ID: "web/2", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 7}}, nil))
+	first := store.Usage{Day: "2026-03-04", Model: "default", Channel: general, User: "web/U1", Turns: 2, Tokens: llm.Usage{Input: 11, Output: 7}}
+	second := store.Usage{Day: "2026-03-05", Model: "default", Channel: general, User: "web/U1", Turns: 1, Tokens: llm.Usage{Input: 7}}
+	for from, want := range map[string][]store.Usage{"": {first, second}, "2026-03-05": {second}, "2026-03-06": nil} {
+		list, err := s.Usage(ctx, from)
+		check(t, err)
+		same(t, "usage from "+from, want, list)
+	}
 }

@@ -25,6 +25,9 @@ type Store interface {
 	Known(ctx context.Context, subject string) (chat.Address, bool, error)
 	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
 	Told(ctx context.Context, keys []string) error
+	Usage(ctx context.Context, from string) ([]store.Usage, error)
+	Settings(ctx context.Context) (map[string][]byte, error)
+	SaveSetting(ctx context.Context, scope string, layer []byte) error
 	SaveFeedback(ctx context.Context, f store.Feedback) error
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 	Streamed(ctx context.Context, key string, ref chat.Ref) error
@@ -81,6 +84,8 @@ func Run(t *testing.T, open Open) {
 		"what was heard last is remembered for a month":     heardLast,
 		"turns are read by range, and removed one by one":   turnRanges,
 		"a post tells where it is, also in another's place": postPlaces,
+		"what a turn uses is counted once":                  usageCounted,
+		"a layer of settings is kept until it is cleared":   settingLayers,
 		"the last word of a user on an answer counts":       lastWord,
 		"a begun answer is known until its post is made":    begunAnswers,
 		"old turns go when a summary stands for them":       oldTurns,

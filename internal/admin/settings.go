@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/settings"
+)
+
+// settingsView is every layer of settings: channels by address, users by
+// platform/id.
+type settingsView struct {
+	Instance  settings.Layer            `json:"instance"`
+	Channels  map[string]settings.Layer `json:"channels"`
+	Users     map[string]settings.Layer `json:"users"`
+	Effective *settings.Layer           `json:"effective,omitempty"` // with ?channel=ADDRESS&user=ID
+}
+
+func (s *Server) getSettings(w http.ResponseWriter, r *http.Request) {
+	v := s.settingsView()
+	if at := r.URL.Query().Get("channel"); at != "" {
+		a, err := chat.ParseAddress(at)
+		if err != nil {
+			writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "write platform:workspace/channel")
+			return
+		}
+		l := s.o.Settings.For(a, r.URL.Query().Get("user"))
+		v.Effective = &l
+	}
+	writeJSON(w, http.StatusOK, v)
+}
+
+func (s *Server) settingsView() settingsView {
+	v := settingsView{Channels: map[string]settings.Layer{}, Users: map[string]settings.Layer{}}
+	for scope, l := range s.o.Settings.All() {
+		kind, name, _ := strings.Cut(string(scope), "/")
+		switch kind {
+		case "channel":
+			v.Channels[name] = l
+		case "user":
+			v.Users[name] = l
+		default:
+			v.Instance = l
+		}
+	}
+	return v
+}
+
+// putSettings sets the layers that it is given, each as a whole; an empty one
+// clears it. Others stay. Nothing is set when anything is wrong.
+func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Instance *settings.Layer           `json:"instance"`
+		Channels map[string]settings.Layer `json:"channels"`
+		Users    map[string]settings.Layer `json:"users"`
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"instance":{"model","language","tools":{"enabled","maxSteps","systemPrompt"}},"channels":{ADDRESS:{…}},"users":{"platform/id":{…}}}`)
+		return
+	}
+	set := map[settings.Scope]settings.Layer{}
+	if in.Instance != nil {
+		set[settings.Instance] = *in.Instance
+	}
+	var faults []error
+	for at, l := range in.Channels {
+		a, err := chat.ParseAddress(at)
+		faults = append(faults, err)
+		set[settings.Channel(a)] = l
+	}
+	for name, l := range in.Users {
+		platform, id, ok := strings.Cut(name, "/")
+		if !ok || platform == "" || id == "" {
+			faults = append(faults, fmt.Errorf("user %q is not written platform/id", name))
+		}
+		set[settings.User(platform, id)] = l
+	}
+	for _, l := range set {
+		faults = append(faults, s.o.Settings.Check(l))
+	}
+	if err := errors.Join(faults...); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_settings", err.Error(), "nothing was set")
+		return
+	}
+	for scope, l := range set {
+		if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
+			s.broken(w, r, "the settings could not be kept", err)
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, s.settingsView())
+}
+
+func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Usage(r.Context())
+	if err != nil {
+		s.broken(w, r, "the usage could not be listed", err)
+		return
+	}
+	writeList(w, list)
+}
+
+// settingsPage shows the instance's layer as a form.
+type settingsPage struct {
+	Layer           settings.Layer
+	Models          []string
+	Tools           string // on, off, or nothing
+	Steps           string
+	Prompt          string
+	Saved           bool
+	Problem         string
+	Channels, Users map[string]settings.Layer
+}
+
+func (s *Server) settingsForm(w http.ResponseWriter, _ *http.Request) {
+	s.page(w, http.StatusOK, "settings", s.formOf(s.o.Settings.Layer(settings.Instance)))
+}
+
+func (s *Server) formOf(l settings.Layer) settingsPage {
+	v := s.settingsView()
+	p := settingsPage{Layer: l, Models: s.o.Settings.Models(), Channels: v.Channels, Users: v.Users}
+	if l.Tools.Enabled != nil {
+		p.Tools = map[bool]string{true: "on", false: "off"}[*l.Tools.Enabled]
+	}
+	if l.Tools.MaxSteps != nil {
+		p.Steps = strconv.Itoa(*l.Tools.MaxSteps)
+	}
+	if l.Tools.SystemPrompt != nil {
+		p.Prompt = *l.Tools.SystemPrompt
+	}
+	return p
+}
+
+func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
+	l := settings.Layer{Model: r.PostFormValue("model"), Language: strings.TrimSpace(r.PostFormValue("language"))}
+	if tools := r.PostFormValue("tools"); slices.Contains([]string{"on", "off"}, tools) {
+		on := tools == "on"
+		l.Tools.Enabled = &on
+	}
+	var err error
+	if steps := strings.TrimSpace(r.PostFormValue("steps")); steps != "" {
+		var n int
+		if n, err = strconv.Atoi(steps); err != nil {
+			err = fmt.Errorf("the number of steps is %q, want a number", steps)
+		}
+		l.Tools.MaxSteps = &n
+	}
+	if prompt := strings.TrimSpace(r.PostFormValue("prompt")); prompt != "" {
+		l.Tools.SystemPrompt = &prompt
+	}
+	if err == nil {
+		err = s.o.Settings.Set(r.Context(), settings.Instance, l)
+	}
+	p := s.formOf(l)
+	status := http.StatusOK
+	if p.Saved = err == nil; err != nil {
+		p.Problem, status = err.Error(), http.StatusUnprocessableEntity
+	}
+	s.page(w, status, "settings", p)
+}

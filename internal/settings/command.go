@@ -1,0 +1,148 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+func encode(l Layer) ([]byte, error) {
+	if l.IsZero() {
+		return nil, nil
+	}
+	return json.Marshal(l)
+}
+
+func decode(raw []byte) (Layer, error) {
+	var l Layer
+	err := json.Unmarshal(raw, &l)
+	return l, err
+}
+
+const usage = "Say `/raven settings` to see them, `/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
+	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; the value `default` takes one back."
+
+// Command answers /raven settings: it shows what holds here, and sets it.
+func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
+	say := func(format string, args ...any) chat.Draft {
+		return chat.Draft{Ephemeral: true, Text: fmt.Sprintf(format, args...)}
+	}
+	words := strings.Fields(m.Text)
+	if len(words) == 0 {
+		return say("%s", b.describe(m))
+	}
+	scope, whose := User(m.Conversation.Platform, m.Author.ID), "you"
+	if words[0] == "channel" || words[0] == "me" {
+		if words[0] == "channel" {
+			if scope, whose = Channel(m.Conversation), "this channel"; !m.Author.Admin {
+				d := say("Only administrators change the settings of a channel. Yours you can change with `/raven settings KEY VALUE`.")
+				d.Failed = true
+				return d
+			}
+		}
+		words = words[1:]
+	}
+	l := b.Layer(scope)
+	err := l.set(words)
+	if err == nil {
+		err = b.Set(ctx, scope, l)
+	}
+	if err != nil {
+		d := say("Nothing was changed: %v. %s", err, usage)
+		d.Failed = true
+		return d
+	}
+	return say("Set for %s.\n\n%s", whose, b.describe(m))
+}
+
+// set changes one key of a layer.
+func (l *Layer) set(words []string) error {
+	if len(words) < 2 {
+		return fmt.Errorf("a key and a value are needed")
+	}
+	key, value := words[0], strings.Join(words[1:], " ")
+	unset := value == "default"
+	switch key {
+	case "model":
+		l.Model = value
+		if unset {
+			l.Model = ""
+		}
+	case "language":
+		l.Language = value
+		if unset {
+			l.Language = ""
+		}
+	case "prompt":
+		l.Tools.SystemPrompt = &value
+		if unset {
+			l.Tools.SystemPrompt = nil
+		}
+	case "tools":
+		on := value == "on"
+		if l.Tools.Enabled = &on; unset {
+			l.Tools.Enabled = nil
+		} else if value != "on" && value != "off" {
+			return fmt.Errorf("tools are %q, want on or off", value)
+		}
+	case "steps":
+		n, err := strconv.Atoi(value)
+		if l.Tools.MaxSteps = &n; unset {
+			l.Tools.MaxSteps = nil
+		} else if err != nil {
+			return fmt.Errorf("steps are %q, want a number", value)
+		}
+	default:
+		return fmt.Errorf("there is no key %q", key)
+	}
+	return nil
+}
+
+// describe lists what holds for whoever asks, and where it was set.
+func (b *Book) describe(m chat.Message) string {
+	layers := []struct {
+		name string
+		Layer
+	}{
+		{"set by you", b.Layer(User(m.Conversation.Platform, m.Author.ID))},
+		{"set for this channel", b.Layer(Channel(m.Conversation))},
+		{"set for the whole bot", b.Layer(Instance)},
+	}
+	row := func(key string, value func(Layer) string) string {
+		for _, l := range layers {
+			if v := value(l.Layer); v != "" {
+				return fmt.Sprintf("- `%s`: %s (%s)", key, v, l.name)
+			}
+		}
+		return fmt.Sprintf("- `%s`: as configured", key)
+	}
+	return strings.Join([]string{"**Settings that hold for you here**", "",
+		row("model", func(l Layer) string { return l.Model }),
+		row("language", func(l Layer) string { return l.Language }),
+		row("tools", func(l Layer) string {
+			switch {
+			case l.Tools.Enabled == nil:
+				return ""
+			case *l.Tools.Enabled:
+				return "on"
+			}
+			return "off"
+		}),
+		row("steps", func(l Layer) string {
+			if l.Tools.MaxSteps == nil {
+				return ""
+			}
+			return strconv.Itoa(*l.Tools.MaxSteps)
+		}),
+		row("prompt", func(l Layer) string {
+			if l.Tools.SystemPrompt == nil {
+				return ""
+			}
+			return strconv.Quote(*l.Tools.SystemPrompt)
+		}),
+		"", usage}, "\n")
+}

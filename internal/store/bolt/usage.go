@@ -1,0 +1,51 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+const dayFormat = "2006-01-02"
+
+// count adds what a turn has used, beyond what was counted before, to the sums.
+func (db *DB) count(tx *tx, a chat.Address, turn *conversation.Turn) error {
+	used := turn.Usage.Sub(turn.Counted)
+	if used == (llm.Usage{}) {
+		return nil
+	}
+	turn.Counted = turn.Usage
+	u := store.Usage{Day: db.now().UTC().Format(dayFormat), Model: turn.Model, Channel: a.Base(), User: turn.User}
+	key := []byte(strings.Join([]string{u.Day, u.Model, u.Channel.String(), u.User}, nul))
+	if _, err := tx.top(usageBucket).get(key, &u); err != nil {
+		return err
+	}
+	u.Turns++
+	u.Tokens = u.Tokens.Add(used)
+	return tx.top(usageBucket).put(key, u)
+}
+
+// Usage lists what was used from a day on, written as 2006-01-02.
+func (db *DB) Usage(ctx context.Context, from string) ([]store.Usage, error) {
+	var list []store.Usage
+	err := db.view(func(tx *tx) error {
+		c := tx.top(usageBucket).cursor()
+		for k, v := c.seek([]byte(from)); k != nil; k, v = c.after() {
+			var u store.Usage
+			if err := db.decode(k, v, &u); err != nil {
+				return err
+			}
+			list = append(list, u)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list usage: %w", err)
+	}
+	return list, nil
+}
