@@ -31,7 +31,7 @@ func (p *posting) look(ctx context.Context) error {
 	whole, err := p.search(ctx)
 	switch {
 	case err != nil && !forGood(err):
-		return &chat.PostError{Maybe: true, After: retryAfter(err), Err: fmt.Errorf("look whether the post was made: %w", redacted(err))}
+		return p.unclear(err)
 	case err != nil:
 		p.o.Log.Warn("cannot look whether a post was made", "post", p.d.Key, "error", err)
 	}
@@ -47,13 +47,14 @@ func (p *posting) look(ctx context.Context) error {
 		return &chat.PostError{Permanent: true, Err: errTwice}
 	}
 	p.marked = true
-	d := p.d
-	if d.Footer != "" {
-		d.Footer += " · "
-	}
-	d.Footer += chat.MayRepeat
-	p.pieces = render(d)
+	p.d.Footer = joined(p.d.Footer, chat.MayRepeat)
+	p.pieces = render(p.d)
 	return nil
+}
+
+// unclear says that Slack failed to show what is there.
+func (p *posting) unclear(err error) error {
+	return &chat.PostError{Maybe: true, After: retryAfter(err), Err: fmt.Errorf("look whether the post was made: %w", redacted(err))}
 }
 
 // search looks for the pieces of the draft where they would be; whole says that
@@ -73,7 +74,7 @@ func (p *posting) search(ctx context.Context) (whole bool, err error) {
 			}
 		}
 		pages++
-		return pages < lookPages && len(p.found) < len(p.pieces)
+		return pages < lookPages && (len(p.found) < len(p.pieces) || len(p.files) > 0 && !p.uploaded)
 	})
 }
 
@@ -99,6 +100,10 @@ func (p *posting) place() {
 // was lost it is known by its text.
 func (p *posting) recognise(m inner) int {
 	if !p.posted(m) {
+		return -1
+	}
+	if p.carries(m) {
+		p.uploaded = true
 		return -1
 	}
 	if l, ok := labelOf(m); ok {

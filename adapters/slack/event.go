@@ -23,20 +23,18 @@ type outer struct {
 
 // inner is an event, or a message as it is read from a conversation.
 type inner struct {
-	Type        string `json:"type"`
-	Subtype     string `json:"subtype"`
-	User        string `json:"user"`
-	BotID       string `json:"bot_id"`
-	Text        string `json:"text"`
-	TS          string `json:"ts"`
-	ThreadTS    string `json:"thread_ts"`
-	ParentUser  string `json:"parent_user_id"` // who began the thread
-	Channel     string `json:"channel"`
-	ChannelType string `json:"channel_type"`
-	Files       []struct {
-		Name string `json:"name"`
-	} `json:"files"`
-	Edited struct {
+	Type        string            `json:"type"`
+	Subtype     string            `json:"subtype"`
+	User        string            `json:"user"`
+	BotID       string            `json:"bot_id"`
+	Text        string            `json:"text"`
+	TS          string            `json:"ts"`
+	ThreadTS    string            `json:"thread_ts"`
+	ParentUser  string            `json:"parent_user_id"` // who began the thread
+	Channel     string            `json:"channel"`
+	ChannelType string            `json:"channel_type"`
+	Files       []json.RawMessage `json:"files"`
+	Edited      struct {
 		TS string `json:"ts"`
 	} `json:"edited"`
 
@@ -85,7 +83,7 @@ func (s *Slack) said(team string, e inner) (chat.Message, bool) {
 	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
 	m := chat.Message{ID: identity(team, e.Channel, e.TS), Author: chat.User{ID: e.User}, Time: instant(e.TS),
-		Text: s.readable(e), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
+		Text: s.readable(e), Files: files(e.Files), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
 	switch {
 	case direct || mentioned, threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
 		m.Reach = chat.Addressed
@@ -209,7 +207,7 @@ func (s *Slack) readable(e inner) string {
 		return strings.TrimPrefix(what, "mailto:")
 	})
 	text = strings.TrimSpace(entities.Replace(text))
-	for _, f := range e.Files {
+	for _, f := range files(e.Files) {
 		text += "\n[attached file: " + f.Name + "]"
 	}
 	return strings.TrimSpace(text)

@@ -7,7 +7,7 @@ import (
 
 // Scopes are the bot scopes of what this package calls and hears.
 func Scopes() []string {
-	return []string{"app_mentions:read", "channels:history", "chat:write", "commands", "groups:history", "im:history", "mpim:history"}
+	return []string{"app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write", "groups:history", "im:history", "mpim:history"}
 }
 
 // Events are the events that the bot subscribes to.

@@ -40,7 +40,9 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
 	}
 	d.Ephemeral = d.Ephemeral || h.Press
-	p := &posting{handle: h, Slack: s, to: to, d: d, pieces: render(d), ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
+	p := &posting{Slack: s, handle: h, to: to, d: d, asked: d, ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
+	p.d, p.files = attachments(d, p.private())
+	p.pieces = render(p.d)
 	for _, id := range d.Replaces.IDs {
 		if stamp(id) != "" {
 			p.old = append(p.old, id)
@@ -66,12 +68,15 @@ type posting struct {
 	handle handle // of the command or press that is answered, if it is one
 	to     chat.Address
 	d      chat.Draft
+	asked  chat.Draft  // what d was before a part of it became a file
+	files  []chat.File // to be posted
 	pieces []piece
 	old    []string // posts to be replaced
 	ids    []string // posts made, or edited, so far
 
 	again    bool           // an earlier attempt may have been posted
 	looked   bool           // that was looked into
+	uploaded bool           // the earlier attempt posted the files
 	found    map[int]string // by pieces: what the earlier attempt posted
 	begun    map[int]string // by pieces: what is there of an answer that was cut off while it was written
 	marked   bool           // the post says that it may be there twice
@@ -95,7 +100,7 @@ func (p *posting) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return p.upload(ctx)
 }
 
 // piece puts the piece n where it belongs and gives its id. Once an old post is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,9 +59,6 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 		form.Set("cursor", cursor)
 	}
 	var answer struct {
-		OK       bool              `json:"ok"`
-		Error    string            `json:"error"`
-		Needed   string            `json:"needed"`
 		Messages []json.RawMessage `json:"messages"`
 		Metadata struct {
 			Cursor string `json:"next_cursor"`
@@ -68,12 +66,6 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 	}
 	if err := s.ask(ctx, method, form, &answer); err != nil {
 		return nil, "", err
-	}
-	if answer.Needed != "" {
-		method += " (needs " + answer.Needed + ")"
-	}
-	if !answer.OK {
-		return nil, "", fmt.Errorf("%s: %w", method, slackgo.SlackErrorResponse{Err: answer.Error, Needed: answer.Needed})
 	}
 	var messages []inner
 	for _, raw := range answer.Messages {
@@ -86,7 +78,8 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 	return messages, answer.Metadata.Cursor, nil
 }
 
-// ask calls a method of the Web API and decodes its answer.
+// ask calls a method of the Web API and decodes its answer, which may be nil where
+// it is enough that Slack took the call.
 func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -111,7 +104,28 @@ func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer 
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s: %w", method, slackgo.StatusCodeError{Code: res.StatusCode, Status: res.Status})
 	}
-	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("read the answer to %s: %w", method, err)
+	}
+	var verdict struct {
+		OK     bool   `json:"ok"`
+		Error  string `json:"error"`
+		Needed string `json:"needed"`
+	}
+	if err := json.Unmarshal(raw, &verdict); err != nil {
+		return fmt.Errorf("read the answer to %s: %w", method, err)
+	}
+	if verdict.Needed != "" {
+		method += " (needs " + verdict.Needed + ")"
+	}
+	if !verdict.OK {
+		return fmt.Errorf("%s: %w", method, slackgo.SlackErrorResponse{Err: verdict.Error, Needed: verdict.Needed})
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
 		return fmt.Errorf("read the answer to %s: %w", method, err)
 	}
 	return nil

@@ -132,6 +132,14 @@ func small(d chat.Draft) string {
 	return strings.Join(notes, " · ")
 }
 
+// joined is a footer with one more note.
+func joined(footer, note string) string {
+	if footer == "" {
+		return note
+	}
+	return footer + " · " + note
+}
+
 func note(text string) slackgo.Block {
 	return slackgo.NewContextBlock("", slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true))
 }

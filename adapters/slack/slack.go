@@ -43,6 +43,7 @@ type Slack struct {
 	o     Options
 	api   *slackgo.Client
 	http  *http.Client
+	bytes *http.Client // for files, which may be large
 	gates gates
 	paces paces
 	ready chan struct{} // closed when self and accept are set
@@ -69,6 +70,8 @@ type self struct{ team, user, bot string }
 const (
 	// callTimeout bounds one call of the Web API.
 	callTimeout = 30 * time.Second
+	// fileTimeout bounds bringing or getting one file.
+	fileTimeout = 2 * time.Minute
 	// maxResponse is the most that is read of an answer of Slack, in bytes.
 	maxResponse = 16 << 20
 )
@@ -77,11 +80,14 @@ const (
 func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	client := &http.Client{Transport: capped{t}, Timeout: callTimeout}
-	return &Slack{o: o, http: client, ready: make(chan struct{}), missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
+	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: stay}
+	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
+
+// stay follows no redirect: a token or a message is for the address that was named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // capped bounds how much of an answer is read.
 type capped struct{ next http.RoundTripper }

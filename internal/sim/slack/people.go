@@ -37,6 +37,15 @@ func (s *Server) ThreadBroadcast(channel, threadTS string, by User, text string)
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Broadcast: true})
 }
 
+// Share lets a user write a message with a file, in a thread if one is named.
+func (s *Server) Share(channel, threadTS string, by User, text string, f File) Event {
+	s.state.Lock()
+	f.ID = s.newID("F")
+	s.files[f.ID] = &f
+	s.state.Release()
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Files: []File{f}})
+}
+
 func (s *Server) say(channel string, by User, text, thread string) Event {
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: thread})
 }

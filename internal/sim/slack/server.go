@@ -84,7 +84,7 @@ func New(opts Options) (*Server, error) {
 		s.cancel()
 		return nil, err
 	}
-	s.Door = door
+	s.Door, s.origin = door, door.URL()
 	return s, nil
 }
 
@@ -122,6 +122,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /link", s.serveSocket)
 	mux.HandleFunc("POST /commands/{token}", s.serveResponse)
 	mux.HandleFunc("POST /upload/{file}", s.serveUpload)
+	mux.HandleFunc("GET "+pathFiles+"{file}/{name}", s.serveFile)
 	return mux
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -176,6 +177,28 @@ func (s *Server) serveUpload(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
+// pathFiles is where files are read.
+const pathFiles = "/files-pri/"
+
+// serveFile answers whoever may not read a file with a page to sign in on, as Slack
+// does.
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
+	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	s.state.Lock()
+	f := s.files[r.PathValue("file")]
+	s.state.Unlock()
+	switch {
+	case f == nil:
+		http.NotFound(w, r)
+	case bearer != s.opts.BotToken, s.granted("files:read") != nil:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte("<!DOCTYPE html><title>Sign in</title>")) // the caller may have hung up
+	default:
+		w.Header().Set("Content-Type", f.Type)
+		_, _ = w.Write(f.Body)
+	}
+}
+
 func (s *Server) completeUpload(a args) (map[string]any, *slackError) {
 	var list []struct{ ID, Title string }
 	if json.Unmarshal([]byte(a["files"]), &list) != nil || len(list) == 0 {
@@ -204,7 +227,7 @@ func (s *Server) completeUpload(a args) (map[string]any, *slackError) {
 		s.place(p)
 		s.emitMessage(p)
 	}
-	return map[string]any{"files": filesWire(files)}, nil
+	return map[string]any{"files": s.filesWire(files)}, nil
 }
 
 // response is a response URL.

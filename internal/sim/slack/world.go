@@ -3,6 +3,7 @@ package simslack
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -68,11 +69,13 @@ func (p Post) Shown() string {
 // File is an upload.
 type File struct {
 	ID, Name, Title string
+	Type            string // media type
 	Body            []byte
 }
 
 // world is who and what exists; the server's lock guards it.
 type world struct {
+	origin    string // of this server's addresses
 	lastID    int
 	lastTS    int64
 	users     []User
@@ -230,7 +233,10 @@ func (w *world) wire(p *Post, metadata bool) map[string]any {
 		m["edited"] = map[string]any{"user": p.User, "ts": p.EditedTS}
 	}
 	if len(p.Files) > 0 {
-		m["files"] = filesWire(p.Files)
+		m["files"] = w.filesWire(p.Files)
+		if !p.Broadcast {
+			m["subtype"] = "file_share"
+		}
 	}
 	var reactions []any
 	for name, users := range p.reactions {
@@ -269,10 +275,11 @@ func (w *world) wireThread(p *Post, m map[string]any) {
 // maxReplyUsers is how many of those who answered a message names.
 const maxReplyUsers = 5
 
-func filesWire(files []File) []any {
+func (w *world) filesWire(files []File) []any {
 	list := []any{}
 	for _, f := range files {
-		list = append(list, map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "size": len(f.Body)})
+		list = append(list, map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": len(f.Body),
+			"url_private": w.origin + pathFiles + f.ID + "/" + url.PathEscape(f.Name)})
 	}
 	return list
 }
