@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -452,30 +453,133 @@ func TestARefusedTokenEndsRunWithItsRemedy(t *testing.T) {
 	}
 }
 
-func TestRefreshesLoseNothing(t *testing.T) {
-	b := start(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second}}, slack.Options{})
+// drops is how many refreshes a test makes: few, or as many as RAVENBOT_DROPS says.
+func drops(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("RAVENBOT_DROPS")
+	if text == "" {
+		return 6
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// chatter lets somebody talk ten times a second until the returned function is
+// called, which gives the events.
+func chatter(b *bot) (end func() []simslack.Event) {
 	anna := b.sim.AddUser("anna")
+	stop, said := make(chan struct{}), make(chan []simslack.Event)
+	go func() {
+		pace := time.NewTicker(100 * time.Millisecond)
+		defer pace.Stop()
+		var all []simslack.Event
+		for {
+			all = append(all, b.sim.DM(anna, fmt.Sprint("message ", len(all))))
+			select {
+			case <-pace.C:
+			case <-stop:
+				said <- all
+				return
+			}
+		}
+	}()
+	return func() []simslack.Event { close(stop); return <-said }
+}
+
+// inOrder wants every event acknowledged, and each taken, the first time in order.
+func inOrder(t *testing.T, b *bot, events []simslack.Event) (slowest time.Duration, again int) {
+	t.Helper()
+	for _, e := range events {
+		d, err := b.sim.WaitAck(deadline(t), e.IDs[0])
+		if err != nil {
+			t.Fatalf("lost: %v", err)
+		}
+		if slowest = max(slowest, d.After); d.Attempt > 0 {
+			again++
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen, next := map[string]bool{}, 0
+	for _, m := range b.got {
+		if seen[m.ID] {
+			continue
+		}
+		if seen[m.ID] = true; again == 0 && m.Reply.MessageID != events[next].TS {
+			t.Fatalf("message %d came out of order", next)
+		}
+		next++
+	}
+	if next != len(events) {
+		t.Errorf("%d of %d messages came", next, len(events))
+	}
+	return slowest, again
+}
+
+// Slack warns before it refreshes a connection. The next one is there before the
+// old one goes, so that nothing has to be sent twice.
+func TestAnAnnouncedRefreshLeavesNoGap(t *testing.T) {
+	b := start(t, simslack.Options{RetryDelays: []time.Duration{}, RefreshGrace: 50 * time.Millisecond}, slack.Options{})
 	up(t, b)
-	want := map[string]bool{}
-	for n := range 60 {
-		e := b.sim.DM(anna, fmt.Sprint("message ", n))
-		want[e.TS] = true
-		if n%10 == 5 {
-			b.sim.Disconnect(0, "refresh_requested")
+	end := chatter(b)
+	for n := range drops(t) {
+		b.sim.Disconnect(1, "warning")
+		if err := b.sim.WaitConnections(deadline(t), 2); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(t, 4*n+2)
+		b.sim.Disconnect(1, "refresh_requested")
+		b.wait(t, 4*n+4)
+		if opened := b.sim.Opened(); opened != n+2 {
+			t.Fatalf("%d connections after %d refreshes", opened, n+1)
+		}
+		if h := b.Health(); !h.Connected {
+			t.Errorf("not connected: %s", h.Detail)
 		}
 	}
-	for len(want) > 0 {
-		select {
-		case <-b.more:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%d messages are lost", len(want))
-		}
-		b.mu.Lock()
-		for _, m := range b.got {
-			delete(want, m.Reply.MessageID)
-		}
-		b.mu.Unlock()
+	events := end()
+	slowest, again := inOrder(t, b, events)
+	if again != 0 {
+		t.Errorf("%d of %d messages came late", again, len(events))
 	}
+	t.Logf("%d refreshes, %d messages, none twice, slowest acknowledgement %v", drops(t), len(events), slowest)
+}
+
+// Without a warning Slack sends nothing more by the old connection; what comes
+// before the next one is there it sends again.
+func TestARefreshWithoutWarningLosesNothing(t *testing.T) {
+	b := start(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second}, RefreshGrace: time.Second}, slack.Options{})
+	up(t, b)
+	end := chatter(b)
+	for n := range drops(t) {
+		b.wait(t, 2*n+1)
+		b.sim.Disconnect(0, "refresh_requested")
+		if err := b.sim.WaitConnections(deadline(t), 1); err != nil || b.sim.Opened() != n+2 {
+			t.Fatalf("%d connections after %d refreshes, %v", b.sim.Opened(), n+1, err)
+		}
+	}
+	events := end()
+	slowest, again := inOrder(t, b, events)
+	if n := b.sim.Connections(); n > 5 {
+		t.Errorf("%d connections are left", n)
+	}
+	t.Logf("%d refreshes, %d messages, %d of them twice, slowest acknowledgement %v", drops(t), len(events), again, slowest)
+}
+
+func TestDropsLoseNothing(t *testing.T) {
+	b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{500 * time.Millisecond}, 30)}, slack.Options{})
+	up(t, b)
+	end := chatter(b)
+	for n := range drops(t) {
+		b.wait(t, 3*n+1)
+		b.sim.Drop(0)
+	}
+	events := end()
+	slowest, again := inOrder(t, b, events)
+	t.Logf("%d messages, %d of them twice, slowest acknowledgement %v", len(events), again, slowest)
 }
 
 func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {

@@ -3,22 +3,27 @@ package slack
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"slices"
+	"sync"
 	"time"
-
-	slackgo "github.com/slack-go/slack"
-	"github.com/slack-go/slack/socketmode"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/failpoint"
 )
 
 const (
-	// readLimit bounds one frame, in bytes.
-	readLimit = 4 << 20
-	// restart is the longest pause between attempts to connect. slack-go's own
-	// grows to five minutes, in which the bot would be deaf.
-	restart = 15 * time.Second
+	// firstRestart and longestRestart bound the pause between attempts to connect,
+	// and briefRestart the one after a connection that had worked.
+	firstRestart   = 100 * time.Millisecond
+	briefRestart   = time.Second
+	longestRestart = 15 * time.Second
+	// steady is how long a connection lasts that is replaced without a pause.
+	steady = 10 * time.Second
+	// linger is how long a connection is kept that another has taken the place of:
+	// Slack may still send on it, and what came by it is acknowledged there.
+	linger = 30 * time.Second
+	// mostLinks bounds the connections at a time; Slack takes ten of an app.
+	mostLinks = 4
 	// outage is how long the bot may have no connection before it reads what it
 	// missed. What Slack could not deliver in a shorter time it delivers again.
 	outage = 5 * time.Second
@@ -27,76 +32,162 @@ const (
 	beat = time.Second
 )
 
-// socket is the bot's ear in Socket Mode.
+// socket is the bot's ear in Socket Mode. One goroutine, of listen, works with it;
+// others dial and read.
 type socket struct {
 	*Slack
-	ctx    context.Context // of Run; outlives connections
-	lanes  *lanes
-	client *socketmode.Client
+	ctx     context.Context // of Run; outlives connections
+	lanes   *lanes
+	helpers sync.WaitGroup
 
-	up    bool
+	links   []*link
+	news    chan news
+	dialled chan dialled
+	dialing bool
+	wait    time.Duration // before the next attempt to connect
+
 	alive time.Time // when there last was a connection, on the wall clock
 	stale bool      // there was none for longer than an outage
 }
 
-// listen keeps a Socket Mode connection until ctx ends.
+// news is a frame that came by a link, or its end.
+type news struct {
+	from  *link
+	frame []byte
+	end   error
+}
+
+// dialled is what came of an attempt to connect.
+type dialled struct {
+	link *link
+	err  error
+}
+
+// listen keeps a Socket Mode connection until ctx ends. Before one that Slack is
+// going to close ends, the next one is there.
 func (s *Slack) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	k := &socket{Slack: s, ctx: ctx, lanes: newLanes(ctx), stale: true}
+	k := &socket{Slack: s, ctx: ctx, lanes: newLanes(ctx), news: make(chan news, 64), dialled: make(chan dialled, 1), stale: true}
 	defer k.lanes.wait()
+	defer k.hangUp()
 	defer cancel()
-	wait := 500 * time.Millisecond
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	k.dial(0)
 	for {
-		began := s.o.Now()
-		err := k.connection()
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return nil
-		}
-		if refusal := refused(err, "app-level token", "SLACK_APP_TOKEN (xapp-…, with the scope connections:write, under Basic Information of the app)"); refusal != nil {
-			s.connected(false, refusal.Error())
-			return refusal
-		}
-		k.lost("not connected")
-		s.o.Log.Warn("slack connection ended, connecting again", "wait", wait, "error", err)
-		if !pause(ctx, wait) {
-			return nil
-		}
-		if wait = min(2*wait, restart); s.o.Now().Sub(began) > time.Minute {
-			wait = 500 * time.Millisecond
+		case <-beats.C:
+			k.note()
+			k.dismiss()
+		case d := <-k.dialled:
+			if err := k.join(d); err != nil {
+				return err
+			}
+		case n := <-k.news:
+			if n.end != nil {
+				k.leave(n.from, n.end)
+			} else {
+				k.frame(n.from, n.frame)
+			}
 		}
 	}
 }
 
-// connection runs slack-go's client, which reconnects by itself when Slack asks
-// it to, until it fails to connect.
-func (k *socket) connection() error {
-	ctx, cancel := context.WithCancelCause(k.ctx)
-	defer cancel(nil)
-	k.client = socketmode.New(k.api, socketmode.OptionReadLimit(readLimit))
-	ended := make(chan error, 1)
-	go func() { ended <- k.client.RunContext(ctx) }()
-	beats := time.NewTicker(beat)
-	defer beats.Stop()
-	for {
-		select {
-		case err := <-ended:
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-				return cause
-			}
-			return err
-		case <-beats.C:
-			k.note()
-		case e := <-k.client.Events:
-			if failed := k.event(ctx, e); failed != nil {
-				cancel(failed)
-			}
-		}
+// hangUp ends all links, also one that is just being made.
+func (k *socket) hangUp() {
+	for _, l := range k.links {
+		l.close()
 	}
+	k.helpers.Wait()
+	select {
+	case d := <-k.dialled:
+		if d.link != nil {
+			d.link.close()
+		}
+	default:
+	}
+}
+
+// dial begins to make a link after a pause, if none is being made.
+func (k *socket) dial(wait time.Duration) {
+	if k.dialing {
+		return
+	}
+	k.dialing = true
+	k.helpers.Go(func() {
+		if !pause(k.ctx, wait) {
+			return
+		}
+		l, err := k.open(k.ctx)
+		k.dialled <- dialled{l, err}
+	})
+}
+
+// join takes a new link into use. The error says that there can be none.
+func (k *socket) join(d dialled) error {
+	k.dialing = false
+	if d.err != nil {
+		if refusal := refused(d.err, "app-level token", "SLACK_APP_TOKEN (xapp-…, with the scope connections:write, under Basic Information of the app)"); refusal != nil {
+			k.connected(false, refusal.Error())
+			return refusal
+		}
+		k.wait = max(retryAfter(d.err), min(max(2*k.wait, firstRestart), longestRestart))
+		k.o.Log.Warn("slack connection not made, trying again", "wait", k.wait, "error", d.err)
+		k.dial(k.wait)
+		return nil
+	}
+	k.links = append(k.links, d.link)
+	k.helpers.Go(func() {
+		end := d.link.read(func(frame []byte) { k.tell(news{from: d.link, frame: frame}) })
+		k.tell(news{from: d.link, end: end})
+	})
+	return nil
+}
+
+func (k *socket) tell(n news) {
+	select {
+	case k.news <- n:
+	case <-k.ctx.Done():
+	}
+}
+
+// leave forgets a link that has ended, and has another made where none is left to
+// stay.
+func (k *socket) leave(l *link, why error) {
+	l.close()
+	k.note()
+	k.links = slices.DeleteFunc(k.links, func(other *link) bool { return other == l })
+	if !k.up() {
+		k.connected(false, "connecting")
+	}
+	if k.staying() {
+		return
+	}
+	switch {
+	case l.leaving, k.o.Now().Sub(l.opened) > steady:
+		k.wait = 0
+	default:
+		k.wait = min(max(2*k.wait, firstRestart), briefRestart)
+	}
+	k.o.Log.Warn("slack connection ended, connecting again", "wait", k.wait, "error", why)
+	k.dial(k.wait)
+}
+
+// up reports whether there is a link that said hello; staying, whether there is one
+// that is not to go.
+func (k *socket) up() bool {
+	return slices.ContainsFunc(k.links, func(l *link) bool { return l.greeted })
+}
+
+func (k *socket) staying() bool {
+	return slices.ContainsFunc(k.links, func(l *link) bool { return !l.leaving })
 }
 
 // note keeps the time at which there was a connection.
 func (k *socket) note() {
-	if !k.up {
+	if !k.up() {
 		return
 	}
 	now := k.o.Now().Round(0) // the monotonic clock may stand still while a machine sleeps
@@ -104,79 +195,73 @@ func (k *socket) note() {
 	k.alive = now
 }
 
-func (k *socket) lost(detail string) {
-	k.note()
-	k.up = false
-	k.connected(false, detail)
+// dismiss closes links whose time is over.
+func (k *socket) dismiss() {
+	now := k.o.Now()
+	for _, l := range k.links {
+		if !l.until.IsZero() && now.After(l.until) {
+			l.close() // its reader tells
+		}
+	}
 }
 
-// hello begins a connection. After an outage what was missed is to be read before
-// anything that this connection brings is taken.
-func (k *socket) hello() {
+// hello begins to use a link; others have lived for long enough. After an outage
+// what was missed is to be read before anything that it brings is taken.
+func (k *socket) hello(l *link) {
 	now := k.o.Now().Round(0)
-	if k.stale || now.Sub(k.alive) > outage {
+	if k.stale || !k.up() && now.Sub(k.alive) > outage {
 		k.missed.begin()
 	}
-	k.up, k.alive, k.stale = true, now, false
+	l.greeted, k.alive, k.stale = true, now, false
 	k.connected(true, "")
-}
-
-// event deals with one event of the client at once; storing a message is left to
-// the lanes. The error says that connecting failed.
-func (k *socket) event(ctx context.Context, e socketmode.Event) error {
-	switch e.Type {
-	case socketmode.EventTypeHello:
-		k.hello()
-	case socketmode.EventTypeConnecting, socketmode.EventTypeDisconnect:
-		k.lost("connecting")
-	case socketmode.EventTypeConnectionError:
-		if failure, ok := e.Data.(*slackgo.ConnectionErrorEvent); ok && failure.ErrorObj != nil {
-			return failure.ErrorObj
+	for n, other := range k.links {
+		if other == l || !other.until.IsZero() && len(k.links)-n <= mostLinks {
+			continue
 		}
-		return errNotConnected
-	case socketmode.EventTypeErrorBadMessage:
-		if bad, ok := e.Data.(*socketmode.ErrorBadMessage); ok {
-			k.envelope(ctx, bad.Message)
+		other.leaving, other.until = true, now.Add(linger)
+		if len(k.links)-n > mostLinks {
+			other.close()
 		}
-	case socketmode.EventTypeEventsAPI, socketmode.EventTypeSlashCommand, socketmode.EventTypeInteractive:
-		k.request(ctx, *e.Request)
 	}
-	return nil
 }
 
-var errNotConnected = errors.New("no connection to slack")
-
-// envelope deals with a frame that slack-go could not read: what it holds may
-// still be for us, and it has to be acknowledged or Slack sends it again.
-func (k *socket) envelope(ctx context.Context, frame json.RawMessage) {
-	var r struct {
+// frame deals with one frame at once; storing a message is left to the lanes.
+func (k *socket) frame(l *link, data []byte) {
+	var f struct {
 		Type       string          `json:"type"`
 		EnvelopeID string          `json:"envelope_id"`
+		Reason     string          `json:"reason"`
 		Payload    json.RawMessage `json:"payload"`
 	}
-	if json.Unmarshal(frame, &r) != nil || r.EnvelopeID == "" {
-		k.o.Log.Warn("slack sent what cannot be read", "bytes", len(frame))
+	if json.Unmarshal(data, &f) != nil {
+		k.o.Log.Warn("slack sent what cannot be read", "bytes", len(data))
 		return
 	}
-	k.o.Log.Debug("slack sent an event of an unknown form", "envelope", r.EnvelopeID, "type", r.Type)
-	k.request(ctx, socketmode.Request{Type: r.Type, EnvelopeID: r.EnvelopeID, Payload: r.Payload})
+	switch {
+	case f.Type == "hello":
+		k.hello(l)
+	case f.Type == "disconnect":
+		k.o.Log.Info("slack is going to close the connection", "reason", f.Reason)
+		if l.leaving = true; !k.staying() {
+			k.dial(0)
+		}
+	case f.EnvelopeID != "":
+		k.request(l, f.EnvelopeID, f.Type, f.Payload)
+	}
 }
 
-// request deals with what Slack wants acknowledged. Storing it may outlive the
-// connection, whose context ctx is; telling Slack so cannot.
-func (k *socket) request(ctx context.Context, r socketmode.Request) {
-	if r.EnvelopeID == "" {
-		return
-	}
-	client := k.client
+// request deals with what Slack wants acknowledged, by the link that it came by.
+// What cannot be read is acknowledged, too, or Slack sends it again. Storing may
+// outlive the link.
+func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage) {
 	ack := func() {
-		if err := client.AckCtx(ctx, r.EnvelopeID, nil); err != nil && ctx.Err() == nil {
-			k.o.Log.Warn("envelope not acknowledged", "envelope", r.EnvelopeID, "error", err)
+		if err := l.ack(envelope); err != nil && k.ctx.Err() == nil {
+			k.o.Log.Warn("envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
-	m, ok := k.translate(r.Type, r.Payload)
+	m, ok := k.translate(kind, payload)
 	if !ok {
-		k.lanes.do(r.EnvelopeID, ack)
+		k.lanes.do(envelope, ack)
 		return
 	}
 	k.lanes.do(m.Conversation.Channel, func() {
@@ -200,21 +285,22 @@ func (k *socket) turn(m chat.Message) {
 	k.missed.wait(ctx, m.Conversation)
 }
 
+// translate makes a message of an envelope's payload; false says that it is none.
 func (s *Slack) translate(kind string, payload json.RawMessage) (chat.Message, bool) {
 	switch kind {
-	case socketmode.RequestTypeEventsAPI:
+	case "events_api":
 		var o outer
 		if json.Unmarshal(payload, &o) != nil {
 			return chat.Message{}, false
 		}
 		return s.message(o)
-	case socketmode.RequestTypeSlashCommands:
+	case "slash_commands":
 		var c slash
 		if json.Unmarshal(payload, &c) != nil {
 			return chat.Message{}, false
 		}
 		return s.command(c)
-	case socketmode.RequestTypeInteractive:
+	case "interactive":
 		return s.press(payload)
 	}
 	return chat.Message{}, false

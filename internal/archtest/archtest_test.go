@@ -69,7 +69,7 @@ var holders = map[string][]string{
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
-	"github.com/gorilla/websocket":                    {"adapters/discord", "internal/sim", "internal/sim/", "internal/browsertest"},
+	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/", "internal/browsertest"},
 	"github.com/joho/godotenv":                        {"internal/config"},
 	"github.com/mark3labs/mcp-go":                     {"internal/mcp"},
 	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},
