@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -17,7 +20,8 @@ import (
 const maxBody = 1 << 20
 
 // Handler serves /slack/events, /slack/commands and /slack/interactive for HTTP
-// mode. Every request needs a good signature no older than five minutes.
+// mode. Every request needs a good signature no older than five minutes, and has an
+// effect but once.
 func (s *Slack) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /slack/events", s.signed(s.events))
@@ -27,7 +31,8 @@ func (s *Slack) Handler() http.Handler {
 }
 
 // signed checks the signature over the raw body (Slack's version v0).
-func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte)) http.HandlerFunc {
+// next reports whether the request was taken, so that it needs not be taken again.
+func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte) (taken bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.o.Mode != "http" || s.o.SigningSecret == "" {
 			http.NotFound(w, r)
@@ -42,8 +47,42 @@ func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte)) ht
 			refuse(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
 			return
 		}
-		next(w, r, body)
+		signed := r.Header.Get("X-Slack-Signature")
+		if s.replays.has(signed) {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		if next(w, r, body) {
+			s.replays.add(signed, s.o.Now())
+		}
 	}
+}
+
+// replayWindow is how long a signature may be good: for five minutes before the time
+// it names and five after.
+const replayWindow = 10 * time.Minute
+
+// replays knows the signatures of requests that were taken, for as long as they are
+// good. A genuine repeat that Slack makes in the same second is one of them, too.
+type replays struct {
+	mu         sync.Mutex
+	young, old map[string]bool
+	since      time.Time // when young was begun
+}
+
+func (r *replays) has(signature string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.young[signature] || r.old[signature]
+}
+
+func (r *replays) add(signature string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.young == nil || now.Sub(r.since) > replayWindow {
+		r.young, r.old, r.since = map[string]bool{}, r.young, now
+	}
+	r.young[signature] = true
 }
 
 // refuse answers in the form of the bot's other errors.
@@ -54,7 +93,14 @@ func refuse(w http.ResponseWriter, status int, message string) {
 		"code": strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "_")), "message": message, "hint": ""}})
 }
 
+// signature is the one form of a signature: slack-go takes capitals, too, and the
+// same one in another form would pass as a new request.
+var signature = regexp.MustCompile(`^v0=[0-9a-f]{64}$`)
+
 func (s *Slack) genuine(h http.Header, body []byte) bool {
+	if !signature.MatchString(h.Get("X-Slack-Signature")) {
+		return false
+	}
 	v, err := slackgo.NewSecretsVerifier(h, s.o.SigningSecret)
 	if err != nil {
 		return false
@@ -65,50 +111,50 @@ func (s *Slack) genuine(h http.Header, body []byte) bool {
 	return v.Ensure() == nil
 }
 
-func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	var o outer
 	if err := json.Unmarshal(body, &o); err != nil {
 		refuse(w, http.StatusBadRequest, "the body is no JSON")
-		return
+		return false
 	}
 	if o.Type == "url_verification" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = io.WriteString(w, o.Challenge)
-		return
+		return false // the same answer is due each time
 	}
 	if !s.up(w, r) {
-		return
+		return false
 	}
 	m, ok := s.message(o)
-	s.answer(w, r, m, ok)
+	return s.answer(w, r, m, ok)
 }
 
-func (s *Slack) commands(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Slack) commands(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "the body is no form")
-		return
+		return false
 	}
 	if !s.up(w, r) {
-		return
+		return false
 	}
 	m, ok := s.command(slash{TeamID: form.Get("team_id"), ChannelID: form.Get("channel_id"), UserID: form.Get("user_id"),
 		UserName: form.Get("user_name"), Text: form.Get("text"), ResponseURL: form.Get("response_url"), TriggerID: form.Get("trigger_id")})
-	s.answer(w, r, m, ok)
+	return s.answer(w, r, m, ok)
 }
 
-func (s *Slack) interactions(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Slack) interactions(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "the body is no form")
-		return
+		return false
 	}
 	if !s.up(w, r) {
-		return
+		return false
 	}
 	m, ok := s.press([]byte(form.Get("payload")))
-	s.answer(w, r, m, ok)
+	return s.answer(w, r, m, ok)
 }
 
 // up waits for Run to know who the bot is.
@@ -123,7 +169,7 @@ func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // answer says 200 when the message is stored or none of our business.
-func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) {
+func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
 	if ok {
 		limited, cancel := context.WithTimeout(r.Context(), shortWait)
 		s.missed.wait(limited, m.Conversation)
@@ -131,7 +177,8 @@ func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, o
 	}
 	if ok && !s.take(r.Context(), m) {
 		refuse(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
-		return
+		return false
 	}
 	w.WriteHeader(http.StatusOK)
+	return true
 }

@@ -55,6 +55,7 @@ type Slack struct {
 	authors  memory[string]    // who wrote the latest messages, by channel and timestamp
 	told     memory[time.Time] // when a channel was last told that the bot is busy
 	unread   memory[bool]      // channels of which the operator knows that they cannot be read
+	replays  replays
 	missed   missed
 
 	self   self

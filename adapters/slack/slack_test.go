@@ -615,16 +615,6 @@ func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
-	signature := simslack.Sign("signing-secret", time.Now(), body)
-	for n := range 1000 {
-		bad := []byte(signature)
-		bad[3+n%(len(bad)-3)] ^= byte(1 + n%7)
-		p := good
-		p.Header = map[string]string{"X-Slack-Signature": string(bad)}
-		if status := post(t, b, p); status != http.StatusUnauthorized {
-			t.Fatalf("signature %q: status %d", bad, status)
-		}
-	}
 	if status := post(t, b, good); status != http.StatusOK {
 		t.Errorf("a good request: status %d", status)
 	}
