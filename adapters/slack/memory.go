@@ -3,7 +3,7 @@ package slack
 import "sync"
 
 // generation is how many things a memory keeps at least.
-const generation = 4096
+const generation = 1024
 
 // memory remembers the latest things by their keys: those of the last generation
 // for sure, and none older than two. Its zero value is ready.

@@ -8,12 +8,15 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Rules of the pace: after a refusal calls are a gap apart, which doubles with each
-// further one and melts while calls are taken. Without refusals there is none.
+// Rules of the pace: after a refusal calls are a gap apart, which grows with each
+// further one and melts while calls are taken. Without refusals there is none, and
+// what was learnt is forgotten when nothing was called for a while.
 const (
-	firstGap   = 250 * time.Millisecond
+	gapStep    = 250 * time.Millisecond
 	longestGap = 2 * time.Second
 	leastGap   = 50 * time.Millisecond
+	gapMelt    = 32 // a part of so many with each call taken
+	gapLife    = time.Minute
 )
 
 var errPaced = errors.New("slack asked for fewer messages there")
@@ -44,20 +47,18 @@ func (p *paces) turn(ctx context.Context, now time.Time, key string) error {
 // learn takes note of how a call went: refused is how long Slack wants to be left
 // alone; zero, it took the call or failed otherwise.
 func (p *paces) learn(now time.Time, key string, refused time.Duration) {
-	if _, known := p.of.get(key); !known && refused == 0 {
-		return
+	known, _ := p.of.get(key)
+	if now.Sub(known.next) > gapLife {
+		known.gap = 0
 	}
-	slow := true
-	p.of.change(key, func(was pace, _ bool) pace {
-		if refused > 0 {
-			gap := min(max(2*was.gap, firstGap), longestGap)
-			return pace{next: now.Add(max(refused, gap)), gap: gap}
-		}
-		was.gap -= was.gap / 8
-		slow = was.gap >= leastGap
-		return pace{next: now.Add(was.gap), gap: was.gap}
-	})
-	if !slow {
+	switch {
+	case refused > 0:
+		known.gap = min(known.gap+gapStep, longestGap)
+		p.of.put(key, pace{next: now.Add(max(refused, known.gap)), gap: known.gap})
+	case known.gap < leastGap:
 		p.of.drop(key)
+	default:
+		known.gap -= known.gap / gapMelt
+		p.of.put(key, pace{next: now.Add(known.gap), gap: known.gap})
 	}
 }
