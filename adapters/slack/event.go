@@ -56,7 +56,7 @@ var written = map[string]bool{"": true, "file_share": true, "thread_broadcast": 
 // person nor a change of one. The two events of one mention give the same message.
 func (s *Slack) message(o outer) (chat.Message, bool) {
 	var e inner
-	if json.Unmarshal(o.Event, &e) != nil || e.Channel == "" {
+	if s.opened(o.Event) || json.Unmarshal(o.Event, &e) != nil || e.Channel == "" {
 		return chat.Message{}, false
 	}
 	team := o.TeamID
@@ -79,7 +79,7 @@ func (s *Slack) said(team string, e inner) (chat.Message, bool) {
 	if !written[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user || e.User == "USLACKBOT" || e.TS == "" {
 		return chat.Message{}, false
 	}
-	direct := e.ChannelType == "im" || strings.HasPrefix(e.Channel, "D")
+	direct := e.ChannelType == "im" || direct(e.Channel)
 	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
 	m := chat.Message{ID: identity(team, e.Channel, e.TS), Author: chat.User{ID: e.User}, Time: instant(e.TS),
@@ -94,7 +94,7 @@ func (s *Slack) said(team string, e inner) (chat.Message, bool) {
 	switch {
 	case threaded:
 		m.Conversation.Thread = e.ThreadTS
-	case mentioned && !direct:
+	case mentioned && !direct, direct && s.self.agent:
 		m.Conversation.Thread = e.TS
 	}
 	m.Reply.MessageID = e.TS

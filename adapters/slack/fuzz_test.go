@@ -12,7 +12,7 @@ import (
 // FuzzEvent wants sound messages, or none, of whatever Slack sends or keeps.
 func FuzzEvent(f *testing.F) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	s.self = self{"T1", "U1", "B1"}
+	s.self = self{team: "T1", user: "U1", bot: "B1"}
 	for _, seed := range []string{
 		`{"type":"message","channel":"C1","user":"U2","text":"<@U1> hi <https://a|b>","ts":"1700000000.000001","thread_ts":"1700000000.000000"}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,

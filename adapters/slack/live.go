@@ -58,6 +58,9 @@ func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		}
 		p.ids = append(p.ids, id)
 	}
+	if len(p.ids) > 0 {
+		s.showing.put(spot(to.Channel, to.Thread), true)
+	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 

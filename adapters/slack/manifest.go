@@ -2,24 +2,104 @@ package slack
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
 )
 
-// Scopes are the bot scopes of what this package calls and hears.
-func Scopes() []string {
-	return []string{"app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write", "groups:history", "im:history", "mpim:history"}
+// scopesHeader is where Slack says which scopes a token has.
+const scopesHeader = "X-Oauth-Scopes"
+
+// need is a scope that the bot asks for.
+type need struct {
+	scope   string
+	methods []string // of the Web API that want it
+	events  []string // that come with it alone
+	lost    string   // without it
 }
 
-// Events are the events that the bot subscribes to.
+// needs are all scopes, in order.
+func needs() []need {
+	return []need{
+		{"app_mentions:read", nil, []string{"app_mention"}, "the bot does not hear that it is mentioned"},
+		{assistantScope, []string{"assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle"}, nil,
+			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
+		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
+			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
+		{"chat:write", []string{"chat.postMessage", "chat.postEphemeral", "chat.update", "chat.delete", "chat.startStream", "chat.appendStream", "chat.stopStream",
+			"assistant.threads.setStatus"}, nil, "the bot cannot answer at all"},
+		{"commands", nil, nil, "/raven does not work"},
+		{"files:read", nil, nil, "the bot cannot read files that people send"},
+		{"files:write", []string{"files.getUploadURLExternal", "files.completeUploadExternal"}, nil, "the bot cannot post files; long answers become many messages"},
+		{"groups:history", []string{"conversations.history", "conversations.replies"}, []string{"message.groups"},
+			"in private channels the bot hears mentions alone and cannot look back"},
+		{"im:history", []string{"conversations.history", "conversations.replies"}, []string{"message.im"}, "the bot does not hear direct messages"},
+		{"mpim:history", []string{"conversations.history", "conversations.replies"}, []string{"message.mpim"}, "the bot does not hear group direct messages"},
+	}
+}
+
+// freeEvents need no scope; freeMethods neither.
+var (
+	freeEvents  = []string{"app_home_opened"}
+	freeMethods = []string{"auth.test"}
+)
+
+// Scopes are the bot scopes of what this package calls and hears, in order.
+func Scopes() []string {
+	var list []string
+	for _, n := range needs() {
+		list = append(list, n.scope)
+	}
+	return list
+}
+
+// Events are the events that the bot subscribes to, in order.
 func Events() []string {
-	return []string{"app_mention", "message.channels", "message.groups", "message.im", "message.mpim"}
+	list := slices.Clone(freeEvents)
+	for _, n := range needs() {
+		list = append(list, n.events...)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Methods are the methods of the Web API that the bot calls with its bot token, in
+// order.
+func Methods() []string {
+	list := slices.Clone(freeMethods)
+	for _, n := range needs() {
+		list = append(list, n.methods...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Manifest is the description from which Slack makes the app. Without a url it is
 // for Socket Mode; with the public address of this bot it is for HTTP.
 func Manifest(url string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(manifest(url))
+	return b.Bytes(), err
+}
+
+// ManifestLink is the page of Slack that makes the app of Manifest.
+func ManifestLink(address string) (string, error) {
+	raw, err := json.Marshal(manifest(address))
+	if err != nil {
+		return "", err
+	}
+	return "https://api.slack.com/apps?new_app=1&manifest_json=" + url.QueryEscape(string(raw)), nil
+}
+
+func manifest(url string) map[string]any {
 	type object = map[string]any
 	socket := url == ""
+	const does = "Answers, reads feeds and posts digests"
 	events, interactivity := object{"bot_events": Events()}, object{"is_enabled": true}
 	command := object{"command": "/raven", "description": "Ask ravenbot, or run a digest", "usage_hint": "ask …, digest list, tools, help", "should_escape": true}
 	if !socket {
@@ -27,9 +107,13 @@ func Manifest(url string) ([]byte, error) {
 		interactivity["request_url"] = url + "/slack/interactive"
 		command["url"] = url + "/slack/commands"
 	}
-	m := object{
-		"display_information": object{"name": "ravenbot", "description": "Answers, reads feeds and posts digests"},
+	return object{
+		"display_information": object{"name": "ravenbot", "description": does},
 		"features": object{
+			// Slack takes the agent view alone of apps that are new (2026). Where a workspace
+			// does not know it yet, the same goes under assistant_view, with the description as
+			// assistant_description, and the event assistant_thread_started is added.
+			"agent_view":     object{"agent_description": does, "suggested_prompts": prompts()},
 			"app_home":       object{"messages_tab_enabled": true, "messages_tab_read_only_enabled": false},
 			"bot_user":       object{"display_name": "ravenbot", "always_online": true},
 			"slash_commands": []any{command},
@@ -38,10 +122,36 @@ func Manifest(url string) ([]byte, error) {
 		"settings": object{"event_subscriptions": events, "interactivity": interactivity,
 			"org_deploy_enabled": false, "socket_mode_enabled": socket, "token_rotation_enabled": false},
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(m)
-	return b.Bytes(), err
+}
+
+// Finding is something about the app that keeps the bot from working as it should.
+type Finding struct {
+	Problem string // a sentence
+	Lost    string // what does not work for it
+	Remedy  string
+}
+
+// Check asks Slack which scopes the bot token has and gives a finding for each one
+// that is missing; none say that all is well. It needs no Run.
+func (s *Slack) Check(ctx context.Context) []Finding {
+	const reinstall = "reinstall the app to the workspace (OAuth & Permissions of the app)"
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	who, err := s.api.AuthTestContext(ctx)
+	if err != nil {
+		f := Finding{Problem: "Slack was not asked which scopes the bot token has: " + redacted(err).Error(), Lost: "everything on Slack, if it stays so",
+			Remedy: "check the network and SLACK_BOT_TOKEN"}
+		return []Finding{f}
+	}
+	granted, told := scopesOf(who.Header.Get(scopesHeader))
+	if !told {
+		return []Finding{{Problem: "Slack does not tell which scopes the bot token has", Lost: "nothing is known to be", Remedy: "compare the scopes of the app with those of ravenbot slack manifest"}}
+	}
+	var list []Finding
+	for _, n := range needs() {
+		if !slices.Contains(granted, n.scope) {
+			list = append(list, Finding{Problem: fmt.Sprintf("the bot token lacks the scope %s", n.scope), Lost: n.lost, Remedy: "add " + n.scope + " to the bot scopes and " + reinstall})
+		}
+	}
+	return list
 }

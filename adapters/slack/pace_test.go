@@ -38,7 +38,7 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 func wired(w wire) *Slack {
 	s := New(Options{BotToken: "xoxb-token", APIBaseURL: "https://slack.com/api/", Mode: "http", SigningSecret: "s", Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	s.http.Transport, s.bytes.Transport = w, w
-	s.self = self{"T1", "U1", "B1"}
+	s.self = self{team: "T1", user: "U1", bot: "B1"}
 	close(s.ready)
 	return s
 }

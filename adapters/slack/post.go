@@ -34,6 +34,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		return chat.Ref{}, err
 	}
 	defer unlock()
+	defer s.showing.drop(spot(to.Channel, to.Thread))
 	last, _ := s.attempts.get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {

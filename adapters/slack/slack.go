@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,7 +55,9 @@ type Slack struct {
 	unfit    memory[bool]      // channels where streams are refused, and "" where all are
 	authors  memory[string]    // who wrote the latest messages, by channel and timestamp
 	told     memory[time.Time] // when a channel was last told that the bot is busy
-	unread   memory[bool]      // channels of which the operator knows that they cannot be read
+	showing  memory[bool]      // threads in which an unfinished answer stands, by channel and thread
+	view     agentView
+	unread   memory[bool] // channels of which the operator knows that they cannot be read
 	replays  replays
 	missed   missed
 
@@ -66,7 +69,10 @@ type Slack struct {
 }
 
 // self is who the bot is.
-type self struct{ team, user, bot string }
+type self struct {
+	team, user, bot string
+	agent           bool // it is in Slack's agent view
+}
 
 const (
 	// callTimeout bounds one call of the Web API.
@@ -82,7 +88,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: stay}
-	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
+	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), view: agentView{chores: make(chan func(context.Context) error, mostChores)}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
@@ -144,12 +150,13 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		return err
 	}
 	s.accept = accept
+	beside, stop := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer stop()
+	helpers.Go(func() { s.keepHouse(beside) })
 	if s.missed.on {
-		reading, stop := context.WithCancel(ctx)
-		var reader sync.WaitGroup
-		reader.Go(func() { s.catchUp(reading) })
-		defer reader.Wait()
-		defer stop()
+		helpers.Go(func() { s.catchUp(beside) })
 	}
 	if s.o.Mode == "http" {
 		s.missed.begin()
@@ -169,7 +176,8 @@ func (s *Slack) identify(ctx context.Context) error {
 		who, err := s.api.AuthTestContext(call)
 		cancel()
 		if err == nil {
-			s.self = self{who.TeamID, who.UserID, who.BotID}
+			scopes, _ := scopesOf(who.Header.Get(scopesHeader))
+			s.self = self{who.TeamID, who.UserID, who.BotID, slices.Contains(scopes, assistantScope)}
 			return nil
 		}
 		if refusal := refused(err, "bot token", "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"); refusal != nil {
@@ -207,6 +215,7 @@ func (s *Slack) take(ctx context.Context, m chat.Message) bool {
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:
+		s.entitle(m)
 		return true
 	case errors.Is(err, chat.ErrBusy):
 		s.busy(ctx, m)

@@ -628,33 +628,3 @@ func post(t *testing.T, b *bot, p simslack.Parcel) int {
 	}
 	return status
 }
-
-func TestTheManifestAsksForWhatTheCodeUses(t *testing.T) {
-	raw, err := slack.Manifest("https://raven.example.org")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range append(slack.Scopes(), append(slack.Events(), "https://raven.example.org/slack/commands", "/raven")...) {
-		if !strings.Contains(string(raw), `"`+want+`"`) {
-			t.Errorf("the manifest lacks %s", want)
-		}
-	}
-}
-
-// TestTheShippedManifestIsTheOneOfTheCode keeps deploy/slack-manifest.json in
-// step; RAVENBOT_UPDATE=1 writes it.
-func TestTheShippedManifestIsTheOneOfTheCode(t *testing.T) {
-	want, err := slack.Manifest("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const path = "../../deploy/slack-manifest.json"
-	if os.Getenv("RAVENBOT_UPDATE") != "" {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
-		t.Errorf("%s differs from the code (%v); RAVENBOT_UPDATE=1 writes it anew", path, err)
-	}
-}

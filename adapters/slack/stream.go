@@ -73,7 +73,7 @@ func (p *posting) recipient() ([]slackgo.MsgOption, bool) {
 	}
 	author, known := p.authors.get(spot(p.to.Channel, p.d.Reply.MessageID))
 	if !known {
-		return nil, strings.HasPrefix(p.to.Channel, "D")
+		return nil, direct(p.to.Channel)
 	}
 	return []slackgo.MsgOption{slackgo.MsgOptionRecipientUserID(author), slackgo.MsgOptionRecipientTeamID(p.to.Workspace)}, true
 }

@@ -96,6 +96,18 @@ func (s *Server) OpenMessages(by User) Event {
 	return s.Emit(map[string]any{"type": "app_home_opened", "user": by.ID, "channel": c.ID, "tab": "messages"})
 }
 
+// StartThread lets a user begin a thread in the assistant view, which apps had
+// before the agent view; its root is nobody's message.
+func (s *Server) StartThread(by User) Event {
+	c := s.AddDM(by)
+	s.state.Lock()
+	defer s.state.Release()
+	root := &Post{Channel: c.ID, User: BotUserID, Text: "New chat", Sent: time.Now()}
+	s.place(root)
+	return Event{TS: root.TS, Channel: c.ID, IDs: []string{s.event(map[string]any{"type": "assistant_thread_started",
+		"assistant_thread": map[string]any{"user_id": by.ID, "channel_id": c.ID, "thread_ts": root.TS, "context": map[string]any{}}})}}
+}
+
 // Emit delivers any inner event.
 func (s *Server) Emit(inner map[string]any) Event {
 	s.state.Lock()

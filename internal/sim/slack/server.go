@@ -317,7 +317,7 @@ func (s *Server) methods() map[string]method {
 		"views.open":                            {run: s.openView},
 		"views.update":                          {run: s.updateView},
 		"views.publish":                         {run: s.publishView},
-		"assistant.threads.setStatus":           {scope: "assistant:write", run: s.setStatus},
+		"assistant.threads.setStatus":           {scope: "chat:write", run: s.setStatus},
 		"assistant.threads.setTitle":            {scope: "assistant:write", run: s.setTitle},
 		"assistant.threads.setSuggestedPrompts": {scope: "assistant:write", run: s.setPrompts},
 		"files.getUploadURLExternal":            {scope: "files:write", run: s.uploadURL},

@@ -15,7 +15,8 @@ type View struct {
 	Updates  int
 }
 
-// AssistantThread is what the bot set on a thread of the agent view.
+// AssistantThread is what the bot set on a thread of the agent view; without a
+// thread, on the view as it opens.
 type AssistantThread struct {
 	Status  []string // every status in order; an empty one clears it
 	Title   string
@@ -113,9 +114,6 @@ func (s *Server) assistant(a args) (*AssistantThread, *slackError) {
 	if s.channel(a["channel_id"]) == nil {
 		return nil, refuse("channel_not_found")
 	}
-	if a["thread_ts"] == "" {
-		return nil, refuse("invalid_thread_ts")
-	}
 	key := a["channel_id"] + " " + a["thread_ts"]
 	if s.threads[key] == nil {
 		s.threads[key] = &AssistantThread{}
@@ -123,8 +121,16 @@ func (s *Server) assistant(a args) (*AssistantThread, *slackError) {
 	return s.threads[key], nil
 }
 
+// titled is assistant where a thread has to be named.
+func (s *Server) titled(a args) (*AssistantThread, *slackError) {
+	if a["thread_ts"] == "" {
+		return nil, refuse("invalid_thread_ts")
+	}
+	return s.assistant(a)
+}
+
 func (s *Server) setStatus(a args) (map[string]any, *slackError) {
-	t, err := s.assistant(a)
+	t, err := s.titled(a)
 	if err == nil {
 		t.Status = append(t.Status, a["status"])
 	}
@@ -132,7 +138,7 @@ func (s *Server) setStatus(a args) (map[string]any, *slackError) {
 }
 
 func (s *Server) setTitle(a args) (map[string]any, *slackError) {
-	t, err := s.assistant(a)
+	t, err := s.titled(a)
 	if err == nil {
 		t.Title = a["title"]
 	}

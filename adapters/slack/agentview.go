@@ -1,0 +1,184 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/internal/chat"
+)
+
+// assistantScope lets the bot be in Slack's agent view. An app that was made with it
+// has each of its direct messages begin a thread.
+const assistantScope = "assistant:write"
+
+// Bounds of what is done for the agent view beside answering.
+const (
+	choreTimeout = 10 * time.Second
+	mostChores   = 64
+	titleLength  = 60 // characters
+)
+
+// thinking is the status of a thread while its answer is being made.
+const thinking = "is thinking…"
+
+// prompt is what the agent view offers to ask.
+type prompt struct {
+	Title   string `json:"title"`
+	Message string `json:"message"`
+}
+
+func prompts() []prompt {
+	return []prompt{{"What can you do?", "What can you do for me?"}, {"What is new?", "What is new in the feeds that you know?"},
+		{"Which tools do you have?", "Which tools can you use here, and what for?"}}
+}
+
+// agentView knows what is to be done for the agent view. It is good to have and
+// nothing waits for it: what there is no room for is dropped.
+type agentView struct {
+	chores chan func(context.Context) error
+	begun  memory[bool] // threads that Slack began and that have no title yet
+}
+
+// chore has something done soon.
+func (s *Slack) chore(do func(context.Context) error) {
+	select {
+	case s.view.chores <- do:
+	default:
+		s.o.Log.Debug("too much to do for the agent view, something is left out")
+	}
+}
+
+// keepHouse does chores until ctx ends.
+func (s *Slack) keepHouse(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case do := <-s.view.chores:
+			limited, cancel := context.WithTimeout(ctx, choreTimeout)
+			err := do(limited)
+			cancel()
+			if err != nil && ctx.Err() == nil {
+				s.unhoused(err)
+			}
+		}
+	}
+}
+
+// unhoused tells of a chore that failed; of a refusal once.
+func (s *Slack) unhoused(err error) {
+	word := code(err)
+	if word == "" || passing[word] {
+		s.o.Log.Debug("agent view not served", "error", redacted(err))
+		return
+	}
+	if known, _ := s.unfit.change("agent view: "+word, func(bool, bool) bool { return true }); known {
+		return
+	}
+	remedy := remedies[word]
+	if remedy == "" {
+		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
+	}
+	s.o.Log.Warn("slack refuses to serve the agent view", "error", err, "remedy", remedy)
+}
+
+// opened offers what to ask where somebody has opened the bot's messages: as an
+// event of the agent view, or of the assistant view before it. It reports whether
+// the event was one of them.
+func (s *Slack) opened(raw json.RawMessage) bool {
+	var e struct {
+		Type    string `json:"type"`
+		Tab     string `json:"tab"`
+		Channel string `json:"channel"`
+		Thread  struct {
+			Channel string `json:"channel_id"`
+			TS      string `json:"thread_ts"`
+		} `json:"assistant_thread"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		return false
+	}
+	channel, thread := e.Channel, ""
+	switch e.Type {
+	case "assistant_thread_started":
+		channel, thread = e.Thread.Channel, e.Thread.TS
+		s.view.begun.put(spot(channel, thread), true)
+	case "app_home_opened":
+		if e.Tab != "messages" || !s.self.agent {
+			return true
+		}
+	default:
+		return false
+	}
+	if channel == "" {
+		return true
+	}
+	s.chore(func(ctx context.Context) error {
+		p := slackgo.AssistantThreadsSetSuggestedPromptsParameters{ChannelID: channel, ThreadTS: thread}
+		for _, one := range prompts() {
+			p.AddPrompt(one.Title, one.Message)
+		}
+		return s.api.SetAssistantThreadsSuggestedPromptsContext(ctx, p)
+	})
+	return true
+}
+
+// entitle names a thread of the agent view after the question that it begins with.
+func (s *Slack) entitle(m chat.Message) {
+	at, ts := m.Conversation, m.Reply.MessageID
+	if at.Thread == "" || m.Change != "" || m.Command != "" || !direct(at.Channel) {
+		return
+	}
+	_, begun := s.view.begun.get(spot(at.Channel, at.Thread))
+	if !begun && !(s.self.agent && at.Thread == ts) {
+		return
+	}
+	s.view.begun.drop(spot(at.Channel, at.Thread))
+	title := clip(strings.Join(strings.Fields(m.Text), " "), titleLength)
+	if title == "" {
+		return
+	}
+	s.chore(func(ctx context.Context) error {
+		return s.api.SetAssistantThreadsTitleContext(ctx, slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title})
+	})
+}
+
+// Typing shows in a thread of the agent view that an answer is being made, until
+// something is posted there. Elsewhere Slack shows nothing of the kind.
+func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
+	select {
+	case <-s.ready:
+	default:
+		return nil
+	}
+	if !s.self.agent || to.Thread == "" || !direct(to.Channel) {
+		return nil
+	}
+	if showing, _ := s.showing.get(spot(to.Channel, to.Thread)); showing {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, choreTimeout)
+	defer cancel()
+	return s.api.SetAssistantThreadsStatusContext(ctx, slackgo.AssistantThreadsSetStatusParameters{ChannelID: to.Channel, ThreadTS: to.Thread, Status: thinking})
+}
+
+// direct reports that a channel is a direct message.
+func direct(channel string) bool { return strings.HasPrefix(channel, "D") }
+
+// scopesOf reads the scopes that a token was granted from the header of an answer;
+// false says that Slack told none.
+func scopesOf(header string) ([]string, bool) {
+	var list []string
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	slices.Sort(list)
+	return list, len(list) > 0
+}
