@@ -245,7 +245,7 @@ func (c *catchUp) messages(ctx context.Context, at chat.Address, said []wirePost
 			w.Member = members[m.Author.ID]
 			m.Author.Admin = reader{state: state, w: w.wireMessage}.admin()
 		}
-		m.Conversation = at
+		m.Conversation, m.Missed = at, true
 		missed = append(missed, inbound{message: m})
 	}
 	return missed
