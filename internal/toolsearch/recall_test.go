@@ -1,0 +1,120 @@
+package toolsearch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// corpus is a collected set of tools with requests whose right answers are known.
+type corpus struct {
+	index     *Index
+	questions map[string][]Question // by split
+}
+
+func readCorpus(tb testing.TB, name string) corpus {
+	tb.Helper()
+	type line struct {
+		Name, Description, Field string
+		Parameters               json.RawMessage
+	}
+	bySubject := map[string]*Server{}
+	for _, l := range readLines[line](tb, name+"/tools.jsonl") {
+		subject, _, _ := strings.Cut(l.Field, "/")
+		if bySubject[subject] == nil {
+			bySubject[subject] = &Server{Name: subject}
+		}
+		s := bySubject[subject]
+		s.Tools = append(s.Tools, Doc{Name: l.Name, Description: l.Description, Parameters: l.Parameters})
+	}
+	c := corpus{index: New(), questions: map[string][]Question{}}
+	for _, s := range bySubject {
+		c.index.Replace(*s)
+	}
+	type query struct {
+		Question
+		Split string
+	}
+	for _, q := range readLines[query](tb, name+"/queries.jsonl") {
+		c.questions[q.Split] = append(c.questions[q.Split], q.Question)
+	}
+	return c
+}
+
+func readLines[T any](tb testing.TB, name string) []T {
+	tb.Helper()
+	var list []T
+	lines := bufio.NewScanner(bytes.NewReader(readCollected(tb, "tools/"+name)))
+	for lines.Scan() {
+		var v T
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			tb.Fatalf("%s: %v", name, err)
+		}
+		list = append(list, v)
+	}
+	if lines.Err() != nil || len(list) == 0 {
+		tb.Fatalf("%s: %d lines, %v", name, len(list), lines.Err())
+	}
+	return list
+}
+
+func readCollected(tb testing.TB, name string) []byte {
+	tb.Helper()
+	root := os.Getenv("RAVENBOT_CORPORA")
+	if root == "" {
+		tb.Skip("RAVENBOT_CORPORA does not name the folder of collected input")
+	}
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// every gives every second question, beginning with the first or the second: one
+// half was used to choose the weights, the other was not.
+func every(list []Question, from int) []Question {
+	var half []Question
+	for i := from; i < len(list); i += 2 {
+		half = append(half, list[i])
+	}
+	return half
+}
+
+// TestSearchFindsWhatPeopleAskFor holds the ranking to what it reached when its
+// weights were chosen: with those requests it was chosen by, and with the others.
+func TestSearchFindsWhatPeopleAskFor(t *testing.T) {
+	meta, seal := readCorpus(t, "metatool"), readCorpus(t, "seal-tools")
+	for _, set := range []struct {
+		name      string
+		index     *Index
+		questions []Question
+		recall5   float64
+	}{
+		{"MetaTool, one tool, for choosing", meta.index, every(meta.questions["single"], 0), 0.665},
+		{"MetaTool, one tool", meta.index, every(meta.questions["single"], 1), 0.66},
+		{"MetaTool, one tool, all", meta.index, meta.questions["single"], 0.66},
+		{"MetaTool, two tools, for choosing", meta.index, every(meta.questions["two"], 0), 0.70},
+		{"MetaTool, two tools", meta.index, every(meta.questions["two"], 1), 0.70},
+		{"MetaTool, two tools, all", meta.index, meta.questions["two"], 0.70},
+		{"Seal-Tools, for choosing", seal.index, seal.questions["dev"], 0.945},
+		{"Seal-Tools, in domain", seal.index, seal.questions["test_in_domain"], 0.94},
+		{"Seal-Tools, out of domain", seal.index, seal.questions["test_out_domain"], 0.93},
+	} {
+		t.Run(set.name, func(t *testing.T) {
+			s := set.index.Measure(set.questions, 10, nil)
+			t.Logf("%d tools, %d requests: %+v", set.index.Len(), len(set.questions), s)
+			if s.Recall5 < set.recall5 {
+				t.Errorf("recall@5 is %.4f, want %.4f or more", s.Recall5, set.recall5)
+			}
+		})
+	}
+	if slices.Contains([]int{len(meta.questions["single"]), len(seal.questions["dev"])}, 0) {
+		t.Error("a split was not found")
+	}
+}

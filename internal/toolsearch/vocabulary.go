@@ -1,0 +1,138 @@
+package toolsearch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// posting says how often a word is in each field of a tool.
+type posting struct {
+	slot   uint32
+	counts [fields]uint8
+}
+
+// vocabulary is every word of the index with the tools that have it, and the words
+// by their trigrams.
+type vocabulary struct {
+	ids   map[string]uint32
+	words []word
+	free  []uint32
+	grams map[gram][]uint32
+}
+
+type word struct {
+	text  string
+	grams int // how many different ones
+	posts []posting
+}
+
+// gram is three characters in a row, a zero standing for the word's edge.
+type gram [3]rune
+
+func newVocabulary() vocabulary {
+	return vocabulary{ids: map[string]uint32{}, grams: map[gram][]uint32{}}
+}
+
+// post notes that a tool has a word, and gives the word's number.
+func (v *vocabulary) post(text string, p posting) uint32 {
+	id, ok := v.ids[text]
+	if !ok {
+		id = v.add(strings.Clone(text))
+	}
+	v.words[id].posts = append(v.words[id].posts, p)
+	return id
+}
+
+func (v *vocabulary) add(text string) uint32 {
+	id := uint32(len(v.words))
+	if n := len(v.free); n > 0 {
+		id, v.free = v.free[n-1], v.free[:n-1]
+	} else {
+		v.words = append(v.words, word{})
+	}
+	grams := trigrams(text)
+	v.words[id], v.ids[text] = word{text: text, grams: len(grams)}, id
+	for _, g := range grams {
+		v.grams[g] = append(v.grams[g], id)
+	}
+	return id
+}
+
+// unpost takes tools out of a word's list, and the word out when it was in none
+// but these.
+func (v *vocabulary) unpost(id uint32, gone map[uint32]bool) {
+	w := &v.words[id]
+	w.posts = slices.DeleteFunc(w.posts, func(p posting) bool { return gone[p.slot] })
+	if len(w.posts) > 0 {
+		return
+	}
+	for _, g := range trigrams(w.text) {
+		list := v.grams[g]
+		if i := slices.Index(list, id); i >= 0 {
+			list[i] = list[len(list)-1]
+			v.grams[g] = list[:len(list)-1]
+		}
+		if len(v.grams[g]) == 0 {
+			delete(v.grams, g)
+		}
+	}
+	delete(v.ids, w.text)
+	*w = word{}
+	v.free = append(v.free, id)
+}
+
+// variant is a word that may be meant by another, and how alike they are, in (0,1].
+type variant struct {
+	id    uint32
+	alike float64
+}
+
+// near gives the words that are spelled most like one that is not in the index:
+// typing errors, other forms, and what it is a part of or is put together from.
+func (v *vocabulary) near(text string) []variant {
+	if len(text) < nearLength || len(text) > maxNearLength {
+		return nil
+	}
+	grams := trigrams(text)
+	shared := map[uint32]int{}
+	for _, g := range grams {
+		for _, id := range v.grams[g] {
+			shared[id]++
+		}
+	}
+	var list []variant
+	for id, n := range shared {
+		w := v.words[id]
+		alike := 2 * float64(n) / float64(len(grams)+w.grams)
+		alike = max(alike, within(text, w.text), within(w.text, text))
+		if alike >= nearEnough {
+			list = append(list, variant{id, alike})
+		}
+	}
+	slices.SortFunc(list, func(a, b variant) int {
+		return cmp.Or(cmp.Compare(b.alike, a.alike), cmp.Compare(v.words[a.id].text, v.words[b.id].text))
+	})
+	return list[:min(len(list), mostNear)]
+}
+
+// within says how much of the longer word the shorter one is, where it is in it.
+func within(short, long string) float64 {
+	if len(short) < nearLength || len(short) >= len(long) || !strings.Contains(long, short) {
+		return 0
+	}
+	return math.Sqrt(float64(len(short)) / float64(len(long)))
+}
+
+// trigrams gives the different trigrams of a word.
+func trigrams(text string) []gram {
+	runes := append(append([]rune{0}, []rune(text)...), 0)
+	var list []gram
+	for i := 0; i+3 <= len(runes); i++ {
+		if g := gram(runes[i : i+3]); !slices.Contains(list, g) {
+			list = append(list, g)
+		}
+	}
+	return list
+}
