@@ -40,6 +40,7 @@ var rooms = map[string][]string{
 	"internal/agent":           behaviour(),
 	"internal/delivery":        behaviour(),
 	"internal/policy":          behaviour(),
+	"internal/toolsearch":      behaviour(),
 	"internal/digest":          append(behaviour(), "internal/schedule"),
 	"internal/admin":           append(behaviour(), "internal/agent", "internal/delivery", "internal/digest", "internal/policy", "internal/schedule", "internal/markdown"),
 	"internal/sim":             {},

@@ -74,6 +74,7 @@ func commands() map[string]command {
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
+		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},
 		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }

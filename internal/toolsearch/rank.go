@@ -42,6 +42,7 @@ const (
 	maxQueryWords = 256
 	maxQueryBytes = 16 << 10
 	maxNearLength = 64
+	maxEditLength = 20
 )
 
 // sums are the scores of one search, kept to be used again. All values of the

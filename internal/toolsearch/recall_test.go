@@ -118,3 +118,34 @@ func TestSearchFindsWhatPeopleAskFor(t *testing.T) {
 		t.Error("a split was not found")
 	}
 }
+
+// TestTypingErrorsCostLittle makes one in about every seven words of the requests
+// wrong.
+func TestTypingErrorsCostLittle(t *testing.T) {
+	seal := readCorpus(t, "seal-tools")
+	questions := slices.Clone(seal.questions["test_in_domain"])
+	for i := range questions {
+		questions[i].Query = mistype(questions[i].Query)
+	}
+	s := seal.index.Measure(questions, 10, nil)
+	t.Logf("%+v", s)
+	if s.Recall5 < 0.915 {
+		t.Errorf("recall@5 is %.4f, want 0.915 or more", s.Recall5)
+	}
+}
+
+// mistype swaps two letters within every third longer word.
+func mistype(text string) string {
+	words := strings.Fields(text)
+	n := 0
+	for i, w := range words {
+		if len(w) < 5 {
+			continue
+		}
+		if n++; n%3 == 0 {
+			at := 1 + n%(len(w)-3)
+			words[i] = w[:at] + w[at+1:at+2] + w[at:at+1] + w[at+2:]
+		}
+	}
+	return strings.Join(words, " ")
+}

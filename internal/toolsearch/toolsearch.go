@@ -12,6 +12,7 @@
 package toolsearch
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -73,7 +74,7 @@ type Index struct {
 
 // held is a server in the index.
 type held struct {
-	text  string
+	Server
 	slots []uint32
 }
 
@@ -91,13 +92,17 @@ func New() *Index {
 }
 
 // Replace puts a server into the index, in the place of what it held under that
-// name. Searches see all of the change or nothing.
+// name. Searches see all of the change or nothing. The index keeps s.Tools, which
+// must not be changed afterwards; a server that is as it was costs a comparison.
 func (x *Index) Replace(s Server) {
+	if x.holds(s) {
+		return
+	}
 	docs := read(s)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drop(s.Name)
-	h := &held{text: s.Text}
+	h := &held{Server: s}
 	for i, d := range docs {
 		h.slots = append(h.slots, x.put(s.Tools[i].Name, s.Name, d))
 	}
@@ -105,12 +110,39 @@ func (x *Index) Replace(s Server) {
 	x.weigh()
 }
 
+// holds reports that a server is in the index and has not changed.
+func (x *Index) holds(s Server) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	h := x.servers[s.Name]
+	return h != nil && h.Text == s.Text && slices.EqualFunc(h.Tools, s.Tools, func(a, b Doc) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
+	})
+}
+
 // Remove takes a server out of the index; one that is not there is no fault.
 func (x *Index) Remove(server string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.drop(server)
-	x.weigh()
+	if x.servers[server] != nil {
+		x.drop(server)
+		x.weigh()
+	}
+}
+
+// Sync makes the index hold these servers and no others. Each server changes as
+// one; searches meanwhile may see some of them changed and others not yet.
+func (x *Index) Sync(servers []Server) {
+	kept := map[string]bool{}
+	for _, s := range servers {
+		kept[s.Name] = true
+		x.Replace(s)
+	}
+	for _, d := range x.Domains() {
+		if !kept[d.Name] {
+			x.Remove(d.Name)
+		}
+	}
 }
 
 // Len is the number of tools.
@@ -128,7 +160,7 @@ func (x *Index) Domains() []Domain {
 	defer x.mu.RUnlock()
 	list := make([]Domain, 0, len(x.servers))
 	for name, h := range x.servers {
-		list = append(list, Domain{Name: name, Text: h.text, Tools: len(h.slots)})
+		list = append(list, Domain{Name: name, Text: h.Text, Tools: len(h.slots)})
 	}
 	slices.SortFunc(list, func(a, b Domain) int { return cmp.Compare(a.Name, b.Name) })
 	return list

@@ -102,19 +102,53 @@ func (v *vocabulary) near(text string) []variant {
 			shared[id]++
 		}
 	}
-	var list []variant
+	alike := map[uint32]float64{}
 	for id, n := range shared {
 		w := v.words[id]
-		alike := 2 * float64(n) / float64(len(grams)+w.grams)
-		alike = max(alike, within(text, w.text), within(w.text, text))
-		if alike >= nearEnough {
-			list = append(list, variant{id, alike})
+		dice := 2 * float64(n) / float64(len(grams)+w.grams)
+		alike[id] = max(dice, within(text, w.text), within(w.text, text))
+	}
+	v.eachEdit(text, func(id uint32) {
+		alike[id] = max(alike[id], 1-1/float64(len(text)))
+	})
+	var list []variant
+	for id, a := range alike {
+		if a >= nearEnough {
+			list = append(list, variant{id, a})
 		}
 	}
 	slices.SortFunc(list, func(a, b variant) int {
 		return cmp.Or(cmp.Compare(b.alike, a.alike), cmp.Compare(v.words[a.id].text, v.words[b.id].text))
 	})
 	return list[:min(len(list), mostNear)]
+}
+
+// eachEdit yields the words that are one slip of the keys away: a letter too many,
+// too few or wrong, or two in the wrong order. Trigrams miss these in short words.
+func (v *vocabulary) eachEdit(text string, yield func(uint32)) {
+	if len(text) > maxEditLength {
+		return
+	}
+	try := func(candidate []byte) {
+		if id, ok := v.ids[string(candidate)]; ok {
+			yield(id)
+		}
+	}
+	buf := make([]byte, 0, len(text)+1)
+	for i := range len(text) + 1 {
+		for c := byte('a'); c <= 'z'; c++ {
+			try(append(append(append(buf, text[:i]...), c), text[i:]...))
+			if i < len(text) {
+				try(append(append(append(buf, text[:i]...), c), text[i+1:]...))
+			}
+		}
+		if i < len(text) {
+			try(append(append(buf, text[:i]...), text[i+1:]...))
+		}
+		if i+1 < len(text) {
+			try(append(append(append(buf, text[:i]...), text[i+1], text[i]), text[i+2:]...))
+		}
+	}
 }
 
 // within says how much of the longer word the shorter one is, where it is in it.
