@@ -32,11 +32,11 @@ type invented struct {
 func newInvented() *invented {
 	random := rand.New(rand.NewPCG(1, 2))
 	v := &invented{random: random, often: rand.NewZipf(random, 1.1, 20, vocabularyOf-1)}
-	syllables := strings.Fields("ba co di fe gu ha jo ki lem mon nar pos qui rel sta tur vin wo xen yer zan shi tra ple bro")
+	starts, vowels, ends := strings.Fields("b c d f g h j k l m n p qu r s t v w x y z sh tr pl br st"), "aeiou", strings.Fields("_ _ _ l m n r s t nd ck")
 	for range vocabularyOf {
 		word := ""
 		for range 2 + random.IntN(3) {
-			word += syllables[random.IntN(len(syllables))]
+			word += starts[random.IntN(len(starts))] + vowels[random.IntN(5):][:1] + strings.Trim(ends[random.IntN(len(ends))], "_")
 		}
 		v.words = append(v.words, word)
 	}

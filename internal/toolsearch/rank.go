@@ -23,6 +23,9 @@ var (
 	// lengthEffect says how much a word counts less in a longer field, from 0 to 1.
 	// A long description tells more, so it costs nothing.
 	lengthEffect = [fields]float64{0.2, 0, 0.4, 0.5}
+	// usualLength is the number of words in a field at which length makes no
+	// difference.
+	usualLength = [fields]float64{3, 10, 20, 2}
 )
 
 const (
@@ -45,20 +48,21 @@ const (
 	maxEditLength = 20
 )
 
-// sums are the scores of one search, kept to be used again. All values of the
-// slices are zero between uses.
+// sums are the scores of one search, by slot, kept to be used again. All are zero
+// between uses.
 type sums struct {
-	clause, whole, best []float64 // by slot
-	variants            []float64
-	inClause, inWhole   []uint32 // slots that have a score
-	inVariants          []uint32
-	barred              []bool
+	clause, whole, best []float32
+	variant             []float32 // of one word
+	varied              []uint32  // slots that have a variant's score
+	shared              []uint16  // by word, how many trigrams it shares with one
 }
 
-func (s *sums) fit(n int) {
-	if len(s.clause) < n {
-		*s = sums{clause: make([]float64, n), whole: make([]float64, n), best: make([]float64, n),
-			variants: make([]float64, n), barred: make([]bool, n)}
+func (s *sums) fit(slots, words int) {
+	if len(s.clause) < slots {
+		s.clause, s.whole, s.best, s.variant = make([]float32, slots), make([]float32, slots), make([]float32, slots), make([]float32, slots)
+	}
+	if len(s.shared) < words {
+		s.shared = make([]uint16, words)
 	}
 }
 
@@ -74,16 +78,19 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 	defer x.mu.RUnlock()
 	s := x.scratch.Get().(*sums)
 	defer x.scratch.Put(s)
-	s.fit(len(x.slots))
-	defer s.clear()
-	for at := range x.slots {
-		s.barred[at] = keep != nil && !keep(x.slots[at].name)
+	s.fit(len(x.slots), len(x.words.words))
+	var barred []bool
+	if keep != nil {
+		barred = make([]bool, len(x.slots))
+		for at := range x.slots {
+			barred[at] = !keep(x.slots[at].name)
+		}
 	}
 	for _, terms := range parts {
 		for _, t := range terms {
 			x.score(s, t)
 		}
-		s.fuse()
+		s.fuse(barred)
 	}
 	return x.top(s, k)
 }
@@ -134,91 +141,90 @@ func questionsOf(query string, skipCommon bool) [][]asked {
 // words spelled like it.
 func (x *Index) score(s *sums, a asked) {
 	if id, ok := x.words.ids[a.stem]; ok {
-		x.eachScore(s, id, a.weight, func(at uint32, score float64) {
-			add(s.clause, &s.inClause, at, score)
-		})
+		worth := float32(a.weight * x.rarity(id))
+		for _, p := range x.words.words[id].posts {
+			s.clause[p.slot] += worth * p.weight
+		}
 		return
 	}
-	for _, v := range x.words.near(a.stem) {
-		x.eachScore(s, v.id, a.weight*nearWeight*v.alike*v.alike, func(at uint32, score float64) {
-			if score > s.variants[at] {
-				add(s.variants, &s.inVariants, at, score-s.variants[at])
+	for _, v := range x.words.near(a.stem, s.shared) {
+		worth := float32(a.weight * nearWeight * v.alike * v.alike * x.rarity(v.id))
+		for _, p := range x.words.words[v.id].posts {
+			if s.variant[p.slot] == 0 {
+				s.varied = append(s.varied, p.slot)
 			}
-		})
-	}
-	for _, at := range s.inVariants {
-		add(s.clause, &s.inClause, at, s.variants[at])
-		s.variants[at] = 0
-	}
-	s.inVariants = s.inVariants[:0]
-}
-
-// eachScore gives the BM25F score of each tool that has a word.
-func (x *Index) eachScore(s *sums, id uint32, weight float64, yield func(uint32, float64)) {
-	posts := x.words.words[id].posts
-	n, all := float64(len(posts)), float64(x.size())
-	worth := weight * math.Log(1+(all-n+0.5)/(n+0.5))
-	for _, p := range posts {
-		if s.barred[p.slot] {
-			continue
+			s.variant[p.slot] = max(s.variant[p.slot], worth*p.weight)
 		}
-		norm := &x.norms[p.slot]
-		count := float64(norm[inName]*float32(p.counts[inName]) + norm[inDescription]*float32(p.counts[inDescription]) +
-			norm[inParameters]*float32(p.counts[inParameters]) + norm[inServer]*float32(p.counts[inServer]))
-		yield(p.slot, worth*count/(count+saturation))
 	}
+	for _, at := range s.varied {
+		s.clause[at] += s.variant[at]
+		s.variant[at] = 0
+	}
+	s.varied = s.varied[:0]
 }
 
-func add(to []float64, touched *[]uint32, at uint32, score float64) {
-	if to[at] == 0 {
-		*touched = append(*touched, at)
-	}
-	to[at] += score
+// rarity is BM25's inverse document frequency.
+func (x *Index) rarity(id uint32) float64 {
+	n, all := float64(len(x.words.words[id].posts)), float64(x.size())
+	return math.Log(1 + (all-n+0.5)/(n+0.5))
 }
 
 // fuse takes the scores of a clause into those of the request: each tool keeps its
 // best clause, scaled to the clause's best tool, so that a short clause is heard
 // beside a long one.
-func (s *sums) fuse() {
-	most := 0.0
-	for _, at := range s.inClause {
-		most = max(most, s.clause[at])
+func (s *sums) fuse(barred []bool) {
+	most := float32(0)
+	for at, score := range s.clause {
+		if barred != nil && at < len(barred) && barred[at] {
+			s.clause[at] = 0
+		} else if score > most {
+			most = score
+		}
 	}
-	scale := math.Pow(most, clauseRoot) / most
-	for _, at := range s.inClause {
-		add(s.whole, &s.inWhole, at, s.clause[at])
-		s.best[at] = max(s.best[at], s.clause[at]*scale)
-		s.clause[at] = 0
+	if most == 0 {
+		return
 	}
-	s.inClause = s.inClause[:0]
+	scale := float32(math.Pow(float64(most), clauseRoot)) / most
+	for at, score := range s.clause {
+		s.whole[at] += score
+		s.best[at] = max(s.best[at], score*scale)
+	}
+	clear(s.clause)
 }
 
-func (s *sums) clear() {
-	for _, at := range s.inWhole {
-		s.whole[at], s.best[at] = 0, 0
-	}
-	s.inWhole = s.inWhole[:0]
-}
-
-// top picks the k best; the name decides between equals.
+// top picks the k best, and clears the sums; the name decides between equals.
 func (x *Index) top(s *sums, k int) []Hit {
-	most := 0.0
-	for _, at := range s.inWhole {
-		most = max(most, s.whole[at])
-	}
+	part := wholeWeight / max(slices.Max(s.whole), math.SmallestNonzeroFloat32)
 	var list []Hit
-	for _, at := range s.inWhole {
-		h := Hit{Name: x.slots[at].name, Server: x.slots[at].server, Score: s.best[at] + wholeWeight*s.whole[at]/most}
-		if len(list) == k && better(list[k-1], h) < 0 {
+	for at := range x.slots {
+		score := float64(s.best[at] + part*s.whole[at])
+		if score == 0 || len(list) == k && score < list[k-1].Score {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(list, h, better)
-		list = slices.Insert(list, i, h)
-		list = list[:min(len(list), k)]
+		h := Hit{Name: x.slots[at].name, Server: x.slots[at].server, Score: score}
+		if i, _ := slices.BinarySearchFunc(list, h, better); i < k {
+			list = slices.Insert(list[:min(len(list), k-1)], i, h)
+		}
 	}
+	clear(s.whole)
+	clear(s.best)
 	return list
 }
 
 func better(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Server, b.Server))
+}
+
+// worth is what a word counts in a tool, from 0 to 1, by how often it is in each
+// field: BM25F without the word's rarity. It depends on nothing but the tool, so
+// that servers that come and go change no other's rank among equals.
+func worth(counts, lengths [fields]int) float32 {
+	sum := 0.0
+	for f, n := range counts {
+		if n > 0 {
+			longer := float64(lengths[f]) / usualLength[f]
+			sum += weights[f] * float64(n) / (1 - lengthEffect[f] + lengthEffect[f]*longer)
+		}
+	}
+	return float32(sum / (sum + saturation))
 }

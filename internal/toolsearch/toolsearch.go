@@ -64,10 +64,8 @@ type Domain struct {
 type Index struct {
 	mu      sync.RWMutex
 	servers map[string]*held
-	slots   []slot            // tools; free ones have no name
-	free    []uint32          // slots to be used again
-	norms   [][fields]float32 // of each slot, what a word in a field counts
-	lengths [fields]int       // words in each field, of all tools
+	slots   []slot   // tools; free ones have no name
+	free    []uint32 // slots to be used again
 	words   vocabulary
 	scratch sync.Pool // of *sums
 }
@@ -81,7 +79,6 @@ type held struct {
 // slot is a tool in the index.
 type slot struct {
 	name, server string
-	lengths      [fields]int
 	terms        []uint32
 }
 
@@ -107,7 +104,6 @@ func (x *Index) Replace(s Server) {
 		h.slots = append(h.slots, x.put(s.Tools[i].Name, s.Name, d))
 	}
 	x.servers[s.Name] = h
-	x.weigh()
 }
 
 // holds reports that a server is in the index and has not changed.
@@ -124,10 +120,7 @@ func (x *Index) holds(s Server) bool {
 func (x *Index) Remove(server string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.servers[server] != nil {
-		x.drop(server)
-		x.weigh()
-	}
+	x.drop(server)
 }
 
 // Sync makes the index hold these servers and no others. Each server changes as
@@ -168,7 +161,7 @@ func (x *Index) Domains() []Domain {
 
 // content is what the index takes from one tool.
 type content struct {
-	counts  map[string]*[fields]uint8
+	counts  map[string][fields]int
 	lengths [fields]int
 }
 
@@ -177,7 +170,7 @@ func read(s Server) []content {
 	about := keywords(s.Name+"\n"+s.Text, maxServerWords)
 	docs := make([]content, len(s.Tools))
 	for i, d := range s.Tools {
-		c := content{counts: map[string]*[fields]uint8{}}
+		c := content{counts: map[string][fields]int{}}
 		c.add(inName, allWords(d.Name, maxNameWords))
 		c.add(inDescription, keywords(d.Description, maxDescriptionWords))
 		c.add(inParameters, keywords(schemaWords(d.Parameters), maxParameterWords))
@@ -191,13 +184,8 @@ func (c *content) add(field int, words []string) {
 	c.lengths[field] = len(words)
 	for _, w := range words {
 		n := c.counts[w]
-		if n == nil {
-			n = new([fields]uint8)
-			c.counts[w] = n
-		}
-		if n[field] < 255 {
-			n[field]++
-		}
+		n[field]++
+		c.counts[w] = n
 	}
 }
 
@@ -228,14 +216,11 @@ func (x *Index) put(name, server string, c content) uint32 {
 	if n := len(x.free); n > 0 {
 		at, x.free = x.free[n-1], x.free[:n-1]
 	} else {
-		x.slots, x.norms = append(x.slots, slot{}), append(x.norms, [fields]float32{})
+		x.slots = append(x.slots, slot{})
 	}
-	s := slot{name: strings.Clone(name), server: server, lengths: c.lengths, terms: make([]uint32, 0, len(c.counts))}
+	s := slot{name: strings.Clone(name), server: server, terms: make([]uint32, 0, len(c.counts))}
 	for word, n := range c.counts {
-		s.terms = append(s.terms, x.words.post(word, posting{slot: at, counts: *n}))
-	}
-	for f, n := range c.lengths {
-		x.lengths[f] += n
+		s.terms = append(s.terms, x.words.post(word, posting{at, worth(n, c.lengths)}))
 	}
 	x.slots[at] = s
 	return at
@@ -248,14 +233,11 @@ func (x *Index) drop(server string) {
 		return
 	}
 	delete(x.servers, server)
-	gone, touched := map[uint32]bool{}, map[uint32]bool{}
+	gone, touched := make([]bool, len(x.slots)), map[uint32]bool{}
 	for _, at := range h.slots {
 		gone[at] = true
 		for _, t := range x.slots[at].terms {
 			touched[t] = true
-		}
-		for f, n := range x.slots[at].lengths {
-			x.lengths[f] -= n
 		}
 		x.slots[at] = slot{}
 	}
@@ -263,19 +245,4 @@ func (x *Index) drop(server string) {
 		x.words.unpost(t, gone)
 	}
 	x.free = append(x.free, h.slots...)
-}
-
-// weigh works out anew what a word counts in each tool's fields, which depends on
-// the average lengths.
-func (x *Index) weigh() {
-	var average [fields]float64
-	for f, n := range x.lengths {
-		average[f] = max(float64(n)/float64(max(x.size(), 1)), 1)
-	}
-	for at, s := range x.slots {
-		for f := range fields {
-			longer := float64(s.lengths[f]) / average[f]
-			x.norms[at][f] = float32(weights[f] / (1 - lengthEffect[f] + lengthEffect[f]*longer))
-		}
-	}
 }

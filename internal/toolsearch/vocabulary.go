@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// posting says how often a word is in each field of a tool.
+// posting says what a word counts in a tool that has it.
 type posting struct {
 	slot   uint32
-	counts [fields]uint8
+	weight float32
 }
 
 // vocabulary is every word of the index with the tools that have it, and the words
@@ -62,7 +62,7 @@ func (v *vocabulary) add(text string) uint32 {
 
 // unpost takes tools out of a word's list, and the word out when it was in none
 // but these.
-func (v *vocabulary) unpost(id uint32, gone map[uint32]bool) {
+func (v *vocabulary) unpost(id uint32, gone []bool) {
 	w := &v.words[id]
 	w.posts = slices.DeleteFunc(w.posts, func(p posting) bool { return gone[p.slot] })
 	if len(w.posts) > 0 {
@@ -91,36 +91,44 @@ type variant struct {
 
 // near gives the words that are spelled most like one that is not in the index:
 // typing errors, other forms, and what it is a part of or is put together from.
-func (v *vocabulary) near(text string) []variant {
+// shared has a zero for every word, and has them again afterwards.
+func (v *vocabulary) near(text string, shared []uint16) []variant {
 	if len(text) < nearLength || len(text) > maxNearLength {
 		return nil
 	}
 	grams := trigrams(text)
-	shared := map[uint32]int{}
+	var seen []uint32
 	for _, g := range grams {
 		for _, id := range v.grams[g] {
+			if shared[id] == 0 {
+				seen = append(seen, id)
+			}
 			shared[id]++
 		}
 	}
-	alike := map[uint32]float64{}
-	for id, n := range shared {
-		w := v.words[id]
-		dice := 2 * float64(n) / float64(len(grams)+w.grams)
-		alike[id] = max(dice, within(text, w.text), within(w.text, text))
-	}
-	v.eachEdit(text, func(id uint32) {
-		alike[id] = max(alike[id], 1-1/float64(len(text)))
-	})
 	var list []variant
-	for id, a := range alike {
-		if a >= nearEnough {
-			list = append(list, variant{id, a})
+	for _, id := range seen {
+		if alike := v.alike(text, id, len(grams), int(shared[id])); alike >= nearEnough {
+			list = append(list, variant{id, alike})
 		}
+		shared[id] = 0
 	}
+	v.eachEdit(text, func(id uint32) { list = append(list, variant{id, 1 - 1/float64(len(text))}) })
 	slices.SortFunc(list, func(a, b variant) int {
 		return cmp.Or(cmp.Compare(b.alike, a.alike), cmp.Compare(v.words[a.id].text, v.words[b.id].text))
 	})
 	return list[:min(len(list), mostNear)]
+}
+
+// alike tells how alike a word is to a text by the trigrams that they share, and
+// by what they share at all where one is a part of the other.
+func (v *vocabulary) alike(text string, id uint32, grams, shared int) float64 {
+	w := &v.words[id]
+	dice := 2 * float64(shared) / float64(grams+w.grams)
+	if shared < min(grams, w.grams)-2 {
+		return dice // a part shares all its trigrams but the two at its edges
+	}
+	return max(dice, within(text, w.text), within(w.text, text))
 }
 
 // eachEdit yields the words that are one slip of the keys away: a letter too many,
