@@ -6,7 +6,7 @@ import "strings"
 // stemmer, known as Porter2 (https://snowballstem.org/algorithms/english/stemmer.html).
 // Words that hold anything but a to z are given back as they are.
 func stem(word string) string {
-	if len(word) < 3 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+	if len(word) < 3 || strings.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' }) {
 		return word
 	}
 	if s, ok := stemException(word); ok {
@@ -96,7 +96,10 @@ func (s *stemmer) regionAfter(from int) int {
 	return len(s.w)
 }
 
-func (s *stemmer) ends(suffix string) bool { return strings.HasSuffix(string(s.w), suffix) }
+func (s *stemmer) ends(suffix string) bool {
+	n := len(s.w) - len(suffix)
+	return n >= 0 && s.w[len(s.w)-1] == suffix[len(suffix)-1] && string(s.w[n:]) == suffix
+}
 
 // in reports that an ending of n bytes lies in a region.
 func (s *stemmer) in(region, n int) bool { return len(s.w)-n >= region }

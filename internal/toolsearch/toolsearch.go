@@ -167,13 +167,14 @@ type content struct {
 
 // read takes the words of a server's tools.
 func read(s Server) []content {
-	about := keywords(s.Name+"\n"+s.Text, maxServerWords)
+	r := reader{}
+	about := r.keywords(s.Name+"\n"+s.Text, maxServerWords)
 	docs := make([]content, len(s.Tools))
 	for i, d := range s.Tools {
 		c := content{counts: map[string][fields]int{}}
-		c.add(inName, allWords(d.Name, maxNameWords))
-		c.add(inDescription, keywords(d.Description, maxDescriptionWords))
-		c.add(inParameters, keywords(schemaWords(d.Parameters), maxParameterWords))
+		c.add(inName, r.allWords(d.Name, maxNameWords))
+		c.add(inDescription, r.keywords(d.Description, maxDescriptionWords))
+		c.add(inParameters, r.keywords(schemaWords(d.Parameters), maxParameterWords))
 		c.add(inServer, about)
 		docs[i] = c
 	}
@@ -189,21 +190,29 @@ func (c *content) add(field int, words []string) {
 	}
 }
 
+// reader remembers the stems of words, as the tools of a server say much the same.
+type reader map[string]string
+
 // keywords gives the stems of a text's words, common ones left out.
-func keywords(text string, most int) []string {
-	return stems(text, most, func(w string) bool { return !common[w] })
+func (r reader) keywords(text string, most int) []string {
+	return r.stems(text, most, func(w string) bool { return !common[w] })
 }
 
 // allWords gives the stems of all words: a name may be of common words alone.
-func allWords(text string, most int) []string {
-	return stems(text, most, func(string) bool { return true })
+func (r reader) allWords(text string, most int) []string {
+	return r.stems(text, most, func(string) bool { return true })
 }
 
-func stems(text string, most int, keep func(string) bool) []string {
+func (r reader) stems(text string, most int, keep func(string) bool) []string {
 	var list []string
 	eachWord(text, func(w string) bool {
 		if keep(w) {
-			list = append(list, stem(w))
+			s, ok := r[w]
+			if !ok {
+				s = stem(w)
+				r[w] = s
+			}
+			list = append(list, s)
 		}
 		return len(list) < most
 	})

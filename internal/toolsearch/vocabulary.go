@@ -117,7 +117,13 @@ func (v *vocabulary) near(text string, shared []uint16) []variant {
 	slices.SortFunc(list, func(a, b variant) int {
 		return cmp.Or(cmp.Compare(b.alike, a.alike), cmp.Compare(v.words[a.id].text, v.words[b.id].text))
 	})
-	return list[:min(len(list), mostNear)]
+	var best []variant
+	for _, a := range list {
+		if len(best) < mostNear && !slices.ContainsFunc(best, func(b variant) bool { return b.id == a.id }) {
+			best = append(best, a)
+		}
+	}
+	return best
 }
 
 // alike tells how alike a word is to a text by the trigrams that they share, and
