@@ -80,18 +80,18 @@ func (f *Finder) Prompt() string { return Prompt }
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 	t := turn{f.index, usable}
 	return []tool.Named{
-		described(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{
-			"domain":{"type":"string","description":"a name from list_tool_domains"},
-			"cursor":{"type":"string","description":"where the page before this one ended; absent: the first page"}},"required":["domain"]}`, t.browse),
-		described(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{
-			"query":{"type":"string","description":"the action and its object in a few words, such as: create calendar event"},
-			"limit":{"type":"integer","minimum":1,"maximum":20,"description":"how many tools to show; absent: 8"}},"required":["query"]}`, t.discover),
-		described(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{
-			"name":{"type":"string","description":"the tool's name as discover_tools gave it"},
-			"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuse),
-		described(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{
-			"name":{"type":"string","description":"the name of one tool"},
-			"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.schemas),
+		described(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
+			`"domain":{"type":"string","description":"a name from list_tool_domains"},`+
+			`"cursor":{"type":"string","description":"where the page before this one ended; absent: the first page"}},"required":["domain"]}`, t.browse),
+		described(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
+			`"query":{"type":"string","description":"the action and its object in a few words, such as: create calendar event"},`+
+			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"how many tools to show; absent: 8"}},"required":["query"]}`, t.discover),
+		described(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{`+
+			`"name":{"type":"string","description":"the tool's name as discover_tools gave it"},`+
+			`"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuse),
+		described(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{`+
+			`"name":{"type":"string","description":"the name of one tool"},`+
+			`"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.schemas),
 		described(Domains, "List the domains of tools with what they are for and how many tools each has.", `{"type":"object","properties":{}}`, t.domains),
 	}
 }

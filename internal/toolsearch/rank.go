@@ -76,6 +76,9 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
+	if x.size() == 0 {
+		return nil
+	}
 	s := x.scratch.Get().(*sums)
 	defer x.scratch.Put(s)
 	s.fit(len(x.slots), len(x.words.words))
@@ -194,7 +197,11 @@ func (s *sums) fuse(barred []bool) {
 
 // top picks the k best, and clears the sums; the name decides between equals.
 func (x *Index) top(s *sums, k int) []Hit {
-	part := wholeWeight / max(slices.Max(s.whole), math.SmallestNonzeroFloat32)
+	most := slices.Max(s.whole)
+	if most == 0 {
+		return nil
+	}
+	part := wholeWeight / most
 	var list []Hit
 	for at := range x.slots {
 		score := float64(s.best[at] + part*s.whole[at])

@@ -66,8 +66,8 @@ func wordEnd(runes []rune, start int) int {
 		if unicode.IsLower(before) && unicode.IsUpper(r) {
 			break
 		}
-		if unicode.IsUpper(before) && unicode.IsUpper(r) && i+1 < len(runes) && unicode.IsLower(runes[i+1]) {
-			break // the last capital of a run begins the next word: HTTPServer
+		if !unicode.IsLower(before) && unicode.IsUpper(r) && i+1 < len(runes) && unicode.IsLower(runes[i+1]) {
+			break // as in HTTPServer and v2Users
 		}
 		i++
 	}
