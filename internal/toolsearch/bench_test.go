@@ -120,6 +120,14 @@ func BenchmarkTenThousandTools(b *testing.B) {
 		keep := func(name string) bool { return !strings.HasPrefix(name, "server7_") }
 		timed(b, func(i int) { x.Search(questions[i%len(questions)], 10, keep) })
 	})
+	b.Run("search/nothing known", func(b *testing.B) {
+		var words []string
+		for i := range maxQueryWords {
+			words = append(words, fmt.Sprintf("%cunknown%cword", 'a'+i%26, 'a'+i/26))
+		}
+		query := strings.Join(words, " ")
+		timed(b, func(int) { x.Search(query, 10, nil) })
+	})
 	floor := newPlain(all)
 	b.Run("search/floor", func(b *testing.B) {
 		timed(b, func(i int) { floor.search(questions[i%len(questions)], 10) })

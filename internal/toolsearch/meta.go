@@ -21,9 +21,7 @@ const (
 	Browse   = "browse_tool_domain"
 )
 
-// Prompt tells a model how to work with the meta-tools. It stands where no text is
-// configured for agents with tools.
-const Prompt = `You have many more tools than are listed. You reach them through five others:
+const prompt = `You have many more tools than are listed. You reach them through five others:
 - discover_tools finds tools by what they do. Search once for each sub-task, in a few words that name the action and its object, not the user's whole request. Several searches may be made at once.
 - get_tool_schema tells which arguments tools take. Ask for all the tools that you need in one call, and before you run one for the first time.
 - execute_tool runs a tool by its name.
@@ -70,8 +68,9 @@ func (f *Finder) Sync(all []tool.Named) {
 	f.index.Sync(servers)
 }
 
-// Prompt is the text that explains the meta-tools to a model.
-func (f *Finder) Prompt() string { return Prompt }
+// Prompt is the text that explains the meta-tools to a model, for where no other is
+// configured.
+func (f *Finder) Prompt() string { return prompt }
 
 // Tools gives the five meta-tools for one turn, or for one client. They show and
 // find nothing but what usable gives, which is asked at each call and may be called
@@ -115,10 +114,14 @@ func refuse(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	return tool.Failure(fmt.Sprintf("%s was not run: tools cannot be run in this way here.", name)), nil
 }
 
-// Unwrap takes the arguments of an execute_tool call apart: the name of the tool to
-// run and its arguments, {} where none are given. Arguments that were sent as a
-// string with JSON in it are read from it. The error is in words for the model.
-func (f *Finder) Unwrap(args json.RawMessage) (name string, arguments json.RawMessage, err error) {
+// Unwrap gives the call that is meant by one: of execute_tool the tool inside and
+// its arguments, {} where there are none, of any other tool that itself. Arguments
+// that were sent as a string with JSON in it are read from it. The error is in words
+// for the model.
+func (f *Finder) Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error) {
+	if name != Execute {
+		return name, args, nil
+	}
 	return unwrap(args)
 }
 

@@ -51,12 +51,9 @@ func (h *house) usable() []tool.Named {
 // call calls a tool as a turn does: what is in an execute_tool call takes its place.
 func (h *house) call(t *testing.T, name, args string) tool.Result {
 	t.Helper()
-	raw := json.RawMessage(args)
-	if name == Execute {
-		var err error
-		if name, raw, err = h.finder.Unwrap(raw); err != nil {
-			return tool.Failure(err.Error())
-		}
+	name, raw, err := h.finder.Unwrap(name, json.RawMessage(args))
+	if err != nil {
+		return tool.Failure(err.Error())
 	}
 	for _, n := range append(h.finder.Tools(h.usable), h.usable()...) {
 		if n.Name == name {
@@ -194,10 +191,17 @@ func TestUnwrap(t *testing.T) {
 		`{"name":"a","arguments":""}`:              `a {}`,
 		`{"name":"a","arguments":" {\"x\": 1}\n"}`: `a {"x": 1}`,
 	} {
-		name, inner, err := newHouse().finder.Unwrap(json.RawMessage(args))
+		name, inner, err := newHouse().finder.Unwrap(Execute, json.RawMessage(args))
 		if got := name + " " + string(inner); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
 		}
+	}
+}
+
+func TestOtherCallsAreWhatTheyAre(t *testing.T) {
+	name, args, err := newHouse().finder.Unwrap("vault_open", json.RawMessage(`{"name":"x"}`))
+	if name != "vault_open" || string(args) != `{"name":"x"}` || err != nil {
+		t.Errorf("%s %s, %v", name, args, err)
 	}
 }
 

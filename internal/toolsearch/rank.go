@@ -44,6 +44,7 @@ const (
 
 	maxQueryWords = 256
 	maxQueryBytes = 16 << 10
+	maxUnknown    = 24 // words of a request that are looked for by their spelling
 	maxNearLength = 64
 	maxEditLength = 20
 )
@@ -55,6 +56,7 @@ type sums struct {
 	variant             []float32 // of one word
 	varied              []uint32  // slots that have a variant's score
 	shared              []uint16  // by word, how many trigrams it shares with one
+	unknown             int       // words for which near ones were looked for
 }
 
 func (s *sums) fit(slots, words int) {
@@ -89,6 +91,7 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 			barred[at] = !keep(x.slots[at].name)
 		}
 	}
+	s.unknown = 0
 	for _, terms := range parts {
 		for _, t := range terms {
 			x.score(s, t)
@@ -148,6 +151,9 @@ func (x *Index) score(s *sums, a asked) {
 		for _, p := range x.words.words[id].posts {
 			s.clause[p.slot] += worth * p.weight
 		}
+		return
+	}
+	if s.unknown++; s.unknown > maxUnknown {
 		return
 	}
 	for _, v := range x.words.near(a.stem, s.shared) {

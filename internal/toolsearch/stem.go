@@ -6,7 +6,7 @@ import "strings"
 // stemmer, known as Porter2 (https://snowballstem.org/algorithms/english/stemmer.html).
 // Words that hold anything but a to z are given back as they are.
 func stem(word string) string {
-	if len(word) < 3 || strings.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' }) {
+	if len(word) < 3 || !plainLetters(word) {
 		return word
 	}
 	if s, ok := stemException(word); ok {
@@ -26,6 +26,11 @@ func stem(word string) string {
 	s.ending()
 	s.finalEL()
 	return strings.ToLower(string(s.w))
+}
+
+// plainLetters reports that a word holds a to z and nothing else.
+func plainLetters(word string) bool {
+	return !strings.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' })
 }
 
 // stemException are words that the rules would take to the stem of another.

@@ -140,7 +140,7 @@ func (v *vocabulary) alike(text string, id uint32, grams, shared int) float64 {
 // eachEdit yields the words that are one slip of the keys away: a letter too many,
 // too few or wrong, or two in the wrong order. Trigrams miss these in short words.
 func (v *vocabulary) eachEdit(text string, yield func(uint32)) {
-	if len(text) > maxEditLength {
+	if len(text) > maxEditLength || !plainLetters(text) {
 		return
 	}
 	try := func(candidate []byte) {
