@@ -75,6 +75,7 @@ func commands() map[string]command {
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
 		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
+		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},
 		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }
