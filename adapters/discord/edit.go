@@ -9,10 +9,24 @@ import (
 
 // rewriting is a message as it replaces another: what is left out would stay.
 type rewriting struct {
-	Content string    `json:"content"`
-	Embeds  []embed   `json:"embeds"`
-	Allowed *mentions `json:"allowed_mentions"`
-	Flags   int       `json:"flags"`
+	Content    string    `json:"content"`
+	Embeds     []embed   `json:"embeds"`
+	Components []row     `json:"components"`
+	Allowed    *mentions `json:"allowed_mentions"`
+	Flags      int       `json:"flags"`
+}
+
+// rewriting is the next piece as it takes a place.
+func (p *post) rewriting() rewriting {
+	next := p.payload()
+	body := rewriting{Content: next.Content, Embeds: next.Embeds, Components: next.Components, Allowed: next.Allowed, Flags: next.Flags}
+	if body.Embeds == nil {
+		body.Embeds = []embed{} // null need not clear them
+	}
+	if body.Components == nil {
+		body.Components = []row{}
+	}
+	return body
 }
 
 // inPlace is the post whose place the next piece takes, if any. From the first one
@@ -29,12 +43,7 @@ func (p *post) inPlace() string {
 // can be edited as one for as long as its token lives; for ever as a message of
 // the channel, unless it is for the asker alone.
 func (p *post) edit(ctx context.Context, id string) error {
-	next := p.payload()
-	body := rewriting{Content: next.Content, Embeds: next.Embeds, Allowed: next.Allowed, Flags: next.Flags}
-	if body.Embeds == nil {
-		body.Embeds = []embed{} // null need not clear them
-	}
-	return p.onPost(ctx, "PATCH", id, body)
+	return p.onPost(ctx, "PATCH", id, p.rewriting())
 }
 
 // removeSurplus deletes the posts that were to be replaced and are not.

@@ -30,6 +30,7 @@ type reference struct {
 type payload struct {
 	Content      string     `json:"content,omitempty"`
 	Embeds       []embed    `json:"embeds,omitempty"`
+	Components   []row      `json:"components,omitempty"`
 	Allowed      *mentions  `json:"allowed_mentions"`
 	Flags        int        `json:"flags,omitempty"`
 	Nonce        string     `json:"nonce,omitempty"`
@@ -87,6 +88,7 @@ type post struct {
 	pieces  []piece
 	ids     []string // of the pieces that are posted
 	hook    *handle  // the interaction that it answers, while that can be done
+	press   bool     // that is the press of a button
 	asked   string   // id of what it answers, empty if nothing
 	gone    string   // the post that was to be replaced and cannot be
 	begun   string   // an unfinished answer to the same message
@@ -139,7 +141,8 @@ func (p *post) choose(ctx context.Context) error {
 		p.d.o.Log.Warn("discord interaction's token lost, answering in the channel", "platform", "discord", "post", p.draft.Key)
 		return nil
 	}
-	p.asked, p.command = h.ID, true
+	p.asked, p.command, p.press = h.ID, true, h.Press
+	p.draft.Ephemeral = p.draft.Ephemeral || h.Press
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}
@@ -181,15 +184,16 @@ func (p *post) send(ctx context.Context) error {
 }
 
 // answer posts the next piece as an answer to the interaction. The first takes
-// the place of "thinking", and may be repeated at will.
+// the place of "thinking", and may be repeated at will. After the press of a button
+// that place is the post with the button, which stays as it is.
 func (p *post) answer(ctx context.Context) error {
-	first := len(p.ids) == 0
+	first := len(p.ids) == 0 && !p.press
 	if !first {
 		if err := p.dare(0); err != nil {
 			return err
 		}
 	}
-	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.payload()}
+	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.rewriting()}
 	if !first {
 		body := p.payload()
 		if p.draft.Ephemeral {
@@ -217,7 +221,7 @@ func (p *post) sent(m made, err error) error {
 
 func (p *post) payload() payload {
 	piece := p.pieces[len(p.ids)]
-	body := payload{Content: piece.text, Embeds: piece.embeds, Allowed: nobody()}
+	body := payload{Content: piece.text, Embeds: piece.embeds, Components: piece.buttons, Allowed: nobody()}
 	if len(piece.embeds) == 0 {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}

@@ -31,8 +31,9 @@ const (
 
 // piece is one message.
 type piece struct {
-	text   string
-	embeds []embed
+	text    string
+	embeds  []embed
+	buttons []row
 }
 
 type embed struct {
@@ -76,6 +77,7 @@ func render(d chat.Draft) []piece {
 	if len(pieces) == 0 {
 		pieces = []piece{{text: "*(an empty answer)*"}}
 	}
+	pieces[len(pieces)-1].buttons = rows(d.Buttons)
 	return pieces
 }
 
