@@ -29,6 +29,7 @@ type api struct {
 
 const (
 	requestWithin = 20 * time.Second
+	uploadWithin  = 2 * time.Minute // for requests with files
 	maxAnswer     = 16 << 20
 	userAgent     = "DiscordBot (ravenbot, 1)"
 )
@@ -46,6 +47,7 @@ type request struct {
 	method, path string
 	route        string
 	body         any
+	files        []chat.File // sent with the body
 	// free: answers to interactions carry their own token, and are outside of the
 	// limit on all requests of the bot.
 	free bool
@@ -181,15 +183,15 @@ func redact(path string) string {
 }
 
 func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	within := requestWithin
+	if len(r.files) > 0 {
+		within = uploadWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var payload io.Reader
-	if r.body != nil {
-		data, err := json.Marshal(r.body)
-		if err != nil {
-			return 0, nil, nil, err
-		}
-		payload = bytes.NewReader(data)
+	payload, kind, err := r.content()
+	if err != nil {
+		return 0, nil, nil, err
 	}
 	address := a.base.Scheme + "://" + a.base.Host + "/api/v10" + r.path
 	req, err := http.NewRequestWithContext(ctx, r.method, address, payload)
@@ -197,8 +199,8 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 		return 0, nil, nil, plain(err)
 	}
 	req.Header.Set("User-Agent", userAgent)
-	if r.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if !r.free {
 		req.Header.Set("Authorization", "Bot "+a.token)
@@ -213,6 +215,19 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 		return 0, nil, nil, plain(err)
 	}
 	return resp.StatusCode, resp.Header, body, nil
+}
+
+// content is what a request sends, and its media type.
+func (r request) content() (io.Reader, string, error) {
+	switch {
+	case r.body == nil:
+		return nil, "", nil
+	case len(r.files) > 0:
+		data, kind, err := form(r.body, r.files)
+		return bytes.NewReader(data), kind, err
+	}
+	data, err := json.Marshal(r.body)
+	return bytes.NewReader(data), "application/json", err
 }
 
 // plain takes the address, which may hold a token, out of an error.

@@ -86,6 +86,7 @@ var (
 	_ chat.Platform = (*Discord)(nil)
 	_ chat.Reporter = (*Discord)(nil)
 	_ chat.Typist   = (*Discord)(nil)
+	_ chat.Fetcher  = (*Discord)(nil)
 )
 
 // New returns an adapter that connects with Run. It may post before that.

@@ -255,7 +255,7 @@ func TestReach(t *testing.T) {
 		{s.Say(s.general.ID, s.ann, "just talk"), chat.Overheard, "just talk", s.address().String()},
 		{s.Say(s.general.ID, s.ann, "<@"+bob.ID+"> lunch?"), chat.Overheard, "@bob lunch?", s.address().String()},
 		{s.Say(thread.ID, s.ann, s.Mention()+" in the thread"), chat.Addressed, "in the thread", s.address().String() + "/" + thread.ID},
-		{s.Say(dm.ID, s.ann, "in private", simdiscord.Attach(simdiscord.File{Name: "a.txt", Body: []byte("x")})), chat.Addressed, "in private\n\nAttached: a.txt (", "discord:@me/" + dm.ID},
+		{s.Say(dm.ID, s.ann, "in private", simdiscord.Attach(simdiscord.File{Name: "a.zip", Body: []byte("x")})), chat.Addressed, "in private\n[attached: a.zip]", "discord:@me/" + dm.ID},
 	}
 	for _, c := range cases {
 		m := receive(t, s.got)

@@ -30,23 +30,20 @@ type (
 		Permissions string    `json:"permissions"` // in interactions alone
 	}
 	wireMessage struct {
-		ID           string     `json:"id"`
-		Type         int        `json:"type"`
-		ChannelID    string     `json:"channel_id"`
-		GuildID      string     `json:"guild_id"`
-		WebhookID    string     `json:"webhook_id"`
-		Author       wireUser   `json:"author"`
-		Member       wireMember `json:"member"`
-		Content      string     `json:"content"`
-		Timestamp    time.Time  `json:"timestamp"`
-		Edited       time.Time  `json:"edited_timestamp"` // zero: never
-		Mentions     []wireUser `json:"mentions"`
-		MentionRoles []string   `json:"mention_roles"`
-		Attachments  []struct {
-			Name string `json:"filename"`
-			URL  string `json:"url"`
-		} `json:"attachments"`
-		Reference struct {
+		ID           string       `json:"id"`
+		Type         int          `json:"type"`
+		ChannelID    string       `json:"channel_id"`
+		GuildID      string       `json:"guild_id"`
+		WebhookID    string       `json:"webhook_id"`
+		Author       wireUser     `json:"author"`
+		Member       wireMember   `json:"member"`
+		Content      string       `json:"content"`
+		Timestamp    time.Time    `json:"timestamp"`
+		Edited       time.Time    `json:"edited_timestamp"` // zero: never
+		Mentions     []wireUser   `json:"mentions"`
+		MentionRoles []string     `json:"mention_roles"`
+		Attachments  []attachment `json:"attachments"`
+		Reference    struct {
 			MessageID string `json:"message_id"`
 		} `json:"message_reference"`
 		Referenced *struct {
@@ -112,9 +109,13 @@ func (d *Discord) message(state *discordgo.State, w wireMessage) (chat.Message, 
 	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
 		return chat.Message{}, false // a reply with its ping switched off, for example
 	}
+	files, rest, err := w.files()
+	if err != nil {
+		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
+	}
 	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
-		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
+		Text: r.text(rest), Files: files, Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
 	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
 	return m, true
 }
@@ -294,8 +295,9 @@ func managesText(permissions string) bool {
 // space after them.
 var mention = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
-// text is the message as people read it, without the mention of the bot.
-func (r reader) text() string {
+// text is the message as people read it, without the mention of the bot, and the
+// names of files that nobody can read.
+func (r reader) text(unread []string) string {
 	text := mention.ReplaceAllStringFunc(r.w.Content, func(s string) string {
 		parts := mention.FindStringSubmatch(s)
 		kind, id, space := parts[1], parts[2], parts[3]
@@ -305,8 +307,8 @@ func (r reader) text() string {
 		return r.name(kind, id) + space
 	})
 	text = strings.TrimSpace(text)
-	for _, a := range r.w.Attachments {
-		text += "\n\nAttached: " + a.Name + " (" + a.URL + ")"
+	for _, name := range unread {
+		text += "\n[attached: " + name + "]"
 	}
 	return strings.TrimSpace(text)
 }

@@ -31,6 +31,7 @@ type payload struct {
 	Content      string     `json:"content,omitempty"`
 	Embeds       []embed    `json:"embeds,omitempty"`
 	Components   []row      `json:"components,omitempty"`
+	Attachments  []attached `json:"attachments,omitempty"`
 	Allowed      *mentions  `json:"allowed_mentions"`
 	Flags        int        `json:"flags,omitempty"`
 	Nonce        string     `json:"nonce,omitempty"`
@@ -172,7 +173,7 @@ func (p *post) send(ctx context.Context) error {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}
 	var m made
-	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body}
+	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body, files: p.files()}
 	err := p.d.api.do(ctx, to, &m)
 	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
 		// What is answered is gone, or the bot may not read the channel's history.
@@ -193,7 +194,7 @@ func (p *post) answer(ctx context.Context) error {
 			return err
 		}
 	}
-	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.rewriting()}
+	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.rewriting(), files: p.files()}
 	if !first {
 		body := p.payload()
 		if p.draft.Ephemeral {
@@ -219,9 +220,12 @@ func (p *post) sent(m made, err error) error {
 	return nil
 }
 
+// files are those of the next piece.
+func (p *post) files() []chat.File { return p.pieces[len(p.ids)].files }
+
 func (p *post) payload() payload {
 	piece := p.pieces[len(p.ids)]
-	body := payload{Content: piece.text, Embeds: piece.embeds, Components: piece.buttons, Allowed: nobody()}
+	body := payload{Content: piece.text, Embeds: piece.embeds, Components: piece.buttons, Attachments: attachments(piece.files), Allowed: nobody()}
 	if len(piece.embeds) == 0 {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}

@@ -311,10 +311,14 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 		{Title: strings.Repeat("𝔸", 500), Text: strings.Repeat("𝔸", 9000), URL: "ftp://example.org", Source: strings.Repeat("s", 3000)},
 		{URL: "https://example.org/" + strings.Repeat("x", 3000), Also: make([]chat.Link, 2000)},
 	}}
-	pieces := render(d)
+	var pieces []piece
+	for _, text := range withSmallLine(markdown.Discord(d.Text), smallLine(d)) {
+		pieces = append(pieces, piece{text: text})
+	}
 	if len(pieces) < 80 {
 		t.Fatalf("%d pieces", len(pieces))
 	}
+	pieces = append(pieces, render(d)...)
 	for _, p := range pieces {
 		if markdown.Length(p.text) > maxText || p.text == "" && len(p.embeds) == 0 {
 			t.Errorf("a piece of %d: %q", markdown.Length(p.text), p.text)

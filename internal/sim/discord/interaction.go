@@ -273,7 +273,7 @@ func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
 // postAnswer posts to the channel; unless told otherwise only users are pinged.
 func (s *Server) postAnswer(in *interaction, d draft, files []File, flags int) *Post {
 	p := &Post{ChannelID: in.ChannelID, Author: s.bot, Interaction: in.ID, kind: 20}
-	d.apply(p, files)
+	d.apply(p, s.named(files))
 	p.Flags |= flags
 	rule := allowed{Parse: []string{"users"}}
 	if d.AllowedMentions != nil {

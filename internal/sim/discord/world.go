@@ -44,6 +44,7 @@ type world struct {
 	typing   map[string]int
 	emoji    map[string]map[string][]string // message, emoji, user ids
 	nonces   map[string]*Post               // author and nonce
+	expired  int                            // how often the addresses of files ended
 	hidden   map[string]bool                // channels whose history the bot may not read
 }
 
