@@ -125,6 +125,12 @@ func refused(err error) bool {
 		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
+// unauthorized tells whether Discord refused the token.
+func unauthorized(err error) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.status == http.StatusUnauthorized
+}
+
 // askedToWait is how long Discord wants us to wait before the next attempt.
 func askedToWait(err error) time.Duration {
 	var e *apiError
@@ -338,9 +344,8 @@ func (d *Discord) postError(err error) error {
 	switch {
 	case refused(err):
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
-	case e.status == http.StatusUnauthorized:
-		setup := &chat.SetupError{Reason: "Discord refused the bot token", Remedy: "reset it at " + portal + " → your application → Bot, and set DISCORD_TOKEN", Err: err}
-		return &chat.PostError{After: longestPause, Err: setup}
+	case unauthorized(err):
+		return &chat.PostError{After: longestPause, Err: tokenError(err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

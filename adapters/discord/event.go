@@ -61,7 +61,7 @@ const (
 // inDirect stands in an address for the server of a direct message.
 const inDirect = "@me"
 
-func (d *Discord) onReady(ctx context.Context, data []byte) {
+func (d *shard) onReady(ctx context.Context, data []byte) {
 	var ready struct {
 		User        wireUser `json:"user"`
 		Application struct {
@@ -87,7 +87,7 @@ func (d *Discord) bot() wireUser {
 
 // onMessage queues what concerns the bot. It runs where discordgo changes the
 // state, which may therefore be read without further care.
-func (d *Discord) onMessage(state *discordgo.State, data []byte) {
+func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
 		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
@@ -126,7 +126,7 @@ const revisions = "2006-01-02T15:04:05.000000Z"
 // onUpdate queues the edit of a message, whomever it concerned. Discord tells of
 // link previews and pins in the same way, with the time of the last edit or none,
 // and may leave out what has not changed.
-func (d *Discord) onUpdate(state *discordgo.State, data []byte) {
+func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 	var w struct {
 		wireMessage
 		Text *string `json:"content"`
@@ -148,7 +148,7 @@ func (d *Discord) onUpdate(state *discordgo.State, data []byte) {
 }
 
 // onDelete queues the deletion of one message or of several at once.
-func (d *Discord) onDelete(state *discordgo.State, data []byte) {
+func (d *shard) onDelete(state *discordgo.State, data []byte) {
 	var w struct {
 		ID        string   `json:"id"`
 		IDs       []string `json:"ids"`
@@ -171,7 +171,7 @@ func (d *Discord) onDelete(state *discordgo.State, data []byte) {
 
 // enqueue gives a message its address, as far as that is known without asking. A
 // change does without the thread: the message that it is of has it.
-func (d *Discord) enqueue(state *discordgo.State, in inbound, guild, channel string) {
+func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel string) {
 	a, known := d.address(state, guild, channel)
 	if !known && in.message.Change == "" {
 		in.guild = guild
@@ -223,7 +223,10 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
 			d.o.Log.Warn("discord channel not looked up, taken for one that is no thread", "platform", "discord", "channel", channel, "error", err)
-		} else if (&discordgo.Channel{Type: c.Type}).IsThread() {
+			if again(err) {
+				return a // it may be known the next time
+			}
+		} else if isThread(c.Type) {
 			parent = c.Parent
 		}
 		d.mu.Lock()

@@ -162,7 +162,7 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 	text := "# Everything\n\n" + strings.Repeat("```go\nfmt.Println(\"@everyone\")\n```\n\nWords of a very long answer.\n\n", 300)
 	live := chat.Draft{Key: "k", Text: text[:len(text)/2], Partial: true, Reply: chat.Reply{MessageID: said.ID}}
 	live.Replaces = s.post(t, s.address(), live)
-	if n := len(live.Replaces.IDs); n != 5 {
+	if n := len(live.Replaces.IDs); n != 6 {
 		t.Errorf("%d pieces are shown while it is written", n)
 	}
 	s.post(t, s.address(), chat.Draft{Key: "k", Text: text, Footer: "by a test", Reply: live.Reply, Replaces: live.Replaces, Buttons: []chat.Button{{Label: "Good", Value: "good"}}})

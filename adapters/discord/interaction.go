@@ -46,6 +46,7 @@ func (h handle) path() string { return "/webhooks/" + h.Application + "/" + h.To
 type wireOption struct {
 	Name    string       `json:"name"`
 	Value   any          `json:"value"`
+	Focused bool         `json:"focused"` // it is being typed
 	Options []wireOption `json:"options"`
 }
 
@@ -75,7 +76,7 @@ type wireInteraction struct {
 
 // onInteraction queues a command, and sees to it that Discord has an answer in
 // time whatever accept takes.
-func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
+func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
 	arrived := time.Now()
 	var w wireInteraction
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -84,7 +85,7 @@ func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, dat
 	}
 	switch {
 	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
-		d.answerAtOnce(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &[]any{}}})
+		d.onTyping(ctx, w, arrived)
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
@@ -103,7 +104,7 @@ func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, dat
 	stored := make(chan struct{})
 	in := inbound{message: m, stored: func() { close(stored) }}
 	d.acknowledge(ctx, w, arrived, stored, firstAnswer(m.Command))
-	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && (&discordgo.Channel{Type: w.Channel.Type}).IsThread() {
+	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
 		d.queue.push(in)
 		return
@@ -194,7 +195,7 @@ type callbackData struct {
 	Content string    `json:"content,omitempty"`
 	Flags   int       `json:"flags,omitempty"`
 	Allowed *mentions `json:"allowed_mentions,omitempty"`
-	Choices *[]any    `json:"choices,omitempty"`
+	Choices *[]choice `json:"choices,omitempty"`
 }
 
 // note is a first answer that says all there is to say.

@@ -96,7 +96,7 @@ func (q *queue) drop() {
 }
 
 // drain hands the queue to accept, in order, until ctx ends.
-func (d *Discord) drain(ctx context.Context, accept func(context.Context, chat.Message) error) {
+func (d *shard) drain(ctx context.Context, accept func(context.Context, chat.Message) error) {
 	for {
 		in, ok := d.queue.head(ctx)
 		if !ok {
@@ -114,7 +114,7 @@ func (d *Discord) drain(ctx context.Context, accept func(context.Context, chat.M
 
 // offer repeats accept until it takes the message or refuses it as one too many;
 // false: ctx ended first.
-func (d *Discord) offer(ctx context.Context, in inbound, accept func(context.Context, chat.Message) error) bool {
+func (d *shard) offer(ctx context.Context, in inbound, accept func(context.Context, chat.Message) error) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause/2) {
 		err := accept(ctx, in.message)
 		switch {

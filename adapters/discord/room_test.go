@@ -109,11 +109,11 @@ func TestWritingToADeadLinkIsSilent(t *testing.T) {
 	}
 }
 
-func idle() *Discord {
+func idle() *shard {
 	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true})
 	d.ending = true // nothing is started
 	d.self = wireUser{ID: "1", Username: "raven"}
-	return d
+	return newShard(d, 0, 1)
 }
 
 func FuzzEvents(f *testing.F) {
@@ -128,7 +128,7 @@ func FuzzEvents(f *testing.F) {
 		d.onDelete(state, data)
 		d.onReady(t.Context(), data)
 		var w wirePost
-		p := &post{d: d, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
+		p := &post{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
 		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
 			t.Errorf("%s was taken for a post of the bot", data)
 		}
@@ -184,22 +184,48 @@ func TestPanicInAHandlerIsContained(t *testing.T) {
 }
 
 func TestIdentifyBudget(t *testing.T) {
-	var b budget
+	b := newBudget(plan{Shards: 1}, time.Time{})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if p := b.pause(now); p != 0 {
-		t.Errorf("first: %v", p)
-	}
 	var all []time.Time
-	for i := range 3 * maxIdentifies {
-		now = now.Add(b.pause(now))
-		b.spend(now)
+	if b.most != 900 {
+		t.Errorf("%d in a day", b.most)
+	}
+	for i := range 3 * 900 {
+		if b.claim(now, 0) == 0 {
+			b.settle(now, 0, false) // what came to nothing does not count
+		}
+		for p := b.claim(now, 0); p > 0; p = b.claim(now, 0) {
+			now = now.Add(p)
+		}
+		b.settle(now, 0, true)
 		all = append(all, now)
 		if i > 0 && now.Sub(all[i-1]) < identifyEvery {
 			t.Errorf("session %d after %v", i, now.Sub(all[i-1]))
 		}
-		if i >= maxIdentifies && now.Sub(all[i-maxIdentifies]) < 24*time.Hour {
+		if i >= b.most && now.Sub(all[i-b.most]) < 24*time.Hour {
 			t.Errorf("session %d is one too many in a day", i)
 		}
+	}
+}
+
+// Discord's own count includes what the bot began before a restart.
+func TestIdentifiesLeftByDiscordsCount(t *testing.T) {
+	p := plan{Shards: 4}
+	p.Limit.Total, p.Limit.Remaining, p.Limit.ResetAfter, p.Limit.Concurrency = 2000, 3, time.Hour.Milliseconds(), 2
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := newBudget(p, now)
+	for i, want := range []time.Duration{0, 0, identifyEvery, time.Hour} {
+		got := b.claim(now, i)
+		if got != want {
+			t.Errorf("shard %d waits %v, want %v", i, got, want)
+		}
+		if got == identifyEvery && b.claim(now.Add(got), i) != 0 {
+			t.Errorf("shard %d waits for ever", i)
+		}
+		b.settle(now, i, true)
+	}
+	if got := b.claim(now.Add(time.Hour), 0); got != 0 || b.most != 1800 {
+		t.Errorf("after the reset %v, %d in a day", got, b.most)
 	}
 }
 

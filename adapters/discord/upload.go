@@ -19,7 +19,7 @@ const (
 
 // maxPieces is how many messages an answer may be; a longer one is its beginning
 // and a file.
-const maxPieces = 5
+const maxPieces = 6
 
 // wholeName is the file that holds an answer too long to be shown.
 const wholeName = "answer.md"

@@ -125,10 +125,16 @@ func (s *Server) newUser(u User) User {
 }
 
 // AddGuild lets the bot join a new guild.
-func (s *Server) AddGuild(name string) Guild {
+func (s *Server) AddGuild(name string) Guild { return s.AddGuildOn(0, 1, name) }
+
+// AddGuildOn adds a guild whose events come by one shard of so many.
+func (s *Server) AddGuildOn(shard, count int, name string) Guild {
 	s.state.Lock()
 	defer s.state.Release()
-	g := Guild{ID: s.newID(), Name: name}
+	for id := s.newID(); shardOf(id, count) != shard; id = s.newID() {
+		s.lastID = (s.lastID>>22 + 1) << 22
+	}
+	g := Guild{ID: strconv.FormatInt(s.lastID, 10), Name: name}
 	s.guilds = append(s.guilds, g)
 	s.emit(event{name: "GUILD_CREATE", intent: IntentGuilds, guild: g.ID, data: s.guildWire(g)})
 	return g
