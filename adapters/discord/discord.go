@@ -77,6 +77,7 @@ type Discord struct {
 	commands   bool // being registered, or registered
 	deferring  map[string]chan struct{}
 	parents    map[string]string // thread to channel, "" for what is no thread
+	opened     map[string]string // threads opened for answers, by interaction
 	toldBusy   map[string]time.Time
 	unreadable map[chat.Address]bool // told of
 	ending     bool
@@ -99,7 +100,7 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, toldBusy: map[string]time.Time{},
+		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{},
 		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {

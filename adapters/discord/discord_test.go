@@ -146,6 +146,13 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
+// forget drops what was logged so far.
+func (j *journal) forget() {
+	j.Lock()
+	defer j.Release()
+	j.b.Reset()
+}
+
 // connected waits until the adapter has been connected so often.
 func (s *stage) connected(t *testing.T, times int) {
 	t.Helper()

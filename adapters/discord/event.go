@@ -229,17 +229,22 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 		} else if isThread(c.Type) {
 			parent = c.Parent
 		}
-		d.mu.Lock()
-		if len(d.parents) >= maxParents {
-			clear(d.parents)
-		}
-		d.parents[channel] = parent
-		d.mu.Unlock()
+		d.noteParent(channel, parent)
 	}
 	if parent != "" {
 		a.Channel, a.Thread = parent, channel
 	}
 	return a
+}
+
+// noteParent remembers the channel of a thread, or that there is none.
+func (d *Discord) noteParent(channel, parent string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.parents) >= maxParents {
+		clear(d.parents)
+	}
+	d.parents[channel] = parent
 }
 
 // reader reads one message with the help of what is known about its server.

@@ -160,7 +160,7 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 	said := s.Say(s.general.ID, s.ann, s.Mention()+" everything")
 	receive(t, s.got)
 	text := "# Everything\n\n" + strings.Repeat("```go\nfmt.Println(\"@everyone\")\n```\n\nWords of a very long answer.\n\n", 300)
-	live := chat.Draft{Key: "k", Text: text[:len(text)/2], Partial: true, Reply: chat.Reply{MessageID: said.ID}}
+	live := chat.Draft{Key: "k", Text: text, Partial: true, Reply: chat.Reply{MessageID: said.ID}}
 	live.Replaces = s.post(t, s.address(), live)
 	if n := len(live.Replaces.IDs); n != 6 {
 		t.Errorf("%d pieces are shown while it is written", n)

@@ -102,7 +102,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	}
 	stored := make(chan struct{})
-	in := inbound{message: m, stored: func() { close(stored) }}
+	in := inbound{message: m, stored: func() { close(stored) }, apart: w.wantsThread()}
 	d.acknowledge(ctx, w, arrived, stored, firstAnswer(m.Command))
 	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}

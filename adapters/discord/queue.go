@@ -15,6 +15,7 @@ type inbound struct {
 	message chat.Message
 	guild   string // set where it must be looked up whether the channel is a thread
 	stored  func() // called when accept has taken the message, nil if nobody asks
+	apart   bool   // the answer is wanted in a thread of its own
 }
 
 // queue holds what was read and not yet accepted, in order. It has no limit,
@@ -104,6 +105,9 @@ func (d *shard) drain(ctx context.Context, accept func(context.Context, chat.Mes
 		}
 		if in.guild != "" {
 			in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)
+		}
+		if in.apart {
+			d.openThread(ctx, &in.message)
 		}
 		if !d.offer(ctx, in, accept) {
 			return

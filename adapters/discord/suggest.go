@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
-
-	"github.com/bwmarrin/discordgo"
 )
 
 // Rules of completing what somebody types.
@@ -68,5 +66,3 @@ func (w wireInteraction) typed() (command, option, text string) {
 	}
 	return "", "", ""
 }
-
-func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }

@@ -101,7 +101,7 @@ func (s *Server) inGuild(h func(Guild, *call) (any, *apiError)) handler {
 func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
-		if c.GuildID == g.ID && c.Kind == KindText {
+		if c.GuildID == g.ID && c.Kind != KindThread {
 			list = append(list, s.channelWire(c))
 		}
 	}
@@ -222,6 +222,11 @@ func (s *Server) admit(guild string, cmd command) *apiError {
 		return badForm("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
 	}
 	cmd["id"], cmd["application_id"], cmd["version"] = s.newID(), s.bot.ID, s.newID()
+	for _, unset := range []string{"name_localizations", "description_localizations", "default_member_permissions", "contexts"} {
+		if _, ok := cmd[unset]; !ok {
+			cmd[unset] = nil
+		}
+	}
 	if i := s.findCommand(guild, func(old command) bool { return old["name"] == name }); i >= 0 {
 		cmd["id"] = s.commands[guild][i]["id"]
 	}

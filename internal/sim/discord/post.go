@@ -136,7 +136,9 @@ func componentType(c map[string]any) int {
 
 // store makes a post part of its channel.
 func (s *Server) store(p *Post) {
-	p.ID = s.newID()
+	if p.ID == "" {
+		p.ID = s.newID()
+	}
 	p.Sent = time.Now()
 	s.posts[p.ID] = p
 	s.order[p.ChannelID] = append(s.order[p.ChannelID], p)

@@ -12,6 +12,7 @@ const (
 	KindText   = 0
 	KindDM     = 1
 	KindThread = 11 // public
+	KindForum  = 15 // holds posts, which are threads
 )
 
 // Guild is a server in Discord's everyday language.
@@ -148,6 +149,18 @@ func (s *Server) AddChannel(guild Guild, name string) Channel {
 // AddThread adds a public thread to a text channel.
 func (s *Server) AddThread(parent Channel, name string) Channel {
 	return s.newChannel(Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindThread}, "THREAD_CREATE")
+}
+
+// AddForum adds a forum to a guild.
+func (s *Server) AddForum(guild Guild, name string) Channel {
+	return s.newChannel(Channel{GuildID: guild.ID, Name: name, Kind: KindForum}, "CHANNEL_CREATE")
+}
+
+// AddForumPost lets a user post in a forum: a thread that begins with a message of
+// the same id.
+func (s *Server) AddForumPost(forum Channel, by User, title, text string) (Channel, Post) {
+	c := s.newChannel(Channel{GuildID: forum.GuildID, ParentID: forum.ID, Name: title, Kind: KindThread}, "THREAD_CREATE")
+	return c, s.Say(c.ID, by, text, func(p *Post) { p.ID = c.ID })
 }
 
 func (s *Server) newChannel(c Channel, eventName string) Channel {
