@@ -51,6 +51,8 @@ const (
 const (
 	portal        = "https://discord.com/developers/applications"
 	contentIntent = "Message Content Intent"
+	intentsPage   = portal + " → your application → Bot → Privileged Gateway Intents"
+	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage + `, or take "respondTo": "all" out of the Discord channels in config.json`
 )
 
 // verdict tells from the last connection what to do next.
@@ -91,11 +93,10 @@ func tokenError(err error) *chat.SetupError {
 }
 
 func (c *client) intentsError(code int) error {
-	page := portal + " → your application → Bot → Privileged Gateway Intents"
 	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
 		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
-			Remedy: "see " + page + "; none of those there is asked for"}
+			Remedy: "see " + intentsPage + "; none of those there is asked for"}
 	}
 	return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the %s (close code %d)", contentIntent, code),
-		Remedy: "switch on " + contentIntent + " at " + page + `, or take "respondTo": "all" out of the Discord channels in config.json`}
+		Remedy: intentRemedy}
 }

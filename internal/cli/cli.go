@@ -71,6 +71,7 @@ func commands() map[string]command {
 			"check the configuration, show it with its defaults, or print its JSON Schema", jsonFlag, configure},
 		"digest": {[]string{"list", "preview NAME", "run NAME"},
 			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
+		"discord":   {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -60,10 +61,20 @@ func (s *Server) channelOf(c *call) (Channel, *apiError) {
 	return ch, nil
 }
 
-func (s *Server) listGuilds(*call) (int, any, *apiError) {
+func (s *Server) listGuilds(c *call) (int, any, *apiError) {
+	limit, after := 200, c.URL.Query().Get("after")
+	if n, err := strconv.Atoi(c.URL.Query().Get("limit")); err == nil {
+		limit = n
+	}
 	list := []any{}
-	for _, g := range s.guilds {
-		list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": permissions(s.bot), "features": []any{}})
+	for _, g := range slices.SortedFunc(slices.Values(s.guilds), func(a, b Guild) int { return strings.Compare(a.ID, b.ID) }) {
+		granted, narrowed := s.granted[g.ID]
+		if !narrowed {
+			granted = permissions(s.bot)
+		}
+		if g.ID > after && len(list) < limit { // ids of one length
+			list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": granted, "features": []any{}})
+		}
 	}
 	return 200, list, nil
 }

@@ -46,12 +46,13 @@ type world struct {
 	emoji    map[string]map[string][]string // message, emoji, user ids
 	nonces   map[string]*Post               // author and nonce
 	expired  int                            // how often the addresses of files ended
+	granted  map[string]string              // permissions of the bot by guild; absent: those of everyone
 	hidden   map[string]bool                // channels whose history the bot may not read
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -180,6 +181,14 @@ func (s *Server) HideHistory(channel string) {
 	c := s.mustChannel(channel)
 	s.hidden[channel] = true
 	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
+// Grant sets the permissions that the bot is told to have in a guild. Requests are
+// not held to them.
+func (s *Server) Grant(guild string, bits int64) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.granted[guild] = strconv.FormatInt(bits, 10)
 }
 
 // AddDM returns the direct-message channel of a user and the bot.
