@@ -1,11 +1,13 @@
 // Package discord is the bot's window on Discord: a chat.Platform that answers
-// mentions, direct messages, replies to the bot and /raven. It is the only
-// importer of discordgo, which keeps the gateway connection and the picture of
-// servers, channels and roles; what that library does wrong (discordgo v0.29.0,
-// found 2026-11) is met here.
+// mentions, direct messages, replies to the bot, /raven and the buttons below its
+// posts, reads and sends files, and divides many servers among several sessions
+// with the gateway. It is the only importer of discordgo, which keeps the gateway
+// connection and the picture of servers, channels and roles; what that library
+// does wrong (discordgo v0.29.0, found 2026-11) is met here.
 //
-// It promises: messages reach accept in the order in which the gateway brought
-// them, and the gateway is never held up by accept; a dead connection is noticed
+// It promises: messages of one server, and direct ones, reach accept in the order
+// in which the gateway brought them, though those of different shards may do so at
+// once, and the gateway is never held up by accept; a dead connection is noticed
 // within a heartbeat interval and a few seconds, and taken up again where it
 // stopped where Discord still has the session; an interaction is answered within
 // three seconds; no post ever notifies anyone; a post repeated under the same key

@@ -34,6 +34,7 @@ type stage struct {
 	ann     simdiscord.User
 	log     *journal
 	got     chan chat.Message // what the default accept was given
+	taken   sync.Mutex        // guards known: every shard calls accept
 	known   map[string]bool   // to accept, where it forgets nothing
 	stop    func() error      // ends Run and gives its error
 	ended   func() error      // waits until Run ends of itself
@@ -99,6 +100,8 @@ func (s *stage) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s.lo
 
 // once takes a message unless it is known, as whoever stores them does.
 func (s *stage) once(_ context.Context, m chat.Message) error {
+	s.taken.Lock()
+	defer s.taken.Unlock()
 	if !s.known[m.Key()] {
 		s.known[m.Key()] = true
 		s.got <- m

@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +17,11 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// fetchWithin is the time for one file, a second attempt included.
-const fetchWithin = time.Minute
+// Limits of reading a file, whatever the caller allows.
+const (
+	fetchWithin = time.Minute // a second attempt included
+	maxFetch    = 64 << 20
+)
 
 // attachment is a file with a message of Discord.
 type attachment struct {
@@ -39,29 +41,34 @@ type whereabouts struct {
 	URL     string `json:"url"`
 }
 
-// readable tells whether a file is an image or text, which is what a model reads.
-func (a attachment) readable() bool {
-	kind, _, err := mime.ParseMediaType(cmp.Or(a.Type, mime.TypeByExtension(path.Ext(a.Name))))
-	if err != nil {
-		kind = ""
+// kind is the media type of an image or a text, which is what a model reads; empty:
+// it is neither.
+func (a attachment) kind() string {
+	name := strings.ToLower(path.Ext(a.Name))
+	kind, _, err := mime.ParseMediaType(a.Type)
+	switch {
+	case err != nil || kind == "application/octet-stream": // Discord knows no better
+		return kinds[name]
+	case strings.HasPrefix(kind, "text/"), slices.Contains(readable, kind):
+		return a.Type
 	}
-	switch kind {
-	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/json", "application/xml", "application/yaml",
-		"application/x-yaml", "application/toml", "application/javascript", "application/x-sh":
-		return true
-	case "", "application/octet-stream":
-		return slices.Contains(textual, strings.ToLower(path.Ext(a.Name)))
-	}
-	return strings.HasPrefix(kind, "text/")
+	return ""
 }
 
-// textual are the names of text that Discord knows no media type for.
-var textual = []string{".csv", ".go", ".ini", ".json", ".log", ".md", ".py", ".rs", ".sh", ".sql", ".toml", ".ts", ".txt", ".xml", ".yaml", ".yml"}
+var readable = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/json", "application/xml", "application/yaml",
+	"application/x-yaml", "application/toml", "application/javascript", "application/x-sh", "application/sql"}
+
+// kinds are the types of files by the ends of their names.
+var kinds = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+	".csv": "text/csv", ".json": "application/json", ".md": "text/markdown", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
+	".toml": "application/toml", ".txt": "text/plain", ".log": "text/plain", ".ini": "text/plain", ".go": "text/plain", ".py": "text/plain",
+	".rs": "text/plain", ".sh": "text/plain", ".sql": "text/plain", ".ts": "text/plain"}
 
 // files gives what of a message's attachments can be read, and names the rest.
 func (w wireMessage) files() (files []chat.File, rest []string, err error) {
 	for _, a := range w.Attachments {
-		if !a.readable() {
+		kind := a.kind()
+		if kind == "" {
 			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
 			continue
 		}
@@ -69,7 +76,7 @@ func (w wireMessage) files() (files []chat.File, rest []string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
 		}
-		files = append(files, chat.File{Name: a.Name, Type: a.Type, Size: a.Size, Handle: at})
+		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at})
 	}
 	return files, rest, nil
 }
@@ -87,7 +94,7 @@ func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, 
 	if err := json.Unmarshal(f.Handle, &at); err != nil {
 		return nil, fmt.Errorf("fetch file %s: it has no address of Discord's: %w", f.Name, err)
 	}
-	if f.Size > limit {
+	if limit = min(limit, maxFetch); f.Size > limit {
 		return nil, fmt.Errorf("fetch file %s: it has %d bytes, %d are allowed", f.Name, f.Size, limit)
 	}
 	data, err := d.download(ctx, at.URL, limit)

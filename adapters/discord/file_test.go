@@ -3,6 +3,7 @@ package discord_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -34,13 +35,13 @@ func TestFilesOfAMessage(t *testing.T) {
 	if m.Text != "look\n[attached: old .zip]" {
 		t.Errorf("text %q", m.Text)
 	}
-	want := []chat.File{{Name: "photo.png", Type: "image/png", Size: 3}, {Name: "notes.md", Size: 7}, {Name: "log.txt", Type: "text/plain; charset=utf-8", Size: 5},
+	want := []chat.File{{Name: "photo.png", Type: "image/png", Size: 3}, {Name: "notes.md", Type: "text/markdown", Size: 7}, {Name: "log.txt", Type: "text/plain; charset=utf-8", Size: 5},
 		{Name: "data", Type: "application/json", Size: 2}}
 	if diff := cmp.Diff(want, m.Files, cmpopts.IgnoreFields(chat.File{}, "Handle")); diff != "" {
 		t.Fatal(diff)
 	}
 	for i, body := range []string{"PNG", "# notes", "a log", "{}"} {
-		if data, err := s.d.Fetch(within(t), m.Files[i], 100); err != nil || string(data) != body {
+		if data, err := s.d.Fetch(within(t), m.Files[i], math.MaxInt64); err != nil || string(data) != body {
 			t.Errorf("%s: %q, %v", m.Files[i].Name, data, err)
 		}
 	}

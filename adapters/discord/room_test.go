@@ -119,6 +119,9 @@ func idle() *shard {
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"id":"5","channel_id":"2","guild_id":"3","type":0,"content":"<@1> hi <#2> <:x:9>","author":{"id":"4"},"mentions":[{"id":"1"}]}`))
 	f.Add([]byte(`{"id":"5","application_id":"1","type":2,"token":"t","channel_id":"2","guild_id":"3","member":{"user":{"id":"4"},"permissions":"32"},"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"}]}]}}`))
+	f.Add([]byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"attachments":[{"id":"6","filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a"}]}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":3,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"good","component_type":2},"message":{"id":"7"}}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":4,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
 	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, state := idle(), discordgo.NewState()
