@@ -181,3 +181,25 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 		t.Errorf("post %+v", p)
 	}
 }
+
+// Who invited the bot may have left out Attach Files: the words come nevertheless.
+func TestWithoutThePermissionToAttach(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	s.Fail(sim.Fault{Match: func(r sim.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") },
+		Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "short", Files: []chat.File{{Name: "a.txt", Data: []byte("x")}}})
+	s.post(t, s.address(), chat.Draft{Key: "k2", Text: "edited", Files: []chat.File{{Name: "b.txt", Data: []byte("x")}}, Replaces: ref})
+	posts := s.Posts(s.general.ID)
+	if len(posts) != 1 || posts[0].Content != "edited\n-# I may not attach files here: b.txt" {
+		t.Fatalf("posts %+v", posts)
+	}
+	long := s.post(t, s.address(), chat.Draft{Key: "k3", Text: strings.Repeat("words of a very long answer. ", 800)})
+	words := 0
+	for _, p := range s.Posts(s.general.ID) {
+		words += strings.Count(p.Content, "answer")
+	}
+	if len(long.IDs) < 10 || words != 800 {
+		t.Errorf("%d pieces with %d words", len(long.IDs), words)
+	}
+}

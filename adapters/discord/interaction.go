@@ -138,12 +138,12 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 		m.Command, m.Text, m.Reply.MessageID = chat.Pressed, w.Data.Value, w.Message.ID
 		return m, nil
 	}
-	m.Command, m.Text = words(w.Data.Options)
+	m.Command, m.Text = spoken(w.Data.Options)
 	return m, nil
 }
 
-// words reads "/raven digest run morning" as digest with its text.
-func words(options []wireOption) (command, text string) {
+// spoken reads "/raven digest run morning" as digest with its text.
+func spoken(options []wireOption) (command, text string) {
 	command = "help"
 	switch {
 	case len(options) > 0 && options[0].Value == nil:

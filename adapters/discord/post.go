@@ -70,7 +70,12 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
 	for len(p.ids) < len(p.pieces) {
-		if err := p.step(ctx); err != nil {
+		err := p.step(ctx)
+		if err != nil && p.mayNotAttach(err) {
+			p.leaveFiles()
+			continue
+		}
+		if err != nil {
 			return chat.Ref{}, err
 		}
 		d.sent.put(p.memoryKey(), outcome{ids: p.ids, repeated: p.repeated})
@@ -113,7 +118,7 @@ func (p *post) step(ctx context.Context) error {
 			p.ids = append(p.ids, id)
 			return nil
 		}
-		if !refused(err) {
+		if !refused(err) || p.mayNotAttach(err) {
 			return p.d.postError(err)
 		}
 		p.gone = id
@@ -129,6 +134,21 @@ func (p *post) step(ctx context.Context) error {
 		}
 	}
 	return p.send(ctx)
+}
+
+// mayNotAttach tells whether the next piece was refused for its files, as far as
+// Discord says.
+func (p *post) mayNotAttach(err error) bool {
+	return isCode(err, errNoPermission) && len(p.files()) > 0
+}
+
+// leaveFiles goes on with the words alone.
+func (p *post) leaveFiles() {
+	p.pieces = renderBare(p.draft)
+	if p.repeated {
+		p.repeated = false
+		p.mark()
+	}
 }
 
 // choose finds out whether the post can answer an interaction.

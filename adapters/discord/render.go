@@ -60,11 +60,32 @@ func (e embed) length() int {
 // render writes a draft as the messages that show it, at least one. What stands
 // below all else, buttons and files, is with the last.
 func render(d chat.Draft) []piece {
-	text := markdown.Discord(d.Text)
-	if d.Failed {
-		text = "⚠️ " + text
+	parts, files := spread(d, words(d))
+	return assemble(d, parts, files)
+}
+
+// renderBare does so without files, which are named only.
+func renderBare(d chat.Draft) []piece {
+	var names []string
+	for _, f := range d.Files {
+		names = append(names, f.Name)
 	}
-	parts, files := spread(d, text)
+	if len(names) > 0 {
+		d.Footer = joined(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
+	}
+	return assemble(d, withSmallLine(words(d), smallLine(d)), nil)
+}
+
+// words is the text of a draft as Discord shows it.
+func words(d chat.Draft) string {
+	if d.Failed {
+		return "⚠️ " + markdown.Discord(d.Text)
+	}
+	return markdown.Discord(d.Text)
+}
+
+// assemble makes pieces of the parts of a text and what comes with them.
+func assemble(d chat.Draft, parts []string, files []chat.File) []piece {
 	var pieces []piece
 	for _, part := range parts {
 		pieces = append(pieces, piece{text: part})

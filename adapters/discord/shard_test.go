@@ -1,6 +1,7 @@
 package discord_test
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,5 +161,16 @@ func TestNoSessionIsBegunWhenNoneIsLeft(t *testing.T) {
 	s.logged(t, "too many new discord sessions today")
 	if n := len(s.Identifies()); n != 1 {
 		t.Errorf("%d identifies", n)
+	}
+}
+
+// What no attempt of one shard can mend ends them all.
+func TestTokenRefusedToOneShard(t *testing.T) {
+	t.Parallel()
+	s, _ := sharded(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2}}, 2)
+	s.Drop(1, 4004)
+	var setup *chat.SetupError
+	if err := s.ended(); !errors.As(err, &setup) || s.Connections() != 0 {
+		t.Errorf("error %v with %d connections left", err, s.Connections())
 	}
 }
