@@ -167,3 +167,17 @@ func TestForeignComponentsAreHarmless(t *testing.T) {
 	}
 	s.exchange(t, 0, 1)
 }
+
+// An answer that is given anew may begin as the first one did.
+func TestAnswerBegunAgainIsShown(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	begun := chat.Draft{Key: "k", Text: "so far", Partial: true}
+	whole := chat.Draft{Key: "k", Text: "the whole answer"}
+	whole.Replaces = s.post(t, s.address(), begun)
+	begun.Replaces = s.post(t, s.address(), whole)
+	s.post(t, s.address(), begun)
+	if p := s.Posts(s.general.ID); len(p) != 1 || !strings.HasPrefix(p[0].Content, "so far") {
+		t.Errorf("posts %+v", p)
+	}
+}

@@ -58,6 +58,13 @@ func (v *views) shows(id, look string) bool {
 	return v.looks[id] == look
 }
 
+// forget is for a post that now shows something else.
+func (v *views) forget(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.looks, id)
+}
+
 func (v *views) put(id, look string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -115,6 +115,7 @@ func (p *post) step(ctx context.Context) error {
 	if id := p.inPlace(); id != "" {
 		err := p.edit(ctx, id)
 		if err == nil {
+			p.d.live.forget(id)
 			p.ids = append(p.ids, id)
 			return nil
 		}
