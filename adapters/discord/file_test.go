@@ -74,18 +74,21 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 	m := s.attach(t, "", simdiscord.File{Name: "a.txt", ContentType: "text/plain", Body: bytes.Repeat([]byte("x"), 101)})
 	own := string(m.Files[0].Handle)
 	elsewhere := func(url string) string { return `{"channel":"1","message":"2","id":"3","url":"` + url + `"}` }
-	for name, f := range map[string]chat.File{
-		"too large as it says":       {Size: 101, Handle: []byte(own)},
-		"too large without a word":   {Handle: []byte(own)},
-		"another host":               {Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))},
-		"not encrypted":              {Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))},
-		"a host that looks like it":  {Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))},
-		"somebody before the host":   {Handle: []byte(elsewhere("https://cdn.discordapp.com@127.0.0.1/a"))},
-		"no address at all":          {Handle: []byte(`{}`)},
-		"the handle of another kind": {Handle: []byte(`"x"`)},
+	for name, c := range map[string]struct {
+		file chat.File
+		why  string
+	}{
+		"too large as it says":       {chat.File{Size: 101, Handle: []byte(own)}, "101 bytes, 100 are allowed"},
+		"too large without a word":   {chat.File{Handle: []byte(own)}, "more than the 100 bytes"},
+		"another host":               {chat.File{Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))}, "none of Discord's"},
+		"not encrypted":              {chat.File{Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))}, "none of Discord's"},
+		"a host that looks like it":  {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))}, "none of Discord's"},
+		"somebody before the host":   {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com@127.0.0.1/a"))}, "none of Discord's"},
+		"no address at all":          {chat.File{Handle: []byte(`{}`)}, "none of Discord's"},
+		"the handle of another kind": {chat.File{Handle: []byte(`"x"`)}, "no address of Discord's"},
 	} {
-		if data, err := s.d.Fetch(within(t), f, 100); err == nil {
-			t.Errorf("%s: fetched %d bytes", name, len(data))
+		if _, err := s.d.Fetch(within(t), c.file, 100); err == nil || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.why)
 		}
 	}
 	for _, to := range []string{"http://169.254.169.254/secret", s.URL() + "/elsewhere"} {
