@@ -71,6 +71,7 @@ func commands() map[string]command {
 			"check the configuration, show it with its defaults, or print its JSON Schema", jsonFlag, configure},
 		"digest": {[]string{"list", "preview NAME", "run NAME"},
 			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
+		"discord":   {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
@@ -272,10 +273,6 @@ func unbuilt(c *config.Config) []config.Fault {
 	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {
 		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
 			Remedy: `name a file, such as "data/ravenbot.db"`})
-	}
-	if n := c.Platforms.Discord.Shards; n > 1 {
-		list = append(list, config.Fault{File: c.Path, Key: "platforms.discord.shards", Reason: fmt.Sprintf("%d shards are not supported by this version", n),
-			Remedy: "write 0 or 1"})
 	}
 	return list
 }
