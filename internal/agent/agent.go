@@ -102,13 +102,15 @@ type Options struct {
 	Memory    Memory
 	Summaries Summaries
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
-	Window    conversation.Window
-	Check     func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
-	Decide    func(tool.Caller, tool.Named) Verdict
-	Commands  map[string]Command
-	Log       *slog.Logger
-	Now       func() time.Time
-	Jitter    func() float64 // in [0,1)
+	// Fetch reads a file of a message of a platform: at most limit bytes.
+	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+	Window   conversation.Window
+	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
+	Decide   func(tool.Caller, tool.Named) Verdict
+	Commands map[string]Command
+	Log      *slog.Logger
+	Now      func() time.Time
+	Jitter   func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -144,7 +146,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if name == chat.Pressed && what != chat.PressRetry {
 		return nil, e.pressed(ctx, m, what, turn)
 	}
-	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") && len(q.Messages) == 1 {
+	if strings.TrimSpace(m.Text) == "" && len(m.Files) == 0 && (name == "" || name == "ask") && len(q.Messages) == 1 {
 		name = "help" // a mention and nothing more
 	}
 	if command := e.o.Commands[name]; command != nil && m.Change == "" {

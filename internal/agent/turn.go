@@ -33,6 +33,8 @@ type run struct {
 	times   map[string]int // how often each call was made
 	stopped string         // why the model may call no more tools
 	cut     bool           // the answer ended at the model's length limit
+	images  []llm.Part     // of the user's
+	blind   bool           // the model takes no images
 	lost    []string       // tools of which it is not known whether they took effect
 
 	mu   sync.Mutex // guards show and runs
@@ -79,9 +81,10 @@ func (e *Engine) begin(ctx context.Context, q chat.Asked, show func(chat.Progres
 		r.turn = &conversation.Turn{ID: q.Turn, Began: e.o.Now(), State: conversation.Open, User: r.user()}
 		for _, m := range q.Messages {
 			r.turn.Of = append(r.turn.Of, m.Subject())
-			r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.User, Parts: said(m)})
+			r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.User, Parts: append(said(m), e.read(ctx, m)...)})
 		}
 	}
+	r.look(ctx)
 	if i := slices.IndexFunc(past.turns, func(o conversation.Turn) bool { return o.ID == r.turn.ID }); i >= 0 {
 		past.turns = past.turns[:i:i]
 	} else if r.turn.Seq != 0 && r.turn.Seq <= past.summary.Upto {
@@ -305,7 +308,7 @@ func (r *run) answer(m llm.Message) (string, error) {
 // request builds what the model of the given origin is told.
 func (r *run) request(origin string) llm.Request {
 	w := r.e.o.Window
-	turns := slices.Concat(w.Trim(r.past.turns), []conversation.Turn{*r.turn})
+	turns := slices.Concat(w.Trim(r.past.turns), []conversation.Turn{r.shown()})
 	q := llm.Request{System: r.system(), Messages: conversation.Build(r.past.summary, turns, origin, w), Tools: r.specs}
 	if r.stopped != "" {
 		q.Tools = nil
@@ -340,6 +343,9 @@ func (r *run) footer() string {
 	var notes []string
 	if len(r.lost) > 0 {
 		notes = append(notes, "I was interrupted: whether "+strings.Join(r.lost, ", ")+" took effect is not known")
+	}
+	if r.blind {
+		notes = append(notes, "the model takes no images")
 	}
 	if r.failing != "" {
 		notes = append(notes, "answered by "+r.turn.Served+" because "+r.failing)

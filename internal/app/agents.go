@@ -29,7 +29,7 @@ func (a *App) buildAgent() error {
 	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback,
+		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
 		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
 		Discovery: a.discovery(), Threshold: a.threshold(),
 		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
@@ -46,6 +46,15 @@ func (a *App) buildAgent() error {
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{a.agent.ResultReader()})
 	return nil
+}
+
+// fetch reads a file that came with a message.
+func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
+	p, ok := a.platforms[platform].(chat.Fetcher)
+	if !ok {
+		return nil, fmt.Errorf("%s gives no files", platform)
+	}
+	return p.Fetch(ctx, f, limit)
 }
 
 // discovery finds tools where there are many; nil: never.
