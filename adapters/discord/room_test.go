@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -441,5 +442,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if len(m.done) != maxRemembered || len(m.order) != maxRemembered {
 		t.Errorf("%d posts, %d keys", len(m.done), len(m.order))
+	}
+}
+
+// What no shard covers is not caught up, what two cover is read twice.
+func TestEachServerIsCoveredByOneShard(t *testing.T) {
+	d := idle().Discord
+	for guild, want := range map[string]int{inDirect: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
+		for id := range 4 {
+			if got := newShard(d, id, 4).covers(guild); got != (id == want) {
+				t.Errorf("shard %d covers %s: %v", id, guild, got)
+			}
+		}
 	}
 }
