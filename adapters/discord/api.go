@@ -29,6 +29,7 @@ type api struct {
 
 const (
 	requestWithin = 20 * time.Second
+	uploadWithin  = 2 * time.Minute // for requests with files
 	maxAnswer     = 16 << 20
 	userAgent     = "DiscordBot (ravenbot, 1)"
 )
@@ -46,6 +47,7 @@ type request struct {
 	method, path string
 	route        string
 	body         any
+	files        []chat.File // sent with the body
 	// free: answers to interactions carry their own token, and are outside of the
 	// limit on all requests of the bot.
 	free bool
@@ -123,6 +125,12 @@ func refused(err error) bool {
 		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
+// unauthorized tells whether Discord refused the token.
+func unauthorized(err error) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.status == http.StatusUnauthorized
+}
+
 // askedToWait is how long Discord wants us to wait before the next attempt.
 func askedToWait(err error) time.Duration {
 	var e *apiError
@@ -181,15 +189,15 @@ func redact(path string) string {
 }
 
 func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	within := requestWithin
+	if len(r.files) > 0 {
+		within = uploadWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var payload io.Reader
-	if r.body != nil {
-		data, err := json.Marshal(r.body)
-		if err != nil {
-			return 0, nil, nil, err
-		}
-		payload = bytes.NewReader(data)
+	payload, kind, err := r.content()
+	if err != nil {
+		return 0, nil, nil, err
 	}
 	address := a.base.Scheme + "://" + a.base.Host + "/api/v10" + r.path
 	req, err := http.NewRequestWithContext(ctx, r.method, address, payload)
@@ -197,8 +205,8 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 		return 0, nil, nil, plain(err)
 	}
 	req.Header.Set("User-Agent", userAgent)
-	if r.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if !r.free {
 		req.Header.Set("Authorization", "Bot "+a.token)
@@ -213,6 +221,19 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 		return 0, nil, nil, plain(err)
 	}
 	return resp.StatusCode, resp.Header, body, nil
+}
+
+// content is what a request sends, and its media type.
+func (r request) content() (io.Reader, string, error) {
+	switch {
+	case r.body == nil:
+		return nil, "", nil
+	case len(r.files) > 0:
+		data, kind, err := form(r.body, r.files)
+		return bytes.NewReader(data), kind, err
+	}
+	data, err := json.Marshal(r.body)
+	return bytes.NewReader(data), "application/json", err
 }
 
 // plain takes the address, which may hold a token, out of an error.
@@ -323,9 +344,8 @@ func (d *Discord) postError(err error) error {
 	switch {
 	case refused(err):
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
-	case e.status == http.StatusUnauthorized:
-		setup := &chat.SetupError{Reason: "Discord refused the bot token", Remedy: "reset it at " + portal + " → your application → Bot, and set DISCORD_TOKEN", Err: err}
-		return &chat.PostError{After: longestPause, Err: setup}
+	case unauthorized(err):
+		return &chat.PostError{After: longestPause, Err: tokenError(err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

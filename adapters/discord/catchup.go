@@ -27,7 +27,7 @@ const (
 // catchUp reads what was said before a session began. Discord replays what a
 // session missed, but nothing to a new one.
 type catchUp struct {
-	d     *Discord
+	d     *shard
 	state *discordgo.State
 	gate  *gate
 	since string // id of the earliest moment worth reading
@@ -39,7 +39,7 @@ type catchUp struct {
 }
 
 // beginCatchUp makes what this session brings wait for what was missed before it.
-func (d *Discord) beginCatchUp(ctx context.Context, state *discordgo.State) {
+func (d *shard) beginCatchUp(ctx context.Context, state *discordgo.State) {
 	if d.o.CatchUp <= 0 || d.o.Heard == nil {
 		return
 	}
@@ -60,7 +60,7 @@ func (d *Discord) beginCatchUp(ctx context.Context, state *discordgo.State) {
 	})
 }
 
-func (d *Discord) catchingUp() *catchUp {
+func (d *shard) catchingUp() *catchUp {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.missed
@@ -125,7 +125,7 @@ func (c *catchUp) begin(heard []chat.Heard) {
 	var gaps []*gap
 	for _, h := range heard {
 		a := h.Conversation
-		if a.Platform != c.d.Name() || a.Channel == "" {
+		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.covers(a.Workspace) {
 			continue
 		}
 		g := &gap{at: a, after: c.since}
@@ -245,7 +245,7 @@ func (c *catchUp) messages(ctx context.Context, at chat.Address, said []wirePost
 			w.Member = members[m.Author.ID]
 			m.Author.Admin = reader{state: state, w: w.wireMessage}.admin()
 		}
-		m.Conversation = at
+		m.Conversation, m.Missed = at, true
 		missed = append(missed, inbound{message: m})
 	}
 	return missed

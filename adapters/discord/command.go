@@ -12,12 +12,14 @@ const (
 	optionText   = "text"
 	optionAction = "action"
 	optionName   = "name"
+	optionThread = "thread"
 )
 
 // Option types.
 const (
 	optSubcommand = 1
 	optString     = 3
+	optBoolean    = 5
 )
 
 type command struct {
@@ -33,6 +35,7 @@ type option struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
 	Required    bool     `json:"required,omitempty"`
+	Completed   bool     `json:"autocomplete,omitempty"` // while it is typed
 	Choices     []choice `json:"choices,omitempty"`
 	Options     []option `json:"options,omitempty"`
 }
@@ -46,11 +49,12 @@ type choice struct {
 func slash() command {
 	return command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do", Options: []option{
 		{Type: optSubcommand, Name: "ask", Description: "Ask the bot something", Options: []option{
-			{Type: optString, Name: optionText, Description: "What you want to know", Required: true}}},
+			{Type: optString, Name: optionText, Description: "What you want to know", Required: true},
+			{Type: optBoolean, Name: optionThread, Description: "Answer in a new thread"}}},
 		{Type: optSubcommand, Name: "digest", Description: "List, preview or run digests", Options: []option{
 			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
 				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"run", "run"}}},
-			{Type: optString, Name: optionName, Description: "The digest's name, for preview and run"}}},
+			{Type: optString, Name: optionName, Description: "The digest's name, for preview and run", Completed: true}}},
 		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
 			{Type: optString, Name: optionText, Description: "For example: language Norwegian; channel model fast"}}},
 		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},

@@ -1,11 +1,13 @@
 // Package discord is the bot's window on Discord: a chat.Platform that answers
-// mentions, direct messages, replies to the bot and /raven. It is the only
-// importer of discordgo, which keeps the gateway connection and the picture of
-// servers, channels and roles; what that library does wrong (discordgo v0.29.0,
-// found 2026-11) is met here.
+// mentions, direct messages, replies to the bot, /raven and the buttons below its
+// posts, reads and sends files, and divides many servers among several sessions
+// with the gateway. It is the only importer of discordgo, which keeps the gateway
+// connection and the picture of servers, channels and roles; what that library
+// does wrong (discordgo v0.29.0, found 2026-11) is met here.
 //
-// It promises: messages reach accept in the order in which the gateway brought
-// them, and the gateway is never held up by accept; a dead connection is noticed
+// It promises: messages of one server, and direct ones, reach accept in the order
+// in which the gateway brought them, though those of different shards may do so at
+// once, and the gateway is never held up by accept; a dead connection is noticed
 // within a heartbeat interval and a few seconds, and taken up again where it
 // stopped where Discord still has the session; an interaction is answered within
 // three seconds; no post ever notifies anyone; a post repeated under the same key
@@ -27,7 +29,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
@@ -48,6 +49,12 @@ type Options struct {
 	// the most important first, with the last message taken of each.
 	CatchUp time.Duration
 	Heard   func(context.Context) ([]chat.Heard, error)
+	// Shards is the number of gateway sessions among which servers are divided; 0:
+	// as many as Discord asks for.
+	Shards int
+	// Suggest completes what somebody types of a command's option, nil: nothing. It
+	// has two seconds.
+	Suggest func(ctx context.Context, command, option, prefix string) []string
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 }
@@ -59,24 +66,21 @@ type Discord struct {
 	baseErr error
 	api     *api
 	sent    *memory
-	queue   *queue
-	budget  budget
 	live    views
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
 	mu         sync.Mutex
-	link       *link     // the present connection, nil if none
-	up         time.Time // when READY or RESUMED came on it; zero: not yet
-	detail     string    // why there is no connection
-	heard      time.Time // the last event
+	budget     *budget
+	shards     []*shard // none before it is known how many
+	detail     string   // why there are none
 	self       wireUser
 	app        string
 	commands   bool // being registered, or registered
 	deferring  map[string]chan struct{}
 	parents    map[string]string // thread to channel, "" for what is no thread
+	opened     map[string]string // threads opened for answers, by interaction
 	toldBusy   map[string]time.Time
-	missed     *catchUp              // of the present session, nil if none
 	unreadable map[chat.Address]bool // told of
 	ending     bool
 	wg         sync.WaitGroup // goroutines that Run waits for
@@ -86,6 +90,7 @@ var (
 	_ chat.Platform = (*Discord)(nil)
 	_ chat.Reporter = (*Discord)(nil)
 	_ chat.Typist   = (*Discord)(nil)
+	_ chat.Fetcher  = (*Discord)(nil)
 )
 
 // New returns an adapter that connects with Run. It may post before that.
@@ -97,14 +102,13 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, toldBusy: map[string]time.Time{},
+		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{},
 		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
 	}
 	d.api = newAPI(d.base, o.Token, o.Log)
-	d.queue = newQueue(o.Log)
 	return d
 }
 
@@ -122,17 +126,16 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	if d.baseErr != nil {
 		return &chat.SetupError{Reason: "platforms.discord.apiBaseURL is no address", Remedy: "leave it at https://discord.com", Err: d.baseErr}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	d.begin(func() { d.drain(ctx, accept) })
-	err := d.supervise(ctx)
-	stop()
+	err := d.attendAll(ctx, accept)
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()
 	d.wg.Wait()
 	d.api.client.CloseIdleConnections()
-	if n := d.queue.len(); n > 0 {
-		d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "messages", n)
+	for _, s := range d.shards {
+		if n := s.queue.len(); n > 0 {
+			d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "shard", s.id, "messages", n)
+		}
 	}
 	return err
 }
@@ -145,27 +148,6 @@ func (d *Discord) begin(work func()) bool {
 		d.wg.Go(work)
 	}
 	return !d.ending
-}
-
-// Health tells whether events can reach the bot now: Discord greeted this
-// connection's session, and the last heartbeat that was due has been answered.
-func (d *Discord) Health() chat.Health {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.up.IsZero() || d.link == nil:
-		return chat.Health{Detail: d.detail}
-	case d.link.silence() > d.link.patience():
-		return chat.Health{Detail: "Discord does not answer heartbeats"}
-	}
-	detail := "last event " + d.heard.UTC().Format(time.RFC3339)
-	if n := d.queue.len(); n > 0 {
-		detail += ", " + strconv.Itoa(n) + " messages waiting to be stored"
-	}
-	if n := d.queue.behind(); n > 0 {
-		detail += ", " + strconv.Itoa(n) + " conversations not caught up yet"
-	}
-	return chat.Health{Connected: true, Since: d.up, Detail: detail}
 }
 
 // Typing shows for some ten seconds that the bot is writing.

@@ -34,6 +34,7 @@ type stage struct {
 	ann     simdiscord.User
 	log     *journal
 	got     chan chat.Message // what the default accept was given
+	taken   sync.Mutex        // guards known: every shard calls accept
 	known   map[string]bool   // to accept, where it forgets nothing
 	stop    func() error      // ends Run and gives its error
 	ended   func() error      // waits until Run ends of itself
@@ -99,6 +100,8 @@ func (s *stage) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s.lo
 
 // once takes a message unless it is known, as whoever stores them does.
 func (s *stage) once(_ context.Context, m chat.Message) error {
+	s.taken.Lock()
+	defer s.taken.Unlock()
 	if !s.known[m.Key()] {
 		s.known[m.Key()] = true
 		s.got <- m
@@ -144,6 +147,13 @@ func (j *journal) String() string {
 	j.Lock()
 	defer j.Unlock()
 	return j.b.String()
+}
+
+// forget drops what was logged so far.
+func (j *journal) forget() {
+	j.Lock()
+	defer j.Release()
+	j.b.Reset()
 }
 
 // connected waits until the adapter has been connected so often.
@@ -255,7 +265,7 @@ func TestReach(t *testing.T) {
 		{s.Say(s.general.ID, s.ann, "just talk"), chat.Overheard, "just talk", s.address().String()},
 		{s.Say(s.general.ID, s.ann, "<@"+bob.ID+"> lunch?"), chat.Overheard, "@bob lunch?", s.address().String()},
 		{s.Say(thread.ID, s.ann, s.Mention()+" in the thread"), chat.Addressed, "in the thread", s.address().String() + "/" + thread.ID},
-		{s.Say(dm.ID, s.ann, "in private", simdiscord.Attach(simdiscord.File{Name: "a.txt", Body: []byte("x")})), chat.Addressed, "in private\n\nAttached: a.txt (", "discord:@me/" + dm.ID},
+		{s.Say(dm.ID, s.ann, "in private", simdiscord.Attach(simdiscord.File{Name: "a.zip", Body: []byte("x")})), chat.Addressed, "in private\n[attached: a.zip]", "discord:@me/" + dm.ID},
 	}
 	for _, c := range cases {
 		m := receive(t, s.got)
@@ -320,7 +330,7 @@ func TestRefusedToken(t *testing.T) {
 	s := open(t, script{discord: discord.Options{Token: "wrong"}, offline: true})
 	err := s.ended()
 	var setup *chat.SetupError
-	if !errors.As(err, &setup) || !strings.Contains(setup.Remedy, "Reset Token") || len(s.Identifies()) != 1 {
+	if !errors.As(err, &setup) || !strings.Contains(setup.Remedy, "Reset Token") || len(s.Identifies()) != 0 {
 		t.Errorf("error %v after %d identifies", err, len(s.Identifies()))
 	}
 	if _, err := s.d.Post(within(t), s.address(), chat.Draft{Key: "k", Text: "x"}); !errors.As(err, &setup) {

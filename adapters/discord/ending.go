@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -52,6 +51,8 @@ const (
 const (
 	portal        = "https://discord.com/developers/applications"
 	contentIntent = "Message Content Intent"
+	intentsPage   = portal + " → your application → Bot → Privileged Gateway Intents"
+	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage + `, or take "respondTo": "all" out of the Discord channels in config.json`
 )
 
 // verdict tells from the last connection what to do next.
@@ -75,60 +76,27 @@ func (c *client) verdict(cause string, err error) ending {
 func (c *client) fatal(code int) error {
 	switch code {
 	case codeToken:
-		return &chat.SetupError{Reason: "Discord refused the bot token (close code 4004)",
-			Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN"}
+		return tokenError(errors.New("close code 4004"))
 	case codeIntents, codeDisallowed:
 		return c.intentsError(code)
 	case codeShard, codeSharding, codeVersion:
 		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the way this bot connects (close code %d)", code),
-			Remedy: "a bot in 2,500 servers or more needs sharding, which this version lacks; else update ravenbot"}
+			Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number, and start the bot again; else update ravenbot"}
 	}
 	return nil
 }
 
+// tokenError is what only a new token mends.
+func tokenError(err error) *chat.SetupError {
+	return &chat.SetupError{Reason: "Discord refused the bot token",
+		Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN", Err: err}
+}
+
 func (c *client) intentsError(code int) error {
-	page := portal + " → your application → Bot → Privileged Gateway Intents"
 	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
 		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
-			Remedy: "see " + page + "; none of those there is asked for"}
+			Remedy: "see " + intentsPage + "; none of those there is asked for"}
 	}
 	return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the %s (close code %d)", contentIntent, code),
-		Remedy: "switch on " + contentIntent + " at " + page + `, or take "respondTo": "all" out of the Discord channels in config.json`}
-}
-
-// budget counts the sessions begun: Discord takes 1,000 in 24 hours and then
-// resets the token, and one every five seconds.
-type budget struct{ at []time.Time }
-
-const (
-	maxIdentifies = 900
-	identifyEvery = 5 * time.Second
-)
-
-func (b *budget) spend(now time.Time) {
-	b.at = append(b.at, now)
-	if len(b.at) > maxIdentifies {
-		b.at = b.at[1:]
-	}
-}
-
-// pause is how long to wait before the next session is begun.
-func (b *budget) pause(now time.Time) time.Duration {
-	if len(b.at) == 0 {
-		return 0
-	}
-	pause := identifyEvery - now.Sub(b.at[len(b.at)-1])
-	if len(b.at) == maxIdentifies {
-		pause = max(pause, 24*time.Hour-now.Sub(b.at[0]))
-	}
-	return max(pause, 0)
-}
-
-// allowIdentify waits until the budget has room, and reports whether ctx lasted.
-func (d *Discord) allowIdentify(ctx context.Context) bool {
-	pause := d.budget.pause(d.o.Now())
-	if pause > identifyEvery {
-		d.o.Log.Error("too many new discord sessions today, waiting", "platform", "discord", "wait", pause)
-	}
-	return wait(ctx, pause)
+		Remedy: intentRemedy}
 }

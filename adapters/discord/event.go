@@ -30,23 +30,20 @@ type (
 		Permissions string    `json:"permissions"` // in interactions alone
 	}
 	wireMessage struct {
-		ID           string     `json:"id"`
-		Type         int        `json:"type"`
-		ChannelID    string     `json:"channel_id"`
-		GuildID      string     `json:"guild_id"`
-		WebhookID    string     `json:"webhook_id"`
-		Author       wireUser   `json:"author"`
-		Member       wireMember `json:"member"`
-		Content      string     `json:"content"`
-		Timestamp    time.Time  `json:"timestamp"`
-		Edited       time.Time  `json:"edited_timestamp"` // zero: never
-		Mentions     []wireUser `json:"mentions"`
-		MentionRoles []string   `json:"mention_roles"`
-		Attachments  []struct {
-			Name string `json:"filename"`
-			URL  string `json:"url"`
-		} `json:"attachments"`
-		Reference struct {
+		ID           string       `json:"id"`
+		Type         int          `json:"type"`
+		ChannelID    string       `json:"channel_id"`
+		GuildID      string       `json:"guild_id"`
+		WebhookID    string       `json:"webhook_id"`
+		Author       wireUser     `json:"author"`
+		Member       wireMember   `json:"member"`
+		Content      string       `json:"content"`
+		Timestamp    time.Time    `json:"timestamp"`
+		Edited       time.Time    `json:"edited_timestamp"` // zero: never
+		Mentions     []wireUser   `json:"mentions"`
+		MentionRoles []string     `json:"mention_roles"`
+		Attachments  []attachment `json:"attachments"`
+		Reference    struct {
 			MessageID string `json:"message_id"`
 		} `json:"message_reference"`
 		Referenced *struct {
@@ -64,7 +61,7 @@ const (
 // inDirect stands in an address for the server of a direct message.
 const inDirect = "@me"
 
-func (d *Discord) onReady(ctx context.Context, data []byte) {
+func (d *shard) onReady(ctx context.Context, data []byte) {
 	var ready struct {
 		User        wireUser `json:"user"`
 		Application struct {
@@ -90,7 +87,7 @@ func (d *Discord) bot() wireUser {
 
 // onMessage queues what concerns the bot. It runs where discordgo changes the
 // state, which may therefore be read without further care.
-func (d *Discord) onMessage(state *discordgo.State, data []byte) {
+func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
 		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
@@ -112,9 +109,13 @@ func (d *Discord) message(state *discordgo.State, w wireMessage) (chat.Message, 
 	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
 		return chat.Message{}, false // a reply with its ping switched off, for example
 	}
+	files, rest, err := w.files()
+	if err != nil {
+		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
+	}
 	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
-		Text: r.text(), Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
+		Text: r.text(rest), Files: files, Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
 	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
 	return m, true
 }
@@ -125,7 +126,7 @@ const revisions = "2006-01-02T15:04:05.000000Z"
 // onUpdate queues the edit of a message, whomever it concerned. Discord tells of
 // link previews and pins in the same way, with the time of the last edit or none,
 // and may leave out what has not changed.
-func (d *Discord) onUpdate(state *discordgo.State, data []byte) {
+func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 	var w struct {
 		wireMessage
 		Text *string `json:"content"`
@@ -147,7 +148,7 @@ func (d *Discord) onUpdate(state *discordgo.State, data []byte) {
 }
 
 // onDelete queues the deletion of one message or of several at once.
-func (d *Discord) onDelete(state *discordgo.State, data []byte) {
+func (d *shard) onDelete(state *discordgo.State, data []byte) {
 	var w struct {
 		ID        string   `json:"id"`
 		IDs       []string `json:"ids"`
@@ -170,7 +171,7 @@ func (d *Discord) onDelete(state *discordgo.State, data []byte) {
 
 // enqueue gives a message its address, as far as that is known without asking. A
 // change does without the thread: the message that it is of has it.
-func (d *Discord) enqueue(state *discordgo.State, in inbound, guild, channel string) {
+func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel string) {
 	a, known := d.address(state, guild, channel)
 	if !known && in.message.Change == "" {
 		in.guild = guild
@@ -222,20 +223,28 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
 			d.o.Log.Warn("discord channel not looked up, taken for one that is no thread", "platform", "discord", "channel", channel, "error", err)
-		} else if (&discordgo.Channel{Type: c.Type}).IsThread() {
+			if again(err) {
+				return a // it may be known the next time
+			}
+		} else if isThread(c.Type) {
 			parent = c.Parent
 		}
-		d.mu.Lock()
-		if len(d.parents) >= maxParents {
-			clear(d.parents)
-		}
-		d.parents[channel] = parent
-		d.mu.Unlock()
+		d.noteParent(channel, parent)
 	}
 	if parent != "" {
 		a.Channel, a.Thread = parent, channel
 	}
 	return a
+}
+
+// noteParent remembers the channel of a thread, or that there is none.
+func (d *Discord) noteParent(channel, parent string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.parents) >= maxParents {
+		clear(d.parents)
+	}
+	d.parents[channel] = parent
 }
 
 // reader reads one message with the help of what is known about its server.
@@ -294,8 +303,9 @@ func managesText(permissions string) bool {
 // space after them.
 var mention = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
-// text is the message as people read it, without the mention of the bot.
-func (r reader) text() string {
+// text is the message as people read it, without the mention of the bot, and the
+// names of files that nobody can read.
+func (r reader) text(unread []string) string {
 	text := mention.ReplaceAllStringFunc(r.w.Content, func(s string) string {
 		parts := mention.FindStringSubmatch(s)
 		kind, id, space := parts[1], parts[2], parts[3]
@@ -305,8 +315,8 @@ func (r reader) text() string {
 		return r.name(kind, id) + space
 	})
 	text = strings.TrimSpace(text)
-	for _, a := range r.w.Attachments {
-		text += "\n\nAttached: " + a.Name + " (" + a.URL + ")"
+	for _, name := range unread {
+		text += "\n[attached: " + name + "]"
 	}
 	return strings.TrimSpace(text)
 }

@@ -16,7 +16,11 @@ func Kept(d *Discord) int {
 	defer d.mu.Unlock()
 	d.api.pace.mu.Lock()
 	defer d.api.pace.mu.Unlock()
-	return len(d.api.pace.routes) + len(d.deferring) + d.queue.len()
+	n := len(d.api.pace.routes) + len(d.deferring)
+	for _, s := range d.shards {
+		n += s.queue.len()
+	}
+	return n
 }
 
 // Locate is how a channel that no event has shown gets its address.

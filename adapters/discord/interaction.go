@@ -27,6 +27,7 @@ const (
 const (
 	answerMessage      = 4
 	answerDeferred     = 5
+	answerUnchanged    = 6 // of a post with a button: it stays as it is for now
 	answerAutocomplete = 8
 )
 
@@ -36,6 +37,7 @@ type handle struct {
 	Application string    `json:"application"`
 	Token       string    `json:"token"`
 	Received    time.Time `json:"received"`
+	Press       bool      `json:"press,omitempty"`
 }
 
 // path is where the answers to an interaction go.
@@ -44,6 +46,7 @@ func (h handle) path() string { return "/webhooks/" + h.Application + "/" + h.To
 type wireOption struct {
 	Name    string       `json:"name"`
 	Value   any          `json:"value"`
+	Focused bool         `json:"focused"` // it is being typed
 	Options []wireOption `json:"options"`
 }
 
@@ -61,14 +64,19 @@ type wireInteraction struct {
 	Member *wireMember `json:"member"`
 	User   *wireUser   `json:"user"`
 	Data   struct {
-		Name    string       `json:"name"`
-		Options []wireOption `json:"options"`
+		Name      string       `json:"name"`
+		Options   []wireOption `json:"options"`
+		Value     string       `json:"custom_id"`
+		Component int          `json:"component_type"`
 	} `json:"data"`
+	Message struct {
+		ID string `json:"id"`
+	} `json:"message"` // with the button that was pressed
 }
 
 // onInteraction queues a command, and sees to it that Discord has an answer in
 // time whatever accept takes.
-func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
+func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
 	arrived := time.Now()
 	var w wireInteraction
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -77,25 +85,26 @@ func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, dat
 	}
 	switch {
 	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
-		d.answerAtOnce(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &[]any{}}})
+		d.onTyping(ctx, w, arrived)
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
 		d.answerAtOnce(ctx, w, arrived, note("This command is no longer known."))
 		return
+	case w.isPress():
 	default:
 		d.answerAtOnce(ctx, w, arrived, note("This button is no longer active."))
 		return
 	}
-	m, err := d.commandMessage(w)
+	m, err := d.interactionMessage(w)
 	if err != nil {
 		d.o.Log.Error("discord interaction dropped", "platform", "discord", "error", err)
 		return
 	}
 	stored := make(chan struct{})
-	in := inbound{message: m, stored: func() { close(stored) }}
-	d.acknowledge(ctx, w, arrived, stored, private(m.Command))
-	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && (&discordgo.Channel{Type: w.Channel.Type}).IsThread() {
+	in := inbound{message: m, stored: func() { close(stored) }, apart: w.wantsThread()}
+	d.acknowledge(ctx, w, arrived, stored, firstAnswer(m.Command))
+	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
 		d.queue.push(in)
 		return
@@ -103,8 +112,15 @@ func (d *Discord) onInteraction(ctx context.Context, state *discordgo.State, dat
 	d.enqueue(state, in, w.GuildID, w.ChannelID)
 }
 
-// commandMessage reads "/raven digest run morning" as digest with its text.
-func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
+// isPress tells whether somebody pressed a button such as this bot makes.
+func (w wireInteraction) isPress() bool {
+	return w.Type == discordgo.InteractionMessageComponent && w.Data.Component == componentButton &&
+		w.Data.Value != "" && w.Message.ID != ""
+}
+
+// interactionMessage reads a command, or the press of a button. The conversation is
+// left out.
+func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
 	if w.Member != nil {
 		user, admin = w.Member.User, managesText(w.Member.Permissions)
@@ -112,7 +128,23 @@ func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
 	if user == nil {
 		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user", w.ID)
 	}
-	command, options := "help", w.Data.Options
+	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC(), Press: w.isPress()})
+	if err != nil {
+		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
+	}
+	m := chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Reach: chat.Addressed,
+		Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}
+	if w.isPress() {
+		m.Command, m.Text, m.Reply.MessageID = chat.Pressed, w.Data.Value, w.Message.ID
+		return m, nil
+	}
+	m.Command, m.Text = spoken(w.Data.Options)
+	return m, nil
+}
+
+// spoken reads "/raven digest run morning" as digest with its text.
+func spoken(options []wireOption) (command, text string) {
+	command = "help"
 	switch {
 	case len(options) > 0 && options[0].Value == nil:
 		command, options = options[0].Name, options[0].Options
@@ -121,18 +153,13 @@ func (d *Discord) commandMessage(w wireInteraction) (chat.Message, error) {
 	}
 	order := []string{optionText, optionAction, optionName}
 	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
-	var words []string
+	var said []string
 	for _, o := range options {
 		if s, ok := o.Value.(string); ok {
-			words = append(words, s)
+			said = append(said, s)
 		}
 	}
-	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC()})
-	if err != nil {
-		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
-	}
-	return chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Command: command,
-		Text: strings.TrimSpace(strings.Join(words, " ")), Reach: chat.Addressed, Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}, nil
+	return command, strings.TrimSpace(strings.Join(said, " "))
 }
 
 // firstMilli is where Discord's ids begin to count.
@@ -147,9 +174,17 @@ func born(id string, otherwise time.Time) time.Time {
 	return time.UnixMilli(n>>22 + firstMilli).UTC()
 }
 
-// private tells which commands are answered for the asker alone. Discord wants to
-// know that before there is an answer.
-func private(command string) bool { return command != "ask" }
+// firstAnswer promises an answer to a command, for the asker alone but to an ask:
+// Discord wants to know that before there is one. For a press it promises nothing.
+func firstAnswer(command string) callback {
+	switch command {
+	case chat.Pressed:
+		return callback{Type: answerUnchanged}
+	case "ask":
+		return callback{Type: answerDeferred}
+	}
+	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
+}
 
 type callback struct {
 	Type int           `json:"type"`
@@ -160,7 +195,7 @@ type callbackData struct {
 	Content string    `json:"content,omitempty"`
 	Flags   int       `json:"flags,omitempty"`
 	Allowed *mentions `json:"allowed_mentions,omitempty"`
-	Choices *[]any    `json:"choices,omitempty"`
+	Choices *[]choice `json:"choices,omitempty"`
 }
 
 // note is a first answer that says all there is to say.
@@ -174,11 +209,7 @@ func (d *Discord) answerAtOnce(ctx context.Context, w wireInteraction, arrived t
 
 // acknowledge tells Discord that an answer will come: when the message is stored
 // or, because Discord does not wait, shortly before its three seconds are over.
-func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, ephemeral bool) {
-	c := callback{Type: answerDeferred}
-	if ephemeral {
-		c.Data = &callbackData{Flags: flagEphemeral}
-	}
+func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, c callback) {
 	done := make(chan struct{})
 	d.mu.Lock()
 	d.deferring[w.Token] = done

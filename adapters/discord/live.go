@@ -21,7 +21,7 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 		return chat.Ref{}, &chat.PostError{Err: err}
 	}
 	for len(p.ids) < len(p.pieces) {
-		text := p.pieces[len(p.ids)].text
+		look := p.pieces[len(p.ids)].look()
 		id := p.inPlace()
 		switch {
 		case id == "":
@@ -29,7 +29,7 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 				return chat.Ref{}, err
 			}
 			id = p.ids[len(p.ids)-1]
-		case p.d.live.shows(id, text):
+		case p.d.live.shows(id, look):
 			p.ids = append(p.ids, id)
 		default:
 			if err := p.edit(ctx, id); err != nil {
@@ -37,7 +37,7 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 			}
 			p.ids = append(p.ids, id)
 		}
-		p.d.live.put(id, text)
+		p.d.live.put(id, look)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
@@ -46,23 +46,30 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 // not changed are not edited.
 type views struct {
 	mu    sync.Mutex
-	texts map[string]string // by message
+	looks map[string]string // by message
 }
 
 // maxViews bounds what is known; forgetting costs an edit.
 const maxViews = 1024
 
-func (v *views) shows(id, text string) bool {
+func (v *views) shows(id, look string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.texts[id] == text
+	return v.looks[id] == look
 }
 
-func (v *views) put(id, text string) {
+// forget is for a post that now shows something else.
+func (v *views) forget(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.texts == nil || len(v.texts) >= maxViews {
-		v.texts = map[string]string{}
+	delete(v.looks, id)
+}
+
+func (v *views) put(id, look string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.looks == nil || len(v.looks) >= maxViews {
+		v.looks = map[string]string{}
 	}
-	v.texts[id] = text
+	v.looks[id] = look
 }

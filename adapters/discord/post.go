@@ -30,6 +30,8 @@ type reference struct {
 type payload struct {
 	Content      string     `json:"content,omitempty"`
 	Embeds       []embed    `json:"embeds,omitempty"`
+	Components   []row      `json:"components,omitempty"`
+	Attachments  []attached `json:"attachments,omitempty"`
 	Allowed      *mentions  `json:"allowed_mentions"`
 	Flags        int        `json:"flags,omitempty"`
 	Nonce        string     `json:"nonce,omitempty"`
@@ -68,7 +70,12 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
 	for len(p.ids) < len(p.pieces) {
-		if err := p.step(ctx); err != nil {
+		err := p.step(ctx)
+		if err != nil && p.mayNotAttach(err) {
+			p.leaveFiles()
+			continue
+		}
+		if err != nil {
 			return chat.Ref{}, err
 		}
 		d.sent.put(p.memoryKey(), outcome{ids: p.ids, repeated: p.repeated})
@@ -87,6 +94,7 @@ type post struct {
 	pieces  []piece
 	ids     []string // of the pieces that are posted
 	hook    *handle  // the interaction that it answers, while that can be done
+	press   bool     // that is the press of a button
 	asked   string   // id of what it answers, empty if nothing
 	gone    string   // the post that was to be replaced and cannot be
 	begun   string   // an unfinished answer to the same message
@@ -107,10 +115,11 @@ func (p *post) step(ctx context.Context) error {
 	if id := p.inPlace(); id != "" {
 		err := p.edit(ctx, id)
 		if err == nil {
+			p.d.live.forget(id)
 			p.ids = append(p.ids, id)
 			return nil
 		}
-		if !refused(err) {
+		if !refused(err) || p.mayNotAttach(err) {
 			return p.d.postError(err)
 		}
 		p.gone = id
@@ -128,6 +137,21 @@ func (p *post) step(ctx context.Context) error {
 	return p.send(ctx)
 }
 
+// mayNotAttach tells whether the next piece was refused for its files, as far as
+// Discord says.
+func (p *post) mayNotAttach(err error) bool {
+	return isCode(err, errNoPermission) && len(p.files()) > 0
+}
+
+// leaveFiles goes on with the words alone.
+func (p *post) leaveFiles() {
+	p.pieces = renderBare(p.draft)
+	if p.repeated {
+		p.repeated = false
+		p.mark()
+	}
+}
+
 // choose finds out whether the post can answer an interaction.
 func (p *post) choose(ctx context.Context) error {
 	p.asked = p.draft.Reply.MessageID
@@ -139,7 +163,8 @@ func (p *post) choose(ctx context.Context) error {
 		p.d.o.Log.Warn("discord interaction's token lost, answering in the channel", "platform", "discord", "post", p.draft.Key)
 		return nil
 	}
-	p.asked, p.command = h.ID, true
+	p.asked, p.command, p.press = h.ID, true, h.Press
+	p.draft.Ephemeral = p.draft.Ephemeral || h.Press
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}
@@ -169,7 +194,7 @@ func (p *post) send(ctx context.Context) error {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}
 	var m made
-	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body}
+	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body, files: p.files()}
 	err := p.d.api.do(ctx, to, &m)
 	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
 		// What is answered is gone, or the bot may not read the channel's history.
@@ -181,15 +206,16 @@ func (p *post) send(ctx context.Context) error {
 }
 
 // answer posts the next piece as an answer to the interaction. The first takes
-// the place of "thinking", and may be repeated at will.
+// the place of "thinking", and may be repeated at will. After the press of a button
+// that place is the post with the button, which stays as it is.
 func (p *post) answer(ctx context.Context) error {
-	first := len(p.ids) == 0
+	first := len(p.ids) == 0 && !p.press
 	if !first {
 		if err := p.dare(0); err != nil {
 			return err
 		}
 	}
-	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.payload()}
+	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.rewriting(), files: p.files()}
 	if !first {
 		body := p.payload()
 		if p.draft.Ephemeral {
@@ -215,9 +241,12 @@ func (p *post) sent(m made, err error) error {
 	return nil
 }
 
+// files are those of the next piece.
+func (p *post) files() []chat.File { return p.pieces[len(p.ids)].files }
+
 func (p *post) payload() payload {
 	piece := p.pieces[len(p.ids)]
-	body := payload{Content: piece.text, Embeds: piece.embeds, Allowed: nobody()}
+	body := payload{Content: piece.text, Embeds: piece.embeds, Components: piece.buttons, Attachments: attachments(piece.files), Allowed: nobody()}
 	if len(piece.embeds) == 0 {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}

@@ -15,6 +15,7 @@ type inbound struct {
 	message chat.Message
 	guild   string // set where it must be looked up whether the channel is a thread
 	stored  func() // called when accept has taken the message, nil if nobody asks
+	apart   bool   // the answer is wanted in a thread of its own
 }
 
 // queue holds what was read and not yet accepted, in order. It has no limit,
@@ -96,7 +97,7 @@ func (q *queue) drop() {
 }
 
 // drain hands the queue to accept, in order, until ctx ends.
-func (d *Discord) drain(ctx context.Context, accept func(context.Context, chat.Message) error) {
+func (d *shard) drain(ctx context.Context, accept func(context.Context, chat.Message) error) {
 	for {
 		in, ok := d.queue.head(ctx)
 		if !ok {
@@ -104,6 +105,9 @@ func (d *Discord) drain(ctx context.Context, accept func(context.Context, chat.M
 		}
 		if in.guild != "" {
 			in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)
+		}
+		if in.apart {
+			d.openThread(ctx, &in.message)
 		}
 		if !d.offer(ctx, in, accept) {
 			return
@@ -114,7 +118,7 @@ func (d *Discord) drain(ctx context.Context, accept func(context.Context, chat.M
 
 // offer repeats accept until it takes the message or refuses it as one too many;
 // false: ctx ended first.
-func (d *Discord) offer(ctx context.Context, in inbound, accept func(context.Context, chat.Message) error) bool {
+func (d *shard) offer(ctx context.Context, in inbound, accept func(context.Context, chat.Message) error) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause/2) {
 		err := accept(ctx, in.message)
 		switch {

@@ -31,8 +31,10 @@ const (
 
 // piece is one message.
 type piece struct {
-	text   string
-	embeds []embed
+	text    string
+	embeds  []embed
+	buttons []row
+	files   []chat.File
 }
 
 type embed struct {
@@ -55,14 +57,37 @@ func (e embed) length() int {
 	return n
 }
 
-// render writes a draft as the messages that show it, at least one.
+// render writes a draft as the messages that show it, at least one. What stands
+// below all else, buttons and files, is with the last.
 func render(d chat.Draft) []piece {
-	text := markdown.Discord(d.Text)
-	if d.Failed {
-		text = "⚠️ " + text
+	parts, files := spread(d, words(d))
+	return assemble(d, parts, files)
+}
+
+// renderBare does so without files, which are named only.
+func renderBare(d chat.Draft) []piece {
+	var names []string
+	for _, f := range d.Files {
+		names = append(names, f.Name)
 	}
+	if len(names) > 0 {
+		d.Footer = joined(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
+	}
+	return assemble(d, withSmallLine(words(d), smallLine(d)), nil)
+}
+
+// words is the text of a draft as Discord shows it.
+func words(d chat.Draft) string {
+	if d.Failed {
+		return "⚠️ " + markdown.Discord(d.Text)
+	}
+	return markdown.Discord(d.Text)
+}
+
+// assemble makes pieces of the parts of a text and what comes with them.
+func assemble(d chat.Draft, parts []string, files []chat.File) []piece {
 	var pieces []piece
-	for _, part := range withSmallLine(text, smallLine(d)) {
+	for _, part := range parts {
 		pieces = append(pieces, piece{text: part})
 	}
 	groups := packed(d.Cards)
@@ -73,10 +98,61 @@ func render(d chat.Draft) []piece {
 	for _, g := range groups {
 		pieces = append(pieces, piece{embeds: g})
 	}
+	if len(pieces) == 0 && len(files) > 0 {
+		pieces = []piece{{}}
+	}
 	if len(pieces) == 0 {
 		pieces = []piece{{text: "*(an empty answer)*"}}
 	}
+	last := &pieces[len(pieces)-1]
+	last.buttons, last.files = rows(d.Buttons), files
 	return pieces
+}
+
+// spread divides what a draft says between messages and files. While an answer is
+// written no file is sent, and what is too long for messages is not shown yet.
+func spread(d chat.Draft, text string) ([]string, []chat.File) {
+	if d.Partial {
+		parts := withSmallLine(text, smallLine(d))
+		if len(parts) > maxPieces {
+			parts = beginning(text, smallLine(d), maxPieces)
+		}
+		return parts, nil
+	}
+	own := d.Footer
+	files, left := uploads(d.Files)
+	d.Footer = footer(own, left)
+	parts := withSmallLine(text, smallLine(d))
+	if len(parts) <= maxPieces || len(d.Text) > maxUpload {
+		return parts, files
+	}
+	whole := chat.File{Name: wholeName, Type: "text/markdown; charset=utf-8", Data: []byte(d.Text)}
+	files, left = uploads(append([]chat.File{whole}, d.Files...))
+	d.Footer = footer(joined("the whole answer is in "+wholeName, own), left)
+	return beginning(text, smallLine(d), 1), files
+}
+
+// footer ends in the names of files that are too large to be sent.
+func footer(own string, left []string) string {
+	if len(left) == 0 {
+		return own
+	}
+	return joined(own, "too much to attach: "+strings.Join(left, ", "))
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " · " + b
+}
+
+// beginning is the first messages of a text, the last of them with the small line.
+func beginning(text, small string, messages int) []string {
+	parts := markdown.Split(text, maxText-1-markdown.Length(small))
+	parts = parts[:min(messages, len(parts))]
+	parts[len(parts)-1] += "\n" + small
+	return parts
 }
 
 // withSmallLine cuts a text to messages and ends the last with the small line.

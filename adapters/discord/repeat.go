@@ -110,7 +110,7 @@ func (p *post) is(w wirePost) bool {
 		return own == nonce(p.channel, p.draft.Key, len(p.ids))
 	}
 	next := p.pieces[len(p.ids)]
-	if unmarked(w.Content) != unmarked(next.text) || len(w.Embeds) != len(next.embeds) {
+	if unmarked(w.Content) != unmarked(next.text) || len(w.Embeds) != len(next.embeds) || len(w.Attachments) != len(next.files) {
 		return false
 	}
 	for i, e := range next.embeds {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,16 +110,19 @@ func TestWritingToADeadLinkIsSilent(t *testing.T) {
 	}
 }
 
-func idle() *Discord {
+func idle() *shard {
 	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true})
 	d.ending = true // nothing is started
 	d.self = wireUser{ID: "1", Username: "raven"}
-	return d
+	return newShard(d, 0, 1)
 }
 
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"id":"5","channel_id":"2","guild_id":"3","type":0,"content":"<@1> hi <#2> <:x:9>","author":{"id":"4"},"mentions":[{"id":"1"}]}`))
 	f.Add([]byte(`{"id":"5","application_id":"1","type":2,"token":"t","channel_id":"2","guild_id":"3","member":{"user":{"id":"4"},"permissions":"32"},"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"}]}]}}`))
+	f.Add([]byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"attachments":[{"id":"6","filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a"}]}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":3,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"good","component_type":2},"message":{"id":"7"}}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":4,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
 	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, state := idle(), discordgo.NewState()
@@ -128,7 +132,7 @@ func FuzzEvents(f *testing.F) {
 		d.onDelete(state, data)
 		d.onReady(t.Context(), data)
 		var w wirePost
-		p := &post{d: d, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
+		p := &post{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
 		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
 			t.Errorf("%s was taken for a post of the bot", data)
 		}
@@ -184,22 +188,48 @@ func TestPanicInAHandlerIsContained(t *testing.T) {
 }
 
 func TestIdentifyBudget(t *testing.T) {
-	var b budget
+	b := newBudget(plan{Shards: 1}, time.Time{})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if p := b.pause(now); p != 0 {
-		t.Errorf("first: %v", p)
-	}
 	var all []time.Time
-	for i := range 3 * maxIdentifies {
-		now = now.Add(b.pause(now))
-		b.spend(now)
+	if b.most != 900 {
+		t.Errorf("%d in a day", b.most)
+	}
+	for i := range 3 * 900 {
+		if b.claim(now, 0) == 0 {
+			b.settle(now, 0, false) // what came to nothing does not count
+		}
+		for p := b.claim(now, 0); p > 0; p = b.claim(now, 0) {
+			now = now.Add(p)
+		}
+		b.settle(now, 0, true)
 		all = append(all, now)
 		if i > 0 && now.Sub(all[i-1]) < identifyEvery {
 			t.Errorf("session %d after %v", i, now.Sub(all[i-1]))
 		}
-		if i >= maxIdentifies && now.Sub(all[i-maxIdentifies]) < 24*time.Hour {
+		if i >= b.most && now.Sub(all[i-b.most]) < 24*time.Hour {
 			t.Errorf("session %d is one too many in a day", i)
 		}
+	}
+}
+
+// Discord's own count includes what the bot began before a restart.
+func TestIdentifiesLeftByDiscordsCount(t *testing.T) {
+	p := plan{Shards: 4}
+	p.Limit.Total, p.Limit.Remaining, p.Limit.ResetAfter, p.Limit.Concurrency = 2000, 3, time.Hour.Milliseconds(), 2
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := newBudget(p, now)
+	for i, want := range []time.Duration{0, 0, identifyEvery, time.Hour} {
+		got := b.claim(now, i)
+		if got != want {
+			t.Errorf("shard %d waits %v, want %v", i, got, want)
+		}
+		if got == identifyEvery && b.claim(now.Add(got), i) != 0 {
+			t.Errorf("shard %d waits for ever", i)
+		}
+		b.settle(now, i, true)
+	}
+	if got := b.claim(now.Add(time.Hour), 0); got != 0 || b.most != 1800 {
+		t.Errorf("after the reset %v, %d in a day", got, b.most)
 	}
 }
 
@@ -311,10 +341,14 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 		{Title: strings.Repeat("𝔸", 500), Text: strings.Repeat("𝔸", 9000), URL: "ftp://example.org", Source: strings.Repeat("s", 3000)},
 		{URL: "https://example.org/" + strings.Repeat("x", 3000), Also: make([]chat.Link, 2000)},
 	}}
-	pieces := render(d)
+	var pieces []piece
+	for _, text := range withSmallLine(markdown.Discord(d.Text), smallLine(d)) {
+		pieces = append(pieces, piece{text: text})
+	}
 	if len(pieces) < 80 {
 		t.Fatalf("%d pieces", len(pieces))
 	}
+	pieces = append(pieces, render(d)...)
 	for _, p := range pieces {
 		if markdown.Length(p.text) > maxText || p.text == "" && len(p.embeds) == 0 {
 			t.Errorf("a piece of %d: %q", markdown.Length(p.text), p.text)
@@ -408,5 +442,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if len(m.done) != maxRemembered || len(m.order) != maxRemembered {
 		t.Errorf("%d posts, %d keys", len(m.done), len(m.order))
+	}
+}
+
+// What no shard covers is not caught up, what two cover is read twice.
+func TestEachServerIsCoveredByOneShard(t *testing.T) {
+	d := idle().Discord
+	for guild, want := range map[string]int{inDirect: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
+		for id := range 4 {
+			if got := newShard(d, id, 4).covers(guild); got != (id == want) {
+				t.Errorf("shard %d covers %s: %v", id, guild, got)
+			}
+		}
 	}
 }

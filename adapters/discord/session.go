@@ -42,17 +42,19 @@ type client struct {
 	started chan struct{} // closed by READY: from now on the session can be resumed
 	ready   chan struct{} // has an element when READY or RESUMED came
 	refused int
+	begun   func(bool) // gives back the turn to begin a session; nil: it was
 }
 
 // newClient prepares a session that will identify itself when it is opened. What
 // its events set going ends with ctx.
-func (d *Discord) newClient(ctx context.Context) (*client, error) {
+func (d *shard) newClient(ctx context.Context) (*client, error) {
 	dg, err := discordgo.New("Bot " + d.o.Token)
 	if err != nil {
 		return nil, err
 	}
 	c := &client{dg: dg, secure: d.base.Scheme == "https", gone: make(chan struct{}, 1), started: make(chan struct{}), ready: make(chan struct{}, 1)}
 	dg.LogLevel = -1 // it would write to the process's default log
+	dg.ShardID, dg.ShardCount = d.id, d.count
 	dg.SyncEvents = true
 	dg.ShouldReconnectOnError = false
 	dg.ShouldRetryOnRateLimit = false
@@ -202,18 +204,21 @@ func (c *client) canResume() bool {
 }
 
 // supervise keeps a connection alive until ctx ends or no attempt can succeed.
-func (d *Discord) supervise(ctx context.Context) error {
+func (d *shard) supervise(ctx context.Context) error {
 	var c *client
 	failures := 0
 	for ctx.Err() == nil {
 		if c == nil {
-			if !d.allowIdentify(ctx) {
+			begun, ok := d.allowIdentify(ctx)
+			if !ok {
 				return nil
 			}
 			var err error
 			if c, err = d.newClient(ctx); err != nil {
+				begun(false)
 				return fmt.Errorf("prepare a discord session: %w", err)
 			}
+			c.begun = begun
 		}
 		end := d.attend(ctx, c)
 		d.lost(end)
@@ -229,7 +234,7 @@ func (d *Discord) supervise(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			pause := end.pause(failures)
-			d.o.Log.Warn("discord connection lost", "platform", "discord", "cause", end.cause, "resume", end.resume, "wait", pause)
+			d.o.Log.Warn("discord connection lost", "platform", "discord", "shard", d.id, "cause", end.cause, "resume", end.resume, "wait", pause)
 			wait(ctx, pause)
 		}
 	}
@@ -237,15 +242,21 @@ func (d *Discord) supervise(ctx context.Context) error {
 }
 
 // attend connects and stays until the connection ends.
-func (d *Discord) attend(ctx context.Context, c *client) ending {
+func (d *shard) attend(ctx context.Context, c *client) ending {
 	resuming := c.canResume()
 	err := c.open(ctx, d.openWithin)
+	greeted := false
+	if c.link != nil {
+		greeted, _, _, _ = c.link.state()
+	}
+	if c.begun != nil {
+		c.begun(greeted)
+		c.begun = nil
+	}
 	if c.link == nil {
 		return ending{cause: fmt.Sprint("no connection to the gateway: ", err), resume: resuming}
 	}
-	if greeted, _, _, _ := c.link.state(); greeted && !resuming {
-		d.budget.spend(d.o.Now())
-	} else if greeted && err != nil {
+	if greeted && resuming && err != nil {
 		c.refused++
 	}
 	if err != nil {
@@ -256,7 +267,7 @@ func (d *Discord) attend(ctx context.Context, c *client) ending {
 
 // watch waits for the end of a connection, and brings it about where Discord has
 // fallen silent or has dropped the session.
-func (d *Discord) watch(ctx context.Context, c *client) ending {
+func (d *shard) watch(ctx context.Context, c *client) ending {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	greetBy := time.Now().Add(greetWithin)
@@ -312,22 +323,22 @@ func (c *client) end(cause string, lived bool) ending {
 }
 
 // arrived notes that events come on this link.
-func (d *Discord) arrived(l *link) {
+func (d *shard) arrived(l *link) {
 	d.mu.Lock()
 	d.link, d.up, d.detail = l, d.o.Now(), ""
 	user := d.self.Username
 	d.mu.Unlock()
-	d.o.Log.Info("discord connected", "platform", "discord", "user", user)
+	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
 }
 
-func (d *Discord) lost(end ending) {
+func (d *shard) lost(end ending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.link, d.up, d.detail = nil, time.Time{}, end.cause
 }
 
 // handle takes an event from discordgo's reading goroutine and returns at once.
-func (d *Discord) handle(ctx context.Context, c *client, e *discordgo.Event) {
+func (d *shard) handle(ctx context.Context, c *client, e *discordgo.Event) {
 	defer func() {
 		if r := recover(); r != nil {
 			d.o.Log.Error("panic while reading a discord event", "platform", "discord", "event", e.Type, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))

@@ -188,6 +188,7 @@ func (s *Slack) offer(ctx context.Context, team string, messages []inner) (n int
 		if !ok {
 			continue
 		}
+		m.Missed = true
 		for {
 			err := s.accept(ctx, m)
 			if err == nil {

@@ -140,7 +140,8 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 func (p *posting) private() bool { return p.handle.User != "" && (p.d.Ephemeral || p.d.Failed) }
 
 // gone are the words by which Slack says that a post can no longer be edited.
-var gone = map[string]bool{"message_not_found": true, "cant_update_message": true, "edit_window_closed": true}
+var gone = map[string]bool{"message_not_found": true, "cant_update_message": true, "edit_window_closed": true,
+	"unknown_method": true, "missing_scope": true, "not_allowed_token_type": true}
 
 // refusedForm are the words by which Slack refuses the blocks of a post.
 var refusedForm = map[string]bool{"invalid_blocks": true, "msg_blocks_too_long": true, "invalid_blocks_format": true}

@@ -48,6 +48,17 @@ type Toolbox interface {
 	List() []tool.Named
 }
 
+// Discovery stands for many tools with a few that find and run them.
+type Discovery interface {
+	// Sync tells of all tools there are.
+	Sync(all []tool.Named)
+	// Tools gives the few for one turn; they show nothing but what usable gives.
+	Tools(usable func() []tool.Named) []tool.Named
+	// Unwrap gives the call that is meant by one. The error is for the model.
+	Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error)
+	Prompt() string // explains them to a model
+}
+
 // Model is a language model under its configured name. Timeout bounds one
 // request with all its repeats.
 type Model struct {
@@ -64,6 +75,7 @@ type Profile struct {
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
 	Uses      func(tool.Named) bool
+	ToolText  bool // System holds a text of the operator's about tools
 }
 
 // Verdict says whether a tool may be called, and if not, why, in words for the
@@ -81,19 +93,24 @@ type Options struct {
 	Route  func(m chat.Message) Profile
 	Models map[string]Model
 	Tools  Toolbox
+	// Discovery is used where a profile has more tools than Threshold; nil: never.
+	Discovery Discovery
+	Threshold int
 	// Settled returns when every source of tools that is being connected is there
 	// or has failed once, or ctx ends; nil: there is nothing to wait for.
 	Settled   func(ctx context.Context)
 	Memory    Memory
 	Summaries Summaries
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
-	Window    conversation.Window
-	Check     func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
-	Decide    func(tool.Caller, tool.Named) Verdict
-	Commands  map[string]Command
-	Log       *slog.Logger
-	Now       func() time.Time
-	Jitter    func() float64 // in [0,1)
+	// Fetch reads a file of a message of a platform: at most limit bytes.
+	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+	Window   conversation.Window
+	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
+	Decide   func(tool.Caller, tool.Named) Verdict
+	Commands map[string]Command
+	Log      *slog.Logger
+	Now      func() time.Time
+	Jitter   func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -129,7 +146,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if name == chat.Pressed && what != chat.PressRetry {
 		return nil, e.pressed(ctx, m, what, turn)
 	}
-	if strings.TrimSpace(m.Text) == "" && (name == "" || name == "ask") && len(q.Messages) == 1 {
+	if strings.TrimSpace(m.Text) == "" && len(m.Files) == 0 && (name == "" || name == "ask") && len(q.Messages) == 1 {
 		name = "help" // a mention and nothing more
 	}
 	if command := e.o.Commands[name]; command != nil && m.Change == "" {

@@ -28,8 +28,12 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 		if narrow, ok := model.Model.(llm.Narrow); ok && r.failing != "" && !narrow.Understands(q) {
 			continue
 		}
-		var m llm.Message
-		if m, err = r.insist(ctx, model, q); err == nil {
+		m, err2 := r.insist(ctx, model, q)
+		if err = err2; err != nil && len(r.images) > 0 && !r.blind && refusedForm(err) {
+			r.blind = true
+			m, err = r.insist(ctx, model, request(model.ID()))
+		}
+		if err == nil {
 			r.turn.Model = r.p.Models[r.at]
 			return m, nil
 		}
@@ -41,6 +45,12 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 	}
 	r.at = 0
 	return llm.Message{}, err
+}
+
+// refusedForm reports that a model did not take a request as it was.
+func refusedForm(err error) bool {
+	var fault *llm.Error
+	return errors.As(err, &fault) && fault.Kind == llm.BadRequest
 }
 
 // Rules of repeating a request to a model: at most attempts times, within the

@@ -50,7 +50,12 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for _, c := range calls {
-		if r.repeated(c) {
+		meant, err := r.meant(c)
+		if err != nil {
+			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true, Content: err.Error()})
+			continue
+		}
+		if r.repeated(meant) {
 			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true,
 				Content: "This very call was made before, with the result that you have. It was not run again."})
 			continue
@@ -58,11 +63,24 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			record(r.call(ctx, c))
+			res := r.call(ctx, meant)
+			res.Name = c.Name
+			record(res)
 		})
 	}
 	wg.Wait()
 	return errors.Join(ctx.Err(), failed)
+}
+
+// meant is the call that is to be run: the one inside, where the model runs a tool
+// that it has found.
+func (r *run) meant(c llm.Call) (llm.Call, error) {
+	if !r.finds {
+		return c, nil
+	}
+	name, args, err := r.e.o.Discovery.Unwrap(c.Name, c.Args)
+	c.Name, c.Args = name, args
+	return c, err
 }
 
 // repeated counts a call and reports that it has come too often.
@@ -97,6 +115,10 @@ func (r *run) call(ctx context.Context, c llm.Call) llm.Result {
 		Content: r.e.results.page(r.m.Conversation, text, r.p.MaxResult)}
 }
 
+// finderServer is the Server of tools that find others: what they find is decided
+// on, not that they look.
+const finderServer = "discovery"
+
 // perform runs a call if it is one, its arguments fit and it is allowed. Whatever
 // is wrong becomes a result that the model can act on.
 func (r *run) perform(ctx context.Context, c llm.Call) (res tool.Result) {
@@ -110,7 +132,7 @@ func (r *run) perform(ctx context.Context, c llm.Call) (res tool.Result) {
 		return tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", c.Name, err))
 	}
 	caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker()}
-	if v := r.e.o.Decide(caller, n); !v.Allowed {
+	if v := r.e.o.Decide(caller, n); !v.Allowed && !(r.finds && spec.Server == finderServer) {
 		return tool.Failure(fmt.Sprintf("%s was not run: %s.", c.Name, v.Reason))
 	}
 	defer func() {

@@ -434,3 +434,47 @@ func TestButtonsAreHeard(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
+	var blind bool
+	var requests []llm.Request
+	b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+		requests = append(requests, r)
+		for _, p := range r.Messages[len(r.Messages)-1].Parts {
+			if p.Media != nil && blind {
+				return nil, &llm.Error{Kind: llm.BadRequest, Reason: "no images here"}
+			}
+		}
+		return llmtest.Says("seen"), nil
+	}})
+	b.options.Fetch = func(_ context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
+		if f.Name == "lost.txt" || platform != "web" || limit <= 0 {
+			return nil, errors.New("gone")
+		}
+		return []byte("content of " + f.Name), nil
+	}
+	b.Engine = b.over()
+	m := asks("1", "")
+	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"}, {Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}
+	for _, blind = range []bool{false, true} {
+		m.ID += "x"
+		d := b.answer(t, t.Context(), one(m))
+		if d.Text != "seen" || strings.Contains(d.Footer, "takes no images") != blind {
+			t.Errorf("answered %q, footer %q", d.Text, d.Footer)
+		}
+	}
+	words, images := "", 0
+	for _, p := range requests[0].Messages[0].Parts {
+		if words += p.Text; p.Media != nil && p.Media.Type == "image/png" && string(p.Media.Data) == "content of cat.png" {
+			images++
+		}
+	}
+	for _, want := range []string{"content of notes.md", "[attached: cat.png, image/png]", "lost.txt, which could not be read", "[attached: a.zip, application/zip]"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the words lack %q: %s", want, words)
+		}
+	}
+	if images != 1 || len(requests) != 3 {
+		t.Errorf("%d images, %d requests; want the image, and without it for the model that refuses it", images, len(requests))
+	}
+}

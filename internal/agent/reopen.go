@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -41,12 +42,17 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 			return false
 		}
 		now, changed = slices.Clone(words), true
-		now[i] = llm.Message{Role: llm.User, Parts: said(m)}
+		now[i] = llm.Message{Role: llm.User, Parts: append(said(m), attached(words[i])...)}
 	} else {
+		before := t.Subjects()
 		t.Of = nil
 		for i, m := range q.Messages {
 			t.Of = append(t.Of, m.Subject())
-			now = append(now, llm.Message{Role: llm.User, Parts: said(m)})
+			parts := said(m)
+			if was := slices.Index(before, m.Subject()); was >= 0 && was < len(words) {
+				parts = append(parts, attached(words[was])...)
+			}
+			now = append(now, llm.Message{Role: llm.User, Parts: parts})
 			changed = changed || i >= len(words) || says(words[i]) != m.Text
 		}
 		changed = changed || len(now) != len(words)
@@ -63,11 +69,20 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	return true
 }
 
-// says gives the words of a message that said wrote.
+// attachedMark begins a part about a file of the message.
+const attachedMark = "\n[attached"
+
+// attached gives the parts about files.
+func attached(m llm.Message) []llm.Part {
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return !strings.HasPrefix(p.Text, attachedMark) })
+}
+
+// says gives the words of a message that said wrote, without what was added about
+// its files and about edits.
 func says(m llm.Message) string {
 	text := ""
-	for _, p := range m.Parts {
-		if p.Text != editedLater {
+	for n, p := range m.Parts {
+		if p.Text != editedLater && (n == 0 || !strings.HasPrefix(p.Text, attachedMark)) {
 			text = p.Text
 		}
 	}

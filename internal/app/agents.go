@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/schema"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
 )
 
 func (a *App) buildAgent() error {
@@ -28,8 +29,9 @@ func (a *App) buildAgent() error {
 	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback,
+		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
 		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
+		Discovery: a.discovery(), Threshold: a.threshold(),
 		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
 			d, why := rules.Decide(n)
 			return agent.Verdict{Allowed: d == policy.Allow, Reason: why}
@@ -44,6 +46,33 @@ func (a *App) buildAgent() error {
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{a.agent.ResultReader()})
 	return nil
+}
+
+// fetch reads a file that came with a message.
+func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
+	p, ok := a.platforms[platform].(chat.Fetcher)
+	if !ok {
+		return nil, fmt.Errorf("%s gives no files", platform)
+	}
+	return p.Fetch(ctx, f, limit)
+}
+
+// discovery finds tools where there are many; nil: never.
+func (a *App) discovery() agent.Discovery {
+	if a.o.Config.Tools.Discovery.Mode == "never" {
+		return nil
+	}
+	return toolsearch.NewFinder(toolsearch.New(), func(server string) string {
+		return a.o.Config.MCPServers[server].Description
+	})
+}
+
+// threshold is the number of tools above which they have to be found.
+func (a *App) threshold() int {
+	if a.o.Config.Tools.Discovery.Mode == "always" {
+		return 0
+	}
+	return a.o.Config.Tools.Discovery.Threshold
 }
 
 // toolsSettled waits until every MCP server is connected, or has failed to.
@@ -91,6 +120,7 @@ func (a *App) router() func(chat.Message) agent.Profile {
 	for name, ag := range c.Agents {
 		profiles[name] = agent.Profile{Agent: name, Models: c.ModelChain(ag.Model),
 			System:   strings.TrimSpace(toolText(c) + "\n\n" + ag.SystemPrompt),
+			ToolText: toolText(c) != "",
 			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag, c.Tools.Enabled)}
 	}
 	return func(m chat.Message) agent.Profile {
@@ -108,6 +138,7 @@ func adjusted(c *config.Config, p agent.Profile, ag config.Agent, set settings.L
 		p.MaxSteps = *set.Tools.MaxSteps
 	}
 	if set.Tools.SystemPrompt != nil {
+		p.ToolText = *set.Tools.SystemPrompt != ""
 		p.System = strings.TrimSpace(*set.Tools.SystemPrompt + "\n\n" + ag.SystemPrompt)
 	}
 	if set.Tools.Enabled != nil {

@@ -26,7 +26,8 @@ func (a *App) buildPlatforms() {
 	if c.DiscordEnabled() {
 		d := c.Platforms.Discord
 		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
-			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"), Log: a.o.Log, Now: a.o.Now})
+			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
+			Shards: d.Shards, Suggest: a.suggest, Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 	if c.SlackEnabled() {
@@ -60,6 +61,18 @@ func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error)
 		}
 		return list, nil
 	}
+}
+
+// suggest completes the names of digests.
+func (a *App) suggest(_ context.Context, command, _, prefix string) []string {
+	var names []string
+	for name := range a.o.Config.Digests {
+		if command == "digest" && strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // overhears reports that some channel of a platform is to be answered without a

@@ -41,6 +41,7 @@ var rooms = map[string][]string{
 	"internal/delivery":        behaviour(),
 	"internal/policy":          behaviour(),
 	"internal/settings":        behaviour(),
+	"internal/toolsearch":      behaviour(),
 	"internal/digest":          append(behaviour(), "internal/schedule"),
 	"internal/admin":           append(behaviour(), "internal/agent", "internal/delivery", "internal/digest", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/sim":             {},

@@ -64,6 +64,8 @@ type Message struct {
 	Command      string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; empty: plain text
 	Reply        Reply     `json:"reply,omitzero"`    // how an answer refers to this message
 	Time         time.Time `json:"time"`              // when the platform says that it was said
+	// Missed: it was said while the bot was away, and read afterwards.
+	Missed bool `json:"missed,omitempty"`
 	// ForOther: the text begins by speaking to somebody else by name.
 	ForOther bool `json:"forOther,omitempty"`
 }

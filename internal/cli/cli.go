@@ -71,10 +71,12 @@ func commands() map[string]command {
 			"check the configuration, show it with its defaults, or print its JSON Schema", jsonFlag, configure},
 		"digest": {[]string{"list", "preview NAME", "run NAME"},
 			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
+		"discord":   {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
 		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
+		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},
 		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }
@@ -272,10 +274,6 @@ func unbuilt(c *config.Config) []config.Fault {
 		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
 			Remedy: `name a file, such as "data/ravenbot.db"`})
 	}
-	if n := c.Platforms.Discord.Shards; n > 1 {
-		list = append(list, config.Fault{File: c.Path, Key: "platforms.discord.shards", Reason: fmt.Sprintf("%d shards are not supported by this version", n),
-			Remedy: "write 0 or 1"})
-	}
 	return list
 }
 
@@ -293,7 +291,6 @@ func unserved(c *config.Config) []string {
 	add(len(c.Tools.Hooks) > 0, "tools.hooks", "hooks are not run by this version")
 	add(len(c.Tools.Files.Roots) > 0, "tools.files.roots", "the files tools are not in this version; the filesystem MCP server reads files")
 	add(c.Tools.Billing.File != "", "tools.billing.file", "the billing tools are not in this version")
-	add(c.Tools.Discovery.Mode == "always", "tools.discovery.mode", "tools are always listed by this version")
 	for name, a := range c.Agents {
 		add(len(a.Knowledge) > 0, "agents."+name+".knowledge", "knowledge files are not read by this version")
 	}

@@ -89,7 +89,7 @@ func speech(m llm.Message, used map[string]bool) []llm.Part {
 				continue
 			}
 			used[p.Call.ID] = true
-		case p.Text == "" && len(p.Raw) == 0:
+		case p.Text == "" && len(p.Raw) == 0 && p.Media == nil:
 			continue
 		}
 		parts = append(parts, p)
@@ -118,7 +118,7 @@ func adapt(m llm.Message, origin string, w Window, current bool) llm.Message {
 	for _, p := range m.Parts {
 		if foreign {
 			p.Raw = nil
-			if p.Thought || p.Text == "" && p.Call == nil && p.Result == nil {
+			if p.Thought || p.Text == "" && p.Call == nil && p.Result == nil && p.Media == nil {
 				continue
 			}
 		}

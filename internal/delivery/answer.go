@@ -109,7 +109,7 @@ func (s *Service) end(l *lane, q *question, revised <-chan struct{}) bool {
 	return true
 }
 
-// lateAfter is how old a question may be before its answer says so.
+// lateAfter is how old a question that met nobody may be before its answer says so.
 const lateAfter = 2 * time.Minute
 
 // post makes the post of an answer.
@@ -125,8 +125,8 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 		for _, m := range q.messages[:n-1] {
 			d.Answers = append(d.Answers, m.Reply)
 		}
-		if said := q.messages[0].Time; q.again == nil && !said.IsZero() && began.Sub(said) > lateAfter {
-			d.Footer = note(d.Footer, "asked "+ago(began.Sub(said))+"; I could not answer sooner")
+		if first := q.messages[0]; (first.Missed || q.left) && q.again == nil && began.Sub(first.Time) > lateAfter {
+			d.Footer = note(d.Footer, "asked "+ago(began.Sub(first.Time))+"; I could not answer sooner")
 		}
 		if n > 1 {
 			d.Footer = note(d.Footer, "in answer to "+quotes(q.messages))

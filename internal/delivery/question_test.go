@@ -281,10 +281,14 @@ func TestALateAnswerSaysSo(t *testing.T) {
 		defer w.stop()
 		m := said("a", "1", "hello")
 		m.Time = time.Now().Add(-25 * time.Minute)
+		redelivered := m
+		redelivered.ID, redelivered.Conversation.Channel = "2", "b"
+		m.Missed = true
 		accept(t, w, m)
+		accept(t, w, redelivered)
 		synctest.Wait()
-		if want := "asked 25 minutes ago; I could not answer sooner"; p.at(0).Footer != want {
-			t.Errorf("footer %q, want %q", p.at(0).Footer, want)
+		if want := "asked 25 minutes ago; I could not answer sooner"; p.at(0).Footer+p.at(1).Footer != want {
+			t.Errorf("footers %q and %q, want %q below the first", p.at(0).Footer, p.at(1).Footer, want)
 		}
 	})
 }

@@ -42,6 +42,14 @@ type Part struct {
 	Result  *Result `json:"result,omitempty"`
 	// Raw is the provider's own form of the part, returned to it byte for byte.
 	Raw json.RawMessage `json:"raw,omitempty"`
+	// Media is an image of the user's. It is not stored.
+	Media *Media `json:"-"`
+}
+
+// Media is what is to be looked at.
+type Media struct {
+	Type string // image/png, image/jpeg, image/webp or image/gif
+	Data []byte
 }
 
 // Call is the model's wish to run a tool.

@@ -141,6 +141,9 @@ func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
 		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: ids[p.Result.ID], Name: p.Result.Name,
 			Response: map[string]any{key: p.Result.Content}}}, nil
 	}
+	if p.Media != nil {
+		return &genai.Part{InlineData: &genai.Blob{MIMEType: p.Media.Type, Data: p.Media.Data}}, nil
+	}
 	return &genai.Part{Text: p.Text, Thought: p.Thought}, nil
 }
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"strings"
@@ -22,9 +23,20 @@ type request struct {
 
 type message struct {
 	Role       string            `json:"role"`
-	Content    *string           `json:"content"`
+	Content    any               `json:"content"` // a string, nil, or []piece where there are images
 	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
+}
+
+// piece is a part of a message that is more than text.
+type piece struct {
+	Type     string `json:"type"` // text or image_url
+	Text     string `json:"text,omitempty"`
+	ImageURL *image `json:"image_url,omitempty"`
+}
+
+type image struct {
+	URL string `json:"url"` // a data URL
 }
 
 type toolDecl struct {
@@ -86,7 +98,7 @@ func (m *Model) request(r llm.Request) request {
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
 	if r.System != "" {
-		q.Messages = append(q.Messages, message{Role: "system", Content: &r.System})
+		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
 	}
 	for _, said := range r.Messages {
 		q.Messages = append(q.Messages, m.messages(said)...)
@@ -106,12 +118,16 @@ func (m *Model) messages(said llm.Message) []message {
 	var out []message
 	var texts []string
 	var calls []json.RawMessage
+	var images []piece
 	for _, p := range said.Parts {
 		switch {
 		case p.Result != nil:
-			out = append(out, message{Role: "tool", Content: &p.Result.Content, ToolCallID: p.Result.ID})
+			out = append(out, message{Role: "tool", Content: p.Result.Content, ToolCallID: p.Result.ID})
 		case p.Call != nil:
 			calls = append(calls, m.outgoing(p, len(calls) == 0))
+		case p.Media != nil:
+			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
+			images = append(images, piece{Type: "image_url", ImageURL: &image{url}})
 		case p.Text != "" && !p.Thought:
 			texts = append(texts, p.Text)
 		}
@@ -120,8 +136,11 @@ func (m *Model) messages(said llm.Message) []message {
 		return out
 	}
 	text := strings.Join(texts, "\n")
-	one := message{Role: string(said.Role), Content: &text, ToolCalls: calls}
-	if text == "" && len(calls) > 0 {
+	one := message{Role: string(said.Role), Content: text, ToolCalls: calls}
+	switch {
+	case len(images) > 0:
+		one.Content = append([]piece{{Type: "text", Text: text}}, images...)
+	case text == "" && len(calls) > 0:
 		one.Content = nil
 	}
 	return []message{one}

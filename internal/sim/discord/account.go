@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,8 +28,8 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 		return 200, map[string]any{"url": s.socketURL()}, nil
 	})
 	get("/gateway/bot", func(*call) (int, any, *apiError) {
-		return 200, map[string]any{"url": s.socketURL(), "shards": 1, "session_start_limit": map[string]any{
-			"total": 1000, "remaining": max(0, 1000-len(s.identifies)), "reset_after": 86400000, "max_concurrency": 1}}, nil
+		return 200, map[string]any{"url": s.socketURL(), "shards": s.opts.Shards, "session_start_limit": map[string]any{
+			"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)}}, nil
 	})
 	get("/users/@me", func(*call) (int, any, *apiError) { return 200, userWire(s.bot), nil })
 	get("/users/@me/guilds", s.listGuilds)
@@ -60,10 +61,20 @@ func (s *Server) channelOf(c *call) (Channel, *apiError) {
 	return ch, nil
 }
 
-func (s *Server) listGuilds(*call) (int, any, *apiError) {
+func (s *Server) listGuilds(c *call) (int, any, *apiError) {
+	limit, after := 200, c.URL.Query().Get("after")
+	if n, err := strconv.Atoi(c.URL.Query().Get("limit")); err == nil {
+		limit = n
+	}
 	list := []any{}
-	for _, g := range s.guilds {
-		list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": permissions(s.bot), "features": []any{}})
+	for _, g := range slices.SortedFunc(slices.Values(s.guilds), func(a, b Guild) int { return strings.Compare(a.ID, b.ID) }) {
+		granted, narrowed := s.granted[g.ID]
+		if !narrowed {
+			granted = permissions(s.bot)
+		}
+		if g.ID > after && len(list) < limit { // ids of one length
+			list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": granted, "features": []any{}})
+		}
 	}
 	return 200, list, nil
 }
@@ -101,7 +112,7 @@ func (s *Server) inGuild(h func(Guild, *call) (any, *apiError)) handler {
 func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
-		if c.GuildID == g.ID && c.Kind == KindText {
+		if c.GuildID == g.ID && c.Kind != KindThread {
 			list = append(list, s.channelWire(c))
 		}
 	}
@@ -222,6 +233,11 @@ func (s *Server) admit(guild string, cmd command) *apiError {
 		return badForm("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
 	}
 	cmd["id"], cmd["application_id"], cmd["version"] = s.newID(), s.bot.ID, s.newID()
+	for _, unset := range []string{"name_localizations", "description_localizations", "default_member_permissions", "contexts"} {
+		if _, ok := cmd[unset]; !ok {
+			cmd[unset] = nil
+		}
+	}
 	if i := s.findCommand(guild, func(old command) bool { return old["name"] == name }); i >= 0 {
 		cmd["id"] = s.commands[guild][i]["id"]
 	}

@@ -255,14 +255,16 @@ func (d draft) apply(p *Post, files []File) {
 		p.Flags = p.Flags&FlagEphemeral | *d.Flags
 	}
 	if d.Attachments != nil && len(p.Files) > 0 {
-		p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return !d.keeps(f.Name) })
+		p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return !d.keeps(f.ID) })
 	}
 	p.Files = append(p.Files, files...)
 }
 
-func (d draft) keeps(name string) bool {
+// keeps tells whether a file that is there stays. A new one is meant by its number
+// in the request, which is no id.
+func (d draft) keeps(id string) bool {
 	for _, a := range *d.Attachments {
-		if a.Filename == name {
+		if strings.Trim(string(a.ID), `"`) == id {
 			return true
 		}
 	}

@@ -124,8 +124,12 @@ func (sess *session) covers(guild string) bool {
 	if guild == "" {
 		return sess.shard[0] == 0
 	}
+	return shardOf(guild, sess.shard[1]) == sess.shard[0]
+}
+
+func shardOf(guild string, count int) int {
 	id, _ := strconv.ParseUint(guild, 10, 64)
-	return int((id>>22)%uint64(sess.shard[1])) == sess.shard[0]
+	return int((id >> 22) % uint64(count))
 }
 
 func (sess *session) dispatch(name string, data any) {
@@ -271,8 +275,11 @@ func (s *Server) identify(l *link, data []byte) {
 	if d.Shard == nil {
 		d.Shard = []int{0, 1}
 	}
+	early := len(d.Shard) == 2 && s.tooEarly(d.Shard[0])
 	s.identifies = append(s.identifies, Identify{At: time.Now(), Intents: *d.Intents, Shard: d.Shard})
 	switch {
+	case early:
+		l.sock.Send(encode(opInvalidSession, false))
 	case l.session != nil:
 		l.sock.CloseWith(4005, "Already authenticated")
 	case !s.rightToken(d.Token):
@@ -286,6 +293,14 @@ func (s *Server) identify(l *link, data []byte) {
 	default:
 		s.begin(l, *d.Intents, [2]int{d.Shard[0], d.Shard[1]})
 	}
+}
+
+// tooEarly tells whether another shard of the same bucket has just identified.
+func (s *Server) tooEarly(shard int) bool {
+	n := s.opts.MaxConcurrency
+	return n > 0 && slices.ContainsFunc(s.identifies, func(i Identify) bool {
+		return len(i.Shard) == 2 && i.Shard[0]%n == shard%n && time.Since(i.At) < 5*time.Second
+	})
 }
 
 func (s *Server) begin(l *link, intents int, shard [2]int) {

@@ -15,6 +15,7 @@ import (
 const (
 	InteractionCommand   = 2
 	InteractionComponent = 3
+	InteractionTyping    = 4
 	InteractionModal     = 5
 
 	CallbackMessage        = 4
@@ -63,6 +64,20 @@ func (s *Server) Slash(channel string, by User, name, sub string, options map[st
 		list = []any{map[string]any{"type": 1, "name": sub, "options": list}}
 	}
 	return s.interact(c, by, InteractionCommand, map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list}, nil), nil
+}
+
+// Type lets a user type a part of an option of a registered command's subcommand.
+func (s *Server) Type(channel string, by User, name, sub, option, text string) (Interaction, error) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	cmd, ok := s.registered(c.GuildID, name)
+	if !ok {
+		return Interaction{}, fmt.Errorf("type into /%s: no such command is registered", name)
+	}
+	typed := map[string]any{"type": 3, "name": option, "value": text, "focused": true}
+	list := []any{map[string]any{"type": 1, "name": sub, "options": []any{typed}}}
+	return s.interact(c, by, InteractionTyping, map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list}, nil), nil
 }
 
 func (s *Server) registered(guild, name string) (command, bool) {
@@ -263,17 +278,36 @@ func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
 	case kind == CallbackUpdate && fromMessage:
 		in.original = in.source
 		_, _, err = s.rewrite(in.source, d, c.files)
-	case kind == CallbackAutocomplete, kind == CallbackModal && in.Kind != InteractionModal:
+	case (kind == CallbackAutocomplete) != (in.Kind == InteractionTyping):
+		return badForm("type", "BASE_TYPE_CHOICES", "This callback type does not fit the interaction")
+	case kind == CallbackAutocomplete:
+		return checkChoices(c.body)
+	case kind == CallbackModal && in.Kind != InteractionModal:
 	default:
 		return badForm("type", "BASE_TYPE_CHOICES", "This callback type does not fit the interaction")
 	}
 	return err
 }
 
+func checkChoices(body []byte) *apiError {
+	var d struct {
+		Choices []struct{ Name, Value string }
+	}
+	if json.Unmarshal(body, &d) != nil || d.Choices == nil || len(d.Choices) > 25 {
+		return badForm("data.choices", "BASE_TYPE_BAD_LENGTH", "Must be between 0 and 25 in length.")
+	}
+	for _, c := range d.Choices {
+		if n := len([]rune(c.Name)); n < 1 || n > 100 {
+			return badForm("data.choices.name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+		}
+	}
+	return nil
+}
+
 // postAnswer posts to the channel; unless told otherwise only users are pinged.
 func (s *Server) postAnswer(in *interaction, d draft, files []File, flags int) *Post {
 	p := &Post{ChannelID: in.ChannelID, Author: s.bot, Interaction: in.ID, kind: 20}
-	d.apply(p, files)
+	d.apply(p, s.named(files))
 	p.Flags |= flags
 	rule := allowed{Parse: []string{"users"}}
 	if d.AllowedMentions != nil {

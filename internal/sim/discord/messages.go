@@ -63,7 +63,7 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if err := s.setReference(p, d); err != nil {
 		return 0, nil, err
 	}
-	d.apply(p, c.files)
+	d.apply(p, s.named(c.files))
 	p.Flags &^= FlagEphemeral | FlagLoading // for answers to interactions only
 	rule := everything()
 	if d.AllowedMentions != nil {
@@ -156,7 +156,7 @@ func (s *Server) editMessage(c *call) (int, any, *apiError) {
 func (s *Server) rewrite(p *Post, d draft, files []File) (int, any, *apiError) {
 	next := *p
 	next.Files = slices.Clone(p.Files)
-	d.apply(&next, files)
+	d.apply(&next, s.named(files))
 	next.Flags = next.Flags&^(FlagLoading|FlagEphemeral) | p.Flags&FlagEphemeral
 	if next.Content == "" && len(next.Embeds) == 0 && len(next.Components) == 0 && len(next.Files) == 0 {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")

@@ -26,6 +26,15 @@ const quietReply = 1 << 30
 // Attach adds a file.
 func Attach(f File) SayOption { return func(p *Post) { p.Files = append(p.Files, f) } }
 
+// named gives new files their ids.
+func (w *world) named(files []File) []File {
+	files = slices.Clone(files)
+	for i := range files {
+		files[i].ID = w.newID()
+	}
+	return files
+}
+
 // everything is what applies where allowed_mentions is absent.
 func everything() allowed {
 	return allowed{Parse: []string{"users", "roles", "everyone"}, RepliedUser: true}
@@ -40,6 +49,7 @@ func (s *Server) Say(channel string, by User, text string, opts ...SayOption) Po
 	for _, opt := range opts {
 		opt(p)
 	}
+	p.Files = s.named(p.Files)
 	rule := everything()
 	rule.RepliedUser = p.Flags&quietReply == 0
 	p.Flags &^= quietReply

@@ -20,8 +20,8 @@ const (
 
 // File is an attachment as uploaded.
 type File struct {
-	Name, ContentType string
-	Body              []byte
+	ID, Name, ContentType string // the ID is the server's to give
+	Body                  []byte
 }
 
 // Pings is whom a message notified when it was posted.
@@ -136,7 +136,9 @@ func componentType(c map[string]any) int {
 
 // store makes a post part of its channel.
 func (s *Server) store(p *Post) {
-	p.ID = s.newID()
+	if p.ID == "" {
+		p.ID = s.newID()
+	}
 	p.Sent = time.Now()
 	s.posts[p.ID] = p
 	s.order[p.ChannelID] = append(s.order[p.ChannelID], p)
@@ -229,12 +231,16 @@ func (s *Server) addReference(wire map[string]any, p *Post, c Channel, content b
 
 // serveFile is the content delivery of attachments; it asks for no token.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
-	parts := strings.Split(r.URL.Path, "/") // "", attachments, channel, message, index, name
+	parts := strings.Split(r.URL.Path, "/") // "", attachments, channel, file, name
 	s.state.Lock()
 	defer s.state.Unlock()
-	if len(parts) == 6 {
-		i, err := strconv.Atoi(parts[4])
-		if p := s.posts[parts[3]]; p != nil && !p.Deleted && err == nil && i >= 0 && i < len(p.Files) {
+	if len(parts) != 5 || r.URL.Query().Get("ex") != strconv.Itoa(s.expired) {
+		http.NotFound(w, r)
+		return
+	}
+	for _, p := range s.order[parts[2]] {
+		i := slices.IndexFunc(p.Files, func(f File) bool { return f.ID == parts[3] })
+		if i >= 0 && !p.Deleted {
 			w.Header().Set("Content-Type", p.Files[i].ContentType)
 			_, _ = w.Write(p.Files[i].Body) // the caller may have hung up
 			return
@@ -243,11 +249,18 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
+// ExpireFiles ends the addresses of files given out so far; messages give new ones.
+func (s *Server) ExpireFiles() {
+	s.state.Lock()
+	defer s.state.Release()
+	s.expired++
+}
+
 func (s *Server) filesWire(p *Post) []any {
 	list := []any{}
-	for i, f := range p.Files {
-		url := s.URL() + "/attachments/" + p.ChannelID + "/" + p.ID + "/" + strconv.Itoa(i) + "/" + f.Name
-		list = append(list, map[string]any{"id": p.ID + strconv.Itoa(i), "filename": f.Name, "size": len(f.Body), "url": url, "proxy_url": url, "content_type": f.ContentType})
+	for _, f := range p.Files {
+		url := s.URL() + "/attachments/" + p.ChannelID + "/" + f.ID + "/" + f.Name + "?ex=" + strconv.Itoa(s.expired)
+		list = append(list, map[string]any{"id": f.ID, "filename": f.Name, "size": len(f.Body), "url": url, "proxy_url": url, "content_type": f.ContentType})
 	}
 	return list
 }

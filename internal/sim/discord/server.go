@@ -48,6 +48,12 @@ type Options struct {
 	TokenLife         time.Duration // of an interaction token; default 15 minutes
 	NonceLife         time.Duration // memory for enforce_nonce; default 5 minutes
 	ChannelBurst      int           // messages a channel takes in 5 s before 429; 0: no limit
+	Shards            int           // that the gateway asks for; default 1
+	// MaxConcurrency is how many shards may identify within 5 s, one of each number
+	// modulo it; who does so too early is told that its session is invalid. 0: 1 is
+	// told and nothing is checked.
+	MaxConcurrency int
+	Identifies     int // that are left of the day's, default 1,000
 }
 
 // Server is the simulated platform.
@@ -73,6 +79,8 @@ func New(opts Options) (*Server, error) {
 	setDefault(&opts.CallbackWithin, 3*time.Second)
 	setDefault(&opts.TokenLife, 15*time.Minute)
 	setDefault(&opts.NonceLife, 5*time.Minute)
+	setDefault(&opts.Shards, 1)
+	setDefault(&opts.Identifies, 1000)
 	s := &Server{opts: opts, world: newWorld(), gateway: newGateway(),
 		interactions: map[string]*interaction{}, commands: map[string][]command{}, bursts: map[string][]time.Time{}}
 	if len(opts.OpenAPI) > 0 {

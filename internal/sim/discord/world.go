@@ -12,6 +12,7 @@ const (
 	KindText   = 0
 	KindDM     = 1
 	KindThread = 11 // public
+	KindForum  = 15 // holds posts, which are threads
 )
 
 // Guild is a server in Discord's everyday language.
@@ -44,12 +45,14 @@ type world struct {
 	typing   map[string]int
 	emoji    map[string]map[string][]string // message, emoji, user ids
 	nonces   map[string]*Post               // author and nonce
+	expired  int                            // how often the addresses of files ended
+	granted  map[string]string              // permissions of the bot by guild; absent: those of everyone
 	hidden   map[string]bool                // channels whose history the bot may not read
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -124,10 +127,16 @@ func (s *Server) newUser(u User) User {
 }
 
 // AddGuild lets the bot join a new guild.
-func (s *Server) AddGuild(name string) Guild {
+func (s *Server) AddGuild(name string) Guild { return s.AddGuildOn(0, 1, name) }
+
+// AddGuildOn adds a guild whose events come by one shard of so many.
+func (s *Server) AddGuildOn(shard, count int, name string) Guild {
 	s.state.Lock()
 	defer s.state.Release()
-	g := Guild{ID: s.newID(), Name: name}
+	for id := s.newID(); shardOf(id, count) != shard; id = s.newID() {
+		s.lastID = (s.lastID>>22 + 1) << 22
+	}
+	g := Guild{ID: strconv.FormatInt(s.lastID, 10), Name: name}
 	s.guilds = append(s.guilds, g)
 	s.emit(event{name: "GUILD_CREATE", intent: IntentGuilds, guild: g.ID, data: s.guildWire(g)})
 	return g
@@ -141,6 +150,18 @@ func (s *Server) AddChannel(guild Guild, name string) Channel {
 // AddThread adds a public thread to a text channel.
 func (s *Server) AddThread(parent Channel, name string) Channel {
 	return s.newChannel(Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindThread}, "THREAD_CREATE")
+}
+
+// AddForum adds a forum to a guild.
+func (s *Server) AddForum(guild Guild, name string) Channel {
+	return s.newChannel(Channel{GuildID: guild.ID, Name: name, Kind: KindForum}, "CHANNEL_CREATE")
+}
+
+// AddForumPost lets a user post in a forum: a thread that begins with a message of
+// the same id.
+func (s *Server) AddForumPost(forum Channel, by User, title, text string) (Channel, Post) {
+	c := s.newChannel(Channel{GuildID: forum.GuildID, ParentID: forum.ID, Name: title, Kind: KindThread}, "THREAD_CREATE")
+	return c, s.Say(c.ID, by, text, func(p *Post) { p.ID = c.ID })
 }
 
 func (s *Server) newChannel(c Channel, eventName string) Channel {
@@ -160,6 +181,14 @@ func (s *Server) HideHistory(channel string) {
 	c := s.mustChannel(channel)
 	s.hidden[channel] = true
 	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
+// Grant sets the permissions that the bot is told to have in a guild. Requests are
+// not held to them.
+func (s *Server) Grant(guild string, bits int64) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.granted[guild] = strconv.FormatInt(bits, 10)
 }
 
 // AddDM returns the direct-message channel of a user and the bot.

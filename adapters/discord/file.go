@@ -1,0 +1,172 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Limits of reading a file, whatever the caller allows.
+const (
+	fetchWithin = time.Minute // a second attempt included
+	maxFetch    = 64 << 20
+)
+
+// attachment is a file with a message of Discord.
+type attachment struct {
+	ID   string `json:"id"`
+	Name string `json:"filename"`
+	Type string `json:"content_type"`
+	Size int64  `json:"size"`
+	URL  string `json:"url"`
+}
+
+// whereabouts is the handle of a message's file. The address is good for a day or
+// so; the message names a new one.
+type whereabouts struct {
+	Channel string `json:"channel"`
+	Message string `json:"message"`
+	ID      string `json:"id"`
+	URL     string `json:"url"`
+}
+
+// kind is the media type of an image or a text, which is what a model reads; empty:
+// it is neither.
+func (a attachment) kind() string {
+	name := strings.ToLower(path.Ext(a.Name))
+	kind, _, err := mime.ParseMediaType(a.Type)
+	switch {
+	case err != nil || kind == "application/octet-stream": // Discord knows no better
+		return kinds[name]
+	case strings.HasPrefix(kind, "text/"), slices.Contains(readable, kind):
+		return a.Type
+	}
+	return ""
+}
+
+var readable = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/json", "application/xml", "application/yaml",
+	"application/x-yaml", "application/toml", "application/javascript", "application/x-sh", "application/sql"}
+
+// kinds are the types of files by the ends of their names.
+var kinds = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+	".csv": "text/csv", ".json": "application/json", ".md": "text/markdown", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
+	".toml": "application/toml", ".txt": "text/plain", ".log": "text/plain", ".ini": "text/plain", ".go": "text/plain", ".py": "text/plain",
+	".rs": "text/plain", ".sh": "text/plain", ".sql": "text/plain", ".ts": "text/plain"}
+
+// files gives what of a message's attachments can be read, and names the rest.
+func (w wireMessage) files() (files []chat.File, rest []string, err error) {
+	for _, a := range w.Attachments {
+		kind := a.kind()
+		if kind == "" {
+			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
+			continue
+		}
+		at, err := json.Marshal(whereabouts{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
+		if err != nil {
+			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
+		}
+		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at})
+	}
+	return files, rest, nil
+}
+
+// errExpired says that there is no file, or no longer, at an address.
+var errExpired = errors.New("the file is not at this address, or no longer")
+
+// Fetch reads a file of a message: at most limit bytes, more is an error. Where
+// its address has expired the message is asked for a new one, once; else nothing
+// is repeated.
+func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
+	defer cancel()
+	var at whereabouts
+	if err := json.Unmarshal(f.Handle, &at); err != nil {
+		return nil, fmt.Errorf("fetch file %s: it has no address of Discord's: %w", f.Name, err)
+	}
+	if limit = min(limit, maxFetch); f.Size > limit {
+		return nil, fmt.Errorf("fetch file %s: it has %d bytes, %d are allowed", f.Name, f.Size, limit)
+	}
+	data, err := d.download(ctx, at.URL, limit)
+	if errors.Is(err, errExpired) {
+		if at.URL, err = d.renewed(ctx, at); err == nil {
+			data, err = d.download(ctx, at.URL, limit)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch file %s: %w", f.Name, err)
+	}
+	return data, nil
+}
+
+// renewed asks the message for the present address of its file.
+func (d *Discord) renewed(ctx context.Context, at whereabouts) (string, error) {
+	messages := "/channels/" + url.PathEscape(at.Channel) + "/messages/"
+	var w struct {
+		Attachments []attachment `json:"attachments"`
+	}
+	one := request{method: "GET", path: messages + url.PathEscape(at.Message), route: "GET" + messages + "one"}
+	if err := d.api.do(ctx, one, &w); err != nil {
+		return "", fmt.Errorf("ask the message for its files: %w", err)
+	}
+	i := slices.IndexFunc(w.Attachments, func(a attachment) bool { return a.ID == at.ID })
+	if i < 0 {
+		return "", errors.New("the message has this file no longer")
+	}
+	return w.Attachments[i].URL, nil
+}
+
+// download reads a file of Discord's own hosts, without the token and without
+// following redirects.
+func (d *Discord) download(ctx context.Context, address string, limit int64) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil || !d.keepsFiles(u) {
+		return nil, errors.New("its address is none of Discord's")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, plain(err)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := d.api.client.Do(req)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, errExpired
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("HTTP %d", resp.StatusCode)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, plain(err)
+	case int64(len(data)) > limit:
+		return nil, fmt.Errorf("it has more than the %d bytes that are allowed", limit)
+	}
+	return data, nil
+}
+
+// keepsFiles tells whether a host is Discord's content delivery, or stands in for
+// all of Discord.
+func (d *Discord) keepsFiles(u *url.URL) bool {
+	if u.Scheme == "https" && (u.Host == "cdn.discordapp.com" || u.Host == "media.discordapp.net") {
+		return true
+	}
+	return d.base != nil && d.base.Host != officialHost && u.Scheme == d.base.Scheme && u.Host == d.base.Host
+}
+
+// officialHost serves the API and keeps no files.
+const officialHost = "discord.com"

@@ -1,0 +1,167 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// shard is one session with the gateway and what comes by it: some of the servers
+// and, on the first shard, direct messages. What is said in one place comes by one
+// shard, in order.
+type shard struct {
+	*Discord
+	id, count int
+	queue     *queue
+
+	// Guarded by Discord's lock.
+	link   *link     // the present connection, nil if none
+	up     time.Time // when READY or RESUMED came on it; zero: not yet
+	detail string    // why there is no connection
+	heard  time.Time // the last event
+	missed *catchUp  // of the present session, nil if none
+}
+
+func newShard(d *Discord, id, count int) *shard {
+	return &shard{Discord: d, id: id, count: count, queue: newQueue(d.o.Log), detail: "not connected yet"}
+}
+
+// covers tells whether a server, or the place of direct messages, comes by this
+// shard. The rule is Discord's.
+func (d *shard) covers(guild string) bool {
+	id, err := strconv.ParseUint(guild, 10, 64)
+	if guild == inDirect || err != nil {
+		return d.id == 0
+	}
+	return (id>>22)%uint64(d.count) == uint64(d.id)
+}
+
+// plan is how Discord wants to be connected to.
+type plan struct {
+	Shards int `json:"shards"`
+	Limit  struct {
+		Total       int   `json:"total"`       // sessions that may be begun in a day
+		Remaining   int   `json:"remaining"`   // … from now
+		ResetAfter  int64 `json:"reset_after"` // until there are Total again; milliseconds
+		Concurrency int   `json:"max_concurrency"`
+	} `json:"session_start_limit"`
+}
+
+// maxShards is more than any bot needs whose process could hold the servers.
+const maxShards = 1024
+
+// ask finds out how to connect; false: ctx ended first. Whoever does not know the
+// question, a proxy for example, is connected to once.
+func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		var p plan
+		err := d.api.do(ctx, request{method: "GET", path: "/gateway/bot"}, &p)
+		switch {
+		case ctx.Err() != nil:
+			return p, false, nil
+		case unauthorized(err):
+			return p, false, tokenError(err)
+		case err != nil && !refused(err):
+			d.o.Log.Warn("discord not asked how to connect, trying again", "platform", "discord", "wait", pause, "error", err)
+			d.mu.Lock()
+			d.detail = "Discord does not say how to connect"
+			d.mu.Unlock()
+			if !wait(ctx, pause) {
+				return p, false, nil
+			}
+			continue
+		case err != nil:
+			d.o.Log.Warn("discord does not say how to connect, using one session", "platform", "discord", "error", err)
+			p = plan{}
+		}
+		p.Shards = min(max(cmp.Or(d.o.Shards, p.Shards), 1), maxShards)
+		return p, true, nil
+	}
+}
+
+// attendAll keeps all shards connected until ctx ends or one of them cannot ever
+// be.
+func (d *Discord) attendAll(ctx context.Context, accept func(context.Context, chat.Message) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p, ok, err := d.ask(ctx)
+	if !ok {
+		return err
+	}
+	d.mu.Lock()
+	d.budget = newBudget(p, d.o.Now())
+	for id := range p.Shards {
+		d.shards = append(d.shards, newShard(d, id, p.Shards))
+	}
+	shards := d.shards
+	d.mu.Unlock()
+	ends := make(chan error, len(shards))
+	for _, s := range shards {
+		d.begin(func() { s.drain(ctx, accept) })
+		d.begin(func() { ends <- s.supervise(ctx) })
+	}
+	for range shards {
+		if end := <-ends; end != nil && err == nil {
+			err = end
+			stop()
+		}
+	}
+	return err
+}
+
+// Health tells whether events can reach the bot now: Discord greeted the session of
+// every shard, and the last heartbeat that was due has been answered. It is that of
+// the worst shard.
+func (d *Discord) Health() chat.Health {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.shards) == 0 {
+		return chat.Health{Detail: d.detail}
+	}
+	all := chat.Health{Connected: true}
+	heard := d.shards[0].heard
+	waiting, behind := 0, 0
+	for _, s := range d.shards {
+		if fault := s.fault(); fault != "" {
+			if s.count > 1 {
+				fault = fmt.Sprintf("shard %d of %d: %s", s.id, s.count, fault)
+			}
+			return chat.Health{Detail: fault}
+		}
+		if s.up.After(all.Since) {
+			all.Since = s.up
+		}
+		if s.heard.Before(heard) {
+			heard = s.heard
+		}
+		waiting += s.queue.len()
+		behind += s.queue.behind()
+	}
+	all.Detail = "last event " + heard.UTC().Format(time.RFC3339)
+	if n := len(d.shards); n > 1 {
+		all.Detail += " or later on each of " + strconv.Itoa(n) + " shards"
+	}
+	if waiting > 0 {
+		all.Detail += ", " + strconv.Itoa(waiting) + " messages waiting to be stored"
+	}
+	if behind > 0 {
+		all.Detail += ", " + strconv.Itoa(behind) + " conversations not caught up yet"
+	}
+	return all
+}
+
+// fault is why events cannot reach the bot by this shard; empty: they can. The lock
+// is held.
+func (d *shard) fault() string {
+	switch {
+	case d.up.IsZero() || d.link == nil:
+		return cmp.Or(d.detail, "not connected yet")
+	case d.link.silence() > d.link.patience():
+		return "Discord does not answer heartbeats"
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package discord
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// Rules of completing what somebody types.
+const (
+	suggestWithin  = 2 * time.Second // of the three that Discord waits
+	maxSuggestions = 25
+	maxSuggestion  = 100 // characters
+)
+
+// onTyping answers what somebody has typed so far of a command's option.
+func (d *shard) onTyping(ctx context.Context, w wireInteraction, arrived time.Time) {
+	d.begin(func() {
+		choices := []choice{}
+		for _, s := range d.suggestions(ctx, w) {
+			// A name that had to be cut would stand for another.
+			if n := len([]rune(s)); n > 0 && n <= maxSuggestion && len(choices) < maxSuggestions {
+				choices = append(choices, choice{Name: s, Value: s})
+			}
+		}
+		d.answer(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &choices}})
+	})
+}
+
+// suggestions asks for what an option may be; nothing where there is no answer in
+// time.
+func (d *shard) suggestions(ctx context.Context, w wireInteraction) []string {
+	command, option, typed := w.typed()
+	if d.o.Suggest == nil || option == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, suggestWithin)
+	defer cancel()
+	found := make(chan []string, 1)
+	d.begin(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				d.o.Log.Error("panic while completing a discord command", "platform", "discord", "command", command, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				found <- nil
+			}
+		}()
+		found <- d.o.Suggest(ctx, command, option, typed)
+	})
+	select {
+	case list := <-found:
+		return list
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// typed tells which option of which subcommand somebody is typing.
+func (w wireInteraction) typed() (command, option, text string) {
+	for _, sub := range w.Data.Options {
+		for _, o := range sub.Options {
+			if s, ok := o.Value.(string); ok && o.Focused && w.Data.Name == commandName {
+				return sub.Name, o.Name, s
+			}
+		}
+	}
+	return "", "", ""
+}

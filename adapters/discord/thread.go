@@ -1,0 +1,96 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
+)
+
+// Rules of opening a thread for an answer.
+const (
+	maxThreadName = 100
+	maxOpened     = 1000
+	maxQuoted     = 300 // characters of the question where it was asked
+	publicThread  = 11
+)
+
+// isThread tells whether a channel is a thread; a post in a forum is one.
+func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }
+
+// wantsThread tells whether the answer to a command is to have its own thread.
+func (w wireInteraction) wantsThread() bool {
+	return slices.ContainsFunc(w.Data.Options, func(sub wireOption) bool {
+		return slices.ContainsFunc(sub.Options, func(o wireOption) bool { return o.Name == optionThread && o.Value == true })
+	})
+}
+
+// openThread moves a command's conversation to a new thread in its channel. Where
+// there can be none, in a thread, in private or without the permission, the answer
+// comes where it was asked. A thread is opened once, also when the command comes
+// again.
+func (d *shard) openThread(ctx context.Context, m *chat.Message) {
+	at := &m.Conversation
+	if at.Thread != "" || at.Workspace == inDirect {
+		return
+	}
+	d.mu.Lock()
+	id := d.opened[m.ID]
+	d.mu.Unlock()
+	if id == "" {
+		var err error
+		if id, err = d.newThread(ctx, at.Channel, m.Text); err != nil {
+			d.o.Log.Warn("discord thread not opened, answering in the channel", "platform", "discord", "channel", at.Channel,
+				"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)
+			return
+		}
+		d.mu.Lock()
+		if len(d.opened) >= maxOpened {
+			clear(d.opened)
+		}
+		d.opened[m.ID] = id
+		d.mu.Unlock()
+		d.noteParent(id, at.Channel)
+	}
+	at.Thread = id
+	var h handle
+	if err := json.Unmarshal(m.Reply.Handle, &h); err == nil {
+		d.begin(func() { d.pointTo(ctx, h, m.Text, id) })
+	}
+	m.Reply = chat.Reply{}
+}
+
+func (d *Discord) newThread(ctx context.Context, channel, question string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+	defer cancel()
+	name := cut(strings.Join(strings.Fields(question), " "), maxThreadName)
+	if name == "" {
+		name = "Answer"
+	}
+	body := struct {
+		Name string `json:"name"`
+		Type int    `json:"type"`
+	}{name, publicThread}
+	var thread made
+	err := d.api.do(ctx, request{method: "POST", path: "/channels/" + channel + "/threads", body: body}, &thread)
+	return thread.ID, err
+}
+
+// pointTo says, where a command was given, what was asked and where the answer is.
+func (d *Discord) pointTo(ctx context.Context, h handle, question, thread string) {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	text := cut(literal(question), maxQuoted) + "\n→ <#" + thread + ">"
+	body := payload{Content: text, Allowed: nobody(), Flags: flagNoPreviews}
+	err := d.deferred(ctx, h.Token)
+	if err == nil {
+		err = d.api.do(ctx, request{method: "PATCH", path: h.path() + "/messages/@original", route: h.path(), free: true, body: body}, nil)
+	}
+	if err != nil {
+		d.o.Log.Warn("discord command not told where its answer is", "platform", "discord", "interaction", h.ID, "error", err)
+	}
+}

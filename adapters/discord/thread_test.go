@@ -1,0 +1,112 @@
+package discord_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"ravenbot/adapters/discord"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/sim"
+	simdiscord "ravenbot/internal/sim/discord"
+)
+
+func TestThreadIsOpenedForTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	question := "what about @everyone and " + strings.Repeat("many other words ", 30)
+	m := s.slash(t, "ask", map[string]any{"text": question, "thread": true})
+	if m.Conversation.Base() != s.address() || m.Conversation.Thread == "" || m.Command != "ask" || m.Text != strings.TrimSpace(question) {
+		t.Fatalf("message %+v", m)
+	}
+	thread := m.Conversation.Thread
+	p, err := s.WaitAnswer(within(t), m.ID, anyPost)
+	if err != nil || p.ChannelID != s.general.ID || !strings.HasSuffix(p.Content, "…\n→ <#"+thread+">") || p.Pings.Everyone || p.Flags != simdiscord.FlagSuppressEmbeds {
+		t.Errorf("in the channel %+v: %v", p, err)
+	}
+	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer", Reply: m.Reply})
+	if posts := s.Posts(thread); len(posts) != 1 || posts[0].Content != "the answer" {
+		t.Errorf("in the thread %+v", posts)
+	}
+	s.Say(thread, s.ann, s.Mention()+" go on")
+	if next := receive(t, s.got); next.Conversation != m.Conversation {
+		t.Errorf("said in the thread: %+v", next)
+	}
+}
+
+// A command that comes again, as after a lost connection, has its thread.
+func TestThreadIsOpenedOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	s.SetFaults(simdiscord.GatewayFaults{Repeat: 3})
+	s.interact(t, "ask", map[string]any{"text": "once", "thread": true})
+	first := receive(t, s.got)
+	for range 2 {
+		if m := receive(t, s.got); m.Conversation != first.Conversation {
+			t.Errorf("once in %v, once in %v", first.Conversation, m.Conversation)
+		}
+	}
+}
+
+func TestWhereNoThreadIsOpened(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	if err := s.WaitCommand(within(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	thread, dm := s.AddThread(s.general, "side"), s.AddDM(s.ann)
+	off := s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID, dm.ID: "discord:@me/" + dm.ID, s.general.ID: s.address().String()} {
+		if _, err := s.Slash(channel, s.ann, "raven", "ask", map[string]any{"text": "hi", "thread": true}); err != nil {
+			t.Fatal(err)
+		}
+		m := receive(t, s.got)
+		if m.Conversation.String() != want || len(m.Reply.Handle) == 0 {
+			t.Errorf("message %+v, want it in %s", m, want)
+		}
+	}
+	s.logged(t, "Create Public Threads")
+	off()
+	if m := s.slash(t, "ask", map[string]any{"text": "hi", "thread": false}); m.Conversation != s.address() {
+		t.Errorf("not asked for: %+v", m)
+	}
+}
+
+// A post in a forum is a thread, and the message that it begins with may be for
+// the bot.
+func TestForumPosts(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	forum := s.AddForum(s.guild, "help")
+	post, starter := s.AddForumPost(forum, s.ann, "How does it work?", s.Mention()+" tell me")
+	m := receive(t, s.got)
+	want := chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: forum.ID, Thread: post.ID}
+	if m.ID != starter.ID || m.Conversation != want || m.Text != "tell me" {
+		t.Fatalf("message %+v, want it in %v", m, want)
+	}
+	ref := s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "like this", Reply: m.Reply})
+	posts := s.Posts(post.ID)
+	if len(posts) != 1 || posts[0].ReplyTo != starter.ID {
+		t.Errorf("posts %+v", posts)
+	}
+	s.Say(post.ID, s.ann, "and then?", simdiscord.ReplyTo(ref.IDs[0]))
+	if m := receive(t, s.got); m.Conversation != want || m.Reach != chat.Addressed {
+		t.Errorf("message %+v", m)
+	}
+}
+
+// A fault while a thread is looked up is not taken for an answer for ever.
+func TestThreadIsLookedUpAgainAfterAFault(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	thread := s.AddThread(s.general, "side")
+	d := s.another(t)
+	s.Fail(sim.Fault{Match: sim.To("GET", "/channels/"+thread.ID), Times: 1, Status: 503})
+	var got []string
+	for range 2 {
+		got = append(got, discord.Locate(within(t), d, s.guild.ID, thread.ID).Thread)
+	}
+	if !slices.Equal(got, []string{"", thread.ID}) {
+		t.Errorf("threads %q", got)
+	}
+}

@@ -1,0 +1,91 @@
+package discord
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// What Discord takes with one message.
+const (
+	maxUpload      = 10 << 20 // bytes of all files together
+	maxAttachments = 10
+)
+
+// maxPieces is how many messages an answer may be; a longer one is its beginning
+// and a file.
+const maxPieces = 6
+
+// wholeName is the file that holds an answer too long to be shown.
+const wholeName = "answer.md"
+
+// uploads chooses what of the files fits, and names what does not.
+func uploads(files []chat.File) (fit []chat.File, left []string) {
+	room := maxUpload
+	for _, f := range files {
+		if len(f.Data) > room || len(fit) == maxAttachments {
+			left = append(left, f.Name)
+			continue
+		}
+		fit, room = append(fit, f), room-len(f.Data)
+	}
+	return fit, left
+}
+
+// attached refers to a file of the same request, by its number.
+type attached struct {
+	ID   int    `json:"id"`
+	Name string `json:"filename"`
+}
+
+// attachments are all files that a message has from now on: the ones sent with it.
+func attachments(files []chat.File) []attached {
+	list := []attached{}
+	for i, f := range files {
+		list = append(list, attached{ID: i, Name: f.Name})
+	}
+	return list
+}
+
+// form writes a request with files; kind is its media type.
+func form(body any, files []chat.File) (data []byte, kind string, err error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := part(w, `form-data; name="payload_json"`, "application/json", payload); err != nil {
+		return nil, "", err
+	}
+	for i, f := range files {
+		kind := f.Type
+		if kind == "" || strings.ContainsAny(kind, "\r\n") {
+			kind = "application/octet-stream"
+		}
+		if err := part(w, fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, quotable.Replace(f.Name)), kind, f.Data); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return b.Bytes(), w.FormDataContentType(), nil
+}
+
+// quotable makes a file's name one that a header can hold.
+var quotable = strings.NewReplacer("\\", "_", `"`, "_", "/", "_", "\r", "_", "\n", "_")
+
+func part(w *multipart.Writer, disposition, kind string, data []byte) error {
+	p, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
+	if err != nil {
+		return err
+	}
+	_, err = p.Write(data)
+	return err
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+)
+
+// Limits of reading the files of a message.
+const (
+	mostImages = 4
+	imageBytes = 4 << 20
+	textFiles  = 8
+	textBytes  = 48 << 10 // of each
+	filesTime  = 20 * time.Second
+)
+
+// kind says what is done with a file: its text goes into the words, an image is
+// shown to the model, of all else the model is told the name.
+func kind(f chat.File) string {
+	media, _, _ := strings.Cut(f.Type, ";")
+	switch {
+	case slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/gif"}, media):
+		return "image"
+	case strings.HasPrefix(media, "text/"), slices.Contains([]string{"application/json", "application/xml", "application/x-yaml", "application/yaml",
+		"application/toml", "application/javascript", "application/sql"}, media),
+		slices.Contains([]string{".txt", ".md", ".csv", ".json", ".log", ".go", ".py", ".yaml", ".yml", ".toml", ".xml"}, strings.ToLower(path.Ext(f.Name))):
+		return "text"
+	}
+	return "other"
+}
+
+// read adds the text files of a message to its words, and the names of the others.
+func (e *Engine) read(ctx context.Context, m chat.Message) []llm.Part {
+	ctx, cancel := context.WithTimeout(ctx, filesTime)
+	defer cancel()
+	var parts []llm.Part
+	for n, f := range m.Files {
+		note := fmt.Sprintf("[attached: %s, %s]", f.Name, f.Type)
+		if kind(f) == "text" && n < textFiles {
+			if text, err := e.text(ctx, m, f); err == nil {
+				note = fmt.Sprintf("[attached file %s:\n%s\nend of %s]", f.Name, text, f.Name)
+			} else {
+				e.o.Log.Warn("attached file not read", "message", m.Key(), "file", f.Name, "error", err)
+				note = fmt.Sprintf("[attached: %s, which could not be read]", f.Name)
+			}
+		}
+		parts = append(parts, llm.Part{Text: "\n" + note})
+	}
+	return parts
+}
+
+func (e *Engine) text(ctx context.Context, m chat.Message, f chat.File) (string, error) {
+	data, err := e.o.Fetch(ctx, m.Conversation.Platform, f, 8*textBytes)
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
+		return "", errors.New("it is no text in UTF-8")
+	}
+	return conversation.Cut(clean(string(data)), textBytes), nil
+}
+
+// look fetches the images of what is asked. Those that cannot be fetched are left
+// out: the words name them.
+func (r *run) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, filesTime)
+	defer cancel()
+	for _, m := range r.q.Messages {
+		for _, f := range m.Files {
+			if kind(f) != "image" || len(r.images) == mostImages {
+				continue
+			}
+			data, err := r.e.o.Fetch(ctx, m.Conversation.Platform, f, imageBytes)
+			if err != nil {
+				r.e.o.Log.Warn("attached image not read", "message", m.Key(), "file", f.Name, "error", err)
+				continue
+			}
+			media, _, _ := strings.Cut(f.Type, ";")
+			r.images = append(r.images, llm.Part{Media: &llm.Media{Type: media, Data: data}})
+		}
+	}
+}
+
+// shown gives the turn with its images, for a request.
+func (r *run) shown() conversation.Turn {
+	t := *r.turn
+	words := t.Words()
+	if len(r.images) == 0 || r.blind || len(words) == 0 {
+		return t
+	}
+	t.Messages = slices.Clone(t.Messages)
+	last := &t.Messages[len(words)-1]
+	last.Parts = slices.Concat(last.Parts, r.images)
+	return t
+}

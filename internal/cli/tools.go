@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"ravenbot/internal/toolsearch"
+)
+
+// mostRanked is the most tools that are ranked for a request.
+const mostRanked = 1000
+
+// maxLine is the longest line of a file of tools or requests, in bytes.
+const maxLine = 4 << 20
+
+func toolFlags(c *call) {
+	jsonFlag(c)
+	c.flags.String("tools", "", "with eval: a `FILE` of tools, a JSON object a line: name, description, parameters (a JSON Schema) and server; "+
+		"without server the first part of field, up to a /, stands for it")
+	c.flags.String("queries", "", "with eval: a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
+	c.flags.Int("k", 10, "with eval: rank the best `N` tools")
+}
+
+func tools(_ context.Context, c *call) error {
+	if len(c.args) != 1 || c.args[0] != "eval" {
+		return misuse("say eval")
+	}
+	return c.evaluate()
+}
+
+// evaluate measures the tool search against requests whose right tools are known.
+func (c *call) evaluate() error {
+	toolFile, queryFile := c.flags.Lookup("tools").Value.String(), c.flags.Lookup("queries").Value.String()
+	k := c.flags.Lookup("k").Value.(flag.Getter).Get().(int)
+	switch {
+	case toolFile == "" || queryFile == "":
+		return misuse("name the files: --tools FILE --queries FILE")
+	case k < 1 || k > mostRanked:
+		return misuse("-k must be from 1 to %d", mostRanked)
+	}
+	known := map[string]bool{}
+	index, err := readTools(toolFile, known)
+	if err != nil {
+		return err
+	}
+	questions, err := readQuestions(queryFile, known)
+	if err != nil {
+		return err
+	}
+	if !c.json {
+		return writeScore(c.Out, index, questions, k)
+	}
+	return writeRankings(c.Out, index, questions, k)
+}
+
+// writeRankings writes a JSON line for every request and the summary as the last.
+func writeRankings(w io.Writer, index *toolsearch.Index, questions []toolsearch.Question, k int) error {
+	out := bufio.NewWriter(w)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	var failed error // only by what out says again when it is flushed
+	score := index.Measure(questions, k, func(q toolsearch.Question, ranked []string) {
+		failed = cmp.Or(failed, lines.Encode(ranking{q.Query, q.Gold, ranked}))
+	})
+	failed = cmp.Or(failed, lines.Encode(map[string]toolsearch.Score{"summary": score}))
+	return cmp.Or(failed, out.Flush())
+}
+
+// ranking is what eval prints of one request.
+type ranking struct {
+	Query  string   `json:"query"`
+	Gold   []string `json:"gold"`
+	Ranked []string `json:"ranked"`
+}
+
+func writeScore(w io.Writer, index *toolsearch.Index, questions []toolsearch.Question, k int) error {
+	s := index.Measure(questions, k, nil)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "tools\trequests\trecall@1\trecall@3\trecall@5\trecall@10\tnDCG@10\tMRR\tp50 ms\tp99 ms\t")
+	fmt.Fprintf(out, "%d\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%.2f\t\n", index.Len(), len(questions),
+		s.Recall1, s.Recall3, s.Recall5, s.Recall10, s.NDCG10, s.MRR, s.P50Ms, s.P99Ms)
+	return out.Flush()
+}
+
+// readTools makes an index of a file of tools, and notes their names.
+func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
+	type line struct {
+		Name, Description, Server, Field string
+		Parameters                       json.RawMessage
+	}
+	servers := map[string]*toolsearch.Server{}
+	err := eachLine(name, func(l line) error {
+		switch {
+		case l.Name == "":
+			return errors.New(`"name" is missing`)
+		case known[l.Name]:
+			return fmt.Errorf("tool %q is there for the second time", l.Name)
+		}
+		known[l.Name] = true
+		subject, _, _ := strings.Cut(l.Field, "/")
+		server := cmp.Or(l.Server, subject)
+		if servers[server] == nil {
+			servers[server] = &toolsearch.Server{Name: server}
+		}
+		s := servers[server]
+		s.Tools = append(s.Tools, toolsearch.Doc{Name: l.Name, Description: l.Description, Parameters: l.Parameters})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	index := toolsearch.New()
+	for _, s := range servers {
+		index.Replace(*s)
+	}
+	return index, nil
+}
+
+func readQuestions(name string, known map[string]bool) ([]toolsearch.Question, error) {
+	type line struct {
+		Query string
+		Gold  []string
+	}
+	var list []toolsearch.Question
+	err := eachLine(name, func(l line) error {
+		stranger := slices.IndexFunc(l.Gold, func(name string) bool { return !known[name] })
+		switch {
+		case l.Query == "":
+			return errors.New(`"query" is missing`)
+		case len(l.Gold) == 0:
+			return errors.New(`"gold" names no tool`)
+		case stranger >= 0:
+			return fmt.Errorf(`"gold" names %q, which is not among the tools`, l.Gold[stranger])
+		}
+		list = append(list, toolsearch.Question(l))
+		return nil
+	})
+	return list, err
+}
+
+// eachLine reads a file of JSON lines, empty ones apart. Its errors name file and
+// line.
+func eachLine[T any](name string, yield func(T) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	n, seen := 0, false
+	for lines.Scan() {
+		n++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		seen = true
+		var v T
+		err := json.Unmarshal(lines.Bytes(), &v)
+		if err == nil {
+			err = yield(v)
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+	}
+	switch {
+	case errors.Is(lines.Err(), bufio.ErrTooLong):
+		return fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxLine)
+	case lines.Err() != nil:
+		return fmt.Errorf("read %s: %w", name, lines.Err())
+	case !seen:
+		return fmt.Errorf("%s holds no line", name)
+	}
+	return nil
+}

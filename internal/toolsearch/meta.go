@@ -1,0 +1,330 @@
+package toolsearch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/tool"
+)
+
+// The names of the five meta-tools.
+const (
+	Discover = "discover_tools"
+	Schema   = "get_tool_schema"
+	Execute  = "execute_tool"
+	Domains  = "list_tool_domains"
+	Browse   = "browse_tool_domain"
+)
+
+const prompt = `You have many more tools than are listed. You reach them through five others:
+- discover_tools finds tools by what they do. Search once for each sub-task, in a few words that name the action and its object, not the user's whole request. Several searches may be made at once.
+- get_tool_schema tells which arguments tools take. Ask for all the tools that you need in one call, and before you run one for the first time.
+- execute_tool runs a tool by its name.
+- list_tool_domains and browse_tool_domain show what there is, when a search found nothing that fits or the user asks what you can do.
+Never guess the name of a tool. If two searches in different words find nothing that fits, say that there is no tool for it.`
+
+// Limits on what the meta-tools show at once.
+const (
+	usualHits    = 8
+	mostHits     = 20
+	mostSchemas  = 10
+	pageSize     = 30
+	mostDomains  = 200
+	useLength    = 140 // runes of a tool's one-line use
+	domainLength = 200 // runes of a domain's text
+)
+
+// Finder makes the meta-tools over an index. Its methods may be called
+// concurrently.
+type Finder struct {
+	index *Index
+	about func(server string) string
+}
+
+// NewFinder returns a Finder over an index that it fills. What about gives is what
+// a server or pack says of itself, or nothing.
+func NewFinder(x *Index, about func(server string) string) *Finder { return &Finder{x, about} }
+
+// Sync brings the index up to date with all the tools there are. What has not
+// changed costs a comparison, so it may be called at every turn.
+func (f *Finder) Sync(all []tool.Named) {
+	var servers []Server
+	at := map[string]int{}
+	for _, n := range all {
+		spec := n.Tool.Spec()
+		i, ok := at[spec.Server]
+		if !ok {
+			i = len(servers)
+			at[spec.Server] = i
+			servers = append(servers, Server{Name: spec.Server, Text: f.about(spec.Server)})
+		}
+		servers[i].Tools = append(servers[i].Tools, Doc{Name: n.Name, Description: spec.Description, Parameters: spec.Schema})
+	}
+	f.index.Sync(servers)
+}
+
+// Prompt is the text that explains the meta-tools to a model, for where no other is
+// configured.
+func (f *Finder) Prompt() string { return prompt }
+
+// Tools gives the five meta-tools for one turn, or for one client. They show and
+// find nothing but what usable gives, which is asked at each call and may be called
+// concurrently. execute_tool runs nothing itself: whoever runs calls takes the call
+// inside it with Unwrap and treats it like any other.
+func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
+	t := turn{f.index, usable}
+	return []tool.Named{
+		described(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
+			`"domain":{"type":"string","description":"a name from list_tool_domains"},`+
+			`"cursor":{"type":"string","description":"where the page before this one ended; absent: the first page"}},"required":["domain"]}`, t.browse),
+		described(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
+			`"query":{"type":"string","description":"the action and its object in a few words, such as: create calendar event"},`+
+			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"how many tools to show; absent: 8"}},"required":["query"]}`, t.discover),
+		described(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{`+
+			`"name":{"type":"string","description":"the tool's name as discover_tools gave it"},`+
+			`"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuse),
+		described(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{`+
+			`"name":{"type":"string","description":"the name of one tool"},`+
+			`"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.schemas),
+		described(Domains, "List the domains of tools with what they are for and how many tools each has.", `{"type":"object","properties":{}}`, t.domains),
+	}
+}
+
+// described makes a meta-tool; all but execute_tool only look.
+func described(name, does, schema string, do func(context.Context, json.RawMessage) (tool.Result, error)) tool.Named {
+	looks := true
+	spec := tool.Spec{Server: "discovery", Name: name, Description: does, Schema: json.RawMessage(schema), Native: true}
+	if name != Execute {
+		spec.Hints = tool.Hints{ReadOnly: &looks}
+	}
+	return tool.Named{Name: name, Tool: tool.Func{Described: spec, Do: do}}
+}
+
+// refuse answers a call of execute_tool that was not taken apart.
+func refuse(_ context.Context, args json.RawMessage) (tool.Result, error) {
+	name, _, err := unwrap(args)
+	if err != nil {
+		return tool.Failure(err.Error()), nil
+	}
+	return tool.Failure(fmt.Sprintf("%s was not run: tools cannot be run in this way here.", name)), nil
+}
+
+// Unwrap gives the call that is meant by one: of execute_tool the tool inside and
+// its arguments, {} where there are none, of any other tool that itself. Arguments
+// that were sent as a string with JSON in it are read from it. The error is in words
+// for the model.
+func (f *Finder) Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error) {
+	if name != Execute {
+		return name, args, nil
+	}
+	return unwrap(args)
+}
+
+func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
+	var call struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := json.Unmarshal(args, &call); err != nil || call.Name == "" {
+		return "", nil, errors.New(`execute_tool wants {"name": the tool's name, "arguments": {…}}. Nothing was run; correct it and call again`)
+	}
+	if call.Name == Execute {
+		return "", nil, errors.New("execute_tool cannot run itself. Name the tool that is to be run")
+	}
+	inner := call.Arguments
+	var text string
+	if json.Unmarshal(inner, &text) == nil {
+		inner = json.RawMessage(strings.TrimSpace(text))
+	}
+	if len(inner) == 0 || string(inner) == "null" {
+		inner = json.RawMessage("{}")
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(inner, &object); err != nil {
+		return "", nil, fmt.Errorf("the arguments for %s are no JSON object. Nothing was run; correct them and call again", call.Name)
+	}
+	return call.Name, inner, nil
+}
+
+// turn is the meta-tools at work.
+type turn struct {
+	index  *Index
+	usable func() []tool.Named
+}
+
+// table gives the usable tools by name.
+func (t turn) table() map[string]tool.Named {
+	m := map[string]tool.Named{}
+	for _, n := range t.usable() {
+		m[n.Name] = n
+	}
+	return m
+}
+
+func (t turn) discover(_ context.Context, args json.RawMessage) (tool.Result, error) {
+	q := struct {
+		Query string `json:"query"`
+		Limit int    `json:"limit"`
+	}{Limit: usualHits}
+	if err := json.Unmarshal(args, &q); err != nil || strings.TrimSpace(q.Query) == "" {
+		return tool.Failure(`discover_tools wants {"query": what a tool should do, in a few words}.`), nil
+	}
+	table := t.table()
+	hits := t.find(q.Query, max(1, min(q.Limit, mostHits)), table)
+	if len(hits) == 0 {
+		return tool.Text("No tool fits these words. Try others, or look through list_tool_domains."), nil
+	}
+	var b strings.Builder
+	for _, h := range hits {
+		writeUse(&b, table[h.Name])
+	}
+	b.WriteString("\nThe best fit is first. get_tool_schema tells their arguments, execute_tool runs them.")
+	return tool.Text(b.String()), nil
+}
+
+func (t turn) find(query string, k int, table map[string]tool.Named) []Hit {
+	return t.index.Search(query, k, func(name string) bool { _, ok := table[name]; return ok })
+}
+
+// writeUse writes a tool's name, its use in one line and the arguments it must have.
+func writeUse(b *strings.Builder, n tool.Named) {
+	spec := n.Tool.Spec()
+	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(oneLine(spec.Description, useLength), "(says nothing of itself)"))
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(spec.Schema, &schema) == nil && len(schema.Required) > 0 {
+		fmt.Fprintf(b, " [needs %s]", oneLine(strings.Join(schema.Required, ", "), useLength))
+	}
+	b.WriteByte('\n')
+}
+
+// oneLine is the first sentence or line of a text, cut to a number of runes.
+func oneLine(text string, most int) string {
+	text = strings.TrimSpace(text)
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		text = text[:i]
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if i := strings.Index(text, ". "); i >= 0 {
+		text = text[:i+1]
+	}
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+func (t turn) schemas(_ context.Context, args json.RawMessage) (tool.Result, error) {
+	var q struct {
+		Name  string   `json:"name"`
+		Names []string `json:"names"`
+	}
+	err := json.Unmarshal(args, &q)
+	names := q.Names
+	if q.Name != "" {
+		names = append([]string{q.Name}, names...)
+	}
+	switch {
+	case err != nil || len(names) == 0:
+		return tool.Failure(`get_tool_schema wants {"name": a tool's name} or {"names": [several]}.`), nil
+	case len(names) > mostSchemas:
+		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.", mostSchemas, len(names))), nil
+	}
+	table := t.table()
+	var b strings.Builder
+	missing := 0
+	for _, name := range names {
+		n, ok := table[name]
+		if !ok {
+			missing++
+			b.WriteString(t.unknown(name, table))
+			continue
+		}
+		spec := n.Tool.Spec()
+		fmt.Fprintf(&b, "## %s\n\n%s\n\nArguments:\n%s\n\n", name, strings.TrimSpace(spec.Description), cmp.Or(string(spec.Schema), "{}"))
+	}
+	return tool.Result{Text: strings.TrimSpace(b.String()), IsError: missing == len(names)}, nil
+}
+
+// unknown says that there is no such tool, and which there are instead.
+func (t turn) unknown(name string, table map[string]tool.Named) string {
+	var like []string
+	for _, h := range t.find(name, 3, table) {
+		like = append(like, h.Name)
+	}
+	if len(like) == 0 {
+		return fmt.Sprintf("There is no tool %q; discover_tools finds those there are.\n\n", name)
+	}
+	return fmt.Sprintf("There is no tool %q. Did you mean %s?\n\n", name, strings.Join(like, ", "))
+}
+
+func (t turn) domains(context.Context, json.RawMessage) (tool.Result, error) {
+	about := map[string]string{}
+	for _, d := range t.index.Domains() {
+		about[d.Name] = d.Text
+	}
+	var list []Domain
+	for _, n := range t.usable() {
+		server := n.Tool.Spec().Server
+		i, found := slices.BinarySearchFunc(list, server, byName)
+		if !found {
+			list = slices.Insert(list, i, Domain{Name: server, Text: about[server]})
+		}
+		list[i].Tools++
+	}
+	if len(list) == 0 {
+		return tool.Text("There are no tools now."), nil
+	}
+	var b strings.Builder
+	for _, d := range list[:min(len(list), mostDomains)] {
+		fmt.Fprintf(&b, "- %s (%d tools)", d.Name, d.Tools)
+		if text := oneLine(d.Text, domainLength); text != "" {
+			b.WriteString(": " + text)
+		}
+		b.WriteByte('\n')
+	}
+	if more := len(list) - mostDomains; more > 0 {
+		fmt.Fprintf(&b, "\n%d more domains are not shown; discover_tools searches them, too.", more)
+	}
+	return tool.Text(strings.TrimSpace(b.String())), nil
+}
+
+func byName(d Domain, name string) int { return cmp.Compare(d.Name, name) }
+
+func (t turn) browse(_ context.Context, args json.RawMessage) (tool.Result, error) {
+	var q struct{ Domain, Cursor string }
+	if err := json.Unmarshal(args, &q); err != nil || q.Domain == "" {
+		return tool.Failure(`browse_tool_domain wants {"domain": a name from list_tool_domains}.`), nil
+	}
+	var page []tool.Named
+	there := false
+	for _, n := range t.usable() {
+		if n.Tool.Spec().Server == q.Domain {
+			there = true
+			if n.Name > q.Cursor {
+				page = append(page, n)
+			}
+		}
+	}
+	if !there {
+		return tool.Failure(fmt.Sprintf("There is no domain %q; list_tool_domains shows those there are.", q.Domain)), nil
+	}
+	if len(page) == 0 {
+		return tool.Text("There are no more tools in this domain."), nil
+	}
+	slices.SortFunc(page, func(a, b tool.Named) int { return cmp.Compare(a.Name, b.Name) })
+	var b strings.Builder
+	for _, n := range page[:min(len(page), pageSize)] {
+		writeUse(&b, n)
+	}
+	if more := len(page) - pageSize; more > 0 {
+		fmt.Fprintf(&b, "\n%d more follow; the cursor for them is %s", more, page[pageSize-1].Name)
+	}
+	return tool.Text(strings.TrimSpace(b.String())), nil
+}
