@@ -74,6 +74,7 @@ func commands() map[string]command {
 		"discord":   {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
+		"slack":     {[]string{"manifest"}, "print the manifest from which Slack makes the app, as the configuration needs it", slackFlags, slackApp},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
 		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
 		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+
+	"ravenbot/adapters/slack"
+	"ravenbot/internal/config"
+)
+
+func slackFlags(c *call) {
+	c.flags.Bool("url", false, "print the page of Slack that makes the app, to be opened in a browser")
+}
+
+func slackApp(_ context.Context, c *call) error {
+	if len(c.args) != 1 || c.args[0] != "manifest" {
+		return misuse("say manifest")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	address := ""
+	if cfg.Platforms.Slack.Mode == "http" {
+		if address = strings.TrimRight(cfg.HTTP.PublicURL.Reveal(), "/"); address == "" {
+			return &config.Faults{List: []config.Fault{{File: cfg.Path, Key: "http.publicURL", Reason: "Slack in HTTP mode has to know where it reaches the bot",
+				Remedy: `name the public address, such as "https://raven.example.org"`}}}
+		}
+	}
+	if c.flags.Lookup("url").Value.(flag.Getter).Get().(bool) {
+		link, err := slack.ManifestLink(address)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.Out, link)
+		return err
+	}
+	manifest, err := slack.Manifest(address)
+	if err != nil {
+		return err
+	}
+	_, err = c.Out.Write(manifest)
+	return err
+}
