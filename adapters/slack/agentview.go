@@ -10,6 +10,7 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
 )
 
 // assistantScope lets the bot be in Slack's agent view. An app that was made with it
@@ -139,7 +140,7 @@ func (s *Slack) entitle(m chat.Message) {
 		return
 	}
 	s.view.begun.drop(spot(at.Channel, at.Thread))
-	title := clip(strings.Join(strings.Fields(m.Text), " "), titleLength)
+	title := clip(markdown.Slack(strings.Join(strings.Fields(m.Text), " ")), titleLength)
 	if title == "" {
 		return
 	}

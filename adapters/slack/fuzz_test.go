@@ -45,3 +45,23 @@ func FuzzEvent(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPress wants sound presses, or none, of whatever Slack sends.
+func FuzzPress(f *testing.F) {
+	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s.self = self{team: "T1", user: "U1", bot: "B1"}
+	for _, seed := range []string{
+		`{"type":"block_actions","trigger_id":"1","response_url":"https://hooks.slack.com/a","team":{"id":"T1"},"user":{"id":"U2","username":"b"},"channel":{"id":"C1"},"container":{"message_ts":"1.1","thread_ts":"1.0"},"message":{"thread_ts":"1.0"},"actions":[{"action_id":"ravenbot-0","value":"good x"}]}`,
+		`{"type":"block_actions","user":null,"actions":[{"action_id":"ravenbot-0"}]}`,
+		`{"type":"view_submission","trigger_id":"1","user":{"id":"U2"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, ok := s.press(raw)
+		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" || m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
+			t.Errorf("%s became %+v", raw, m)
+		}
+		s.opened(raw)
+	})
+}

@@ -1,9 +1,12 @@
-// Package slack is the Slack platform, over Socket Mode or signed HTTP. It
-// promises that Slack is told that it took something only when the message is
-// stored, that a mention which arrives as two events is one message, that nothing
-// it posts calls people or loads previews, that what was said while it was not
-// connected is read afterwards and taken before what follows it, and that a refused
-// token is reported with its remedy instead of retried. It is the only importer of slack-go.
+// Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels,
+// direct messages and the agent view. It promises that Slack is told that it took
+// something only when the message is stored, that a mention which arrives as two
+// events is one message, that nothing it posts calls people or loads previews, that a
+// refresh of its connection leaves no gap, that what was said while it was not
+// connected is read afterwards and taken before what follows it, that an answer which
+// was cut off while it was written is finished where it stands, that nothing is sent
+// faster than Slack takes it or slower than it has to be, and that a refused token is
+// reported with its remedy instead of retried. It is the only importer of slack-go.
 // Answering is left to others.
 package slack
 

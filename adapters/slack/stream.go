@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"unicode/utf8"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -99,15 +100,22 @@ func (p *posting) unstreamed(err error) {
 	p.o.Log.Warn("slack refuses streams, answers are edited instead while they are written", "channel", where, "error", err, "remedy", remedy)
 }
 
-// target is what the piece n may show. The end of a text may still change: the last
-// word may become a mention, and what gets too long is cut further up.
+// target is what the piece n may show. The end of a text may still change: its last
+// letters may become a call to people, which is made harmless, and what gets too long
+// is cut further up.
 func (p *posting) target(n int) string {
 	body := p.pieces[n].body
 	if n < len(p.pieces)-1 || !p.d.Partial {
 		return body
 	}
-	end := strings.LastIndexAny(body[:min(len(body), holdAt)], " \n")
-	return strings.TrimRight(body[:max(end, 0)], " \n")
+	end := min(len(body), holdAt)
+	for end > 0 && body[end-1] < utf8.RuneSelf && body[end-1] != ' ' && body[end-1] != '\n' {
+		end--
+	}
+	for end < len(body) && !utf8.RuneStart(body[end]) {
+		end--
+	}
+	return strings.TrimRight(body[:end], " \n")
 }
 
 // growth are the chunks by which a stream comes to show a text, and the stream

@@ -229,3 +229,23 @@ func TestAStreamThatSlackEndedIsEdited(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a text is cut into while it grows, it calls nobody, and text without
+// spaces is shown, too.
+func TestAGrowingStreamCallsNobody(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	to, d := asked(t, b)
+	text := []rune("你好世界。<!channel> and <@U0123> 世<!here>界, <!subteam^S1>, @everyone\n<#C1> `<!everyone>`")
+	for n := range text {
+		d = grow(t, b, to, d, string(text[:n+1]))
+	}
+	posts := b.sim.Posts(to.Channel)
+	if len(posts) != 1 || !posts[0].Streaming || posts[0].Appends < 10 || posts[0].Pings.Any() || !strings.HasPrefix(posts[0].Markdown, "你好世界。<") {
+		t.Errorf("while it grows: %q calls %+v", posts[0].Markdown, posts[0].Pings)
+	}
+	d.Text = string(text)
+	whole(t, b, to, d)
+	if p := b.sim.Posts(to.Channel)[0]; p.Pings.Any() || p.Edits != 0 || !strings.HasSuffix(p.Markdown, "everyone>`") {
+		t.Errorf("in the end: %q calls %+v", p.Markdown, p.Pings)
+	}
+}
