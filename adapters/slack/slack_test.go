@@ -467,26 +467,45 @@ func drops(t *testing.T) int {
 	return n
 }
 
-// chatter lets somebody talk ten times a second until the returned function is
-// called, which gives the events.
-func chatter(b *bot) (end func() []simslack.Event) {
+// talk is somebody who talks ten times a second.
+type talk struct {
+	mu         sync.Mutex
+	said       []simslack.Event
+	stop, done chan struct{}
+}
+
+func chatter(b *bot) *talk {
 	anna := b.sim.AddUser("anna")
-	stop, said := make(chan struct{}), make(chan []simslack.Event)
+	c := &talk{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
+		defer close(c.done)
 		pace := time.NewTicker(100 * time.Millisecond)
 		defer pace.Stop()
-		var all []simslack.Event
-		for {
-			all = append(all, b.sim.DM(anna, fmt.Sprint("message ", len(all))))
+		for n := 0; ; n++ {
+			c.mu.Lock()
+			c.said = append(c.said, b.sim.DM(anna, fmt.Sprint("message ", n)))
+			c.mu.Unlock()
 			select {
 			case <-pace.C:
-			case <-stop:
-				said <- all
+			case <-c.stop:
 				return
 			}
 		}
 	}()
-	return func() []simslack.Event { close(stop); return <-said }
+	return c
+}
+
+// soFar is what was said up to now; end is all, and nothing follows.
+func (c *talk) soFar() []simslack.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.said)
+}
+
+func (c *talk) end() []simslack.Event {
+	close(c.stop)
+	<-c.done
+	return c.said
 }
 
 // inOrder wants every event acknowledged, and each taken, the first time in order.
@@ -524,7 +543,7 @@ func inOrder(t *testing.T, b *bot, events []simslack.Event) (slowest time.Durati
 func TestAnAnnouncedRefreshLeavesNoGap(t *testing.T) {
 	b := start(t, simslack.Options{RetryDelays: []time.Duration{}, RefreshGrace: 50 * time.Millisecond}, slack.Options{})
 	up(t, b)
-	end := chatter(b)
+	talking := chatter(b)
 	for n := range drops(t) {
 		b.sim.Disconnect(1, "warning")
 		if err := b.sim.WaitConnections(deadline(t), 2); err != nil {
@@ -540,7 +559,7 @@ func TestAnAnnouncedRefreshLeavesNoGap(t *testing.T) {
 			t.Errorf("not connected: %s", h.Detail)
 		}
 	}
-	events := end()
+	events := talking.end()
 	slowest, again := inOrder(t, b, events)
 	if again != 0 {
 		t.Errorf("%d of %d messages came late", again, len(events))
@@ -553,7 +572,7 @@ func TestAnAnnouncedRefreshLeavesNoGap(t *testing.T) {
 func TestARefreshWithoutWarningLosesNothing(t *testing.T) {
 	b := start(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second}, RefreshGrace: time.Second}, slack.Options{})
 	up(t, b)
-	end := chatter(b)
+	talking := chatter(b)
 	for n := range drops(t) {
 		b.wait(t, 2*n+1)
 		b.sim.Disconnect(0, "refresh_requested")
@@ -561,25 +580,26 @@ func TestARefreshWithoutWarningLosesNothing(t *testing.T) {
 			t.Fatalf("%d connections after %d refreshes, %v", b.sim.Opened(), n+1, err)
 		}
 	}
-	events := end()
+	events := talking.end()
 	slowest, again := inOrder(t, b, events)
 	if n := b.sim.Connections(); n > 5 {
 		t.Errorf("%d connections are left", n)
 	}
-	t.Logf("%d refreshes, %d messages, %d of them twice, slowest acknowledgement %v", drops(t), len(events), again, slowest)
+	t.Logf("%d refreshes, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events), again, slowest)
 }
 
 func TestDropsLoseNothing(t *testing.T) {
 	b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{500 * time.Millisecond}, 30)}, slack.Options{})
 	up(t, b)
-	end := chatter(b)
-	for n := range drops(t) {
-		b.wait(t, 3*n+1)
+	talking := chatter(b)
+	for range drops(t) {
+		acked(t, b, talking.soFar()...) // the next drop comes when what the last one cost is made good
+		b.wait(t, len(b.wait(t, 0))+2)
 		b.sim.Drop(0)
 	}
-	events := end()
+	events := talking.end()
 	slowest, again := inOrder(t, b, events)
-	t.Logf("%d messages, %d of them twice, slowest acknowledgement %v", len(events), again, slowest)
+	t.Logf("%d drops, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events), again, slowest)
 }
 
 func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
