@@ -72,6 +72,7 @@ func commands() map[string]command {
 		"digest": {[]string{"list", "preview NAME", "run NAME"},
 			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
 		"discord":   {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
+		"doctor":    {nil, "check everything that can be checked, and say what is wrong, what is lost by it, and how to mend it", jsonFlag, doctor},
 		"feeds":     {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"slack":     {[]string{"manifest"}, "print the manifest from which Slack makes the app, as the configuration needs it", slackFlags, slackApp},

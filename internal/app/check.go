@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"ravenbot/internal/config"
+	"ravenbot/internal/llm"
+)
+
+// ModelCheck is what asking a model one word gave.
+type ModelCheck struct {
+	Model string // its configured name and the provider's
+	Err   error  // nil: it answered
+}
+
+// modelCheckTime bounds asking one model.
+const modelCheckTime = 30 * time.Second
+
+// CheckModels asks every model that is switched on for one word.
+func CheckModels(ctx context.Context, c *config.Config) []ModelCheck {
+	models, err := buildModels(c)
+	if err != nil {
+		return []ModelCheck{{Model: "of the configuration", Err: err}}
+	}
+	var list []ModelCheck
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		list = append(list, ModelCheck{Model: name + " (" + models[name].ID() + ")", Err: askOnce(ctx, models[name].Model)})
+	}
+	return list
+}
+
+func askOnce(ctx context.Context, m llm.Model) error {
+	ctx, cancel := context.WithTimeout(ctx, modelCheckTime)
+	defer cancel()
+	q := llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "Answer with the word ok."}}}}}
+	for _, err := range m.Generate(ctx, q) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

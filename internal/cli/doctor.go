@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/adapters/discord"
+	"ravenbot/adapters/slack"
+	"ravenbot/internal/app"
+	"ravenbot/internal/config"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+// finding is what doctor found of one thing.
+type finding struct {
+	Name  string `json:"name"`
+	OK    bool   `json:"ok"`
+	Cause string `json:"cause,omitempty"`
+	Lost  string `json:"lost,omitempty"` // what does not work without it
+	Fix   string `json:"fix,omitempty"`
+}
+
+// doctorTime bounds all checks together.
+const doctorTime = 2 * time.Minute
+
+// doctor checks everything that can be checked from outside, and fails where
+// something is wrong.
+func doctor(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		return misuse("doctor takes no arguments")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	list := []finding{{Name: "configuration " + c.config, OK: true}}
+	for _, w := range unserved(cfg) {
+		list = append(list, finding{Name: "configuration", Cause: w, Lost: "that setting", Fix: "take it out, so that nobody relies on it"})
+	}
+	list = append(list, examineStore(ctx, cfg), checkDaemon(ctx, cfg))
+	for _, f := range app.CheckModels(ctx, cfg) {
+		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: words(f.Err), Lost: "answers of that model",
+			Fix: "look at its key, its name and its address under models in the configuration"})
+	}
+	list = append(list, checkPlatforms(ctx, cfg)...)
+	list = append(list, checkPrograms(cfg)...)
+	return c.report(list)
+}
+
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func examineStore(ctx context.Context, cfg *config.Config) finding {
+	path := cfg.Store.Reveal()
+	r, err := bolt.Check(ctx, path)
+	var inUse *store.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return finding{Name: "store " + path + " (in use by a running daemon)", OK: true}
+	case errors.Is(err, fs.ErrNotExist):
+		return finding{Name: "store " + path + " (not made yet)", OK: true}
+	case err != nil:
+		return finding{Name: "store " + path, Cause: err.Error(), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+	case len(r.Damage) > 0:
+		return finding{Name: "store " + path, Cause: strings.Join(r.Damage, "; "), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+	}
+	return finding{Name: "store " + path, OK: true}
+}
+
+// checkDaemon asks the running daemon whether its platforms are connected.
+func checkDaemon(ctx context.Context, cfg *config.Config) finding {
+	d, err := daemon(ctx, cfg)
+	if errors.Is(err, errNoDaemon) {
+		return finding{Name: "daemon (none is running here)", OK: true}
+	}
+	var ready struct{ Status string }
+	if err == nil {
+		err = d.get(ctx, http.MethodGet, "/readyz", &ready)
+	}
+	return finding{Name: "daemon", OK: err == nil, Cause: words(err), Lost: "what is not connected", Fix: "its log says why"}
+}
+
+func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
+	quiet := slog.New(slog.DiscardHandler)
+	var list []finding
+	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
+		found := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(), Log: quiet}).Check(ctx)
+		for _, f := range found {
+			list = append(list, finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
+		}
+		if len(found) == 0 {
+			list = append(list, finding{Name: "Discord", OK: true})
+		}
+	}
+	if s := cfg.Platforms.Slack; cfg.SlackEnabled() {
+		found := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(), SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode,
+			APIBaseURL: s.APIBaseURL.Reveal(), Log: quiet, Now: time.Now}).Check(ctx)
+		for _, f := range found {
+			list = append(list, finding{Name: "Slack", Cause: f.Problem, Lost: f.Lost, Fix: f.Remedy})
+		}
+		if len(found) == 0 {
+			list = append(list, finding{Name: "Slack", OK: true})
+		}
+	}
+	return list
+}
+
+// checkPrograms looks for the programs that MCP servers are started by.
+func checkPrograms(cfg *config.Config) []finding {
+	var list []finding
+	for name, s := range cfg.MCPServers {
+		if s.Disabled || s.Command == "" {
+			continue
+		}
+		_, err := exec.LookPath(s.Command)
+		list = append(list, finding{Name: "MCP server " + name, OK: err == nil, Cause: words(err), Lost: "its tools", Fix: "install the program, or write its whole path as command"})
+	}
+	slices.SortFunc(list, func(a, b finding) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// report prints what was found; anything wrong is a failure.
+func (c *call) report(list []finding) error {
+	wrong := 0
+	for _, k := range list {
+		if !k.OK {
+			wrong++
+		}
+	}
+	var err error
+	if wrong > 0 {
+		err = fmt.Errorf("%d of %d checks failed", wrong, len(list))
+	}
+	if c.json {
+		return errors.Join(writeJSON(c.Out, map[string]any{"items": list}), err)
+	}
+	for _, k := range list {
+		if k.OK {
+			fmt.Fprintf(c.Out, "ok    %s\n", k.Name)
+			continue
+		}
+		fmt.Fprintf(c.Out, "FAIL  %s: %s\n      lost: %s\n      fix: %s\n", k.Name, k.Cause, k.Lost, k.Fix)
+	}
+	return err
+}
