@@ -30,7 +30,8 @@ type catchUp struct {
 	d     *shard
 	state *discordgo.State
 	gate  *gate
-	since string // id of the earliest moment worth reading
+	from  time.Time // the earliest moment worth reading
+	since string    // its id, by Discord's clock
 	stop  context.CancelFunc
 
 	mu     sync.Mutex
@@ -44,7 +45,8 @@ func (d *shard) beginCatchUp(ctx context.Context, state *discordgo.State) {
 		return
 	}
 	c := &catchUp{d: d, state: state, gate: newGate(), guilds: map[string][]chat.Address{},
-		since: snowflake(d.o.Now().Add(-min(d.o.CatchUp, longestCatchUp)))}
+		from: d.o.Now().Add(-min(d.o.CatchUp, longestCatchUp))}
+	c.since = snowflake(c.from)
 	ctx, c.stop = context.WithCancel(ctx)
 	d.mu.Lock()
 	former := d.missed
@@ -129,7 +131,7 @@ func (c *catchUp) begin(heard []chat.Heard) {
 			continue
 		}
 		g := &gap{at: a, after: c.since}
-		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil && newer(h.Message, c.since) {
+		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil && (newer(h.Message, c.since) || h.At.After(c.from)) {
 			g.after = h.Message
 		}
 		if _, known := c.guilds[a.Workspace]; !known && a.Workspace != inDirect {

@@ -52,13 +52,10 @@ func (p *post) look(ctx context.Context) error {
 // start is the id of the last message that is older than any attempt; empty where
 // nothing is known of that.
 func (p *post) start() string {
-	start := p.asked
-	if !p.draft.Since.IsZero() {
-		if since := snowflake(p.draft.Since.Add(-clocksApart)); newer(since, start) {
-			start = since
-		}
+	if p.asked == "" && !p.draft.Since.IsZero() {
+		return snowflake(p.draft.Since.Add(-clocksApart))
 	}
-	return start
+	return p.asked // by no clock
 }
 
 // unseen makes an error of looking one of posting: the outcome is as little known

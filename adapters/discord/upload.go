@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/textproto"
+	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -39,7 +40,7 @@ func uploads(files []chat.File) (fit []chat.File, left []string) {
 
 // attached refers to a file of the same request, by its number.
 type attached struct {
-	ID   int    `json:"id"`
+	ID   string `json:"id"`
 	Name string `json:"filename"`
 }
 
@@ -47,7 +48,7 @@ type attached struct {
 func attachments(files []chat.File) []attached {
 	list := []attached{}
 	for i, f := range files {
-		list = append(list, attached{ID: i, Name: f.Name})
+		list = append(list, attached{ID: strconv.Itoa(i), Name: f.Name})
 	}
 	return list
 }

@@ -62,8 +62,8 @@ func (p *posting) unclear(err error) error {
 func (p *posting) search(ctx context.Context) (whole bool, err error) {
 	p.found, p.begun = map[int]string{}, map[int]string{}
 	oldest := stamp(p.d.Reply.MessageID)
-	if !p.d.Since.IsZero() {
-		oldest = max(oldest, stampOf(p.d.Since.Add(-clocks)))
+	if oldest == "" && !p.d.Since.IsZero() { // what is answered goes by no clock
+		oldest = stampOf(p.d.Since.Add(-clocks))
 	}
 	pages := 0
 	defer p.place()

@@ -83,7 +83,9 @@ func (s *Slack) gaps(ctx context.Context) []*gap {
 			return nil
 		}
 	}
-	bound := stampOf(s.o.Now().Add(-min(s.o.CatchUp, longestCatchUp)))
+	since := s.o.Now().Add(-min(s.o.CatchUp, longestCatchUp))
+	bound := stampOf(since)
+	recent := map[*gap]bool{} // something was taken there lately, whatever Slack's clock says
 	var channels, threads []*gap
 	byChannel := map[string]*gap{}
 	for _, h := range heard {
@@ -93,19 +95,28 @@ func (s *Slack) gaps(ctx context.Context) []*gap {
 		}
 		top := byChannel[at.Channel]
 		if top == nil {
-			top = &gap{place: place{at.Channel, ""}, team: at.Workspace, oldest: bound, filled: make(chan struct{})}
+			top = &gap{place: place{at.Channel, ""}, team: at.Workspace, filled: make(chan struct{})}
 			byChannel[at.Channel] = top
 			channels = append(channels, top)
 		}
+		lately := h.At.After(since)
+		recent[top] = recent[top] || lately
 		if at.Thread == "" {
 			top.oldest = max(top.oldest, stamp(h.Message))
 			continue
 		}
 		top.oldest = max(top.oldest, stamp(at.Thread))
-		threads = append(threads, &gap{place: place{at.Channel, at.Thread}, team: at.Workspace,
-			oldest: max(bound, stamp(h.Message)), filled: make(chan struct{})})
+		in := &gap{place: place{at.Channel, at.Thread}, team: at.Workspace, oldest: stamp(h.Message), filled: make(chan struct{})}
+		recent[in] = lately
+		threads = append(threads, in)
 	}
-	return append(channels, threads...)
+	all := append(channels, threads...)
+	for _, g := range all {
+		if !recent[g] || g.oldest == "" {
+			g.oldest = max(g.oldest, bound)
+		}
+	}
+	return all
 }
 
 // settle reads a gap and decides what becomes of it.

@@ -209,7 +209,7 @@ func (k *socket) dismiss() {
 // what was missed is to be read before anything that it brings is taken.
 func (k *socket) hello(l *link) {
 	now := k.o.Now().Round(0)
-	if k.stale || !k.up() && now.Sub(k.alive) > outage {
+	if k.stale || !k.up() {
 		k.missed.begin()
 	}
 	l.greeted, k.alive, k.stale = true, now, false

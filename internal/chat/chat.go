@@ -101,6 +101,9 @@ type Heard struct {
 	Conversation Address   `json:"conversation"`
 	Message      string    `json:"message"` // ID of the newest message taken; empty: none was
 	Time         time.Time `json:"time"`    // when the platform says that it was said
+	// At is when it was taken, by the bot's own clock, which need not go with the
+	// platform's.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Pressed is the Command of a Message that is the press of a button; its Text is

@@ -46,7 +46,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 		return r, fmt.Errorf("check store %s: %w", path, err)
 	}
 	r.Bytes, r.Items, r.Damage = s.size, s.items(), append(r.Damage, s.faults...)
-	r.Free = s.size - int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize)
+	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
 	if s.metas == 0 {
 		r.Free = 0
 	}

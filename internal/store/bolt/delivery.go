@@ -59,7 +59,7 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 			if err := inbox.put([]byte(key), inboxRecord{r, seq}); err != nil {
 				return err
 			}
-			return heard(tx, r.Message)
+			return heard(tx, r.Message, db.now())
 		})
 	}
 	if err != nil {
@@ -69,12 +69,12 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 }
 
 // heard notes that a message was taken from its conversation.
-func heard(tx *tx, m chat.Message) error {
+func heard(tx *tx, m chat.Message, at time.Time) error {
 	if m.Change != "" {
 		return nil
 	}
 	return tx.top(heardBucket).put([]byte(m.Conversation.String()),
-		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time})
+		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
 }
 
 // Heard lists the conversations of a platform that were heard since an instant,
@@ -89,7 +89,7 @@ func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]ch
 			if err := db.decode(k, v, &h); err != nil {
 				return err
 			}
-			if !h.Time.Before(since) {
+			if !h.At.Before(since) {
 				list = append(list, h)
 			}
 		}
@@ -98,7 +98,7 @@ func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("list conversations heard: %w", err)
 	}
-	slices.SortFunc(list, func(a, b chat.Heard) int { return b.Time.Compare(a.Time) })
+	slices.SortFunc(list, func(a, b chat.Heard) int { return b.At.Compare(a.At) })
 	return list, nil
 }
 

@@ -31,7 +31,7 @@ func (db *DB) Prune(ctx context.Context) error {
 		if err := db.drop(tx.top(heardBucket), func(k, v []byte) (bool, error) {
 			var h chat.Heard
 			err := db.decode(k, v, &h)
-			return h.Time.Before(now.Add(-keepHeard)), err
+			return h.At.Before(now.Add(-keepHeard)), err
 		}); err != nil {
 			return err
 		}

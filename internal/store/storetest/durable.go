@@ -58,7 +58,7 @@ func heardLast(t *testing.T, s Store, now *time.Time) {
 	check(t, err)
 	list, err := s.Heard(ctx, "web", noon)
 	check(t, err)
-	same(t, "heard", []chat.Heard{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute)}}, list)
+	same(t, "heard", []chat.Heard{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute), At: noon}}, list)
 	for _, other := range []struct {
 		platform string
 		since    time.Time
