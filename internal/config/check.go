@@ -269,6 +269,11 @@ func (k checker) tools() {
 			k.bad("an empty program", "name the program to run", "tools", "hooks", i, "command")
 		}
 	}
+	if file := k.c.Tools.Billing.File; file != "" && k.checks.Tariff != nil {
+		if err := k.checks.Tariff(file); err != nil {
+			k.judged(err, file, "name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off", "tools", "billing", "file")
+		}
+	}
 }
 
 func (k checker) private(hosts []string, path ...any) {
