@@ -72,7 +72,11 @@ func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.mcp = host
-	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), web.Fetch(pages)))
+	more, err := a.packs()
+	if err != nil {
+		return err
+	}
+	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), append(more, web.Fetch(pages))...))
 	a.registry = tool.NewRegistry(pack, host)
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
+	"ravenbot/internal/tool/billing"
 )
 
 // version is set by the linker.
@@ -266,6 +267,10 @@ func checks() config.Checks {
 			}
 			return f.Close()
 		},
+		Tariff: func(path string) error {
+			_, err := billing.Load(path)
+			return err
+		},
 	}
 }
 
@@ -291,8 +296,6 @@ func unserved(c *config.Config) []string {
 	b := c.Budget
 	add(b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD > 0, "budget", "caps are not enforced by this version")
 	add(len(c.Tools.Hooks) > 0, "tools.hooks", "hooks are not run by this version")
-	add(len(c.Tools.Files.Roots) > 0, "tools.files.roots", "the files tools are not in this version; the filesystem MCP server reads files")
-	add(c.Tools.Billing.File != "", "tools.billing.file", "the billing tools are not in this version")
 	for name, a := range c.Agents {
 		add(len(a.Knowledge) > 0, "agents."+name+".knowledge", "knowledge files are not read by this version")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// testChecks stand in for the packages that know schedules, addresses and bundled feeds.
+// testChecks stand in for the packages that know schedules, addresses, bundled feeds and tariffs.
 var testChecks = Checks{
 	Schedule: func(expr, _ string) error {
 		if strings.HasPrefix(expr, "bad") {
@@ -31,6 +31,12 @@ var testChecks = Checks{
 	Bundled: func(name string) error {
 		if name == "unknown" {
 			return errors.New("there is no bundled feed unknown")
+		}
+		return nil
+	},
+	Tariff: func(path string) error {
+		if filepath.Base(path) == "bad.json" {
+			return errors.New("read tariff bad.json: it has 0 blocks")
 		}
 		return nil
 	},

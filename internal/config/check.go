@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,31 @@ func (k checker) tools() {
 	for i, h := range k.c.Tools.Hooks {
 		if len(h.Command) > 0 && h.Command[0].Reveal() == "" {
 			k.bad("an empty program", "name the program to run", "tools", "hooks", i, "command")
+		}
+	}
+	k.roots()
+	if file := k.c.Tools.Billing.File; file != "" && k.checks.Tariff != nil {
+		if err := k.checks.Tariff(file); err != nil {
+			k.judged(err, file, "name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off", "tools", "billing", "file")
+		}
+	}
+}
+
+func (k checker) roots() {
+	names := map[string]bool{}
+	for i, r := range k.c.Tools.Files.Roots {
+		path := []any{"tools", "files", "roots", i}
+		switch {
+		case r.Path == "":
+			continue // told already
+		case r.Name == "." || r.Name == ".." || strings.ContainsAny(r.Name, `/\*?[`):
+			k.bad(quote(r.Name)+" cannot begin a path", `give it a name: {"path": "…", "name": "docs"}`, path...)
+		case names[r.Name]:
+			k.bad("another root is called "+quote(r.Name)+" too", `give it a name of its own: {"path": "…", "name": "docs"}`, path...)
+		}
+		names[r.Name] = true
+		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
+			k.warn(at(k.root, path...), "there is no such folder", "make it, or remove the root")
 		}
 	}
 }

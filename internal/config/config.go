@@ -239,8 +239,18 @@ type Hook struct {
 
 // Files is what the files_… tools may reach.
 type Files struct {
-	// Folders they may read. Empty: the tools are off.
-	Roots []string `json:"roots" form:"path"`
+	// Folders they may read, as paths or {"path", "name", "write"}. Empty: the tools are off.
+	Roots []FileRoot `json:"roots"`
+}
+
+// FileRoot is a folder that the files_… tools may reach.
+type FileRoot struct {
+	// The folder.
+	Path string `json:"path" required:"true" form:"path"`
+	// The name that paths in it begin with. Empty: the folder's own.
+	Name string `json:"name"`
+	// true: files in it may be written and edited.
+	Write bool `json:"write"`
 }
 
 // Billing is what the billing tools compute with.

@@ -163,6 +163,9 @@ func noun(t reflect.Type) string {
 	if t == reflect.TypeFor[ServerLink]() {
 		return "link"
 	}
+	if t == reflect.TypeFor[FileRoot]() {
+		return "root"
+	}
 	return strings.ToLower(t.Name())
 }
 

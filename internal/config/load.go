@@ -26,6 +26,8 @@ type Checks struct {
 	Address func(address string) error
 	// Bundled judges the NAME of a feed written bundled:NAME.
 	Bundled func(name string) error
+	// Tariff judges the file that the billing tools compute with.
+	Tariff func(path string) error
 }
 
 // Load reads the file at path and the .env beside it. The error is a *Faults when the files were read and are wrong,

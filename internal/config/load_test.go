@@ -116,14 +116,18 @@ func TestMalformedDotEnvNamesItsLineAndNothingElse(t *testing.T) {
 }
 
 func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
-	c := mustLoad(t, `{"store": "x.db", "tools": {"files": {"roots": ["a", "/b/"]}, "billing": {"file": "t.json"}},
+	c := mustLoad(t, `{"store": "x.db", "tools": {"files": {"roots": ["a", {"path": "/b/", "name": "bees", "write": true}]}, "billing": {"file": "t.json"}},
 		"agents": {"default": {"knowledge": ["docs/k.md"]}},
 		"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "cwd": "sub"}}}`, nil, nil)
-	got := []string{c.Store.Reveal(), c.Tools.Files.Roots[0], c.Tools.Files.Roots[1], c.Tools.Billing.File,
+	got := []string{c.Store.Reveal(), c.Tools.Files.Roots[0].Path, c.Tools.Files.Roots[1].Path, c.Tools.Billing.File,
 		c.Agents["default"].Knowledge[0], c.MCPServers["a"].Cwd, c.MCPServers["b"].Cwd}
 	want := []string{c.Dir + "/x.db", c.Dir + "/a", "/b", c.Dir + "/t.json", c.Dir + "/docs/k.md", c.Dir, c.Dir + "/sub"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+	roots := []FileRoot{{Path: c.Dir + "/a", Name: "a"}, {Path: "/b", Name: "bees", Write: true}}
+	if diff := cmp.Diff(roots, c.Tools.Files.Roots); diff != "" {
+		t.Errorf("roots (-want +got):\n%s", diff)
 	}
 }
 

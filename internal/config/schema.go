@@ -153,7 +153,7 @@ func (g generator) value(t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}}}
 	case reflect.TypeFor[Headers]():
 		return map[string]any{"type": []string{"object", "array"}, "additionalProperties": str, "items": str}
-	case reflect.TypeFor[ServerLink]():
+	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot]():
 		return map[string]any{"anyOf": []any{str, g.object(t)}}
 	}
 	switch t.Kind() {

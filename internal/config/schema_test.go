@@ -60,6 +60,8 @@ func TestSchemaJudgesAsLoadDoes(t *testing.T) {
 		{"empty", `{}`, true},
 		{"pasted", `{"mcpServers": {"a": {"type": "streamable-http", "httpUrl": "https://x/", "timeout": 60000, "gallery": true}}}`, true},
 		{"links", `{"agents": {"default": {"mcpServers": ["a", {"name": "b", "enabled": false}]}}}`, true},
+		{"roots", `{"tools": {"files": {"roots": ["a", {"path": "b", "write": true}]}}}`, true},
+		{"root without a path", `{"tools": {"files": {"roots": [{"write": true}]}}}`, false},
 		{"unknown key", `{"stor": "x"}`, false},
 		{"wrong type", `{"tools": {"maxSteps": "ten"}}`, false},
 		{"bad enum", `{"log": {"level": "loud"}}`, false},

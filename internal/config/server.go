@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -192,6 +193,24 @@ func (l *ServerLink) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 	if d.expect(n, '"', `a name or {"name", "enabled"}`) {
 		l.Name, _ = d.expand(n)
+	}
+}
+
+// decode reads a root as a path or as {"path", "name", "write"}.
+func (r *FileRoot) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if n.kind == '{' {
+		d.decodeStruct(n, reflect.ValueOf(r).Elem())
+	} else if d.expect(n, '"', `a path or {"path", "name", "write"}`) {
+		path, ok := d.expand(n)
+		if ok && path == "" {
+			d.fault(n, "an empty path", "name a folder, or remove it")
+		}
+		if path != "" {
+			r.Path = d.abs(path)
+		}
+	}
+	if r.Name == "" && r.Path != "" {
+		r.Name = filepath.Base(r.Path)
 	}
 }
 

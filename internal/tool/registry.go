@@ -81,7 +81,10 @@ func (r *Registry) name(s Spec) string {
 	if name, ok := r.names[id]; ok {
 		return name
 	}
-	name := SafeName(s.Server, s.Name)
+	name := s.As
+	if name == "" {
+		name = SafeName(s.Server, s.Name)
+	}
 	if owner, taken := r.owners[name]; taken && owner != id {
 		name = hashed(name, id)
 	}

@@ -21,6 +21,9 @@ type Spec struct {
 	Schema      json.RawMessage // JSON Schema of the arguments, as given; nil: no arguments
 	Hints       Hints
 	Native      bool
+	// As is the safe name that models call it by, where a native tool's is not its
+	// pack's with its own behind it.
+	As string
 }
 
 // Hints are what a tool says of its own effects. They are claims, not authority;

@@ -1,0 +1,133 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"ravenbot/internal/tool"
+)
+
+const (
+	// mostShown is how much of a file one call gives, in bytes.
+	mostShown = 64 << 10
+	// mostRead is how far into a file lines are counted, in bytes.
+	mostRead = 64 << 20
+)
+
+type readArgs struct {
+	Path     string
+	From, To int
+}
+
+func (p *pack) readTool() tool.Tool {
+	return shape("read", "Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
+		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root, such as docs/guide.md"},`+
+			`"from":{"type":"integer","minimum":1,"description":"first line, 1 if not given"},`+
+			`"to":{"type":"integer","minimum":1,"description":"last line; the end if not given"}},"required":["path"]}`,
+		readOnly(), p.read)
+}
+
+func (p *pack) read(ctx context.Context, in readArgs) (string, error) {
+	from := max(in.From, 1)
+	if in.To != 0 && in.To < from {
+		return "", fmt.Errorf("line %d is before line %d", in.To, from)
+	}
+	at, err := p.find(in.Path)
+	if err != nil {
+		return "", err
+	}
+	root, err := at.root.open()
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	f, err := openText(root, at)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	r, err := cut(ctx, f, from, in.To)
+	if err != nil {
+		return "", because("read", at, err)
+	}
+	return r.describe(at.String(), from), nil
+}
+
+// excerpt is a range of a file's lines.
+type excerpt struct {
+	text  strings.Builder
+	last  int  // number of the last line in text; 0: there is none
+	lines int  // in the file, as far as it was read
+	more  bool // the file has lines behind the last
+	cut   bool // the last line is not whole
+}
+
+// cut reads the lines from to (0: the end) of a file, at most mostShown bytes.
+func cut(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
+	var e excerpt
+	lines := bufio.NewReaderSize(io.LimitReader(f, mostRead), 32<<10)
+	for begins := true; ; {
+		part, err := lines.ReadSlice('\n')
+		if len(part) > 0 && begins {
+			e.lines++
+		}
+		if len(part) > 0 && e.lines >= from {
+			if to != 0 && e.lines > to || e.text.Len() >= mostShown || e.cut {
+				e.more, e.cut = true, e.cut || !begins
+				return &e, nil
+			}
+			e.last = e.lines
+			if room := mostShown - e.text.Len(); len(part) > room {
+				e.cut = true
+				part = wholeRunes(part[:room])
+			}
+			e.text.Write(part)
+		}
+		begins = err == nil
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, io.EOF):
+			return &e, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// wholeRunes drops a last character of which a part is missing.
+func wholeRunes(b []byte) []byte {
+	for n := 0; n < utf8.UTFMax && n < len(b); n++ {
+		if last := b[len(b)-1-n]; utf8.RuneStart(last) {
+			if !utf8.FullRune(b[len(b)-1-n:]) {
+				return b[:len(b)-1-n]
+			}
+			break
+		}
+	}
+	return b
+}
+
+func (e *excerpt) describe(name string, from int) string {
+	if e.last == 0 {
+		if e.lines == 0 {
+			return name + " is empty."
+		}
+		return fmt.Sprintf("%s has %d lines, so there is no line %d.", name, e.lines, from)
+	}
+	headline := fmt.Sprintf("%s, lines %d to %d", name, from, e.last)
+	switch {
+	case e.cut:
+		headline += fmt.Sprintf(", the last one cut; %d KiB are shown at once", mostShown>>10)
+	case e.more:
+		headline += fmt.Sprintf("; the file goes on at line %d", e.last+1)
+	default:
+		headline += ", its end"
+	}
+	return headline + ":\n\n" + strings.ToValidUTF8(e.text.String(), "\uFFFD")
+}

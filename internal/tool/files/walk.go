@@ -1,0 +1,199 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	// mostEntries is how many files and folders one call looks at.
+	mostEntries = 20_000
+	// deepest is how many levels below a root anything is found.
+	deepest = 32
+)
+
+// errEnough ends a walk that has what it wants.
+var errEnough = errors.New("enough")
+
+// walk goes through what is below folders, in the order of names, and does not
+// follow links.
+type walk struct {
+	root *os.Root
+	at   Root
+	seen *int   // entries, over all roots
+	left string // why something was left out; empty: nothing was
+	fn   func(at place, e fs.DirEntry) error
+}
+
+// below calls fn with what is in a folder, and in folders in it down to depth levels.
+func (w *walk) below(ctx context.Context, folder string, depth int) error {
+	if depth <= 0 {
+		return nil
+	}
+	list, err := w.entries(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if *w.seen++; *w.seen > mostEntries {
+			w.left = fmt.Sprintf("there are more than %d files and folders", mostEntries)
+			return errEnough
+		}
+		if ctx.Err() != nil {
+			w.left = fmt.Sprintf("looking took longer than %s", callTime)
+			return errEnough
+		}
+		name := path.Join(folder, e.Name())
+		if err := w.fn(place{w.at, name}, e); err != nil {
+			return err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if err := w.below(ctx, name, depth-1); errors.Is(err, errEnough) {
+			return err
+		} else if err != nil { // one folder that cannot be read hides no other
+			w.left = err.Error()
+		}
+	}
+	return nil
+}
+
+func (w *walk) entries(folder string) ([]fs.DirEntry, error) {
+	f, err := w.root.Open(folder)
+	if err != nil {
+		return nil, because("read", place{w.at, folder}, err)
+	}
+	defer f.Close()
+	list, err := f.ReadDir(mostEntries + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, because("read", place{w.at, folder}, err)
+	}
+	slices.SortFunc(list, func(x, y fs.DirEntry) int { return cmp.Compare(x.Name(), y.Name()) })
+	return list, nil
+}
+
+// pattern is a glob, element by element; ** stands for any number of elements.
+type pattern []string
+
+// isPattern reports whether a path holds what makes it a pattern.
+func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
+
+func parsePattern(s string) (pattern, error) {
+	if len(s) > longest {
+		return nil, fmt.Errorf("the pattern is longer than %d bytes", longest)
+	}
+	if err := noUp(s); err != nil {
+		return nil, err
+	}
+	var list pattern
+	for _, e := range strings.Split(path.Clean(s), "/") {
+		if _, err := path.Match(e, ""); err != nil {
+			return nil, fmt.Errorf("%s is no pattern: a bracket is not closed, or a \\ ends it", shown(s))
+		}
+		if e == "**" && len(list) > 0 && list[len(list)-1] == "**" {
+			continue
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// match reports whether the whole of a path is matched. It takes the elements of
+// both at most once each with each other.
+func (p pattern) match(name string) bool {
+	elements := strings.Split(name, "/")
+	reach := make([]bool, len(elements)+1) // how many elements the pattern so far may have taken
+	reach[0] = true
+	for _, e := range p {
+		next := make([]bool, len(reach))
+		for n := range reach {
+			switch {
+			case e == "**":
+				next[n] = reach[n] || n > 0 && next[n-1]
+			case n > 0 && reach[n-1]:
+				next[n], _ = path.Match(e, elements[n-1])
+			}
+		}
+		reach = next
+	}
+	return reach[len(elements)]
+}
+
+// target is what a call is about: one place, or what a pattern matches.
+type target struct {
+	root   Root
+	from   string  // where the walk begins
+	wanted pattern // nil: everything below from
+}
+
+// targets reads a path or pattern. A name that holds the characters of a pattern
+// and is there is meant as it stands.
+func (p *pack) targets(written string) ([]target, error) {
+	if written == "" || written == "." {
+		var all []target
+		for _, r := range p.roots {
+			all = append(all, target{root: r, from: "."})
+		}
+		return all, nil
+	}
+	if !isPattern(written) || p.exists(written) {
+		at, err := p.find(written)
+		return []target{{root: at.root, from: at.name}}, err
+	}
+	wanted, err := parsePattern(written)
+	if err != nil {
+		return nil, err
+	}
+	var list []target
+	for _, r := range p.roots {
+		if ok, _ := path.Match(wanted[0], r.Name); ok || wanted[0] == "**" || wanted[0] == r.Name {
+			t := target{r, wanted.begins(), wanted}
+			if len(wanted) == 1 && wanted[0] != "**" { // the root itself
+				t.wanted = nil
+			}
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s matches no root: paths begin with one of %s", shown(written), p.rootNames())
+	}
+	return list, nil
+}
+
+// begins is the folder, below the root, that everything matched is in.
+func (p pattern) begins() string {
+	var plain []string
+	for _, e := range p[1:] {
+		if isPattern(e) || len(plain) == len(p)-2 { // the last is what is looked for
+			break
+		}
+		plain = append(plain, e)
+	}
+	if isPattern(p[0]) || len(plain) == 0 {
+		return "."
+	}
+	return path.Join(plain...)
+}
+
+func (p *pack) exists(written string) bool {
+	at, err := p.find(written)
+	if err != nil {
+		return false
+	}
+	root, err := at.root.open()
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(at.name)
+	return err == nil
+}
