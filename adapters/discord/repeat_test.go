@@ -165,7 +165,7 @@ func TestEarlierAttemptInABusyChannel(t *testing.T) {
 		}
 	}
 	chatter(250)
-	d := chat.Draft{Key: "k", Text: pages("a", 2), Reply: chat.Reply{MessageID: asked.ID}, Again: true}
+	d := chat.Draft{Key: "k", Text: pages("a", 2), Reply: chat.Reply{MessageID: asked.ID}, Again: true, Since: time.Now().Add(72 * time.Hour)} // by a wrong clock
 	ref := s.post(t, s.address(), d)
 	chatter(250)
 	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil || !slices.Equal(got.IDs, ref.IDs) || got.Repeated {

@@ -360,3 +360,27 @@ func TestHTTPModeCatchesUpAndAnswersInTime(t *testing.T) {
 	for n := 3; !slices.Contains(texts(b.wait(t, n)), "missed for now"); n++ {
 	}
 }
+
+// What was missed is found by the last message taken, although the clocks differ.
+func TestAWrongClockHidesNothing(t *testing.T) {
+	server := world(t, simslack.Options{})
+	anna := server.AddUser("anna")
+	general, direct := server.AddChannel("general").ID, server.AddDM(anna).ID
+	before, root := server.DM(anna, "before"), server.Mention(general, anna, "a question")
+	server.DM(anna, "missed")
+	server.ThreadReply(general, root.TS, anna, "and this")
+	server.Mention(general, anna, "another question")
+	later := func() time.Time { return time.Now().Add(72 * time.Hour) }
+	heard := []chat.Heard{in(direct, "", before.TS), in(general, root.TS, root.TS)}
+	for i := range heard {
+		heard[i].At = later().Add(-time.Minute)
+	}
+	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, Now: later, Heard: known(heard...)})
+	texts := map[string]bool{}
+	for _, m := range b.wait(t, 3) {
+		texts[m.Text] = true
+	}
+	if !texts["missed"] || !texts["and this"] || !texts["another question"] {
+		t.Errorf("took %v", texts)
+	}
+}
