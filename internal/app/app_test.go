@@ -152,6 +152,9 @@ func TestASlowChannelDelaysNoOther(t *testing.T) {
 	w.run(w.base())
 	other := w.discord.AddChannel(w.guild, "other")
 	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" slow one")
+	if _, err := w.model.WaitAsked(deadline(t), 1); err != nil { // else both are answered together
+		t.Fatal(err)
+	}
 	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" second one")
 	w.discord.Say(other.ID, w.anna, w.discord.Mention()+" elsewhere")
 	if _, err := w.discord.WaitPost(deadline(t), other.ID, inDiscord("elsewhere")); err != nil {
