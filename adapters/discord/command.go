@@ -59,6 +59,8 @@ func slash() command {
 			{Type: optString, Name: optionText, Description: "For example: language Norwegian; channel model fast"}}},
 		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},
 		{Type: optSubcommand, Name: "usage", Description: "What was used by you and in this channel"},
+		{Type: optSubcommand, Name: "memory", Description: "See or delete what the bot remembers of you", Options: []option{
+			{Type: optString, Name: optionText, Description: "For example: delete 3; channel list"}}},
 		{Type: optSubcommand, Name: "forget", Description: "Forget what was said here"},
 		{Type: optSubcommand, Name: "stop", Description: "Stop what the bot is working on"},
 		{Type: optSubcommand, Name: "help", Description: "What you can say to the bot"},

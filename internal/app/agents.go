@@ -42,6 +42,7 @@ func (a *App) buildAgent() error {
 	commands["tools"] = a.agent.Tools
 	commands["settings"] = a.settings.Command
 	commands["usage"] = a.usageCommand
+	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{a.agent.ResultReader()})

@@ -67,11 +67,17 @@ func (a *App) usageCommand(ctx context.Context, m chat.Message) chat.Draft {
 		line(fmt.Sprintf("this channel, in %d days", usageDays), here)}, "\n")}
 }
 
+// manages reports whether whoever sent a message decides about what is kept of its
+// conversation: alone with the bot everybody, elsewhere an administrator.
+func manages(m chat.Message) bool {
+	a := m.Conversation
+	return a.Platform == "web" || a.Workspace == "@me" || a.Platform == "slack" && strings.HasPrefix(a.Channel, "D") || m.Author.Admin
+}
+
 // forgetCommand makes the bot forget a conversation. Where several people talk
 // that takes an administrator.
 func (a *App) forgetCommand(ctx context.Context, m chat.Message) chat.Draft {
-	direct := m.Conversation.Platform == "web" || m.Conversation.Workspace == "@me" || strings.HasPrefix(m.Conversation.Channel, "D")
-	if !direct && !m.Author.Admin {
+	if !manages(m) {
 		return chat.Draft{Ephemeral: true, Failed: true, Text: "Several people talk here, so an administrator has to say this. To make me forget one of your own messages, delete it."}
 	}
 	err := a.store.DeleteConversation(ctx, m.Conversation)
@@ -83,5 +89,5 @@ func (a *App) forgetCommand(ctx context.Context, m chat.Message) chat.Draft {
 		a.o.Log.Error("conversation not forgotten", "conversation", m.Conversation.String(), "error", err)
 		return chat.Draft{Ephemeral: true, Failed: true, Text: "That failed; please try again."}
 	}
-	return chat.Draft{Ephemeral: true, Text: "Forgotten: I no longer know what was said here before."}
+	return chat.Draft{Ephemeral: true, Text: "Forgotten: I no longer know what was said here before. What I was told to remember stays: `/raven memory` shows and removes it."}
 }

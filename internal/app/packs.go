@@ -6,6 +6,7 @@ import (
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/tool/files"
+	"ravenbot/internal/tool/memory"
 )
 
 // packs are the native tools that the configuration turns on, or that are always
@@ -15,7 +16,7 @@ func (a *App) packs() ([]tool.Tool, error) {
 	for _, r := range a.o.Config.Tools.Files.Roots {
 		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
 	}
-	list := files.Tools(roots)
+	list := append(files.Tools(roots), a.memory().Tools()...)
 	if file := a.o.Config.Tools.Billing.File; file != "" {
 		tariff, err := billing.Load(file)
 		if err != nil {
@@ -24,4 +25,9 @@ func (a *App) packs() ([]tool.Tool, error) {
 		list = append(list, billing.Tools(tariff, a.o.Now)...)
 	}
 	return list, nil
+}
+
+// memory is the pack of what people want remembered.
+func (a *App) memory() *memory.Pack {
+	return memory.New(memory.Options{Store: a.store, Now: a.o.Now, Log: a.o.Log, Manages: manages})
 }

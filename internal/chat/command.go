@@ -41,7 +41,7 @@ func Typed(line string, words []string) (command, text string) {
 
 // Commands are the words that every platform offers behind /raven.
 func Commands() []string {
-	return []string{"ask", "digest", "settings", "tools", "usage", "forget", "stop", "help"}
+	return []string{"ask", "digest", "settings", "tools", "usage", "memory", "forget", "stop", "help"}
 }
 
 // Stops reports that a message asks for nothing but that the bot stops.

@@ -17,6 +17,9 @@ import (
 // ErrNotFound is returned where a named record is not there.
 var ErrNotFound = errors.New("not found")
 
+// ErrFull is returned where no more is kept.
+var ErrFull = errors.New("full")
+
 // InUseError says that another process has the store open.
 type InUseError struct{ Path string }
 
@@ -128,6 +131,15 @@ type Feedback struct {
 	User string    `json:"user"`
 	Good bool      `json:"good"`
 	At   time.Time `json:"at"`
+}
+
+// Memory is a note that somebody asked to have kept, for a channel or a user.
+type Memory struct {
+	Scope string    `json:"scope"` // whose it is, in the words of whoever keeps it
+	N     uint64    `json:"n"`     // counts up within the scope, from 1 again when all of it were removed at once
+	Text  string    `json:"text"`
+	By    string    `json:"by"` // name of who asked
+	At    time.Time `json:"at"`
 }
 
 // Entry is one line of a web room: a person's message or a post of the bot.

@@ -50,6 +50,7 @@ const (
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
 	settingsBucket      = "settings"      // scope → a layer of settings
 	usageBucket         = "usage"         // day, model, channel and user → store.Usage
+	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
@@ -57,7 +58,7 @@ func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
 		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, settingsBucket, usageBucket}
+		feedbackBucket, settingsBucket, usageBucket, memoriesBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

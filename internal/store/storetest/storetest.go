@@ -61,6 +61,10 @@ type Store interface {
 	DeleteRoom(ctx context.Context, room string) error
 	LoadTools(ctx context.Context, key string) ([]byte, error)
 	SaveTools(ctx context.Context, key string, list []byte) error
+	SaveMemory(ctx context.Context, m store.Memory, most int) (store.Memory, bool, error)
+	Memories(ctx context.Context, scope string) ([]store.Memory, error)
+	DeleteMemory(ctx context.Context, scope string, n uint64) error
+	DeleteMemories(ctx context.Context, scope string) error
 }
 
 // Open makes an empty store that ends with the test and reads the time from now.
@@ -94,6 +98,7 @@ func Run(t *testing.T, open Open) {
 		"a list of tools comes back":                        toolList,
 		"a feed's record comes back":                        feedRecord,
 		"a room keeps its lines in order, one for each id":  roomLines,
+		"a memory stays in its scope until it is removed":   memories,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,109 @@
+package app_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	simdiscord "ravenbot/internal/sim/discord"
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// obey calls the tool that a message names, with the arguments behind it.
+func obey(r simmodel.Request) simmodel.Reply {
+	asked := r.Asked()
+	if n := strings.LastIndexByte(asked, '\n'); n >= 0 {
+		asked = asked[n+1:]
+	}
+	name, args, _ := strings.Cut(asked, " ")
+	if len(r.Last().Results) > 0 || !json.Valid([]byte(args)) {
+		return simmodel.Echo(r)
+	}
+	if !r.Declares(name) {
+		return simmodel.Say("there is no " + name)
+	}
+	return simmodel.CallTool(name, args)(r)
+}
+
+func TestFilesAndBillsAreThereWhenConfigured(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(obey)
+	tariff := must(filepath.Abs("../../deploy/tariffs/tnb-domestic-a.json"))
+	for _, name := range []string{"docs", "notes"} {
+		if err := os.Mkdir(filepath.Join(w.dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, name, "a.txt"), []byte("Ravens cache food.\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := w.base()
+	b := w.run(settings)
+	for _, name := range []string{"files_read", "tnb_bill_kwh_to_rm"} {
+		if text := answerIn(t, b.ask("general", name+" {}")); text != "there is no "+name {
+			t.Errorf("unconfigured: %s", text)
+		}
+	}
+	b.stop()
+	settings["tools"] = map[string]any{"files": map[string]any{"roots": []any{"docs", map[string]any{"path": "notes", "write": true}}}, "billing": map[string]any{"file": tariff}}
+	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.", "tools": []string{"files.*", "billing.*"}}}
+	b = w.run(settings)
+	for _, c := range []struct{ call, want string }{
+		{`files_search {"pattern":"cache"}`, "docs/a.txt:1: Ravens cache food."},
+		{`files_edit {"path":"notes/a.txt","old":"food","new":"acorns"}`, "Edited: notes/a.txt at line 1."},
+		{`files_read {"path":"notes/a.txt"}`, "Ravens cache acorns."},
+		{`files_write {"path":"docs/a.txt","text":"x"}`, "docs may only be read"},
+		{`tnb_bill_kwh_to_rm {"kwh":350}`, "350.00 kWh are billed RM 102.80."},
+		{`tnb_bill_rm_to_kwh {"rm":102.8}`, "RM 102.80 is the bill for 350.00 kWh."},
+		{`calculate_solar_impact {"monthlyKWh":600,"systemKWp":4,"sunHoursPerDay":3.5,"directShare":0.3}`, "The bill is RM 231.80 before and RM 166.78 after, a saving of RM 65.02 a month."},
+	} {
+		if text := answerIn(t, b.ask("general", c.call)); !strings.Contains(text, c.want) {
+			t.Errorf("%s gave\n%s\nwant %q", c.call, text, c.want)
+		}
+	}
+}
+
+func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(obey)
+	settings := w.base()
+	b := w.run(settings)
+	bjarne := w.discord.AddUser("bjarne")
+	say := func(who simdiscord.User, text, want string) string {
+		t.Helper()
+		asked := w.discord.Say(w.news.ID, who, w.discord.Mention()+" "+text)
+		got, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool { return p.ReplyTo == asked.ID && strings.Contains(p.Content, want) })
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return got.Content
+	}
+	say(w.anna, `memory_save {"text":"the cat is called Mons","about":"me"}`, "Stored as number 1 about you")
+	say(w.anna, `memory_save {"text":"the office has a dog","about":"channel"}`, "about this channel")
+	b.stop()
+	w.run(settings)
+	say(w.anna, `memory_search {"query":"cat"}`, "Mons")
+	if text := say(bjarne, `memory_search {"query":"dog cat"}`, "office has a dog"); strings.Contains(text, "Mons") {
+		t.Errorf("another user is told %q", text)
+	}
+	command := func(who simdiscord.User, text, want string) {
+		t.Helper()
+		if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
+			t.Fatal(err)
+		}
+		call, err := w.discord.Slash(w.news.ID, who, "raven", "memory", map[string]any{"text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.discord.WaitAnswer(deadline(t), call.ID, inDiscord(want)); err != nil {
+			t.Errorf("/raven memory %s: %+v, %v", text, got, err)
+		}
+	}
+	command(bjarne, "list", "Nothing.")
+	command(bjarne, "channel delete all", "Only administrators")
+	command(w.anna, "list", "the cat is called Mons")
+	command(w.anna, "delete all", "Removed: all 1")
+	say(w.anna, `memory_search {"query":"cat"}`, "Nothing that fits")
+}
