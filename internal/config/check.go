@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,6 +294,11 @@ func (k checker) roots() {
 		names[r.Name] = true
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
 			k.warn(at(k.root, path...), "there is no such folder", "make it, or remove the root")
+		}
+		for _, held := range []struct{ what, in string }{{"the keys in .env", k.dir}, {"all conversations", filepath.Dir(k.c.Store.Reveal())}} {
+			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
+				k.warn(at(k.root, path...), "whoever may use the files tools can reach "+held.what, "name a folder that holds neither configuration nor store")
+			}
 		}
 	}
 }

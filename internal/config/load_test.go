@@ -131,6 +131,21 @@ func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 	}
 }
 
+func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
+	for root, want := range map[string]string{".": "the keys in .env; all conversations", "data": "all conversations", "other": "", "..": "the keys in .env; all conversations", "data2": ""} {
+		c := mustLoad(t, `{"store": "data/x.db", "tools": {"files": {"roots": [{"path": "`+root+`", "name": "a"}]}}}`, nil, nil)
+		var got []string
+		for _, w := range c.Warnings {
+			if _, what, ok := strings.Cut(w.Reason, "can reach "); ok {
+				got = append(got, what)
+			}
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s: warned of %q, want %q", root, got, want)
+		}
+	}
+}
+
 func TestUnreadableFileKeepsItsCause(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.json"), Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
