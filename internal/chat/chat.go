@@ -61,9 +61,11 @@ type Message struct {
 	Text         string    `json:"text"` // without the mention of the bot
 	Files        []File    `json:"files,omitempty"`
 	Reach        Reach     `json:"reach"`
-	Command      string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; empty: plain text
+	Command      string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; Submitted; empty: plain text
 	Reply        Reply     `json:"reply,omitzero"`    // how an answer refers to this message
 	Time         time.Time `json:"time"`              // when the platform says that it was said
+	// Values are what was filled in, by Field.Name, where Command is Submitted.
+	Values map[string]string `json:"values,omitempty"`
 	// Missed: it was said while the bot was away, and read afterwards.
 	Missed bool `json:"missed,omitempty"`
 	// ForOther: the text begins by speaking to somebody else by name.
@@ -235,6 +237,7 @@ type ToolRun struct {
 	State  RunState        `json:"state"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Result string          `json:"result,omitempty"`
+	Note   string          `json:"note,omitempty"` // how far it is, while it runs
 	Took   time.Duration   `json:"took,omitempty"`
 }
 

@@ -58,6 +58,7 @@ func (h Hints) Repeatable() bool {
 type Result struct {
 	Text       string          // for the model and the reader
 	Structured json.RawMessage // the same as data, where the tool gives it
+	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
 	IsError    bool
 }
 
@@ -72,6 +73,11 @@ type Tool interface {
 type Caller struct {
 	Conversation chat.Address
 	User         chat.User
+	Turn         string // the turn that called it; empty: no conversation did
+	Call         string // the call's id in the turn
+	// Report takes a few words on how far the call is. It must not block. nil: nobody
+	// watches.
+	Report func(note string)
 }
 
 type callerKey struct{}
