@@ -117,6 +117,8 @@ type Options struct {
 	Status        func() any                                      // becomes JSON
 	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
 	Usage         func(ctx context.Context) ([]Usage, error)
+	Calls         Calls
+	Approvals     Approvals
 	Settings      *settings.Book
 	Feedback      func(ctx context.Context) ([]store.Feedback, error)
 	Metrics       http.Handler

@@ -43,6 +43,10 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/conversations/{address}/messages": {"POST": s.postMessage},
 		"/settings":                         {"GET": s.getSettings, "PUT": s.putSettings},
 		"/usage":                            {"GET": s.listUsage},
+		"/tool-usage":                       {"GET": s.listCalls},
+		"/tool-usage/results/{id}":          {"GET": s.getResult},
+		"/approvals":                        {"GET": s.listApprovals},
+		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decide},
 		"/digests":                          {"GET": s.listDigests},
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
 		"/digests/{name}/run":               {"POST": s.runDigest},
@@ -91,14 +95,18 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 }
 
 // writeList writes a list; all of it fits on one page.
-func writeList[T any](w http.ResponseWriter, items []T) {
+func writeList[T any](w http.ResponseWriter, items []T) { writePage(w, items, "") }
+
+// writePage writes a page of a list; next asks for the page behind it, empty: there
+// is none.
+func writePage[T any](w http.ResponseWriter, items []T, next string) {
 	if items == nil {
 		items = []T{}
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Items []T    `json:"items"`
 		Next  string `json:"next"`
-	}{items, ""})
+	}{items, next})
 }
 
 // broken answers a request whose work failed; the cause is for the log alone.

@@ -33,7 +33,8 @@ type Memory interface {
 	// TurnOf gives the turn that holds a message; store.ErrNotFound: none does. The
 	// conversation is given also where the turn itself is gone.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
-	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
+	// SaveTurn keeps a turn, with the calls that ended since it was saved last.
+	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
 }
 
@@ -78,11 +79,11 @@ type Profile struct {
 	ToolText  bool // System holds a text of the operator's about tools
 }
 
-// Verdict says whether a tool may be called, and if not, why, in words for the
-// user and the model.
-type Verdict struct {
-	Allowed bool
-	Reason  string
+// Calls makes tool calls that fit and are allowed.
+type Calls interface {
+	// Call gives what became of a call, and its record. shown is how many bytes of a
+	// result the model is shown at once.
+	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
 }
 
 // Command answers one of the words behind /raven.
@@ -98,15 +99,22 @@ type Options struct {
 	Threshold int
 	// Settled returns when every source of tools that is being connected is there
 	// or has failed once, or ctx ends; nil: there is nothing to wait for.
-	Settled   func(ctx context.Context)
+	Settled func(ctx context.Context)
+	// Hold keeps the tools that are there now until release is called; nil: they stay.
+	Hold  func() (release func())
+	Calls Calls
+	// Aside answers a message that is about work under way, such as a decision that
+	// it waits for; false: it is none. nil: there are none.
+	Aside func(ctx context.Context, m chat.Message) (chat.Draft, bool)
+	// Fresh reports that a call of a turn waited for somebody's approval and was not
+	// made; nil: none ever does.
+	Fresh     func(turn, call string) bool
 	Memory    Memory
 	Summaries Summaries
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
 	// Fetch reads a file of a message of a platform: at most limit bytes.
 	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
 	Window   conversation.Window
-	Check    func(schema, args json.RawMessage) (json.RawMessage, error) // arguments made to fit, or what is wrong
-	Decide   func(tool.Caller, tool.Named) Verdict
 	Commands map[string]Command
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -118,7 +126,6 @@ type Options struct {
 type Engine struct {
 	o       Options
 	history *histories
-	results *results
 	full    chan chat.Address // conversations to be compacted
 
 	summing sync.Mutex   // held while a summary is written
@@ -127,7 +134,7 @@ type Engine struct {
 
 // New returns an engine.
 func New(o Options) *Engine {
-	return &Engine{o: o, history: newHistories(o), results: &results{}, full: make(chan chat.Address, mostFull)}
+	return &Engine{o: o, history: newHistories(o), full: make(chan chat.Address, mostFull)}
 }
 
 // Forget drops what the engine remembers of a conversation that was deleted.
@@ -141,6 +148,11 @@ func (e *Engine) Forget(a chat.Address) {
 // found out so far is kept for the next call.
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
+	if e.o.Aside != nil {
+		if d, ok := e.o.Aside(ctx, m); ok {
+			return nil, &d
+		}
+	}
 	name := m.Command
 	what, turn := m.Press()
 	if name == chat.Pressed && what != chat.PressRetry {
@@ -155,6 +167,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	}
 	if name != "" && name != "ask" && name != chat.Pressed && m.Change == "" {
 		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "The command `" + name + "` is not there in this version. `/raven help` names those there are."}
+	}
+	if e.o.Hold != nil {
+		defer e.o.Hold()()
 	}
 	r, err := e.begin(ctx, q, show)
 	if err != nil {
@@ -175,7 +190,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	d := &chat.Draft{Text: text, Footer: r.footer(), Tools: r.runs}
+	d := &chat.Draft{Text: text, Footer: r.footer(), Tools: r.runs, Files: r.files}
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failure(ctx, m, err)

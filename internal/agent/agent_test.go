@@ -18,6 +18,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/store"
@@ -30,6 +31,8 @@ type memory struct {
 	turns map[chat.Address][]conversation.Turn
 	sums  map[chat.Address]conversation.Summary
 	words []store.Feedback
+
+	called []store.ToolCall
 
 	writes int // until crash is called
 	crash  context.CancelCauseFunc
@@ -114,7 +117,18 @@ func (m *memory) SaveSummary(_ context.Context, a chat.Address, s conversation.S
 	return nil
 }
 
-func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Turn) error {
+func (m *memory) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.called {
+		if c.ResultID == id {
+			return store.ToolResult{ID: id, Conversation: c.Conversation, Text: c.Whole}, nil
+		}
+	}
+	return store.ToolResult{}, store.ErrNotFound
+}
+
+func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Turn, calls ...store.ToolCall) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.write(); err != nil {
@@ -127,6 +141,7 @@ func (m *memory) SaveTurn(_ context.Context, a chat.Address, t *conversation.Tur
 	kept := *t
 	kept.Messages = slices.Clone(t.Messages)
 	m.turns[a][t.Seq-1] = kept
+	m.called = append(m.called, calls...)
 	return nil
 }
 
@@ -165,19 +180,27 @@ func engine(ts tools, models ...llm.Model) *bench {
 	b.options = agent.Options{
 		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory, Summaries: b.memory, Feedback: b.memory.feedback,
 		Window: conversation.DefaultWindow(),
-		Check: func(_, args json.RawMessage) (json.RawMessage, error) {
-			if !json.Valid(args) {
-				return nil, errors.New("not JSON")
-			}
-			return args, nil
-		},
-		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
-			return agent.Verdict{Allowed: n.Name != "forbidden", Reason: "the rules of this channel deny it"}
-		},
-		Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
+		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}
+	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {
+		if n.Name == "forbidden" {
+			return tool.Deny, "the rules of this channel deny it"
+		}
+		return tool.Allow, ""
+	})
 	b.Engine = agent.New(b.options)
 	return b
+}
+
+// calls makes tool calls as the bot does, by some rules.
+func (b *bench) calls(decide func(tool.Caller, tool.Named) (tool.Decision, string)) *invoke.Invoker {
+	check := func(_, args json.RawMessage) (json.RawMessage, error) {
+		if !json.Valid(args) {
+			return nil, errors.New("not JSON")
+		}
+		return args, nil
+	}
+	return invoke.New(invoke.Options{Check: check, Decide: decide, Free: agent.FreeOfPolicy, Log: b.options.Log, Now: time.Now})
 }
 
 var room = chat.Address{Platform: "web", Channel: "general"}
@@ -408,7 +431,7 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 		return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q,"offset":%s}`, content[more[2]:more[3]], content[more[4]:more[5]])), nil
 	}}
 	b := engine(box, model)
-	box["result_read"] = b.ResultReader().(tool.Func)
+	box["result_read"] = invoke.Reader(b.memory, 200).(tool.Func)
 	b.ask(t, "go")
 	if read != long {
 		t.Errorf("%d of %d bytes were read in pages", len(read), len(long))

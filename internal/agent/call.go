@@ -6,24 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
-	"ravenbot/internal/failpoint"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
 
 const (
-	// callTimeout is the longest that any tool may take; servers have shorter
-	// limits of their own.
-	callTimeout = 5 * time.Minute
 	// atOnce is how many calls of one message run at a time.
 	atOnce = 8
 	// tooOften is the time at which the same call with the same arguments is not
@@ -38,34 +31,34 @@ const (
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	var mu sync.Mutex // guards the turn
 	var failed error
-	record := func(res llm.Result) {
+	record := func(res llm.Result, calls []store.ToolCall) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Err() != nil || failed != nil {
 			return // what was cut off may have taken effect: it is of unknown outcome
 		}
 		r.result(res)
-		failed = r.save(ctx)
+		failed = r.save(ctx, calls...)
 	}
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for _, c := range calls {
 		meant, err := r.meant(c)
 		if err != nil {
-			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true, Content: err.Error()})
+			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true, Content: err.Error()}, nil)
 			continue
 		}
 		if r.repeated(meant) {
 			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true,
-				Content: "This very call was made before, with the result that you have. It was not run again."})
+				Content: "This very call was made before, with the result that you have. It was not run again."}, nil)
 			continue
 		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			res := r.call(ctx, meant)
+			res, calls := r.call(ctx, meant)
 			res.Name = c.Name
-			record(res)
+			record(res, calls)
 		})
 	}
 	wg.Wait()
@@ -99,56 +92,64 @@ func (r *run) repeated(c llm.Call) bool {
 	return true
 }
 
-func (r *run) call(ctx context.Context, c llm.Call) llm.Result {
+// finderServer is the Server of the native tools that find others.
+const finderServer = "discovery"
+
+// FreeOfPolicy reports that a tool only finds others: what it finds is decided on,
+// not that it looks.
+func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == finderServer }
+
+// call makes a call. Whatever is wrong becomes a result that the model can act on.
+func (r *run) call(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
 	began := r.e.o.Now()
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
 	r.ran(seen)
-	res := r.perform(ctx, c)
-	text := clean(res.Text)
-	seen.State, seen.Took = chat.Done, r.e.o.Now().Sub(began)
-	if res.IsError {
+	var out tool.Outcome
+	var records []store.ToolCall
+	if n, ok := r.tools[c.Name]; ok {
+		report := func(note string) {
+			running := seen
+			running.Note = note
+			r.ran(running)
+		}
+		caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker(), Turn: r.turn.ID, Call: c.ID, Report: report}
+		var record store.ToolCall
+		out, record = r.e.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.p.MaxResult)
+		records = append(records, record)
+	} else {
+		out.Result = tool.Failure(fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.names(), ", ")))
+		out.Shown = out.Result.Text
+	}
+	seen.State, seen.Took, seen.Note = chat.Done, r.e.o.Now().Sub(began), out.Note
+	if out.Result.IsError {
 		seen.State = chat.Failed
 	}
-	seen.Result = conversation.Cut(text, shownResult)
+	seen.Result = conversation.Cut(out.Result.Text, shownResult)
 	r.ran(seen)
-	return llm.Result{ID: c.ID, Name: c.Name, IsError: res.IsError,
-		Content: r.e.results.page(r.m.Conversation, text, r.p.MaxResult)}
+	r.attach(out.Result.Files)
+	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, records
 }
 
-// finderServer is the Server of tools that find others: what they find is decided
-// on, not that they look.
-const finderServer = "discovery"
+// Files that tools give are shown below the answer, up to these limits.
+const (
+	mostFiles  = 10
+	mostFilesB = 8 << 20
+)
 
-// perform runs a call if it is one, its arguments fit and it is allowed. Whatever
-// is wrong becomes a result that the model can act on.
-func (r *run) perform(ctx context.Context, c llm.Call) (res tool.Result) {
-	n, ok := r.tools[c.Name]
-	if !ok {
-		return tool.Failure(fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.names(), ", ")))
+// attach keeps files that a tool gave for the answer.
+func (r *run) attach(files []chat.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size := 0
+	for _, f := range r.files {
+		size += len(f.Data)
 	}
-	spec := n.Tool.Spec()
-	args, err := r.e.o.Check(spec.Schema, c.Args)
-	if err != nil {
-		return tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", c.Name, err))
-	}
-	caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker()}
-	if v := r.e.o.Decide(caller, n); !v.Allowed && !(r.finds && spec.Server == finderServer) {
-		return tool.Failure(fmt.Sprintf("%s was not run: %s.", c.Name, v.Reason))
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			res = r.broken(c, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	for _, f := range files {
+		if size += len(f.Data); len(r.files) == mostFiles || size > mostFilesB {
+			return // the model was told of them all; people see the first
 		}
-	}()
-	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, caller), callTimeout)
-	defer cancel()
-	failpoint.Here(failpoint.ToolStarted)
-	res, err = n.Tool.Call(ctx, args)
-	failpoint.Here(failpoint.ToolDone)
-	if err != nil {
-		return r.broken(c, err)
+		r.files = append(r.files, f)
 	}
-	return res
 }
 
 // asker is the user on whose behalf tools run. Where several people are answered
@@ -171,35 +172,10 @@ func (r *run) user() string {
 	return r.m.Conversation.Platform + "/" + u.ID
 }
 
-// broken is the result of a tool that could not be run. The chain of causes is
-// for the log alone.
-func (r *run) broken(c llm.Call, err error) tool.Result {
-	ref := reference()
-	r.e.o.Log.Error("tool not run", "reference", ref, "tool", c.Name, "message", r.m.Key(), "error", err)
-	return tool.Failure(fmt.Sprintf("The tool %s could not be run (reference %s).", c.Name, ref))
-}
-
 func (r *run) names() []string {
 	var names []string
 	for _, s := range r.specs {
 		names = append(names, s.Name)
 	}
 	return names
-}
-
-// clean makes a tool's text safe to show and to send: valid UTF-8, without
-// control characters, terminal sequences or characters that hide text.
-func clean(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t':
-			return c
-		case unicode.IsControl(c), '\u202A' <= c && c <= '\u202E', '\u2066' <= c && c <= '\u2069', 0xE0000 <= c && c <= 0xE007F:
-			return -1
-		}
-		return c
-	}, s)
 }

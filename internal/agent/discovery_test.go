@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
@@ -74,9 +73,12 @@ func TestAToolIsFoundAmongMany(t *testing.T) {
 		return llmtest.Says("done with " + names(r.Tools)), nil
 	}})
 	b.options.Discovery, b.options.Threshold = toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), 40
-	b.options.Decide = func(_ tool.Caller, n tool.Named) agent.Verdict {
-		return agent.Verdict{Allowed: n.Tool.Spec().Server != "discovery", Reason: "a rule for everything"}
-	}
+	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {
+		if n.Tool.Spec().Server == "discovery" {
+			return tool.Deny, "a rule for everything"
+		}
+		return tool.Allow, ""
+	})
 	b.Engine = b.over()
 	d := b.answer(t, t.Context(), one(asks("1", "book me a room")))
 	if d.Failed || fmt.Sprint(ran) != `[office_book_room{"room":"blue"}]` {

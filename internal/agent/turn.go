@@ -37,9 +37,10 @@ type run struct {
 	blind   bool           // the model takes no images
 	lost    []string       // tools of which it is not known whether they took effect
 
-	mu   sync.Mutex // guards show and runs
-	show func(chat.Progress)
-	runs []chat.ToolRun
+	mu    sync.Mutex // guards what follows
+	show  func(chat.Progress)
+	runs  []chat.ToolRun
+	files []chat.File // that tools gave
 }
 
 // mostTools is how many tools are declared to a model: requests with several
@@ -257,7 +258,9 @@ func (r *run) resume(ctx context.Context) error {
 	var again []llm.Call
 	for _, c := range calls {
 		meant, err := r.meant(c)
-		if n, ok := r.tools[meant.Name]; err != nil || ok && n.Tool.Spec().Hints.Repeatable() {
+		n, ok := r.tools[meant.Name]
+		fresh := r.e.o.Fresh != nil && r.e.o.Fresh(r.turn.ID, c.ID)
+		if err != nil || fresh || ok && n.Tool.Spec().Hints.Repeatable() {
 			again = append(again, c)
 			continue
 		}
@@ -289,8 +292,8 @@ func (r *run) result(res llm.Result) {
 	last.Parts = append(last.Parts, llm.Part{Result: &res})
 }
 
-func (r *run) save(ctx context.Context) error {
-	return r.e.o.Memory.SaveTurn(ctx, r.m.Conversation, r.turn)
+func (r *run) save(ctx context.Context, calls ...store.ToolCall) error {
+	return r.e.o.Memory.SaveTurn(ctx, r.m.Conversation, r.turn, calls...)
 }
 
 // answer takes the text of the last message.

@@ -10,13 +10,11 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
-	"ravenbot/internal/policy"
-	"ravenbot/internal/schema"
 	"ravenbot/internal/settings"
-	"ravenbot/internal/tool"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -26,16 +24,12 @@ func (a *App) buildAgent() error {
 		return err
 	}
 	a.models = models
-	rules := policies(a.o.Config)
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
 		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
-		Window: conversation.DefaultWindow(), Check: schema.New().Check, Commands: commands,
+		Window: conversation.DefaultWindow(), Commands: commands,
+		Calls: a.calls, Fresh: a.approvals.Fresh, Aside: a.approvals.Answer,
 		Discovery: a.discovery(), Threshold: a.threshold(),
-		Decide: func(_ tool.Caller, n tool.Named) agent.Verdict {
-			d, why := rules.Decide(n)
-			return agent.Verdict{Allowed: d == policy.Allow, Reason: why}
-		},
 		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
 	})
 	commands["help"] = a.agent.Help
@@ -45,7 +39,7 @@ func (a *App) buildAgent() error {
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
-	a.registry.Add(native{a.agent.ResultReader()})
+	a.registry.Add(native{invoke.Reader(a.store, a.shownResult())})
 	return nil
 }
 

@@ -18,10 +18,12 @@ import (
 	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/agent"
+	"ravenbot/internal/approval"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/invoke"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/settings"
@@ -51,6 +53,8 @@ type App struct {
 	web       *web.Web
 	mcp       *mcp.Host
 	registry  *tool.Registry
+	approvals *approval.Book
+	calls     *invoke.Invoker
 	agent     *agent.Engine
 	delivery  *delivery.Service
 	digests   *digest.Service
@@ -94,11 +98,14 @@ func (a *App) assemble() error {
 	if err := a.buildTools(feeds, pages); err != nil {
 		return err
 	}
+	if err := a.buildCalls(); err != nil {
+		return err
+	}
 	if err := a.buildAgent(); err != nil {
 		return err
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
-		Admit: a.admit, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
+		Admit: a.admit, Aside: a.approvals.Aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds); err != nil {
 		return err
 	}
@@ -176,6 +183,7 @@ func (a *App) Run(ctx context.Context) error {
 		return a.delivery.Run(ctx)
 	})
 	start("agent", a.agent.Run)
+	start("approvals", a.approvals.Run)
 	start("mcp", func(context.Context) error { return a.mcp.Run(tools) })
 	for name, p := range a.platforms {
 		wg.Go(func() { a.connect(ctx, name, p) })

@@ -24,7 +24,7 @@ func (a *App) buildAdmin() error {
 	c := a.o.Config
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
 		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, Calls: callView{a}, Approvals: a.approvals, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
 	}
@@ -103,6 +103,19 @@ func (c conversations) DeleteConversation(ctx context.Context, address chat.Addr
 		err = c.DB.DeleteRoom(ctx, address.Channel)
 	}
 	return err
+}
+
+// callView shows tool calls to the HTTP side.
+type callView struct{ a *App }
+
+func (v callView) ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
+	return v.a.store.ToolCalls(ctx, before, n, match)
+}
+
+func (v callView) ToolResult(ctx context.Context, id string) (store.ToolResult, error) {
+	r, err := v.a.store.ToolResult(ctx, id)
+	r.Text = v.a.o.Config.Masker()(r.Text)
+	return r, err
 }
 
 // status is what /api/v1/status tells.

@@ -148,18 +148,6 @@ func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bo
 	}
 }
 
-// policies translates tools.policy, and what servers are exempt from asking.
-func policies(c *config.Config) *policy.Policy {
-	var rules []policy.Rule
-	for _, r := range c.Tools.Policy {
-		rules = append(rules, policy.Rule{Tools: r.Tools, Hint: r.Hint, Decision: policy.Decision(r.Decision)})
-	}
-	return policy.New(rules, func(s tool.Spec) bool {
-		e, ok := c.MCPServers[s.Server]
-		return ok && !s.Native && (e.Trust || slices.Contains(e.AlwaysAllow, s.Name))
-	})
-}
-
 func join(words []string) string {
 	slices.Sort(words)
 	return strings.Join(words, ",")

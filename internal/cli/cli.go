@@ -295,15 +295,8 @@ func unserved(c *config.Config) []string {
 	}
 	b := c.Budget
 	add(b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD > 0, "budget", "caps are not enforced by this version")
-	add(len(c.Tools.Hooks) > 0, "tools.hooks", "hooks are not run by this version")
 	for name, a := range c.Agents {
 		add(len(a.Knowledge) > 0, "agents."+name+".knowledge", "knowledge files are not read by this version")
-	}
-	for _, p := range c.Tools.Policy {
-		if p.Decision == "ask" {
-			add(true, "tools.policy", "a call that would be asked about is denied by this version")
-			break
-		}
 	}
 	slices.Sort(list)
 	return list

@@ -180,3 +180,11 @@ func TestConfiguredAdminTokenWins(t *testing.T) {
 		t.Errorf("a file was made: %v", err)
 	}
 }
+
+func TestSecretsAreTakenOutOfTexts(t *testing.T) {
+	c := loadSecrets(t)
+	got := c.Masker()("a " + canary + " b https://u:" + canary + "@x/feed and nothing else")
+	if strings.Contains(got, canary) || !strings.HasPrefix(got, "a *** b ") || !strings.HasSuffix(got, " and nothing else") {
+		t.Errorf("masked as %q", got)
+	}
+}

@@ -21,6 +21,11 @@ func (s *Service) answer(a chat.Address, l *lane, q *question) {
 	case <-s.turns.Done():
 		return
 	}
+	s.settle(a, l, q)
+}
+
+// settle is answer where there is room for the work.
+func (s *Service) settle(a chat.Address, l *lane, q *question) {
 	began := s.o.Now()
 	turn, draft, shown, done := s.workOut(a, l, q)
 	if !done {

@@ -74,6 +74,9 @@ type Options struct {
 	// Admit says whether a message is for the bot. Messages that are not are
 	// forgotten before they are stored.
 	Admit func(ctx context.Context, m chat.Message) bool
+	// Aside says that a message is about work under way, such as a decision that it
+	// waits for, and is not to wait behind it; nil: none is.
+	Aside func(m chat.Message) bool
 	Log   *slog.Logger
 	Now   func() time.Time
 	// Turns bounds the answers worked on at a time, Backlog the messages that
@@ -93,6 +96,7 @@ type Service struct {
 	mu       sync.Mutex
 	lanes    map[chat.Address]*lane
 	subjects map[string]*question // the questions that wait or are being answered, by their messages
+	asides   []*question          // to be answered when the lanes begin
 	lost     []store.Post         // given up, and not known yet where they were to be
 	waiting  int
 	held     bool // lanes do not begin to work yet
@@ -239,6 +243,29 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	failpoint.Here(failpoint.Stored)
 	s.counts.accepted.Add(1)
 	s.take(m)
+	return nil
+}
+
+// Interject records a post and sends it at once, past what waits in its
+// conversation. With replaces it takes the place of the post that has this key.
+func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p := store.Post{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}
+	if replaces != "" {
+		p.Draft.Replaces = s.whereabouts(replaces)
+	}
+	if err := s.o.Store.Record(ctx, []store.Post{p}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed { // else the store has it for the next start
+		s.wg.Go(func() { s.send(p, nil) })
+	}
 	return nil
 }
 

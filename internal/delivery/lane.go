@@ -46,6 +46,10 @@ func (s *Service) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = false
+	for _, q := range s.asides {
+		s.aside(q)
+	}
+	s.asides = nil
 	for a, l := range s.lanes {
 		s.wg.Go(func() { s.work(a, l) })
 	}

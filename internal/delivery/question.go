@@ -42,10 +42,23 @@ func (s *Service) take(m chat.Message) {
 	case m.Change != "":
 		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
 	case m.Stops() && s.halt(m):
+	case s.o.Aside != nil && s.o.Aside(m):
+		s.aside(&question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}, left: s.held})
 	case m.Command == chat.Pressed:
 		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
 	default:
 		s.ask(m, &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}})
+	}
+}
+
+// aside answers a question beside what its conversation works on.
+func (s *Service) aside(q *question) {
+	switch {
+	case s.closed:
+	case s.held:
+		s.asides = append(s.asides, q)
+	default:
+		s.wg.Go(func() { s.settle(q.messages[0].Conversation, &lane{}, q) })
 	}
 }
 

@@ -11,21 +11,11 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Decision is what a rule says of a call.
-type Decision string
-
-// The decisions.
-const (
-	Allow Decision = "allow"
-	Ask   Decision = "ask" // somebody has to approve
-	Deny  Decision = "deny"
-)
-
 // Rule is one line of the policy. An empty Hint matches every tool.
 type Rule struct {
 	Tools    []string
 	Hint     string
-	Decision Decision
+	Decision tool.Decision
 }
 
 // Policy is an ordered list of rules. It is not changed after New and may be
@@ -42,22 +32,21 @@ func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
 }
 
 // Decide gives the decision on a tool, and the reason where it is not allow.
-func (p *Policy) Decide(n tool.Named) (Decision, string) {
+func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
 	spec := n.Tool.Spec()
 	for _, r := range p.rules {
 		if r.Hint != "" && r.Hint != spec.Hints.Class() || !Any(r.Tools, n) {
 			continue
 		}
 		switch {
-		case r.Decision == Deny:
-			return Deny, "the operator's policy denies it" + because(r)
-		case r.Decision == Ask && !p.trusted(spec):
-			return Ask, "the operator's policy wants an approval for it" + because(r) +
-				", and approvals in chat are not available yet; the operator can allow it in tools.policy"
+		case r.Decision == tool.Deny:
+			return tool.Deny, "the operator's policy denies it" + because(r)
+		case r.Decision == tool.Ask && !p.trusted(spec):
+			return tool.Ask, "the operator's policy wants an approval for it" + because(r)
 		}
-		return Allow, ""
+		return tool.Allow, ""
 	}
-	return Allow, ""
+	return tool.Allow, ""
 }
 
 func because(r Rule) string {

@@ -20,19 +20,19 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 	known := named("db", "delete", tool.Hints{Destructive: &yes})
 	plain := named("misc", "thing", tool.Hints{})
 	p := policy.New([]policy.Rule{
-		{Tools: []string{"files.read"}, Decision: policy.Allow},
-		{Tools: []string{"files_*"}, Decision: policy.Deny},
-		{Tools: []string{"*"}, Hint: "destructive", Decision: policy.Ask},
-		{Tools: []string{"misc"}, Hint: "unknown", Decision: policy.Deny},
+		{Tools: []string{"files.read"}, Decision: tool.Allow},
+		{Tools: []string{"files_*"}, Decision: tool.Deny},
+		{Tools: []string{"*"}, Hint: "destructive", Decision: tool.Ask},
+		{Tools: []string{"misc"}, Hint: "unknown", Decision: tool.Deny},
 	}, func(s tool.Spec) bool { return s.Name == "delete" })
 	cases := []struct {
 		tool tool.Named
-		want policy.Decision
+		want tool.Decision
 		word string
 	}{
-		{read, policy.Allow, ""}, {write, policy.Deny, "denies"}, {drop, policy.Ask, "approval"},
-		{known, policy.Allow, ""}, {plain, policy.Deny, "unknown"},
-		{named("web", "fetch", tool.Hints{ReadOnly: &yes}), policy.Allow, ""},
+		{read, tool.Allow, ""}, {write, tool.Deny, "denies"}, {drop, tool.Ask, "approval"},
+		{known, tool.Allow, ""}, {plain, tool.Deny, "unknown"},
+		{named("web", "fetch", tool.Hints{ReadOnly: &yes}), tool.Allow, ""},
 	}
 	for _, c := range cases {
 		got, why := p.Decide(c.tool)

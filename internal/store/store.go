@@ -17,6 +17,9 @@ import (
 // ErrNotFound is returned where a named record is not there.
 var ErrNotFound = errors.New("not found")
 
+// ErrExists is returned where a record is there and was not to be replaced.
+var ErrExists = errors.New("already there")
+
 // ErrFull is returned where no more is kept.
 var ErrFull = errors.New("full")
 
@@ -158,4 +161,62 @@ type ConversationInfo struct {
 	Address chat.Address `json:"address"`
 	Turns   int          `json:"turns"` // that are kept
 	Last    time.Time    `json:"last"`
+}
+
+// ToolCall is one call of a tool that was made or refused, for whoever wants to
+// know what was done. Secrets are masked in it.
+type ToolCall struct {
+	Seq          uint64          `json:"seq"`            // order in which calls ended
+	ID           string          `json:"id"`             // of the call in its turn
+	Turn         string          `json:"turn,omitempty"` // empty: no conversation made it
+	Conversation chat.Address    `json:"conversation,omitzero"`
+	User         string          `json:"user,omitempty"` // platform/id; empty: several people at once
+	Server       string          `json:"server"`
+	Tool         string          `json:"tool"` // the name that models call it by
+	Args         json.RawMessage `json:"args,omitempty"`
+	Result       string          `json:"result,omitempty"`   // its beginning
+	ResultID     string          `json:"resultId,omitempty"` // under which the rest is kept for a while
+	Error        string          `json:"error,omitempty"`
+	Note         string          `json:"note,omitempty"` // who or what let it pass, or did not
+	Began        time.Time       `json:"began"`
+	Took         time.Duration   `json:"took"`
+
+	// Whole is the text to keep under ResultID, where that is not empty.
+	Whole string `json:"-"`
+}
+
+// ToolResult is the text of a result too large to be shown at once.
+type ToolResult struct {
+	ID           string       `json:"id"` // sorts by time
+	Conversation chat.Address `json:"conversation,omitzero"`
+	Text         string       `json:"text"`
+}
+
+// Decision is what became of an Approval.
+type Decision string
+
+// The decisions; the empty one is still to be made.
+const (
+	Approved Decision = "approved"
+	Denied   Decision = "denied"
+	Expired  Decision = "expired" // nobody decided in time: denied
+)
+
+// Approval is somebody's word on one tool call, asked for or given.
+type Approval struct {
+	ID           string          `json:"id"`
+	Turn         string          `json:"turn"` // with Call it names the call
+	Call         string          `json:"call"`
+	Tool         string          `json:"tool"`
+	Server       string          `json:"server"`
+	Args         json.RawMessage `json:"args"`
+	Reason       string          `json:"reason,omitempty"` // why it is asked for
+	Conversation chat.Address    `json:"conversation"`
+	Asker        chat.User       `json:"asker"` // zero: several people; then an administrator decides
+	At           time.Time       `json:"at"`
+	Expires      time.Time       `json:"expires"`
+	Decision     Decision        `json:"decision,omitempty"`
+	By           string          `json:"by,omitempty"` // name of who decided
+	// Begun: the call has been let go; whether it took effect is for its result to say.
+	Begun bool `json:"begun,omitempty"`
 }

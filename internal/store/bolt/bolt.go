@@ -51,6 +51,10 @@ const (
 	settingsBucket      = "settings"      // scope → a layer of settings
 	usageBucket         = "usage"         // day, model, channel and user → store.Usage
 	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
+	callsBucket         = "calls"         // seq → store.ToolCall
+	resultsBucket       = "results"       // id → store.ToolResult
+	approvalsBucket     = "approvals"     // turn and call → store.Approval
+	itemsBucket         = "items"         // nested: kind → name → what was made through the API or in chat
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
@@ -58,7 +62,8 @@ func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
 		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, settingsBucket, usageBucket, memoriesBucket}
+		feedbackBucket, settingsBucket, usageBucket, memoriesBucket,
+		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

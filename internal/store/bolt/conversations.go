@@ -40,9 +40,16 @@ type place struct {
 	Seq          uint64       `json:"seq"`
 }
 
-// SaveTurn keeps a turn as far as it has come, and sets its Seq.
-func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error {
-	if err := db.update(ctx, func(tx *tx) error { return db.putTurn(tx, a, turn) }); err != nil {
+// SaveTurn keeps a turn as far as it has come, and sets its Seq. The calls are
+// those that ended since it was saved last.
+func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error {
+	err := db.update(ctx, func(tx *tx) error {
+		if err := recordCalls(tx, calls); err != nil {
+			return err
+		}
+		return db.putTurn(tx, a, turn)
+	})
+	if err != nil {
 		return fmt.Errorf("store turn of %s: %w", a, err)
 	}
 	return nil
@@ -220,6 +227,9 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 			}
 		}
 		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {
+			return err
+		}
+		if err := db.dropResults(tx, a); err != nil {
 			return err
 		}
 		return tx.top(turnsBucket).dropNested(a.String())

@@ -18,13 +18,16 @@ const (
 	keepGivenUp = 7 * 24 * time.Hour
 	keepTurns   = 30 * 24 * time.Hour
 
-	keepFeedback = 365 * 24 * time.Hour
-	keepUsage    = 400 * 24 * time.Hour
+	keepFeedback  = 365 * 24 * time.Hour
+	keepUsage     = 400 * 24 * time.Hour
+	keepCalls     = 90 * 24 * time.Hour
+	keepApprovals = 30 * 24 * time.Hour
 )
 
 // Prune forgets identities of messages and posts that were done long ago, posts
 // that were given up then, conversations that were last heard long ago, feedback and
-// usage of more than a year ago, and old turns for which a summary stands.
+// usage of more than a year ago, old calls and approvals, and old turns for which a
+// summary stands.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
@@ -55,6 +58,20 @@ func (db *DB) Prune(ctx context.Context) error {
 			var f store.Feedback
 			err := db.decode(k, v, &f)
 			return f.At.Before(now.Add(-keepFeedback)), err
+		}); err != nil {
+			return err
+		}
+		if err := db.drop(tx.top(callsBucket), func(k, v []byte) (bool, error) {
+			var c store.ToolCall
+			err := db.decode(k, v, &c)
+			return c.Began.Before(now.Add(-keepCalls)), err
+		}); err != nil {
+			return err
+		}
+		if err := db.drop(tx.top(approvalsBucket), func(k, v []byte) (bool, error) {
+			var a store.Approval
+			err := db.decode(k, v, &a)
+			return a.At.Before(now.Add(-keepApprovals)), err
 		}); err != nil {
 			return err
 		}

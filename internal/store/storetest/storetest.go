@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -37,7 +38,7 @@ type Store interface {
 	GivenUp(ctx context.Context) ([]store.Post, error)
 	Posted(ctx context.Context, outcomes []store.Posted) error
 	Prune(ctx context.Context) error
-	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn) error
+	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
@@ -65,6 +66,14 @@ type Store interface {
 	Memories(ctx context.Context, scope string) ([]store.Memory, error)
 	DeleteMemory(ctx context.Context, scope string, n uint64) error
 	DeleteMemories(ctx context.Context, scope string) error
+	RecordCalls(ctx context.Context, calls []store.ToolCall) error
+	ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error)
+	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
+	SaveApproval(ctx context.Context, a store.Approval) error
+	Approvals(ctx context.Context) ([]store.Approval, error)
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
 }
 
 // Open makes an empty store that ends with the test and reads the time from now.
@@ -99,6 +108,9 @@ func Run(t *testing.T, open Open) {
 		"a feed's record comes back":                        feedRecord,
 		"a room keeps its lines in order, one for each id":  roomLines,
 		"a memory stays in its scope until it is removed":   memories,
+		"calls are listed newest first, with their results": callsListed,
+		"an approval is kept with what was decided":         approvalKept,
+		"an item is replaced only where that is meant":      itemsKept,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/approval"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Calls tells of the tool calls that were made.
+type Calls interface {
+	// ToolCalls gives up to n of those that match, newest first, with a Seq below
+	// before (0: the newest).
+	ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error)
+	// ToolResult gives the whole of a large result, without secrets.
+	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
+}
+
+// Approvals tells of calls that wait for somebody's word, and takes it.
+type Approvals interface {
+	All() []store.Approval
+	Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error)
+}
+
+// callView is a call as the API shows it.
+type callView struct {
+	ID         string          `json:"id"`
+	Time       time.Time       `json:"time"`
+	Server     string          `json:"server"`
+	Tool       string          `json:"tool"`
+	Args       json.RawMessage `json:"arguments"`
+	Result     string          `json:"result"`
+	ResultID   string          `json:"resultId,omitempty"` // GET /tool-usage/results/{id} gives the whole
+	Error      string          `json:"error"`
+	Note       string          `json:"note,omitempty"`
+	DurationMs float64         `json:"durationMs"`
+	Channel    string          `json:"channel"`
+	User       string          `json:"user"`
+	Turn       string          `json:"turn"`
+}
+
+func viewOf(c store.ToolCall) callView {
+	v := callView{ID: c.ID, Time: c.Began, Server: c.Server, Tool: c.Tool, Args: c.Args, Result: c.Result, ResultID: c.ResultID, Error: c.Error,
+		Note: c.Note, DurationMs: float64(c.Took.Microseconds()) / 1000, User: c.User, Turn: c.Turn}
+	if !c.Conversation.IsZero() {
+		v.Channel = c.Conversation.String()
+	}
+	if len(v.Args) == 0 {
+		v.Args = json.RawMessage("{}")
+	}
+	return v
+}
+
+// Pages of lists that grow.
+const (
+	pageSize = 100
+	mostPage = 1000
+)
+
+// listCalls gives calls newest first: those of ?server, ?tool, ?channel, ?user and
+// ?turn, ?limit of them from ?after on, which a page before gave as next.
+func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	n, err := number(q.Get("limit"), pageSize)
+	before, err2 := number(q.Get("after"), 0)
+	if err = errors.Join(err, err2); err != nil || n < 1 {
+		writeError(w, http.StatusBadRequest, "bad_request", "limit and after have to be whole numbers above 0", "leave them out for the newest calls")
+		return
+	}
+	n = min(n, mostPage)
+	list, err := s.o.Calls.ToolCalls(r.Context(), uint64(before), n, func(c store.ToolCall) bool {
+		is := func(key, value string) bool { return !q.Has(key) || q.Get(key) == value }
+		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) && is("channel", viewOf(c).Channel)
+	})
+	if err != nil {
+		s.broken(w, r, "the calls could not be listed", err)
+		return
+	}
+	items, next := make([]callView, len(list)), ""
+	for i, c := range list {
+		items[i] = viewOf(c)
+	}
+	if len(list) == n {
+		next = strconv.FormatUint(list[n-1].Seq, 10)
+	}
+	writePage(w, items, next)
+}
+
+// number reads a whole number of at least 0; an empty text is a default.
+func number(s string, otherwise int) (int, error) {
+	if s == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("%d is below 0", n)
+	}
+	return n, err
+}
+
+func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
+	res, err := s.o.Calls.ToolResult(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more", "the newest large results are kept, the list of calls has their ids")
+	case err != nil:
+		s.broken(w, r, "the result could not be read", err)
+	default:
+		writeJSON(w, http.StatusOK, map[string]string{"id": res.ID, "text": res.Text})
+	}
+}
+
+// approvalView is an approval as the API shows it.
+type approvalView struct {
+	ID       string          `json:"id"`
+	Tool     string          `json:"tool"`
+	Server   string          `json:"server"`
+	Args     json.RawMessage `json:"arguments"`
+	Reason   string          `json:"reason"`
+	Channel  string          `json:"channel"`
+	User     string          `json:"user"`
+	Turn     string          `json:"turn"`
+	Asked    time.Time       `json:"asked"`
+	Expires  time.Time       `json:"expires"`
+	Decision string          `json:"decision"` // pending, approved, denied, expired
+	By       string          `json:"by"`
+}
+
+func approvalOf(a store.Approval) approvalView {
+	v := approvalView{ID: a.ID, Tool: a.Tool, Server: a.Server, Args: a.Args, Reason: a.Reason, User: a.Asker.ID, Turn: a.Turn, Asked: a.At, Expires: a.Expires, Decision: string(a.Decision), By: a.By}
+	if a.Decision == "" {
+		v.Decision = "pending"
+	}
+	if !a.Conversation.IsZero() {
+		v.Channel = a.Conversation.String()
+	}
+	return v
+}
+
+// listApprovals gives what waits for a decision, oldest first; with ?all=true also
+// what was decided in the last days.
+func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
+	items := []approvalView{}
+	for _, a := range s.o.Approvals.All() {
+		if a.Decision == "" || r.URL.Query().Get("all") == "true" {
+			items = append(items, approvalOf(a))
+		}
+	}
+	writeList(w, items)
+}
+
+func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
+	all := s.o.Approvals.All()
+	i := slices.IndexFunc(all, func(a store.Approval) bool { return a.ID == r.PathValue("id") })
+	if i < 0 {
+		noApproval(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, approvalOf(all[i]))
+}
+
+func noApproval(w http.ResponseWriter) {
+	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(), "GET /api/v1/approvals lists those that are open")
+}
+
+func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Decision string `json:"decision"`
+	}
+	yes := map[string]bool{"approve": true, "approved": true, "allow": true, "deny": false, "denied": false}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"decision":"approve"} or {"decision":"deny"}`)
+		return
+	}
+	is, known := yes[strings.ToLower(in.Decision)]
+	if !known {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision), `send {"decision":"approve"} or {"decision":"deny"}`)
+		return
+	}
+	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), "web")
+	switch {
+	case errors.Is(err, approval.ErrUnknown):
+		noApproval(w)
+	case errors.Is(err, approval.ErrDecided):
+		writeError(w, http.StatusConflict, "decided", "this was decided before", "it is "+string(a.Decision))
+	case err != nil:
+		s.broken(w, r, "the decision could not be taken", err)
+	default:
+		writeJSON(w, http.StatusOK, approvalOf(a))
+	}
+}

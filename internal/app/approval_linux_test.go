@@ -1,0 +1,112 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	simdiscord "ravenbot/internal/sim/discord"
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// asking is a configuration in which every tool of the kit needs an approval.
+func (w *world) asking() map[string]any {
+	settings := w.base()
+	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}
+	return settings
+}
+
+// useOnce calls a tool of the kit for the word asked, and then quotes what it got.
+func useOnce(tool string) simmodel.Script {
+	return func(r simmodel.Request) simmodel.Reply {
+		if results := r.Last().Results; len(results) > 0 {
+			return simmodel.Say("the tool says: " + results[0].Content)
+		}
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: tool, Args: must(json.Marshal(toolArgs{Question: "q"}))}}}
+	}
+}
+
+// A question about a call outlives a kill, is decided by the asker alone, and the
+// call is made once.
+func TestAnApprovalOutlivesAKill(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(useOnce("kit_effect"))
+	d := w.daemon(w.asking()).withTools().start().toolsReady()
+	w.slack.Mention(w.channel.ID, w.berit, "use it")
+	asked, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("May I run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kit_effect", `"question": "q"`, "Only whoever asked"} {
+		if !strings.Contains(asked.Shown(), want) {
+			t.Errorf("the question lacks %q: %s", want, asked.Shown())
+		}
+	}
+	d.kill()
+	d.start().toolsReady()
+	if n := ran(w.dir, "effect")["q"]; n != 0 {
+		t.Fatalf("the tool ran %d times before anybody approved", n)
+	}
+	anna := w.slack.AddUser("anna")
+	press := w.slack.Click(w.channel.ID, asked.TS, anna, "ravenbot-0")
+	within(t, "somebody else is refused", func() bool {
+		answers := w.slack.Answers(press)
+		return len(answers) > 0 && strings.Contains(answers[0].Text, "Only whoever asked")
+	})
+	w.slack.Click(w.channel.ID, asked.TS, w.berit, "ravenbot-0")
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("effect done for q")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Approved by berit")); err != nil {
+		t.Error(err)
+	}
+	d.idle()
+	if n := w.slackPosts("May I run"); n != 0 {
+		t.Errorf("%d questions stand there still", n)
+	}
+	var used struct {
+		Items []struct{ Tool, Note, Result string }
+	}
+	if err := d.api(http.MethodGet, "/api/v1/tool-usage", &used); err != nil || len(used.Items) != 1 || used.Items[0].Tool != "kit_effect" ||
+		used.Items[0].Note != "approved by berit" || used.Items[0].Result != "effect done for q" {
+		t.Errorf("tool usage is %+v (%v)", used, err)
+	}
+	d.end()
+	if n := ran(w.dir, "effect")["q"]; n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// A word does where there is no button to press, and what is denied is told.
+func TestADenialIsAWord(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(useOnce("kit_effect"))
+	d := w.daemon(w.asking()).withTools().start().toolsReady()
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" use it")
+	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("May I run")); err != nil {
+		t.Fatal(err)
+	}
+	var open struct {
+		Items []struct{ ID, Tool, Decision string }
+	}
+	if err := d.api(http.MethodGet, "/api/v1/approvals", &open); err != nil || len(open.Items) != 1 || open.Items[0].Tool != "kit_effect" {
+		t.Errorf("open approvals are %+v (%v)", open, err)
+	}
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" deny")
+	got, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("the tool says"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(got.Content, "kit_effect was not run: denied by anna") {
+		t.Errorf("answered %q", got.Content)
+	}
+	d.idle()
+	d.end()
+	if n := ran(w.dir, "effect")["q"]; n != 0 {
+		t.Errorf("the tool ran %d times", n)
+	}
+	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool { return strings.HasPrefix(p.Content, "**Denied** by anna") }); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/approval"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/hook"
+	"ravenbot/internal/invoke"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/schema"
+	"ravenbot/internal/tool"
+)
+
+// buildCalls makes what every tool call goes through.
+func (a *App) buildCalls() error {
+	a.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now,
+		Post: func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
+			return a.delivery.Interject(ctx, to, d, replaces)
+		}})
+	if err := a.approvals.Load(context.Background()); err != nil {
+		return err
+	}
+	rules, hooks := policies(a.o.Config), hooks(a.o)
+	a.calls = invoke.New(invoke.Options{Check: schema.New().Check, Free: agent.FreeOfPolicy, Approvals: a.approvals,
+		Decide: func(_ tool.Caller, n tool.Named) (tool.Decision, string) { return rules.Decide(n) },
+		Hooks:  func() []tool.Hook { return hooks },
+		Mask:   a.o.Config.Masker(), Log: a.o.Log, Now: a.o.Now})
+	return nil
+}
+
+// policies translates tools.policy, and what servers are exempt from asking.
+func policies(c *config.Config) *policy.Policy {
+	var rules []policy.Rule
+	for _, r := range c.Tools.Policy {
+		rules = append(rules, policy.Rule{Tools: r.Tools, Hint: r.Hint, Decision: tool.Decision(r.Decision)})
+	}
+	return policy.New(rules, func(s tool.Spec) bool {
+		e, ok := c.MCPServers[s.Server]
+		return ok && !s.Native && (e.Trust || slices.Contains(e.AlwaysAllow, s.Name))
+	})
+}
+
+// hooks translates tools.hooks.
+func hooks(o Options) []tool.Hook {
+	var list []tool.Hook
+	for _, h := range o.Config.Tools.Hooks {
+		list = append(list, hook.Command{When: h.When, Command: h.Command.Reveal(), Timeout: h.Timeout.Std(), Lenient: h.OnError == "allow", Log: o.Log,
+			Dir: o.Config.Dir, Matches: func(n tool.Named) bool { return policy.Any(h.Tools, n) }})
+	}
+	return list
+}
+
+// shownResult gives the bytes of a tool result that are shown at once.
+func (a *App) shownResult() int { return a.o.Config.Tools.MaxResultBytes }

@@ -1,0 +1,200 @@
+// Package invoke makes tool calls, whoever asks for them: a turn of the agent, or
+// another host over the bot's own MCP endpoint. It promises that no call is made
+// whose arguments do not fit, that the policy, the hooks and, where one is wanted, a
+// person's approval come first, that a tool which fails, hangs or panics becomes a
+// result that a model can act on, and that every call, refused ones too, gives one
+// record and one line of the log. What a policy, a hook or an approval says is theirs
+// to decide.
+package invoke
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"ravenbot/internal/failpoint"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+// Timeout is the longest that any tool may take; servers have shorter limits of
+// their own. Time spent waiting for an approval does not count.
+const Timeout = 5 * time.Minute
+
+// Approvals asks people whether a call may be made.
+type Approvals interface {
+	// Ask returns when somebody has decided, or ctx ends, which alone is an error. The
+	// words say who decided, or why the call may not be made.
+	Ask(ctx context.Context, in tool.Intent, reason string) (ok bool, words string, err error)
+	// Begin notes that a call which was approved is let go.
+	Begin(ctx context.Context, in tool.Intent) error
+}
+
+// Options are what an Invoker needs. All functions may be called concurrently.
+type Options struct {
+	// Check gives the arguments as they are to be sent, or says what is wrong.
+	Check  func(schema, args json.RawMessage) (json.RawMessage, error)
+	Decide func(tool.Caller, tool.Named) (tool.Decision, string)
+	// Free names tools that no policy is asked about: those that find others.
+	Free      func(tool.Spec) bool
+	Hooks     func() []tool.Hook // as configured now, in order
+	Approvals Approvals
+	Mask      func(string) string // takes known secrets out of a text
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Invoker makes calls. It is safe for concurrent use.
+type Invoker struct{ o Options }
+
+// New returns an Invoker.
+func New(o Options) *Invoker { return &Invoker{o} }
+
+// Call makes a call, if it is allowed, and gives what became of it, with the record
+// to be stored. shown is how much of a result is shown at once, in bytes (0:
+// DefaultPage); of a longer one the record keeps the rest under an id.
+func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
+	if shown <= 0 {
+		shown = DefaultPage
+	}
+	began := i.o.Now()
+	res, note := i.perform(ctx, &in)
+	res.Text = tool.Clean(res.Text)
+	record := i.record(in, res, note, began, shown)
+	i.log(ctx, record)
+	return tool.Outcome{Result: res, Note: note, Shown: Page(res.Text, record.ResultID, 0, shown)}, record
+}
+
+func (i *Invoker) log(ctx context.Context, c store.ToolCall) {
+	outcome := "done"
+	switch {
+	case ctx.Err() != nil:
+		outcome = "ended"
+	case c.Error != "":
+		outcome = "failed"
+	}
+	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool, "ms", c.Took.Milliseconds(), "outcome", outcome)
+}
+
+// perform does what Call says. The intent ends as it was carried out.
+func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result, note string) {
+	if fault := i.fit(in, in.Args); fault != nil {
+		return *fault, ""
+	}
+	decision, reason := tool.Allow, ""
+	if spec := in.Tool.Tool.Spec(); i.o.Free == nil || !i.o.Free(spec) {
+		decision, reason = i.o.Decide(in.Caller, in.Tool)
+	}
+	hooks := i.hooks()
+	for _, h := range hooks {
+		if decision == tool.Deny {
+			break
+		}
+		ruling, err := h.Before(ctx, *in)
+		switch {
+		case ctx.Err() != nil:
+			return ended(in), ""
+		case err != nil:
+			return i.broken(*in, "was not run, because a hook before it failed", err), ""
+		case ruling.Decision == tool.Deny, ruling.Decision == tool.Ask && decision == tool.Allow:
+			decision, reason = ruling.Decision, "a hook of the operator's "+hookWord(ruling)
+		}
+		if len(ruling.Args) > 0 && decision != tool.Deny {
+			if fault := i.fit(in, ruling.Args); fault != nil {
+				return *fault, ""
+			}
+		}
+	}
+	switch decision {
+	case tool.Deny:
+		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, reason)), reason
+	case tool.Ask:
+		ok, words, err := i.o.Approvals.Ask(ctx, *in, reason)
+		switch {
+		case err != nil:
+			return ended(in), ""
+		case !ok:
+			return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, words)), words
+		}
+		note = words
+		if err := i.o.Approvals.Begin(ctx, *in); err != nil {
+			return i.broken(*in, "was not run, because its approval could not be noted", err), note
+		}
+	}
+	res = i.run(ctx, *in)
+	for _, h := range hooks {
+		changed, err := h.After(ctx, *in, res)
+		if err != nil {
+			return i.broken(*in, "was run, but a hook after it failed and its result is withheld", err), note
+		}
+		res = changed
+	}
+	return res, note
+}
+
+func (i *Invoker) hooks() []tool.Hook {
+	if i.o.Hooks == nil {
+		return nil
+	}
+	return i.o.Hooks()
+}
+
+func hookWord(r tool.Ruling) string {
+	word := "denies it"
+	if r.Decision == tool.Ask {
+		word = "wants an approval for it"
+	}
+	if reason := tool.Clean(strings.TrimSpace(r.Reason)); reason != "" {
+		word += ": " + reason
+	}
+	return word
+}
+
+// fit gives an intent arguments that fit its tool, or a result that says what is
+// wrong with them.
+func (i *Invoker) fit(in *tool.Intent, args json.RawMessage) *tool.Result {
+	fitting, err := i.o.Check(in.Tool.Tool.Spec().Schema, args)
+	if err != nil {
+		r := tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", in.Tool.Name, err))
+		return &r
+	}
+	in.Args = fitting
+	return nil
+}
+
+func ended(in *tool.Intent) tool.Result {
+	return tool.Failure(fmt.Sprintf("%s was not run: the work was ended first.", in.Tool.Name))
+}
+
+// run runs the tool itself.
+func (i *Invoker) run(ctx context.Context, in tool.Intent) (res tool.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			res = i.broken(in, "", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, in.Caller), Timeout)
+	defer cancel()
+	failpoint.Here(failpoint.ToolStarted)
+	res, err := in.Tool.Tool.Call(ctx, in.Args)
+	failpoint.Here(failpoint.ToolDone)
+	if err != nil {
+		return i.broken(in, "", err)
+	}
+	return res
+}
+
+// broken is the result of a call that the host could not make. The chain of causes
+// is for the log alone.
+func (i *Invoker) broken(in tool.Intent, what string, err error) tool.Result {
+	if what == "" {
+		what = "could not be run"
+	}
+	ref := reference()
+	i.o.Log.Error("tool not run", "reference", ref, "turn", in.Caller.Turn, "call", in.Caller.Call, "tool", in.Tool.Name, "error", err)
+	return tool.Failure(fmt.Sprintf("The tool %s %s (reference %s).", in.Tool.Name, what, ref))
+}

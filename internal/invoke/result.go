@@ -1,0 +1,118 @@
+package invoke
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+// DefaultPage is how many bytes of a result are shown at once where nothing says.
+const DefaultPage = 5 << 10
+
+// Results keeps what tools returned beyond what is shown at once.
+type Results interface {
+	// ToolResult gives a text; store.ErrNotFound: it is not kept any more.
+	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
+}
+
+// Page gives the part of a text that begins at a byte offset and says how to read
+// on under its id.
+func Page(text, id string, offset, size int) string {
+	rest := text[min(offset, len(text)):]
+	if len(rest) <= size || id == "" {
+		return rest
+	}
+	end := offset + size
+	for end > offset && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[offset:end] + fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with id %q and offset %d]", offset, end, len(text), id, end)
+}
+
+// Reader is the native tool result_read: pages of a result too large to be shown at
+// once, and a search in it, within the conversation that it was made in. size gives
+// the bytes of a page.
+func Reader(results Results, size int) tool.Tool {
+	if size <= 0 {
+		size = DefaultPage
+	}
+	yes := true
+	return tool.Func{
+		Described: tool.Spec{Server: "result", Name: "read", Native: true,
+			Description: "Reads on in a tool result that was too large to be shown at once: a page of it, or the places where it says something.",
+			Schema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"the id named at the end of the result"},` +
+				`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
+				`"search":{"type":"string","description":"words to look for instead; gives the places that hold them with their offsets"}},"required":["id"]}`),
+			Hints: tool.Hints{ReadOnly: &yes}},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			var in struct {
+				ID, Search string
+				Offset     int
+			}
+			if err := json.Unmarshal(args, &in); err != nil {
+				return tool.Failure(err.Error()), nil
+			}
+			r, err := results.ToolResult(ctx, in.ID)
+			switch {
+			case errors.Is(err, store.ErrNotFound) || err == nil && r.Conversation != tool.CallerFrom(ctx).Conversation:
+				return tool.Failure("No result is kept under this id any more; make the first call again."), nil
+			case err != nil:
+				return tool.Result{}, err
+			case strings.TrimSpace(in.Search) != "":
+				return tool.Text(find(r.Text, strings.TrimSpace(in.Search), size)), nil
+			}
+			return tool.Text(Page(r.Text, in.ID, max(in.Offset, 0), size)), nil
+		},
+	}
+}
+
+const (
+	mostFound = 20  // places
+	around    = 160 // bytes shown on both sides of a place
+)
+
+// find gives the places of a text that hold some words, capitals apart, in as many
+// bytes as one page has.
+func find(text, words string, size int) string {
+	low, word := strings.ToLower(text), strings.ToLower(words)
+	if len(low) != len(text) { // a few letters change their length with their case
+		low, word = text, words
+	}
+	var b strings.Builder
+	shown := 0
+	for at := 0; ; {
+		n := strings.Index(low[at:], word)
+		if n < 0 {
+			break
+		}
+		n += at
+		from, to := start(text, n-around), start(text, n+len(word)+around)
+		piece := fmt.Sprintf("[at byte %d] …%s…\n", from, strings.Join(strings.Fields(text[from:to]), " "))
+		if shown == mostFound || b.Len()+len(piece) > size {
+			b.WriteString("[there are more; search for something narrower]")
+			break
+		}
+		b.WriteString(piece)
+		shown++
+		at = max(to, n+len(word))
+	}
+	if shown == 0 {
+		return fmt.Sprintf("Nothing in it says %q.", words)
+	}
+	return b.String()
+}
+
+// start is the beginning of the character at or before a byte of text.
+func start(text string, n int) int {
+	n = min(max(n, 0), len(text))
+	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,146 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// How many calls, and texts of large results, are kept at most.
+const (
+	mostCalls   = 20_000
+	mostResults = 256
+)
+
+// RecordCalls keeps calls that no turn was saved with.
+func (db *DB) RecordCalls(ctx context.Context, calls []store.ToolCall) error {
+	if err := db.update(ctx, func(tx *tx) error { return recordCalls(tx, calls) }); err != nil {
+		return fmt.Errorf("store tool calls: %w", err)
+	}
+	return nil
+}
+
+func recordCalls(tx *tx, calls []store.ToolCall) error {
+	for _, c := range calls {
+		b := tx.top(callsBucket)
+		seq, err := b.next()
+		if err != nil {
+			return err
+		}
+		c.Seq = seq
+		if err := b.put(seqKey(seq), c); err != nil {
+			return err
+		}
+		if err := b.shed(mostCalls); err != nil {
+			return err
+		}
+		if c.ResultID == "" {
+			continue
+		}
+		results := tx.top(resultsBucket)
+		if err := results.put([]byte(c.ResultID), store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, Text: c.Whole}); err != nil {
+			return err
+		}
+		if err := results.shed(mostResults); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shed removes the first record where there are more than most.
+func (b *bucket) shed(most int) error {
+	kept, err := b.kept()
+	if err != nil || kept.count <= uint64(most) {
+		return err
+	}
+	k, _ := b.cursor().first()
+	return b.delete(k)
+}
+
+// ToolCalls lists calls that match accepts, newest first: at most n with a Seq below
+// before; 0 begins with the newest.
+func (db *DB) ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
+	var list []store.ToolCall
+	err := db.view(func(tx *tx) error {
+		c := tx.top(callsBucket).cursor()
+		k, v := c.last()
+		if before > 0 {
+			if at, _ := c.seek(seqKey(before)); at != nil {
+				k, v = c.before()
+			} else {
+				k, v = c.last()
+			}
+		}
+		for ; k != nil && len(list) < n && ctx.Err() == nil; k, v = c.before() {
+			var call store.ToolCall
+			if err := db.decode(k, v, &call); err != nil {
+				return err
+			}
+			if match == nil || match(call) {
+				list = append(list, call)
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tool calls: %w", err)
+	}
+	return list, nil
+}
+
+// ToolResult gives the text of a large result; store.ErrNotFound: it is not kept
+// any more.
+func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
+	var r store.ToolResult
+	err := db.view(func(tx *tx) error {
+		found, err := tx.top(resultsBucket).get([]byte(id), &r)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return store.ToolResult{}, fmt.Errorf("load tool result %.40q: %w", id, err)
+	}
+	return r, nil
+}
+
+// dropResults removes the results of a conversation.
+func (db *DB) dropResults(tx *tx, a chat.Address) error {
+	return db.drop(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
+		var r store.ToolResult
+		err := db.decode(k, v, &r)
+		return r.Conversation == a, err
+	})
+}
+
+// SaveApproval keeps an approval in the place of what was kept of its call.
+func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
+	err := db.update(ctx, func(tx *tx) error {
+		return tx.top(approvalsBucket).put([]byte(a.Turn+nul+a.Call), a)
+	})
+	if err != nil {
+		return fmt.Errorf("store the approval of %s: %w", a.Tool, err)
+	}
+	return nil
+}
+
+// Approvals lists all that are kept.
+func (db *DB) Approvals(context.Context) ([]store.Approval, error) {
+	var list []store.Approval
+	err := db.view(func(tx *tx) error {
+		return tx.top(approvalsBucket).each(func(k, v []byte) error {
+			var a store.Approval
+			err := db.decode(k, v, &a)
+			list = append(list, a)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list approvals: %w", err)
+	}
+	return list, nil
+}
