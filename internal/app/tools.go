@@ -66,7 +66,7 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Cache: toolLists{a.store}, Hold: a.hold, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Keep: serverKeep{a.store}, After: a.hold, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
@@ -93,16 +93,16 @@ func digestFeeds(c *config.Config) []string {
 	return slices.Compact(all)
 }
 
-// toolLists keeps the tools of MCP servers in the store, so that they are known
-// from the first message after a restart.
-type toolLists struct{ db *bolt.DB }
+// serverKeep keeps in the store what is known of MCP servers, so that their tools
+// can be called from the first message after a restart.
+type serverKeep struct{ db *bolt.DB }
 
-func (t toolLists) Load(server string) ([]byte, error) {
-	return t.db.LoadTools(context.Background(), server)
+func (k serverKeep) Load(what, server string) ([]byte, error) {
+	return k.db.LoadTools(context.Background(), what+"/"+server)
 }
 
-func (t toolLists) Save(server string, list []byte) error {
-	return t.db.SaveTools(context.Background(), server, list)
+func (k serverKeep) Save(what, server string, data []byte) error {
+	return k.db.SaveTools(context.Background(), what+"/"+server, data)
 }
 
 // entries translates the entries of mcpServers.
@@ -111,7 +111,7 @@ func entries(c *config.Config) []mcp.Config {
 	for name, e := range c.MCPServers {
 		s := mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
 			URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
-			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: true, Disabled: e.Disabled, Description: e.Description}
+			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(x, y mcp.Config) int { return cmp.Compare(x.Name, y.Name) })

@@ -28,7 +28,7 @@ type remote struct {
 
 // Spec describes the tool as the server listed it when this value was made.
 func (r remote) Spec() tool.Spec {
-	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.Description, Schema: r.t.Schema, Hints: r.t.Hints}
+	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.about(), Schema: r.t.Schema, Hints: r.t.hints()}
 }
 
 // Call runs the tool. What goes wrong on the server's side is a result that says
@@ -40,13 +40,14 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 	if object(args) == nil {
 		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
 	}
+	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
 	conn, down := r.s.ready(ctx)
 	for again := false; conn != nil; again = true {
 		res, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
 		if err == nil {
 			return res, nil
 		}
-		if ctx.Err() == nil && !again && repeatable(err, r.t.Hints) {
+		if ctx.Err() == nil && !again && repeatable(err, r.t.hints()) {
 			conn = r.s.next(ctx, conn)
 		} else {
 			conn = nil
@@ -81,7 +82,7 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state := s.conn, s.state
 	s.mu.Unlock()
-	if conn == nil && s.o.Cache != nil && (state == Uninitialized || state == Connecting && !s.tried()) {
+	if conn == nil && s.o.Keep != nil && s.h.running() && (state == Uninitialized || state == Connecting && !s.tried()) {
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 		s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,7 +170,7 @@ func (f *fake) list(r fakeRequest) {
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang env cwd garbage big flood twice impostor grow logs sample fail reject huge ask") {
+		for _, name := range strings.Fields("die hang held pid env cwd garbage big flood twice impostor grow logs sample fail reject huge ask") {
 			tools = append(tools, simple(name, ""))
 		}
 		tools = append(tools, simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
@@ -197,8 +198,16 @@ func (f *fake) call(r fakeRequest) {
 		say("alive")
 	case "hang":
 		select {}
+	case "held": // until somebody writes into the pipe
+		word, err := os.ReadFile(os.Getenv("FAKE_FILE"))
+		if err != nil {
+			os.Exit(7)
+		}
+		say(string(word))
 	case "env":
 		say(strings.Join(os.Environ(), "\n"))
+	case "pid":
+		say(strconv.Itoa(os.Getpid()))
 	case "cwd":
 		dir, _ := os.Getwd()
 		say(dir)

@@ -145,7 +145,7 @@ func until(t *testing.T, h *Host, name string, want State) Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	s := h.servers[name]
+	s := must(h.server(name))
 	if !s.await(ctx, func() bool { return s.state == want }) {
 		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, h.Logs(name))
 	}
@@ -226,4 +226,12 @@ func names(list []tool.Tool) []string {
 		n = append(n, t.Spec().Server+"/"+t.Spec().Name)
 	}
 	return n
+}
+
+// must gives a value that a test cannot do without.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

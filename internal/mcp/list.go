@@ -3,8 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,11 +22,35 @@ const (
 
 // spec is a tool as a server listed it.
 type spec struct {
-	ToolInfo
-	Hints tool.Hints
+	Name        string
+	Title       string          `json:",omitempty"`
+	Description string          `json:",omitempty"`
+	Schema      json.RawMessage `json:",omitempty"`
+	Output      json.RawMessage `json:",omitempty"` // schema of structured results
+	Notes       json.RawMessage `json:",omitempty"` // annotations
 }
 
-func equal(a, b []spec) bool {
+// hints are the annotations as we know them.
+func (t spec) hints() tool.Hints {
+	notes := object(t.Notes)
+	return tool.Hints{ReadOnly: flag(notes["readOnlyHint"]), Destructive: flag(notes["destructiveHint"]),
+		Idempotent: flag(notes["idempotentHint"]), OpenWorld: flag(notes["openWorldHint"])}
+}
+
+// about is what people and models read of the tool.
+func (t spec) about() string {
+	if t.Description == "" {
+		return t.Title
+	}
+	return t.Description
+}
+
+// listed is what a server has told of what it offers.
+type listed struct {
+	Tools []spec
+}
+
+func equal(a, b listed) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
@@ -94,16 +116,12 @@ func (c *connection) page(ctx context.Context, request sdk.ListToolsRequest) (js
 
 func specOf(raw json.RawMessage) (spec, bool) {
 	o := object(raw)
-	t := spec{ToolInfo: ToolInfo{Name: text(o["name"]), Description: text(o["description"])}}
-	if t.Description == "" {
-		t.Description = text(o["title"])
+	t := spec{Name: text(o["name"]), Title: text(o["title"]), Description: text(o["description"])}
+	for key, into := range map[string]*json.RawMessage{"inputSchema": &t.Schema, "outputSchema": &t.Output, "annotations": &t.Notes} {
+		if len(object(o[key])) > 0 {
+			*into = slices.Clone(o[key])
+		}
 	}
-	if len(object(o["inputSchema"])) > 0 {
-		t.Schema = slices.Clone(o["inputSchema"])
-	}
-	notes := object(o["annotations"])
-	t.Hints = tool.Hints{ReadOnly: flag(notes["readOnlyHint"]), Destructive: flag(notes["destructiveHint"]),
-		Idempotent: flag(notes["idempotentHint"]), OpenWorld: flag(notes["openWorldHint"])}
 	return t, t.Name != "" && len(t.Name) <= maxName
 }
 
@@ -133,16 +151,9 @@ func flag(raw json.RawMessage) *bool {
 	return b
 }
 
-// chosen leaves the tools that the entry wants offered.
-func (s *server) chosen(list []spec) []spec {
-	var kept []spec
-	for _, t := range list {
-		in := len(s.c.Include) == 0 || matches(s.c.Include, t.Name)
-		if in && !matches(s.c.Exclude, t.Name) {
-			kept = append(kept, t)
-		}
-	}
-	return kept
+// chosen reports whether the entry wants a tool offered.
+func (s *server) chosen(name string) bool {
+	return (len(s.c.Include) == 0 || matches(s.c.Include, name)) && !matches(s.c.Exclude, name)
 }
 
 func matches(patterns []string, name string) bool {
@@ -170,62 +181,15 @@ func match(pattern, name string) bool {
 	return true
 }
 
-func (s *server) toolsOf(list []spec) []tool.Tool {
-	tools := make([]tool.Tool, 0, len(list))
-	for _, t := range list {
-		tools = append(tools, remote{s, t})
-	}
-	return tools
-}
-
-// remembered is a tool list in the cache. Entry tells whether it is of the entry
-// as it is configured now.
-type remembered struct {
-	Entry string `json:"entry"`
-	Tools []spec `json:"tools"`
-}
-
-// restore takes the tools from the cache and reports whether they were there.
-func (s *server) restore() bool {
-	if s.o.Cache == nil {
-		return false
-	}
-	data, err := s.o.Cache.Load(s.c.Name)
-	if err != nil {
-		s.log.Warn("mcp tool list not read from the cache", "error", err)
-		return false
-	}
-	var r remembered
-	if data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
-		return false
+// adopt takes what the server offers and decides which of its tools are passed on.
+func (s *server) adopt(now listed) {
+	var tools []tool.Tool
+	for _, t := range now.Tools {
+		if s.chosen(t.Name) {
+			tools = append(tools, remote{s, t})
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.specs, s.tools = r.Tools, s.toolsOf(r.Tools)
-	return len(r.Tools) > 0
-}
-
-func (s *server) save(list []spec) {
-	if s.o.Cache == nil {
-		return
-	}
-	data, err := json.Marshal(remembered{s.fingerprint(), list})
-	if err == nil {
-		err = s.o.Cache.Save(s.c.Name, data)
-	}
-	if err != nil {
-		s.log.Warn("mcp tool list not saved to the cache", "error", err)
-	}
-}
-
-// fingerprint of what decides which tools the server has. Secrets go in, but
-// cannot be read from it.
-func (s *server) fingerprint() string {
-	c := s.c
-	data, err := json.Marshal([]any{c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport, c.Include, c.Exclude})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	s.listed, s.tools = now, tools
 }
