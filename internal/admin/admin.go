@@ -47,39 +47,6 @@ type PlatformHealth struct {
 	chat.Health
 }
 
-// ToolView is a tool of an MCP server as the API and the page show it.
-type ToolView struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Schema      any    `json:"inputSchema,omitempty"` // as JSON; only /tools shows it
-}
-
-// ServerView is an MCP server as the API and the page show it.
-type ServerView struct {
-	Name        string     `json:"name"`
-	State       string     `json:"state"`
-	Error       string     `json:"error"`
-	Description string     `json:"description,omitempty"`
-	Transport   string     `json:"transport,omitempty"`
-	Tools       []ToolView `json:"tools"`
-	Source      string     `json:"source"`
-	Since       time.Time  `json:"since,omitzero"`
-}
-
-// LogLine is a line that an MCP server wrote.
-type LogLine struct {
-	Time   time.Time `json:"time"`
-	Stream string    `json:"stream,omitempty"`
-	Text   string    `json:"text"`
-}
-
-// Servers tells of the MCP servers.
-type Servers interface {
-	List() []ServerView
-	// Logs gives the last lines that a server wrote, oldest first.
-	Logs(name string) []LogLine
-}
-
 // Digests lists, previews and runs digests; unknown names are digest.ErrUnknown.
 type Digests interface {
 	List(ctx context.Context) ([]digest.Info, error)

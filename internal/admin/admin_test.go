@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/approval"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/digest"
@@ -37,6 +38,7 @@ type bot struct {
 	slack   chat.Health
 	removed []chat.Address
 	ran     []string
+	did     []string
 	ask     Ask
 }
 
@@ -62,8 +64,100 @@ func (b *bot) Servers() []ServerView {
 
 func (b *bot) List() []ServerView { return b.Servers() }
 
-func (b *bot) Logs(name string) []LogLine {
-	return []LogLine{{Time: b.time(), Text: name + " says hello"}}
+func (b *bot) Logs(name string) ([]LogLine, error) {
+	if _, err := b.Get(name); err != nil {
+		return nil, err
+	}
+	return []LogLine{{Time: b.time(), Text: name + " says hello"}}, nil
+}
+
+func (b *bot) Get(name string) (ServerView, error) {
+	for _, v := range b.Servers() {
+		if v.Name == name {
+			return v, nil
+		}
+	}
+	return ServerView{}, ErrNoServer
+}
+
+func (b *bot) Tools(name string) ([]ToolView, error) {
+	v, err := b.Get(name)
+	return v.Tools, err
+}
+
+func (b *bot) Pending(name string) []ToolChange {
+	if name == "files" {
+		return []ToolChange{{Tool: "files_read", Kind: "changed", Diff: "-a\n+b"}}
+	}
+	return nil
+}
+
+func (b *bot) Add(_ context.Context, name string, entry json.RawMessage) (ServerView, error) {
+	switch {
+	case name == "files":
+		return ServerView{}, ErrServerExists
+	case !strings.Contains(string(entry), "command"):
+		return ServerView{}, badInput{}
+	}
+	b.did = append(b.did, "add "+name)
+	return ServerView{Name: name, State: "connecting", Source: "api"}, nil
+}
+
+func (b *bot) Replace(_ context.Context, name string, _ json.RawMessage) (ServerView, error) {
+	b.did = append(b.did, "replace "+name)
+	return b.Get(name)
+}
+
+func (b *bot) Remove(_ context.Context, name string) error {
+	if _, err := b.Get(name); err != nil {
+		return err
+	}
+	return ErrServerConfigured
+}
+
+func (b *bot) Control(name, verb string) (ServerView, error) {
+	b.did = append(b.did, verb+" "+name)
+	return b.Get(name)
+}
+
+func (b *bot) Approve(_ context.Context, name string) ([]ToolChange, error) {
+	return b.Pending(name), nil
+}
+
+// calls are one call that was made, and one that waits.
+type calls struct{ s string }
+
+func (c calls) ToolCalls(_ context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
+	call := store.ToolCall{Seq: 7, ID: "c1", Turn: "web/1", Server: "s", Tool: c.s, Args: json.RawMessage(`{"x":1}`), Result: c.s, Note: c.s, User: c.s}
+	if before == 7 || match != nil && !match(call) {
+		return nil, nil
+	}
+	return []store.ToolCall{call}, nil
+}
+
+func (c calls) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
+	if id != "r1" {
+		return store.ToolResult{}, store.ErrNotFound
+	}
+	return store.ToolResult{ID: id, Text: "all"}, nil
+}
+
+func (c calls) All() []store.Approval {
+	return []store.Approval{{ID: "a1", Tool: c.s, Reason: c.s, Args: json.RawMessage(`{}`)}, {ID: "a0", Tool: c.s, Decision: store.Denied}}
+}
+
+func (c calls) Decide(_ context.Context, id string, yes bool, _ chat.User, _ string) (store.Approval, error) {
+	switch {
+	case id == "a0":
+		return c.All()[1], approval.ErrDecided
+	case id != "a1":
+		return store.Approval{}, approval.ErrUnknown
+	}
+	a := c.All()[0]
+	if a.Decision = store.Denied; yes {
+		a.Decision = store.Approved
+	}
+	return a, nil
 }
 
 type digests struct{ *bot }
@@ -155,7 +249,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		Platforms: func() []PlatformHealth {
 			return []PlatformHealth{{Name: "web", Health: chat.Health{Connected: true}}, {Name: "slack", Health: b.slack}}
 		},
-		Servers: b, Digests: digests{b}, Conversations: b, Status: func() any { return map[string]string{"version": "1"} },
+		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b, Status: func() any { return map[string]string{"version": "1"} },
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
 		Log:    slog.New(slog.DiscardHandler), Now: b.time}
 	if change != nil {
@@ -209,7 +303,7 @@ const bearerHeader = "Bearer " + token
 // everything lists every route but those that are open.
 var everything = []string{
 	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat", "GET /static/app.css",
-	"GET /servers", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
+	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
 	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests",
@@ -452,9 +546,9 @@ func TestWithoutAChatPageTheOtherPagesAreThere(t *testing.T) {
 func TestForeignTextOnThePagesStaysText(t *testing.T) {
 	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</pre><b>`} {
 		_, _, server, client := start(t, func(o *Options) {
-			o.Servers, o.Digests = nasty(s), nastyDigests{s}
+			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s}, calls{s}, calls{s}
 		})
-		for _, route := range []string{"GET /servers", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
+		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
 			escaped := template.HTMLEscapeString(s)
@@ -472,14 +566,21 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 }
 
 // nasty is a text that everything is called.
-type nasty string
+type nasty struct {
+	Servers
+	s string
+}
 
 func (n nasty) List() []ServerView {
-	s := string(n)
+	s := n.s
 	return []ServerView{{Name: s, State: s, Error: s, Description: s, Transport: s, Source: s, Tools: []ToolView{{Name: s, Description: s}}}}
 }
 
-func (n nasty) Logs(string) []LogLine { return []LogLine{{Text: string(n)}} }
+func (n nasty) Logs(string) ([]LogLine, error) { return []LogLine{{Stream: n.s, Text: n.s}}, nil }
+
+func (n nasty) Pending(string) []ToolChange {
+	return []ToolChange{{Tool: n.s, Diff: n.s, Flags: []string{n.s}}}
+}
 
 // nastyDigests is nasty with the other List.
 type nastyDigests struct{ s string }

@@ -34,8 +34,13 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	for path, m := range map[string]methods{
 		"/status":                           {"GET": s.getStatus},
 		"/backup":                           {"POST": s.postBackup},
-		"/mcp/servers":                      {"GET": s.listServers},
-		"/mcp/servers/{name}":               {"GET": s.getServer},
+		"/mcp/servers":                      {"GET": s.listServers, "POST": s.addServer},
+		"/mcp/servers/{name}":               {"GET": s.getServer, "PUT": s.putServer, "DELETE": s.deleteServer},
+		"/mcp/servers/{name}/start":         {"POST": s.controlServer("start")},
+		"/mcp/servers/{name}/stop":          {"POST": s.controlServer("stop")},
+		"/mcp/servers/{name}/restart":       {"POST": s.controlServer("restart")},
+		"/mcp/servers/{name}/approve":       {"POST": s.approveServer},
+		"/mcp/servers/{name}/pending":       {"GET": s.serverPending},
 		"/mcp/servers/{name}/tools":         {"GET": s.serverTools},
 		"/mcp/servers/{name}/logs":          {"GET": s.serverLogs},
 		"/conversations":                    {"GET": s.listConversations},
@@ -138,50 +143,6 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.o.Status())
-}
-
-// servers gives all servers, without what only /tools shows.
-func (s *Server) servers() []ServerView {
-	list := s.o.Servers.List()
-	for i, v := range list {
-		list[i].Tools = make([]ToolView, len(v.Tools))
-		for j, t := range v.Tools {
-			list[i].Tools[j] = ToolView{Name: t.Name, Description: t.Description}
-		}
-	}
-	return list
-}
-
-func (s *Server) listServers(w http.ResponseWriter, _ *http.Request) { writeList(w, s.servers()) }
-
-func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
-	if v, ok := named(w, r, s.servers()); ok {
-		writeJSON(w, http.StatusOK, v)
-	}
-}
-
-func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
-	if v, ok := named(w, r, s.o.Servers.List()); ok {
-		writeList(w, v.Tools)
-	}
-}
-
-func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
-	if v, ok := named(w, r, s.o.Servers.List()); ok {
-		writeList(w, s.o.Servers.Logs(v.Name))
-	}
-}
-
-// named finds the server that the path names, or answers that there is none.
-func named(w http.ResponseWriter, r *http.Request, list []ServerView) (ServerView, bool) {
-	name := r.PathValue("name")
-	for _, v := range list {
-		if v.Name == name {
-			return v, true
-		}
-	}
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", name), "GET /api/v1/mcp/servers names those there are")
-	return ServerView{}, false
 }
 
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {

@@ -60,6 +60,57 @@ func viewOf(c store.ToolCall) callView {
 	return v
 }
 
+// callsView is the page of calls.
+type callsView struct {
+	Open  []approvalView
+	Calls []numberedCall
+}
+
+type numberedCall struct {
+	callView
+	Seq uint64
+}
+
+// shownCalls is how many calls the page shows.
+const shownCalls = 50
+
+// callsPage is a page, or for its own refreshing just the list.
+func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Calls.ToolCalls(r.Context(), 0, shownCalls, nil)
+	if err != nil {
+		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
+		s.page(w, http.StatusInternalServerError, "note-page", "The calls could not be listed; the bot's log has the reason.")
+		return
+	}
+	var v callsView
+	for _, c := range list {
+		v.Calls = append(v.Calls, numberedCall{viewOf(c), c.Seq})
+	}
+	for _, a := range s.o.Approvals.All() {
+		if a.Decision == "" {
+			v.Open = append(v.Open, approvalOf(a))
+		}
+	}
+	name := "calls"
+	if r.Header.Get("HX-Request") != "" {
+		name = "call-list"
+	}
+	s.page(w, http.StatusOK, name, v)
+}
+
+// decideOnPage takes a decision made on the page.
+func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), "web")
+		if err != nil {
+			s.page(w, http.StatusConflict, "problem", "Not taken: "+err.Error()+".")
+			return
+		}
+		w.Header().Set("HX-Trigger", "changed")
+		s.page(w, http.StatusOK, "done", a.Tool+" is "+string(a.Decision)+".")
+	}
+}
+
 // Pages of lists that grow.
 const (
 	pageSize = 100

@@ -28,6 +28,11 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /servers", s.serversPage)
+	mux.HandleFunc("POST /servers", s.addOnPage)
+	mux.HandleFunc("POST /servers/{name}/{verb}", s.controlOnPage)
+	mux.HandleFunc("GET /calls", s.callsPage)
+	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
+	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("GET /settings", s.settingsForm)
@@ -43,24 +48,6 @@ func (s *Server) dashboard() *http.ServeMux {
 		mux.Handle("GET /{$}", http.RedirectHandler("/servers", http.StatusSeeOther))
 	}
 	return mux
-}
-
-type serverBox struct {
-	ServerView
-	Log []LogLine
-}
-
-// serversPage is a page, or for its own refreshing just the list.
-func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
-	var boxes []serverBox
-	for _, v := range s.servers() {
-		boxes = append(boxes, serverBox{v, s.o.Servers.Logs(v.Name)})
-	}
-	name := "servers"
-	if r.Header.Get("HX-Request") != "" {
-		name = "server-list"
-	}
-	s.page(w, http.StatusOK, name, boxes)
 }
 
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {

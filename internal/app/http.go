@@ -14,7 +14,6 @@ import (
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
-	"ravenbot/internal/mcp"
 	"ravenbot/internal/metrics"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -23,7 +22,7 @@ import (
 func (a *App) buildAdmin() error {
 	c := a.o.Config
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
-		Ask: a.askAPI, Platforms: a.platformHealth, Servers: mcpView{a.mcp}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
+		Ask: a.askAPI, Platforms: a.platformHealth, Servers: servers{a}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
 		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, Calls: callView{a}, Approvals: a.approvals, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
@@ -53,30 +52,6 @@ func (a *App) platformHealth() []admin.PlatformHealth {
 		list = append(list, admin.PlatformHealth{Name: name, Health: h})
 	}
 	slices.SortFunc(list, func(x, y admin.PlatformHealth) int { return strings.Compare(x.Name, y.Name) })
-	return list
-}
-
-// mcpView shows the MCP host to the HTTP side.
-type mcpView struct{ host *mcp.Host }
-
-func (s mcpView) List() []admin.ServerView {
-	list := []admin.ServerView{}
-	for _, v := range s.host.Servers() {
-		view := admin.ServerView{Name: v.Name, State: string(v.State), Error: v.Error, Description: v.Description,
-			Transport: v.Transport, Source: v.Source, Since: v.Since, Tools: []admin.ToolView{}}
-		for _, t := range v.Tools {
-			view.Tools = append(view.Tools, admin.ToolView{Name: t.Name, Description: t.Description, Schema: t.Schema})
-		}
-		list = append(list, view)
-	}
-	return list
-}
-
-func (s mcpView) Logs(name string) []admin.LogLine {
-	var list []admin.LogLine
-	for _, l := range s.host.Logs(name) {
-		list = append(list, admin.LogLine{Time: l.Time, Stream: l.Stream, Text: l.Text})
-	}
 	return list
 }
 

@@ -72,6 +72,9 @@ func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.mcp = host
+	if err := a.restoreServers(context.Background()); err != nil {
+		return err
+	}
 	more, err := a.packs()
 	if err != nil {
 		return err
@@ -109,13 +112,16 @@ func (k serverKeep) Save(what, server string, data []byte) error {
 func entries(c *config.Config) []mcp.Config {
 	var list []mcp.Config
 	for name, e := range c.MCPServers {
-		s := mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
-			URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
-			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
-		list = append(list, s)
+		list = append(list, serverConfig(name, e))
 	}
 	slices.SortFunc(list, func(x, y mcp.Config) int { return cmp.Compare(x.Name, y.Name) })
 	return list
+}
+
+func serverConfig(name string, e config.MCPServer) mcp.Config {
+	return mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
+		URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
+		Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
 }
 
 func revealed[M ~map[string]config.Secret](m M) map[string]string {

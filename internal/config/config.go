@@ -48,6 +48,9 @@ type Config struct {
 	Dir  string `json:"-"`
 	// Warnings are what a reader of the file should know though it loads.
 	Warnings []Fault `json:"-"`
+
+	// Where variables were looked up.
+	env func(string) (string, bool)
 }
 
 // Backup is how copies of the store are made and kept.

@@ -49,8 +49,32 @@ func Load(path string, opts Options) (*Config, error) {
 		return nil, &Faults{d.faults}
 	}
 	sortFaults(d.warnings)
-	c.Path, c.Dir, c.Warnings = path, dir, d.warnings
+	c.Path, c.Dir, c.Warnings, c.env = path, dir, d.warnings, d.env
 	return c, nil
+}
+
+// Entry reads one entry, such as one of mcpServers, that comes from elsewhere but is
+// written as in the file: variables and paths mean what they mean there. into points
+// to an MCPServer, an Agent or a Digest. The error is a *Faults; warnings are for
+// whoever sent it.
+func (c *Config) Entry(text []byte, into any) (warnings []Fault, err error) {
+	d := &decoder{file: "request", dir: c.Dir, text: append(bytes.Clone(text), '\n'), env: c.env}
+	if d.env == nil {
+		d.env = os.LookupEnv
+	}
+	if root := d.parseNode(d.text); root != nil && d.expect(root, '{', "an object") {
+		root.take("name")
+		v := reflect.ValueOf(into).Elem()
+		d.setDefaults(v)
+		d.decode(root, v, "")
+		d.warnForeign(nil)
+	}
+	if len(d.faults) > 0 {
+		sortFaults(d.faults)
+		return nil, &Faults{d.faults}
+	}
+	sortFaults(d.warnings)
+	return d.warnings, nil
 }
 
 // environment looks in the process's environment first, then in .env.

@@ -1,0 +1,303 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// ToolView is a tool of an MCP server as the API and the page show it.
+type ToolView struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Schema      any      `json:"inputSchema,omitempty"` // as JSON; only /tools shows it
+	State       string   `json:"state,omitempty"`       // offered, quarantined, refused, excluded; only /tools shows it
+	Why         string   `json:"why,omitempty"`         // it is not offered
+	Flags       []string `json:"flags,omitempty"`       // what is suspicious about it
+}
+
+// ToolChange is a tool that waits for an approval, or was approved.
+type ToolChange struct {
+	Tool  string   `json:"tool"`
+	Kind  string   `json:"kind"` // added, changed
+	Diff  string   `json:"diff"`
+	Flags []string `json:"flags,omitempty"`
+}
+
+// ServerView is an MCP server as the API and the page show it.
+type ServerView struct {
+	Name        string     `json:"name"`
+	State       string     `json:"state"`
+	Error       string     `json:"error"`
+	Description string     `json:"description,omitempty"`
+	Transport   string     `json:"transport,omitempty"`
+	Protocol    string     `json:"protocol,omitempty"` // version in use
+	Version     string     `json:"version,omitempty"`  // what the server calls itself
+	Tools       []ToolView `json:"tools"`
+	Source      string     `json:"source"` // config, api
+	Since       time.Time  `json:"since,omitzero"`
+	Checked     time.Time  `json:"checked,omitzero"`
+	Pending     int        `json:"pending,omitempty"` // tools that wait for an approval
+	Warnings    []string   `json:"warnings,omitempty"`
+	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
+}
+
+// LogLine is a line of the log of an MCP server.
+type LogLine struct {
+	Time   time.Time `json:"time"`
+	Stream string    `json:"stream,omitempty"`
+	Text   string    `json:"text"`
+}
+
+// What may be wrong with a request about a server.
+var (
+	ErrNoServer         = errors.New("there is no such MCP server")
+	ErrServerExists     = errors.New("there is an MCP server of that name")
+	ErrServerConfigured = errors.New("the MCP server belongs to config.json and is changed there")
+	ErrServerDisabled   = errors.New("the MCP server is disabled")
+)
+
+// Servers tells of the MCP servers and controls them. An error with a method
+// BadInput that reports true is the sender's to mend; the others of the sender are
+// those above.
+type Servers interface {
+	List() []ServerView
+	Get(name string) (ServerView, error)
+	// Tools gives all tools of a server, also those that are not offered.
+	Tools(name string) ([]ToolView, error)
+	// Logs gives the last lines of a server's log, oldest first.
+	Logs(name string) ([]LogLine, error)
+	Pending(name string) []ToolChange
+
+	// Add and Replace take an entry as config.json has it, and keep it.
+	Add(ctx context.Context, name string, entry json.RawMessage) (ServerView, error)
+	Replace(ctx context.Context, name string, entry json.RawMessage) (ServerView, error)
+	Remove(ctx context.Context, name string) error
+	// Control does what the verb start, stop or restart says.
+	Control(name, verb string) (ServerView, error)
+	Approve(ctx context.Context, name string) ([]ToolChange, error)
+}
+
+// brief gives a server without what only /tools shows.
+func brief(v ServerView) ServerView {
+	tools := make([]ToolView, len(v.Tools))
+	for i, t := range v.Tools {
+		tools[i] = ToolView{Name: t.Name, Description: t.Description}
+	}
+	v.Tools = tools
+	return v
+}
+
+func (s *Server) servers() []ServerView {
+	list := s.o.Servers.List()
+	for i, v := range list {
+		list[i] = brief(v)
+	}
+	return list
+}
+
+func (s *Server) listServers(w http.ResponseWriter, _ *http.Request) { writeList(w, s.servers()) }
+
+func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
+	v, err := s.o.Servers.Get(r.PathValue("name"))
+	s.answerServer(w, r, http.StatusOK, v, err)
+}
+
+// answerServer writes a server, or what went wrong with the request about it.
+func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int, v ServerView, err error) {
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeJSON(w, status, brief(v))
+}
+
+func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) {
+	var bad interface{ BadInput() bool }
+	switch {
+	case errors.Is(err, ErrNoServer):
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")), "GET /api/v1/mcp/servers names those there are")
+	case errors.Is(err, ErrServerExists):
+		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
+	case errors.Is(err, ErrServerConfigured):
+		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+	case errors.Is(err, ErrServerDisabled):
+		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
+	case errors.As(err, &bad) && bad.BadInput():
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as mcpServers in config.json has it, with its "name" beside`)
+	default:
+		s.broken(w, r, "the MCP server could not be changed", err)
+	}
+}
+
+// mostEntry is how large the entry of a server may be, in bytes.
+const mostEntry = 256 << 10
+
+// entry reads the body of a request: a name and an entry of mcpServers.
+func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
+	var in struct {
+		Name string `json:"name"`
+	}
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostEntry)).Decode(&raw)
+	if err == nil {
+		err = json.Unmarshal(raw, &in)
+	}
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object such as {"name":"files","command":"npx","args":["…"]}`)
+	}
+	return strings.TrimSpace(in.Name), raw, err == nil
+}
+
+func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	v, err := s.o.Servers.Add(r.Context(), name, raw)
+	if err == nil {
+		w.Header().Set("Location", "/api/v1/mcp/servers/"+name)
+	}
+	s.answerServer(w, r, http.StatusCreated, v, err)
+}
+
+func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	if at := r.PathValue("name"); name != "" && name != at {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a server keeps its name; add it anew under another")
+		return
+	}
+	v, err := s.o.Servers.Replace(r.Context(), r.PathValue("name"), raw)
+	s.answerServer(w, r, http.StatusOK, v, err)
+}
+
+func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Servers.Remove(r.Context(), r.PathValue("name")); err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) controlServer(verb string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := s.o.Servers.Control(r.PathValue("name"), verb)
+		s.answerServer(w, r, http.StatusOK, v, err)
+	}
+}
+
+// approveServer offers what was withheld, and tells what that was.
+func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
+	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	v, err := s.o.Servers.Get(r.PathValue("name"))
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, struct {
+		ServerView
+		Approved []ToolChange `json:"approved"`
+	}{brief(v), changes})
+}
+
+func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Servers.Tools(r.PathValue("name"))
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeList(w, list)
+}
+
+func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Servers.Logs(r.PathValue("name"))
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeList(w, list)
+}
+
+// serverPending lists the tools that wait for an approval, with what is new in them.
+func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeList(w, s.o.Servers.Pending(r.PathValue("name")))
+}
+
+// serverBox is a server on the page.
+type serverBox struct {
+	ServerView
+	Log     []LogLine
+	Changes []ToolChange
+}
+
+// serversPage is a page, or for its own refreshing just the list.
+func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
+	var boxes []serverBox
+	for _, v := range s.servers() {
+		log, _ := s.o.Servers.Logs(v.Name) // one that has just gone has none
+		boxes = append(boxes, serverBox{v, log, s.o.Servers.Pending(v.Name)})
+	}
+	name := "servers"
+	if r.Header.Get("HX-Request") != "" {
+		name = "server-list"
+	}
+	s.page(w, http.StatusOK, name, boxes)
+}
+
+// addOnPage adds a server that was entered on the page.
+func (s *Server) addOnPage(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimSpace(r.PostFormValue("name"))
+	v, err := s.o.Servers.Add(r.Context(), name, json.RawMessage(r.PostFormValue("entry")))
+	s.told(w, err, fmt.Sprintf("%s is added: %s.", name, v.State))
+}
+
+func (s *Server) controlOnPage(w http.ResponseWriter, r *http.Request) {
+	name, verb := r.PathValue("name"), r.PathValue("verb")
+	var err error
+	switch verb {
+	case "start", "stop", "restart":
+		_, err = s.o.Servers.Control(name, verb)
+	case "approve":
+		_, err = s.o.Servers.Approve(r.Context(), name)
+	case "remove":
+		err = s.o.Servers.Remove(r.Context(), name)
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	s.told(w, err, map[string]string{"start": "Starting ", "stop": "Stopped ", "restart": "Restarting ", "approve": "Approved the tools of ", "remove": "Removed "}[verb]+name+".")
+}
+
+// told answers what was done on a page of servers.
+func (s *Server) told(w http.ResponseWriter, err error, done string) {
+	var bad interface{ BadInput() bool }
+	known := errors.As(err, &bad)
+	for _, e := range []error{ErrNoServer, ErrServerExists, ErrServerConfigured, ErrServerDisabled} {
+		known = known || errors.Is(err, e)
+	}
+	switch {
+	case err == nil:
+		w.Header().Set("HX-Trigger", "changed")
+		s.page(w, http.StatusOK, "done", done)
+	case known:
+		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
+	default:
+		ref := reference()
+		s.o.Log.Error("mcp server not changed", "reference", ref, "error", err)
+		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+	}
+}
