@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/feeds"
 	"ravenbot/internal/tool/web"
+	"ravenbot/internal/toolsearch"
 )
 
 const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
@@ -66,22 +67,33 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Keep: serverKeep{a.store}, After: a.hold, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
-		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
-	if err != nil {
-		return fmt.Errorf("mcpServers: %w", err)
-	}
-	a.mcp = host
-	if err := a.restoreServers(context.Background()); err != nil {
-		return err
-	}
 	more, err := a.packs()
 	if err != nil {
 		return err
 	}
 	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), append(more, web.Fetch(pages))...))
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
+	if err != nil {
+		return fmt.Errorf("mcpServers: %w", err)
+	}
+	a.mcp = host
 	a.registry = tool.NewRegistry(pack, host)
-	return nil
+	return a.restoreServers(context.Background())
+}
+
+// taken tells which names no MCP server's tool may have: those of the native tools
+// and of the ones by which models find and read.
+func taken(pack native) func(name string) bool {
+	names := map[string]bool{"result_read": true}
+	for _, name := range []string{toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse} {
+		names[name] = true
+	}
+	for _, t := range pack {
+		spec := t.Spec()
+		names[cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name))] = true
+	}
+	return func(name string) bool { return names[name] }
 }
 
 // digestFeeds lists the feeds of all digests, each once.

@@ -23,12 +23,12 @@ const (
 // remote is a tool of a server, whichever connection the server has at the time.
 type remote struct {
 	s *server
-	t spec
+	t inspected
 }
 
 // Spec describes the tool as the server listed it when this value was made.
 func (r remote) Spec() tool.Spec {
-	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.about(), Schema: r.t.Schema, Hints: r.t.hints()}
+	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.shown, Schema: r.t.schema, Hints: r.t.hints()}
 }
 
 // Call runs the tool. What goes wrong on the server's side is a result that says

@@ -33,6 +33,8 @@ type connection struct {
 	about  about
 	logs   *ring
 
+	instructions string // what the server says of its use; a stranger's text
+
 	lost    <-chan struct{} // closed when it is gone
 	why     func() error
 	lose    func(error)
@@ -160,6 +162,7 @@ func (s *server) shake(ctx context.Context, conn *connection, over transport.Int
 		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.version()}
 		if result, err = conn.client.Initialize(ctx, request); err == nil {
 			conn.about = about{name, result.ProtocolVersion, strings.TrimSpace(plain(result.ServerInfo.Name + " " + result.ServerInfo.Version))}
+			conn.instructions = result.Instructions
 			conn.listen()
 			return conn, nil
 		}

@@ -17,7 +17,7 @@ import (
 // TestMain turns the test binary into a server when the environment says so.
 func TestMain(m *testing.M) {
 	mode := os.Getenv("FAKE_MCP")
-	if len(os.Args) == 3 && os.Args[1] == "fake" {
+	if len(os.Args) > 2 && os.Args[1] == "fake" {
 		mode = os.Args[2]
 	}
 	switch mode {
@@ -124,7 +124,7 @@ func (f *fake) answer(r fakeRequest) {
 		if old := os.Getenv("FAKE_VERSION"); old != "" {
 			version = old
 		}
-		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"7"}}`, version))
+		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"7"},"instructions":%q}`, version, os.Getenv("FAKE_INSTRUCTIONS")))
 	case "tools/list":
 		f.list(r)
 	case "tools/call":
@@ -165,6 +165,12 @@ func (f *fake) list(r fakeRequest) {
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple(name, ""), next))
 	case "endless pages":
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple("tool_"+r.Params.Cursor, ""), r.Params.Cursor+"x"))
+	case "shaped": // its tools are what a file says
+		tools, err := os.ReadFile(os.Args[3])
+		if err != nil {
+			os.Exit(8)
+		}
+		f.result(r, `{"tools":[`+string(tools)+`]}`)
 	case "odd tools":
 		f.result(r, `{"tools":[5,{"name":""},{"name":7},{"name":"odd","inputSchema":[]},{"NAME":"shouted"},{"name":"twice","title":"first","inputSchema":{"type":"object","type":"object"}},{"name":"twice","title":"second"}]}`)
 	default:
@@ -225,6 +231,9 @@ func (f *fake) call(r fakeRequest) {
 			os.Stderr.WriteString(line)
 		}
 		say("after flood")
+	case "tell":
+		f.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		say("told")
 	case "twice":
 		say("first")
 		say("second")

@@ -37,6 +37,7 @@ type Host struct {
 	mu      sync.Mutex
 	servers map[string]*server
 	holds   map[*hold]bool
+	claims  claims
 	started bool
 	ctx     context.Context // while it runs, else nil
 	work    sync.WaitGroup  // what was started for ctx
@@ -216,6 +217,7 @@ func normal(c Config) Config {
 // is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
+	h.claims.release(s.c.Name)
 	if h.ctx == nil {
 		return
 	}

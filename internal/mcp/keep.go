@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // What is kept of a server.
@@ -26,17 +27,25 @@ func (s *server) load(what string) (json.RawMessage, error) {
 	return data, err
 }
 
-// keep saves what is to be known after a restart. One that was replaced keeps
+// save saves what is to be known after a restart. One that was replaced keeps
 // nothing: its name is another's now.
-func (s *server) keep(what string, value any) {
+func (s *server) save(what string, value any) error {
 	if s.o.Keep == nil || s.retired.Load() {
-		return
+		return nil
 	}
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = s.o.Keep.Save(what, s.c.Name, data)
 	}
 	if err != nil {
+		return fmt.Errorf("keep the %s of MCP server %q: %w", what, s.c.Name, err)
+	}
+	return nil
+}
+
+// keep is save for what can be learnt anew.
+func (s *server) keep(what string, value any) {
+	if err := s.save(what, value); err != nil {
 		s.log.Warn("not kept of mcp server", "what", what, "error", err)
 	}
 }
@@ -74,7 +83,7 @@ func (s *server) restore() bool {
 	return len(r.Tools) > 0
 }
 
-func (s *server) save(now listed) { s.keep(keptTools, remembered{s.fingerprint(), now}) }
+func (s *server) remember(now listed) { s.keep(keptTools, remembered{s.fingerprint(), now}) }
 
 // fingerprint of what decides which tools the server has. Secrets go in, but
 // cannot be read from it.

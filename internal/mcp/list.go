@@ -17,7 +17,8 @@ import (
 const (
 	maxPages = 100
 	maxTools = 2000
-	maxName  = 512 // bytes; MCP allows 128
+	maxName  = 512     // bytes; MCP allows 128
+	maxList  = 4 << 20 // bytes of all tools; the nine best-known servers have 0.3 MB together
 )
 
 // spec is a tool as a server listed it.
@@ -47,7 +48,8 @@ func (t spec) about() string {
 
 // listed is what a server has told of what it offers.
 type listed struct {
-	Tools []spec
+	Tools        []spec `json:"tools"`
+	Instructions string `json:"instructions,omitempty"`
 }
 
 func equal(a, b listed) bool {
@@ -63,7 +65,7 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var list []spec
-	seen := map[string]bool{}
+	seen, room := map[string]bool{}, maxList
 	request := sdk.ListToolsRequest{}
 	for range maxPages {
 		raw, offered, err := c.page(ctx, request)
@@ -77,8 +79,8 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 		}
 		for _, item := range items {
 			t, ok := specOf(item)
-			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools {
-				seen[t.Name] = true
+			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
+				seen[t.Name], room = true, room-len(item)
 				list = append(list, t)
 			}
 		}
@@ -179,17 +181,4 @@ func match(pattern, name string) bool {
 		name = name[i+len(part):]
 	}
 	return true
-}
-
-// adopt takes what the server offers and decides which of its tools are passed on.
-func (s *server) adopt(now listed) {
-	var tools []tool.Tool
-	for _, t := range now.Tools {
-		if s.chosen(t.Name) {
-			tools = append(tools, remote{s, t})
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed, s.tools = now, tools
 }

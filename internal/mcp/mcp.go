@@ -78,7 +78,10 @@ type Options struct {
 	Keep Keep // nil: nothing is kept, and every server is connected when the host starts
 	// After keeps servers from starting until it is closed; what Keep knows of them
 	// is listed at once. nil: they start with the host.
-	After   <-chan struct{}
+	After <-chan struct{}
+	// Taken reports whether a tool of the bot itself goes by a name. It must not call
+	// the Host. nil: none does.
+	Taken   func(name string) bool
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now

@@ -62,9 +62,15 @@ type server struct {
 	conn      *connection             // nil unless connected
 	about     about
 	listed    listed
-	tools     []tool.Tool   // those of listed that are offered
+	seen      []inspected // the tools of listed
+	cautions  []string    // what is suspicious in what it says of its use
+	pins      *pins       // nil: none of its tools was ever seen
+	judged    []judged
+	tools     []tool.Tool   // those that are offered
 	changed   chan struct{} // closed at the next change of state
 	consent   *Consent
+
+	pinning sync.Mutex // held while pins are saved
 
 	known    known // what was learnt of the server; only run uses it
 	restored bool  // its tools are known from an earlier process
@@ -91,6 +97,7 @@ func newServer(h *Host, c Config, source string) *server {
 		s.settle()
 		return s
 	}
+	s.restorePins()
 	s.restored = s.restore()
 	return s
 }
@@ -279,14 +286,16 @@ func (s *server) connected(conn *connection, list []spec) {
 	if len(list) == 0 {
 		state = NoToolsFound
 	}
-	now := listed{Tools: list}
+	now := listed{Tools: list, Instructions: conn.instructions}
 	s.mu.Lock()
 	same := s.conn != nil && equal(s.listed, now)
 	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
 	s.mu.Unlock()
-	if !same {
+	if same {
+		s.rejudge()
+	} else {
 		s.adopt(now)
-		s.save(now)
+		s.remember(now)
 	}
 	s.move(state, "")
 }
@@ -308,6 +317,11 @@ func (s *server) move(to State, problem string) {
 		s.since = s.o.Now()
 	}
 	s.state, s.problem = to, problem
+	s.wake()
+}
+
+// wake wakes who waits for a change; s.mu is held.
+func (s *server) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -331,7 +345,7 @@ func (s *server) end() {
 func (s *server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed, s.tools = listed{}, nil
+	s.listed, s.seen, s.cautions, s.judged, s.tools = listed{}, nil, nil, nil, nil
 }
 
 // offered are the tools that may be called now. A lost connection keeps its

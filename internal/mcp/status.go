@@ -76,8 +76,8 @@ const (
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Name: s.c.Name, State: s.state, Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		NeedsConsent: s.consent, Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
+		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent, Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
 		if t.State == Offered {
@@ -90,15 +90,23 @@ func (s *server) status() Status {
 	return st
 }
 
+// shown is the state as it is told; s.mu is held.
+func (s *server) shown() State {
+	switch s.state {
+	case Connected, NoToolsFound, Uninitialized:
+		if s.waiting() > 0 {
+			return Quarantined
+		}
+	}
+	return s.state
+}
+
 // infos describes every tool that the server has; s.mu is held.
 func (s *server) infos() []ToolInfo {
-	list := make([]ToolInfo, 0, len(s.listed.Tools))
-	for _, t := range s.listed.Tools {
-		info := ToolInfo{Name: t.Name, Description: t.about(), Schema: t.Schema, Output: t.Output, Hints: t.hints(), State: Offered}
-		if !s.chosen(t.Name) {
-			info.State, info.Why = Excluded, "includeTools or excludeTools leave it out"
-		}
-		list = append(list, info)
+	list := make([]ToolInfo, 0, len(s.judged))
+	for _, j := range s.judged {
+		list = append(list, ToolInfo{Name: j.Name, Description: j.shown, Schema: j.spec.Schema, Output: j.Output,
+			Hints: j.hints(), State: j.state, Why: j.why, Flags: j.flags})
 	}
 	return list
 }

@@ -260,7 +260,7 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 
 // remoteTool is a tool as a turn holds it that asked for the tools before.
 func remoteTool(h *Host, server, name string) tool.Tool {
-	return remote{must(h.server(server)), spec{Name: name}}
+	return remote{must(h.server(server)), inspect(spec{Name: name})}
 }
 
 func TestOnlyHarmlessCallsAreRepeated(t *testing.T) {
