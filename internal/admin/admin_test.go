@@ -596,3 +596,50 @@ func (n nastyDigests) Preview(context.Context, string) (digest.Preview, error) {
 func (n nastyDigests) Run(context.Context, string, time.Time, bool) (store.Run, error) {
 	return store.Run{Note: n.s}, nil
 }
+
+func TestServersCallsAndApprovalsOverTheAPI(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	for _, c := range []struct {
+		route, body string
+		status      int
+		want        string
+	}{
+		{"POST /mcp/servers", `{"name":"new","command":"x"}`, 201, `"state":"connecting"`},
+		{"POST /mcp/servers", `{"name":"files","command":"x"}`, 409, `"code":"exists"`},
+		{"POST /mcp/servers", `{"name":"new"}`, 400, `"code":"bad_request"`},
+		{"POST /mcp/servers", `[`, 400, `"code":"bad_json"`},
+		{"PUT /mcp/servers/files", `{"name":"files","command":"y"}`, 200, `"name":"files"`},
+		{"PUT /mcp/servers/files", `{"name":"other","command":"y"}`, 400, "keeps its name"},
+		{"PUT /mcp/servers/none", `{"command":"y"}`, 404, "not_found"},
+		{"DELETE /mcp/servers/files", "", 409, `"code":"configured"`},
+		{"DELETE /mcp/servers/none", "", 404, "not_found"},
+		{"POST /mcp/servers/files/restart", "", 200, `"name":"files"`},
+		{"POST /mcp/servers/none/stop", "", 404, "not_found"},
+		{"POST /mcp/servers/files/approve", "", 200, `"approved":[{"tool":"files_read"`},
+		{"GET /mcp/servers/files/pending", "", 200, `"diff":"-a\n+b"`},
+		{"GET /mcp/servers/none/logs", "", 404, "not_found"},
+		{"GET /tool-usage", "", 200, `"arguments":{"x":1}`},
+		{"GET /tool-usage?limit=1", "", 200, `"next":"7"`},
+		{"GET /tool-usage?limit=1&after=7", "", 200, `{"items":[],"next":""}`},
+		{"GET /tool-usage?tool=another", "", 200, `"items":[]`},
+		{"GET /tool-usage?limit=x", "", 400, "whole numbers"},
+		{"GET /tool-usage/results/r1", "", 200, `"text":"all"`},
+		{"GET /tool-usage/results/r2", "", 404, "not_found"},
+		{"GET /approvals", "", 200, `{"items":[{"id":"a1"`},
+		{"GET /approvals?all=true", "", 200, `"id":"a0"`},
+		{"POST /approvals/a1", `{"decision":"approve"}`, 200, `"decision":"approved"`},
+		{"POST /approvals/a1", `{"decision":"maybe"}`, 400, "bad_request"},
+		{"POST /approvals/a0", `{"decision":"deny"}`, 409, "decided"},
+		{"POST /approvals/a9", `{"decision":"deny"}`, 404, "not_found"},
+		{"GET /approvals/a9", "", 404, "not_found"},
+	} {
+		method, path, _ := strings.Cut(c.route, " ")
+		r := do(t, client, method, server.URL+"/api/v1"+path, strings.NewReader(c.body), "Authorization", bearerHeader)
+		if r.status != c.status || !strings.Contains(r.body, c.want) {
+			t.Errorf("%s %s: %d %s, want %d with %s", c.route, c.body, r.status, r.body, c.status, c.want)
+		}
+	}
+	if got, want := strings.Join(b.did, ", "), "add new, replace files, replace none, restart files, stop none"; got != want {
+		t.Errorf("did %s, want %s", got, want)
+	}
+}

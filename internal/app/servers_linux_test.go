@@ -1,0 +1,81 @@
+package app_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// greetServer is the program in README.
+func greetServer(t *testing.T) string {
+	t.Helper()
+	_, rest, found := strings.Cut(string(must(os.ReadFile("../../README.md"))), "```python\n")
+	program, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("README has no program in Python")
+	}
+	return program
+}
+
+// The server of README is added over the API, used, and known after a restart.
+func TestAServerOfOnesOwnIsAddedOverTheAPI(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3 here")
+	}
+	w := newWorld(t)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if results := r.Last().Results; len(results) > 0 {
+			return simmodel.Say("the tool says: " + results[0].Content)
+		}
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: "greet_greet", Args: []byte(`{"name":"Ida"}`)}}}
+	})
+	if err := os.WriteFile(w.path("greet.py"), []byte(greetServer(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := w.run(w.base())
+	entry := map[string]any{"name": "greet", "command": "python3", "args": []string{"greet.py"}}
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers", entry, nil); status != http.StatusCreated {
+		t.Fatalf("adding it gave status %d", status)
+	}
+	state := func() string {
+		var v struct{ State string }
+		b.call(http.MethodGet, "/api/v1/mcp/servers/greet", nil, &v)
+		return v.State
+	}
+	within(t, "it is connected", func() bool { return state() == "connected" })
+	if text := answerIn(t, b.ask("general", "greet her")); !strings.Contains(text, "Hello Ida!") {
+		t.Errorf("answered %q", text)
+	}
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers", entry, nil); status != http.StatusConflict {
+		t.Errorf("adding it again gave status %d", status)
+	}
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers/greet/stop", nil, nil); status != http.StatusOK || state() != "stopped" {
+		t.Errorf("stopping it gave status %d, state %s", status, state())
+	}
+	b.stop()
+	b = w.run(w.base())
+	if text := answerIn(t, b.ask("general", "greet her")); !strings.Contains(text, "Hello Ida!") {
+		t.Errorf("after a restart answered %q", text)
+	}
+	var used struct {
+		Items []struct {
+			Server, Tool, Channel, Turn string
+			Arguments                   map[string]string
+			DurationMs                  float64
+		}
+	}
+	b.call(http.MethodGet, "/api/v1/tool-usage?server=greet", nil, &used)
+	if len(used.Items) != 2 || used.Items[0].Arguments["name"] != "Ida" || used.Items[0].Channel != "web:/general" || used.Items[0].Turn == "" || used.Items[0].DurationMs <= 0 {
+		t.Errorf("tool usage is %+v", used.Items)
+	}
+	if status := b.call(http.MethodDelete, "/api/v1/mcp/servers/greet", nil, nil); status != http.StatusNoContent {
+		t.Errorf("removing it gave status %d", status)
+	}
+	if status := b.call(http.MethodGet, "/api/v1/mcp/servers/greet", nil, nil); status != http.StatusNotFound {
+		t.Errorf("one that was removed: status %d", status)
+	}
+}
