@@ -86,9 +86,15 @@ type Options struct {
 	Usage         func(ctx context.Context) ([]Usage, error)
 	Calls         Calls
 	Approvals     Approvals
-	Settings      *settings.Book
-	Feedback      func(ctx context.Context) ([]store.Feedback, error)
-	Metrics       http.Handler
+	Tokens        Tokens
+	Logouts       Logouts
+	LoggedOut     time.Time // when all sessions were last ended
+	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
+	// nil: there is none.
+	MCP      func(refuse http.HandlerFunc) http.Handler
+	Settings *settings.Book
+	Feedback func(ctx context.Context) ([]store.Feedback, error)
+	Metrics  http.Handler
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
@@ -105,12 +111,17 @@ type Server struct {
 	sessions *sessions
 	api      *http.ServeMux
 	pages    *http.ServeMux
+	mcp      http.Handler
 	copying  sync.Mutex // held while a copy of the store is sent
 }
 
 // New returns a Server.
 func New(o Options) *Server {
 	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now)}
+	s.sessions.endAll(o.LoggedOut)
+	if o.MCP != nil {
+		s.mcp = o.MCP(s.noMCPToken)
+	}
 	s.api = s.apiRoutes()
 	s.pages = s.dashboard()
 	return s
@@ -143,6 +154,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/login" {
 		if receive(w, r) {
 			s.login(w, r)
+		}
+		return
+	}
+	if r.URL.Path == "/mcp" && s.mcp != nil {
+		if receive(w, r) {
+			s.mcpEndpoint(w, r)
 		}
 		return
 	}

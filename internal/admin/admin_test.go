@@ -124,6 +124,11 @@ func (b *bot) Approve(_ context.Context, name string) ([]ToolChange, error) {
 	return b.Pending(name), nil
 }
 
+func (b *bot) Call(_ context.Context, server, tool string, args json.RawMessage) (CallResult, error) {
+	_, err := b.Get(server)
+	return CallResult{Text: tool + string(args)}, err
+}
+
 // calls are one call that was made, and one that waits.
 type calls struct{ s string }
 
@@ -618,6 +623,8 @@ func TestServersCallsAndApprovalsOverTheAPI(t *testing.T) {
 		{"POST /mcp/servers/files/approve", "", 200, `"approved":[{"tool":"files_read"`},
 		{"GET /mcp/servers/files/pending", "", 200, `"diff":"-a\n+b"`},
 		{"GET /mcp/servers/none/logs", "", 404, "not_found"},
+		{"POST /mcp/servers/files/call", `{"tool":"t","arguments":{"x":1}}`, 200, `{"text":"t{\"x\":1}","isError":false}`},
+		{"POST /mcp/servers/none/call", `{"tool":"t"}`, 404, "not_found"},
 		{"GET /tool-usage", "", 200, `"arguments":{"x":1}`},
 		{"GET /tool-usage?limit=1", "", 200, `"next":"7"`},
 		{"GET /tool-usage?limit=1&after=7", "", 200, `{"items":[],"next":""}`},

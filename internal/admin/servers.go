@@ -80,6 +80,16 @@ type Servers interface {
 	// Control does what the verb start, stop or restart says.
 	Control(name, verb string) (ServerView, error)
 	Approve(ctx context.Context, name string) ([]ToolChange, error)
+	// Call makes one call of a tool, by the server's name of it or the models', under
+	// the same rules as any.
+	Call(ctx context.Context, server, tool string, args json.RawMessage) (CallResult, error)
+}
+
+// CallResult is what a tool gave.
+type CallResult struct {
+	Text       string          `json:"text"`
+	Structured json.RawMessage `json:"structured,omitempty"`
+	IsError    bool            `json:"isError"`
 }
 
 // brief gives a server without what only /tools shows.
@@ -226,6 +236,24 @@ func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeList(w, list)
+}
+
+// callServer makes one call for the operator.
+func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"tool":"read_file","arguments":{"path":"README.md"}}`)
+		return
+	}
+	res, err := s.o.Servers.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
+	if err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, res)
 }
 
 // serverPending lists the tools that wait for an approval, with what is new in them.

@@ -33,6 +33,7 @@ type sessions struct {
 	mu    sync.Mutex
 	links map[[sha256.Size]byte]time.Time // hash of an unused link to its end
 	ended map[string]time.Time            // logged out sessions, until their cookies end
+	since time.Time                       // older sessions have ended
 }
 
 func newSessions(token string, now func() time.Time) *sessions {
@@ -42,7 +43,7 @@ func newSessions(token string, now func() time.Time) *sessions {
 		_, _ = rand.Read(secret) // never fails
 	}
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("ravenbot dashboard session, version 1"))
+	mac.Write([]byte("ravenbot dashboard session, version 2"))
 	key := mac.Sum(nil)
 	name := sha256.Sum256(key)
 	return &sessions{token: sha256.Sum256([]byte(token)), usable: token != "", key: key, cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
@@ -108,7 +109,7 @@ func (s *sessions) begin(w http.ResponseWriter, secure bool) {
 
 // write sends the cookie: the session's id, when it was written, and a signature.
 func (s *sessions) write(w http.ResponseWriter, id []byte, secure bool) {
-	body := binary.BigEndian.AppendUint64(id, uint64(s.now().Unix()))
+	body := binary.BigEndian.AppendUint64(id, uint64(s.now().UnixNano()))
 	value := base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...))
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionIdle.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
@@ -134,11 +135,11 @@ func (s *sessions) read(r *http.Request) (id []byte, written time.Time, ok bool)
 	if !hmac.Equal(sum, s.sign(body)) {
 		return nil, time.Time{}, false
 	}
-	id, written = body[:idSize:idSize], time.Unix(int64(binary.BigEndian.Uint64(body[idSize:])), 0)
+	id, written = body[:idSize:idSize], time.Unix(0, int64(binary.BigEndian.Uint64(body[idSize:])))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, over := s.ended[string(id)]
-	return id, written, !over && s.now().Sub(written) < sessionIdle
+	return id, written, !over && written.After(s.since) && s.now().Sub(written) < sessionIdle
 }
 
 // check reports that a request belongs to a session, and keeps one in use alive.
@@ -148,6 +149,13 @@ func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bo
 		s.write(w, id, secure)
 	}
 	return ok
+}
+
+// endAll ends the sessions that were begun until an instant.
+func (s *sessions) endAll(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = at
 }
 
 // end logs a session out.

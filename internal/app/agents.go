@@ -57,9 +57,13 @@ func (a *App) discovery() agent.Discovery {
 	if a.o.Config.Tools.Discovery.Mode == "never" {
 		return nil
 	}
-	return toolsearch.NewFinder(toolsearch.New(), func(server string) string {
-		return a.o.Config.MCPServers[server].Description
-	})
+	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer)
+}
+
+// aboutServer is what the operator says of an MCP server.
+func (a *App) aboutServer(name string) string {
+	v, _ := a.mcp.Server(name) // of native packs there is none
+	return v.Description
 }
 
 // threshold is the number of tools above which they have to be found.

@@ -25,6 +25,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
@@ -55,6 +56,8 @@ type App struct {
 	registry  *tool.Registry
 	approvals *approval.Book
 	calls     *invoke.Invoker
+	tokens    *mcpserve.Tokens
+	endpoint  *mcpserve.Server
 	agent     *agent.Engine
 	delivery  *delivery.Service
 	digests   *digest.Service
@@ -107,6 +110,9 @@ func (a *App) assemble() error {
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
 		Admit: a.admit, Aside: a.approvals.Aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds); err != nil {
+		return err
+	}
+	if err := a.buildEndpoint(); err != nil {
 		return err
 	}
 	return a.buildAdmin()

@@ -19,6 +19,9 @@ import (
 func (a *App) buildCalls() error {
 	a.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now,
 		Post: func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
+			if a.platforms[to.Platform] == nil {
+				return nil // another MCP host asked; the page and the API show it
+			}
 			return a.delivery.Interject(ctx, to, d, replaces)
 		}})
 	if err := a.approvals.Load(context.Background()); err != nil {

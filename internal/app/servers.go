@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 
 	"ravenbot/internal/admin"
@@ -60,6 +61,46 @@ func (s servers) List() []admin.ServerView {
 	return list
 }
 
+// ConfiguredServers lists the servers of a configuration that is not at work.
+func ConfiguredServers(c *config.Config) []admin.ServerView {
+	list := []admin.ServerView{}
+	for _, s := range entries(c) {
+		state := mcp.Uninitialized
+		if s.Disabled {
+			state = mcp.Disabled
+		}
+		list = append(list, admin.ServerView{Name: s.Name, State: string(state), Description: s.Description, Source: mcp.FromConfig, Tools: []admin.ToolView{}})
+	}
+	return list
+}
+
+// ServerTools starts or reaches one server, and gives its tools.
+func ServerTools(ctx context.Context, name string, e config.MCPServer, version string) ([]admin.ToolView, error) {
+	host, err := mcp.NewHost(mcp.Options{Servers: []mcp.Config{serverConfig(name, e)}, Version: version, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { _ = host.Run(ctx); close(ended) }()
+	defer func() { stop(); <-ended }()
+	if err := host.Wait(ctx, name); err != nil {
+		return nil, err
+	}
+	if v, _ := host.Server(name); v.Error != "" {
+		return nil, fmt.Errorf("MCP server %s: %s", name, v.Error)
+	}
+	return toolViews(host.ToolsOf(name)), nil
+}
+
+func toolViews(tools []mcp.ToolInfo) []admin.ToolView {
+	list := []admin.ToolView{}
+	for _, t := range tools {
+		list = append(list, admin.ToolView{Name: t.Name, Description: t.Description, Schema: t.Schema, State: string(t.State), Why: t.Why, Flags: t.Flags})
+	}
+	return list
+}
+
 func serverView(v mcp.Status) admin.ServerView {
 	view := admin.ServerView{Name: v.Name, State: string(v.State), Error: v.Error, Description: v.Description, Transport: v.Transport, Protocol: v.Protocol,
 		Version: v.Version, Source: v.Source, Since: v.Since, Checked: v.Checked, Pending: v.Pending, Warnings: v.Warnings, Tools: []admin.ToolView{}}
@@ -84,11 +125,7 @@ func (s servers) Tools(name string) ([]admin.ToolView, error) {
 	if _, err := s.Get(name); err != nil {
 		return nil, err
 	}
-	list := []admin.ToolView{}
-	for _, t := range s.a.mcp.ToolsOf(name) {
-		list = append(list, admin.ToolView{Name: t.Name, Description: t.Description, Schema: t.Schema, State: string(t.State), Why: t.Why, Flags: t.Flags})
-	}
-	return list, nil
+	return toolViews(s.a.mcp.ToolsOf(name)), nil
 }
 
 func (s servers) Logs(name string) ([]admin.LogLine, error) {

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"ravenbot/internal/admin"
+	"ravenbot/internal/app"
+	"ravenbot/internal/config"
+)
+
+const serversPath = "/api/v1/mcp/servers"
+
+// mcpCommand looks at MCP servers, uses them, and is one.
+func mcpCommand(ctx context.Context, c *call) error {
+	verb := strings.Join(c.args[:min(1, len(c.args))], "")
+	wants := map[string]int{"list": 1, "tools": 2, "call": 4, "logs": 2, "approve": 2, "serve": 1}
+	if n, ok := wants[verb]; !ok || len(c.args) != n {
+		return misuse("say list, tools SERVER-or-URL, call SERVER TOOL JSON, logs SERVER, approve SERVER or serve")
+	}
+	switch verb {
+	case "list":
+		return listServers(ctx, c)
+	case "tools":
+		return serverTools(ctx, c, c.args[1])
+	case "serve":
+		return serveMCP(ctx, c)
+	}
+	if verb == "call" && !json.Valid([]byte(c.args[3])) {
+		return misuse("the arguments of the call are no JSON: %.100s", c.args[3])
+	}
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
+	}
+	at := serversPath + "/" + url.PathEscape(c.args[1])
+	switch verb {
+	case "call":
+		return callTool(ctx, c, d, at)
+	case "logs":
+		return serverLogs(ctx, c, d, at)
+	}
+	return approveServer(ctx, c, d, at)
+}
+
+// listServers shows the servers of the daemon, or where none runs those of the
+// configuration.
+func listServers(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Items []admin.ServerView `json:"items"`
+	}{[]admin.ServerView{}}
+	d, err := daemon(ctx, cfg)
+	switch {
+	case err == nil:
+		err = d.get(ctx, http.MethodGet, serversPath, &list)
+	case errors.Is(err, errNoDaemon):
+		list.Items, err = app.ConfiguredServers(cfg), nil
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tSTATE\tTOOLS\tFROM\tERROR")
+	for _, v := range list.Items {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", v.Name, v.State, len(v.Tools), v.Source, oneLine(v.Error))
+	}
+	return t.Flush()
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// serverTools shows the tools of a server of the daemon; where none runs, of one of
+// the configuration, which is started for it; and of one at an address.
+func serverTools(ctx context.Context, c *call, which string) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Items []admin.ToolView `json:"items"`
+	}{[]admin.ToolView{}}
+	if strings.Contains(which, "://") {
+		list.Items, err = app.ServerTools(ctx, "server", config.MCPServer{URL: config.Mask(which)}, version)
+	} else {
+		var d *client
+		d, err = daemon(ctx, cfg)
+		entry, known := cfg.MCPServers[which]
+		switch {
+		case err == nil:
+			if err = settled(ctx, d, which); err == nil {
+				err = d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(which)+"/tools", &list)
+			}
+		case !errors.Is(err, errNoDaemon):
+		case !known:
+			err = fmt.Errorf("there is no MCP server %q in %s; ravenbot mcp list names those there are", which, c.config)
+		case entry.Disabled:
+			err = fmt.Errorf("MCP server %q is disabled in %s", which, c.config)
+		default:
+			list.Items, err = app.ServerTools(ctx, which, entry, version)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	for _, t := range list.Items {
+		state := ""
+		if t.State != "" && t.State != "offered" {
+			state = " (" + t.State + ": " + t.Why + ")"
+		}
+		fmt.Fprintf(c.Out, "%s%s\n", t.Name, state)
+		if t.Description != "" {
+			fmt.Fprintf(c.Out, "    %s\n", oneLine(t.Description))
+		}
+	}
+	return nil
+}
+
+// settled waits until the daemon has connected a server for the first time, or failed
+// to.
+func settled(ctx context.Context, d *client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		var v admin.ServerView
+		err := d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(name), &v)
+		if err != nil || len(v.Tools) > 0 || v.State != "uninitialized" && v.State != "connecting" {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func callTool(ctx context.Context, c *call, d *client, at string) error {
+	var got admin.CallResult
+	body := map[string]any{"tool": c.args[2], "arguments": json.RawMessage(c.args[3])}
+	if err := d.send(ctx, http.MethodPost, at+"/call", body, &got); err != nil {
+		return err
+	}
+	if c.json {
+		if err := writeJSON(c.Out, got); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(c.Out, got.Text)
+	}
+	if got.IsError {
+		return errors.New("the tool failed")
+	}
+	return nil
+}
+
+func serverLogs(ctx context.Context, c *call, d *client, at string) error {
+	list := struct {
+		Items []admin.LogLine `json:"items"`
+	}{[]admin.LogLine{}}
+	if err := d.get(ctx, http.MethodGet, at+"/logs", &list); err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	for _, l := range list.Items {
+		fmt.Fprintf(c.Out, "%s %s: %s\n", l.Time.UTC().Format(time.RFC3339), l.Stream, l.Text)
+	}
+	return nil
+}
+
+// approveServer offers what was withheld, and shows what that was.
+func approveServer(ctx context.Context, c *call, d *client, at string) error {
+	var got struct {
+		admin.ServerView
+		Approved []admin.ToolChange `json:"approved"`
+	}
+	if err := d.send(ctx, http.MethodPost, at+"/approve", nil, &got); err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, got)
+	}
+	if len(got.Approved) == 0 {
+		fmt.Fprintln(c.Err, "Nothing waited for an approval.")
+	}
+	for _, t := range got.Approved {
+		fmt.Fprintf(c.Out, "%s (%s)\n%s\n", t.Tool, t.Kind, t.Diff)
+	}
+	return nil
+}
+
+// send makes a request and reads its answer into out.
+func (c *client) send(ctx context.Context, method, path string, body, out any) error {
+	res, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
+}

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// mostMessage is the longest message of another host, in bytes.
+	mostMessage = 8 << 20
+	// mostAtOnce is how many of its requests are worked on at a time.
+	mostAtOnce = 16
+)
+
+// serveMCP is the bot as an MCP server on standard streams: through the daemon where
+// one runs, else with the store opened here.
+func serveMCP(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := daemon(ctx, cfg)
+	if err == nil {
+		return relayMCP(ctx, c, d)
+	}
+	if !errors.Is(err, errNoDaemon) {
+		return err
+	}
+	a, err := local(c, cfg)
+	if err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer stop()
+		ended <- a.Run(work)
+	}()
+	err = a.ServeMCP(work, interruptible{work, c.In}, c.Out)
+	if errors.Is(err, io.EOF) || work.Err() != nil {
+		err = nil
+	}
+	stop()
+	return errors.Join(err, <-ended, a.Close())
+}
+
+// relay carries messages between standard streams and the daemon's endpoint.
+type relay struct {
+	d     *client
+	http  *http.Client
+	name  string // of the token
+	token string
+
+	mu      sync.Mutex
+	out     io.Writer
+	version string                        // of the protocol, as agreed
+	cancels map[string]context.CancelFunc // of requests under way, by id
+}
+
+// relayMCP passes on what the host says until it ends its output. The token that it
+// uses is its own, and lives no longer.
+func relayMCP(ctx context.Context, c *call, d *client) error {
+	r := &relay{d: d, http: &http.Client{}, name: "stdio-" + strconv.Itoa(os.Getpid()), out: c.Out, cancels: map[string]context.CancelFunc{}}
+	if err := r.renew(ctx); err != nil {
+		return err
+	}
+	defer r.revoke()
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, mostAtOnce)
+	lines := bufio.NewScanner(interruptible{ctx, c.In})
+	lines.Buffer(nil, mostMessage)
+	for lines.Scan() {
+		line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
+		if len(line) == 0 {
+			continue
+		}
+		m, err := readMessage(line)
+		if err != nil {
+			r.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no JSON-RPC message"}}`))
+			continue
+		}
+		if m.Method == "notifications/cancelled" {
+			r.cancel(string(m.Params.RequestID))
+		}
+		sent, done := context.WithCancel(ctx)
+		if m.ID != nil {
+			r.mu.Lock()
+			r.cancels[string(m.ID)] = done
+			r.mu.Unlock()
+		}
+		if m.Method == "initialize" { // what comes next needs what is agreed
+			r.pass(sent, m, line)
+			done()
+			continue
+		}
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { done(); <-slots }()
+			r.pass(sent, m, line)
+		})
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("read what the host says: %w", err)
+	}
+	return nil
+}
+
+// message is what the relay has to know of a message.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string          `json:"name"`
+		URI       string          `json:"uri"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+func readMessage(line []byte) (message, error) {
+	var m message
+	err := json.Unmarshal(line, &m)
+	return m, err
+}
+
+func (r *relay) cancel(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stop := r.cancels[id]; stop != nil {
+		stop()
+	}
+}
+
+// pass sends one message and writes what comes back.
+func (r *relay) pass(ctx context.Context, m message, line []byte) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.cancels, string(m.ID))
+	}()
+	err := r.post(ctx, m, line)
+	if errors.Is(err, errToken) { // revoked, or too old
+		if err = r.renew(ctx); err == nil {
+			err = r.post(ctx, m, line)
+		}
+	}
+	if err == nil || m.ID == nil || ctx.Err() != nil {
+		return // nobody waits for an answer
+	}
+	answer, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603,
+		"message": "the daemon could not be asked: " + err.Error()}}) // what it holds can be written
+	r.write(answer)
+}
+
+var errToken = errors.New("the daemon does not take the token")
+
+func (r *relay) post(ctx context.Context, m message, line []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.d.base+"/mcp", bytes.NewReader(line))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	version, token := r.version, r.token
+	r.mu.Unlock()
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if m.Params.Meta.Version != "" { // since 2026-07-28 headers repeat what the message says
+		version = m.Params.Meta.Version
+		req.Header.Set("Mcp-Method", m.Method)
+		if name := m.Params.Name + m.Params.URI; name != "" {
+			req.Header.Set("Mcp-Name", name)
+		}
+	}
+	if version != "" {
+		req.Header.Set("MCP-Protocol-Version", version)
+	}
+	res, err := r.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized {
+		return errToken
+	}
+	return r.answers(m, res)
+}
+
+// answers writes the messages of an answer.
+func (r *relay) answers(m message, res *http.Response) error {
+	body := io.LimitReader(res.Body, maxAnswer)
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		raw, err := io.ReadAll(body)
+		if err != nil || len(bytes.TrimSpace(raw)) == 0 {
+			return err
+		}
+		var reply struct {
+			JSONRPC string `json:"jsonrpc"`
+			Result  struct {
+				Version string `json:"protocolVersion"`
+			} `json:"result"`
+		}
+		if json.Unmarshal(raw, &reply) != nil || reply.JSONRPC == "" {
+			return fmt.Errorf("it answered with status %d", res.StatusCode)
+		}
+		if m.Method == "initialize" {
+			r.mu.Lock()
+			r.version = reply.Result.Version
+			r.mu.Unlock()
+		}
+		r.write(raw)
+		return nil
+	}
+	events := bufio.NewScanner(body)
+	events.Buffer(nil, mostMessage)
+	var data []byte
+	for events.Scan() {
+		line := events.Bytes()
+		if more, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			data = append(append(data, bytes.TrimPrefix(more, []byte(" "))...), '\n')
+		} else if len(line) == 0 && len(data) > 0 {
+			r.write(data)
+			data = data[:0]
+		}
+	}
+	return events.Err()
+}
+
+// write writes a message as one line.
+func (r *relay) write(raw []byte) {
+	var line bytes.Buffer
+	if json.Compact(&line, raw) != nil {
+		return
+	}
+	line.WriteByte('\n')
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = r.out.Write(line.Bytes()) // a host that is gone ends our input, too
+}
+
+// renew makes a token, in the place of the one before.
+func (r *relay) renew(ctx context.Context) error {
+	var made struct {
+		Token string `json:"token"`
+	}
+	body := map[string]any{"name": r.name, "overwrite": true, "tools": []string{"*"}, "expiresIn": "24h"}
+	if err := r.d.send(ctx, http.MethodPost, "/api/v1/auth/mcp-tokens", body, &made); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.token = made.Token
+	return nil
+}
+
+func (r *relay) revoke() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if res, err := r.d.do(ctx, http.MethodDelete, "/api/v1/auth/mcp-tokens/"+r.name, nil); err == nil {
+		_ = res.Body.Close()
+	}
+}

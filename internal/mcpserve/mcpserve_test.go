@@ -1,0 +1,246 @@
+package mcpserve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
+)
+
+// shelf keeps items.
+type shelf struct {
+	mu    sync.Mutex
+	items map[string]json.RawMessage
+}
+
+func (s *shelf) SaveItem(_ context.Context, kind, name string, item json.RawMessage, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items[kind+"/"+name] = item
+	return nil
+}
+
+func (s *shelf) Items(_ context.Context, kind string) (map[string]json.RawMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]json.RawMessage{}
+	for k, v := range s.items {
+		if name, ok := strings.CutPrefix(k, kind+"/"); ok {
+			found[name] = v
+		}
+	}
+	return found, nil
+}
+
+func (s *shelf) DeleteItem(_ context.Context, kind, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.items, kind+"/"+name)
+	return nil
+}
+
+func load(t *testing.T, s *shelf, now func() time.Time) *mcpserve.Tokens {
+	t.Helper()
+	tokens, err := mcpserve.LoadTokens(t.Context(), s, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+func TestATokenLivesUntilItIsRevokedReplacedOrOver(t *testing.T) {
+	ctx, now, s := t.Context(), time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC), &shelf{items: map[string]json.RawMessage{}}
+	clock := func() time.Time { return now }
+	tokens := load(t, s, clock)
+	valid := func(secret string, want bool) {
+		t.Helper()
+		for _, tokens := range []*mcpserve.Tokens{tokens, load(t, s, clock)} { // as after a restart, too
+			if _, ok := tokens.Check(ctx, secret); ok != want {
+				t.Errorf("the token counts: %t, want %t", ok, want)
+			}
+		}
+	}
+	made := func(owner, name string, life time.Duration, overwrite bool) string {
+		t.Helper()
+		_, secret, err := tokens.Create(ctx, owner, name, nil, life, overwrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	first := made("admin", "laptop", 0, false)
+	valid(first, true)
+	valid(first+"x", false)
+	valid("", false)
+	if _, _, err := tokens.Create(ctx, "admin", "laptop", nil, 0, false); !errors.Is(err, mcpserve.ErrTokenExists) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	other := made("bert", "laptop", 0, false) // names are an owner's
+	second := made("admin", "laptop", 0, true)
+	valid(first, false)
+	valid(second, true)
+	valid(other, true)
+	for name, raw := range s.items {
+		if bytes.Contains(raw, []byte(second)) {
+			t.Errorf("%s holds the token itself", name)
+		}
+	}
+	short := made("admin", "short", time.Hour, false)
+	valid(short, true)
+	now = now.Add(time.Hour)
+	valid(short, false)
+	made("admin", "short", 0, false) // free again
+	if err := tokens.Revoke(ctx, "admin", "laptop"); err != nil {
+		t.Error(err)
+	}
+	valid(second, false)
+	if err := tokens.Revoke(ctx, "admin", "laptop"); !errors.Is(err, mcpserve.ErrNoToken) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	made("admin", "laptop", 0, false)
+	if n, err := tokens.RevokeAll(ctx, "admin"); n != 2 || err != nil || len(tokens.List("admin")) != 0 {
+		t.Errorf("revoked %d (%v), left %v", n, err, tokens.List("admin"))
+	}
+	valid(other, true)
+	for _, name := range []string{"", " x", "a/b", strings.Repeat("x", 65), "a\nb"} {
+		if _, _, err := tokens.Create(ctx, "admin", name, nil, 0, false); !errors.Is(err, mcpserve.ErrTokenName) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+	if _, _, err := tokens.Create(ctx, "admin", "x", []string{}, 0, false); !errors.Is(err, mcpserve.ErrTokenTools) {
+		t.Errorf("no tools: %v", err)
+	}
+}
+
+func TestOfManyWhoReplaceATokenOneHasIt(t *testing.T) {
+	s := &shelf{items: map[string]json.RawMessage{}}
+	tokens := load(t, s, time.Now)
+	secrets := make([]string, 20)
+	var wg sync.WaitGroup
+	for i := range secrets {
+		wg.Go(func() { _, secrets[i], _ = tokens.Create(context.Background(), "admin", "x", nil, 0, true) })
+	}
+	wg.Wait()
+	live := 0
+	for _, secret := range secrets {
+		if _, ok := tokens.Check(t.Context(), secret); ok {
+			live++
+		}
+	}
+	if live != 1 || len(tokens.List("admin")) != 1 {
+		t.Errorf("%d tokens live", live)
+	}
+}
+
+// host is the endpoint with a few tools and one token.
+type host struct {
+	t      *testing.T
+	server *httptest.Server
+	token  string
+	ran    []tool.Intent
+	kept   []store.ToolCall
+}
+
+func newHost(t *testing.T, patterns ...string) *host {
+	t.Helper()
+	h := &host{t: t}
+	yes := true
+	named := func(server, name string, native bool) tool.Named {
+		return tool.Named{Name: server + "_" + name, Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Native: native,
+			Description: "Does " + name + ".", Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`), Hints: tool.Hints{ReadOnly: &yes}}}}
+	}
+	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false), named("office", "bake_cake", false)}
+	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.Any, Shown: func() int { return 5000 }, Version: "1",
+		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
+		Call: func(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, store.ToolCall) {
+			h.ran = append(h.ran, in)
+			out := tool.Outcome{Shown: "ran " + in.Tool.Name + string(in.Args)}
+			if spec := in.Tool.Tool.Spec(); spec.Server == "discovery" {
+				r, _ := in.Tool.Tool.Call(ctx, in.Args)
+				out = tool.Outcome{Result: r, Shown: r.Text}
+			}
+			return out, store.ToolCall{Tool: in.Tool.Name}
+		},
+		Record: func(_ context.Context, calls []store.ToolCall) error { h.kept = append(h.kept, calls...); return nil }})
+	tokens := load(t, &shelf{items: map[string]json.RawMessage{}}, time.Now)
+	_, secret, err := tokens.Create(t.Context(), "admin", "laptop", patterns, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.token = secret
+	h.server = httptest.NewServer(s.Handler(tokens, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+// ask makes one request with a token and gives the answer.
+func (h *host) ask(token, method, params string) (int, string) {
+	h.t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.server.URL, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return res.StatusCode, string(raw)
+}
+
+func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
+	h := newHost(t, "feeds.*", "office_book_room")
+	if status, _ := h.ask("wrong", "tools/list", "{}"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: status %d", status)
+	}
+	_, list := h.ask(h.token, "tools/list", "{}")
+	for name, want := range map[string]bool{"discover_tools": true, "execute_tool": true, "feeds_fetch": true, "web_fetch": false, "office_book_room": false} {
+		if got := strings.Contains(list, `"name":"`+name+`"`); got != want {
+			t.Errorf("%s is listed: %t in %s", name, got, list)
+		}
+	}
+	for params, want := range map[string]string{
+		`{"name":"feeds_fetch","arguments":{"x":1}}`:                                                      `ran feeds_fetch{\"x\":1}`,
+		`{"name":"execute_tool","arguments":{"name":"office_book_room","arguments":{"x":2}}}`:             `ran office_book_room{\"x\":2}`,
+		`{"name":"execute_tool","arguments":{"name":"office_bake_cake","arguments":{}}}`:                  "There is no tool office_bake_cake that this token may use",
+		`{"name":"execute_tool","arguments":{"name":"web_fetch","arguments":{}}}`:                         "There is no tool web_fetch",
+		`{"name":"web_fetch","arguments":{}}`:                                                             "web_fetch",
+		`{"name":"discover_tools","arguments":{"query":"book a room for baking a cake from the office"}}`: "office_book_room",
+	} {
+		_, got := h.ask(h.token, "tools/call", params)
+		if !strings.Contains(got, want) || strings.Contains(params, "discover") && strings.Contains(got, "bake_cake") {
+			t.Errorf("%s gave %s, want %q", params, got, want)
+		}
+	}
+	if slices.ContainsFunc(h.ran, func(in tool.Intent) bool { return in.Tool.Name == "web_fetch" || in.Tool.Name == "office_bake_cake" }) || len(h.kept) != len(h.ran) {
+		t.Errorf("ran %d calls and recorded %d", len(h.ran), len(h.kept))
+	}
+	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"}, User: chat.User{ID: "admin/laptop", Name: "laptop"}}
+	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User != want.User {
+		t.Errorf("called by %+v", got)
+	}
+}

@@ -1,0 +1,236 @@
+package mcpserve
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// tokenItems is the kind under which tokens are kept.
+const tokenItems = "mcp token"
+
+// prefix makes tokens easy to find by programs that look for leaked ones.
+const prefix = "rvnmcp_"
+
+// usedEvery is how exactly it is kept when a token was last used.
+const usedEvery = time.Hour
+
+// Store keeps tokens, which it never sees: only their hashes.
+type Store interface {
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+}
+
+// Token is a token as it may be shown: without itself.
+type Token struct {
+	Name    string    `json:"name"` // unique for its owner
+	Owner   string    `json:"owner"`
+	Tools   []string  `json:"tools"` // names or patterns of the tools that it may use
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Used    time.Time `json:"lastUsed,omitzero"`
+}
+
+// keptToken is a token in the store.
+type keptToken struct {
+	Token
+	Hash string `json:"hash"` // SHA-256, in hex: a token is 256 random bits, so that no slower hash adds anything
+}
+
+func (t keptToken) key() string { return t.Owner + "\x00" + t.Name }
+
+// Tokens are the tokens of all owners. It is safe for concurrent use.
+type Tokens struct {
+	store Store
+	now   func() time.Time
+
+	mu     sync.Mutex
+	byHash map[string]keptToken
+	making sync.Mutex // one change at a time
+}
+
+// What may be wrong with a request about a token.
+var (
+	ErrNoToken     = errors.New("there is no such token")
+	ErrTokenExists = errors.New("there is a token of that name")
+	ErrTokenName   = errors.New("the name has to be 1 to 64 letters, digits, spaces, dots, hyphens and underscores")
+	ErrTokenTools  = errors.New("tools has to name at least one tool or pattern")
+)
+
+var tokenName = regexp.MustCompile(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
+
+// LoadTokens reads what is kept.
+func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
+	t := &Tokens{store: s, now: now, byHash: map[string]keptToken{}}
+	items, err := s.Items(ctx, tokenItems)
+	if err != nil {
+		return nil, err
+	}
+	for name, raw := range items {
+		var k keptToken
+		if err := json.Unmarshal(raw, &k); err != nil {
+			return nil, fmt.Errorf("read MCP token %q: %w", name, err)
+		}
+		t.byHash[k.Hash] = k
+	}
+	return t, nil
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// Create makes a token and gives it, this once. With overwrite it takes the place of
+// the owner's live one of that name in one step; else that is ErrTokenExists. life is
+// how long it lives, 0: until it is revoked.
+func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string, life time.Duration, overwrite bool) (Token, string, error) {
+	switch {
+	case !tokenName.MatchString(name):
+		return Token{}, "", ErrTokenName
+	case tools == nil:
+		tools = []string{"*"}
+	case len(tools) == 0 || slices.Contains(tools, ""):
+		return Token{}, "", ErrTokenTools
+	}
+	t.making.Lock()
+	defer t.making.Unlock()
+	secret := prefix + rand.Text() + rand.Text()
+	k := keptToken{Token: Token{Name: name, Owner: owner, Tools: tools, Created: t.now()}, Hash: hash(secret)}
+	if life > 0 {
+		k.Expires = k.Created.Add(life)
+	}
+	old, live := t.find(owner, name)
+	live = live && !t.over(old)
+	if live && !overwrite {
+		return Token{}, "", ErrTokenExists
+	}
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return Token{}, "", err
+	}
+	if err := t.store.SaveItem(ctx, tokenItems, k.key(), raw, true); err != nil {
+		return Token{}, "", err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byHash, old.Hash)
+	t.byHash[k.Hash] = k
+	return k.Token, secret, nil
+}
+
+func (t *Tokens) over(k keptToken) bool { return !k.Expires.IsZero() && !t.now().Before(k.Expires) }
+
+func (t *Tokens) find(owner, name string) (keptToken, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.byHash {
+		if k.Owner == owner && k.Name == name {
+			return k, true
+		}
+	}
+	return keptToken{}, false
+}
+
+// List gives the live tokens of an owner, by name.
+func (t *Tokens) List(owner string) []Token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := []Token{}
+	for _, k := range t.byHash {
+		if k.Owner == owner && !t.over(k) {
+			list = append(list, k.Token)
+		}
+	}
+	slices.SortFunc(list, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Get gives a live token of an owner, or ErrNoToken.
+func (t *Tokens) Get(owner, name string) (Token, error) {
+	k, ok := t.find(owner, name)
+	if !ok || t.over(k) {
+		return Token{}, ErrNoToken
+	}
+	return k.Token, nil
+}
+
+// Revoke ends a token at once; ErrNoToken: there is none.
+func (t *Tokens) Revoke(ctx context.Context, owner, name string) error {
+	t.making.Lock()
+	defer t.making.Unlock()
+	k, ok := t.find(owner, name)
+	if !ok {
+		return ErrNoToken
+	}
+	if err := t.store.DeleteItem(ctx, tokenItems, k.key()); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byHash, k.Hash)
+	if t.over(k) {
+		return ErrNoToken
+	}
+	return nil
+}
+
+// RevokeAll ends all tokens of an owner, and gives how many lived.
+func (t *Tokens) RevokeAll(ctx context.Context, owner string) (int, error) {
+	n := 0
+	for _, k := range t.List(owner) {
+		if err := t.Revoke(ctx, owner, k.Name); err != nil && !errors.Is(err, ErrNoToken) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Check gives what a token stands for, and notes that it was used; false: it is none
+// that lives. It compares hashes, so that how long it takes tells nothing.
+func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
+	h := hash(secret)
+	t.mu.Lock()
+	k, ok := t.byHash[h]
+	if !ok || t.over(k) {
+		t.mu.Unlock()
+		return Token{}, false
+	}
+	now := t.now()
+	note := now.Sub(k.Used) > usedEvery
+	if note {
+		k.Used = now
+		t.byHash[h] = k
+	}
+	t.mu.Unlock()
+	if note {
+		t.noteUse(ctx, k)
+	}
+	return k.Token, true
+}
+
+// noteUse keeps when a token was used, unless it is gone meanwhile. That this fails
+// keeps nobody from using it.
+func (t *Tokens) noteUse(ctx context.Context, k keptToken) {
+	t.making.Lock()
+	defer t.making.Unlock()
+	if now, ok := t.find(k.Owner, k.Name); !ok || now.Hash != k.Hash {
+		return
+	}
+	if raw, err := json.Marshal(k); err == nil {
+		_ = t.store.SaveItem(ctx, tokenItems, k.key(), raw, true)
+	}
+}
