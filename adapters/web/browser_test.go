@@ -40,7 +40,7 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	return w, db, p, server.URL
 }
 
-type servers struct{}
+type servers struct{ admin.Servers }
 
 func (servers) List() []admin.ServerView {
 	return []admin.ServerView{
@@ -51,11 +51,13 @@ func (servers) List() []admin.ServerView {
 	}
 }
 
-func (servers) Logs(name string) []admin.LogLine {
+func (servers) Pending(string) []admin.ToolChange { return nil }
+
+func (servers) Logs(name string) ([]admin.LogLine, error) {
 	if name != "filesystem" {
-		return nil
+		return nil, nil
 	}
-	return []admin.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}
+	return []admin.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}, nil
 }
 
 type digests struct{}

@@ -91,12 +91,12 @@ type Command func(ctx context.Context, m chat.Message) chat.Draft
 
 // Options are what an Engine needs. All functions may be called concurrently.
 type Options struct {
-	Route  func(m chat.Message) Profile
-	Models map[string]Model
-	Tools  Toolbox
+	Route func(m chat.Message) Profile
+	Model func(name string) (Model, bool) // by its configured name; false: it is not switched on
+	Tools Toolbox
 	// Discovery is used where a profile has more tools than Threshold; nil: never.
 	Discovery Discovery
-	Threshold int
+	Threshold func() int
 	// Settled returns when every source of tools that is being connected is there
 	// or has failed once, or ctx ends; nil: there is nothing to wait for.
 	Settled func(ctx context.Context)

@@ -178,7 +178,7 @@ func engine(ts tools, models ...llm.Model) *bench {
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
 	b.options = agent.Options{
-		Route: func(chat.Message) agent.Profile { return p }, Models: configured, Tools: ts, Memory: b.memory, Summaries: b.memory, Feedback: b.memory.feedback,
+		Route: func(chat.Message) agent.Profile { return p }, Model: func(name string) (agent.Model, bool) { m, ok := configured[name]; return m, ok }, Tools: ts, Memory: b.memory, Summaries: b.memory, Feedback: b.memory.feedback,
 		Window: conversation.DefaultWindow(),
 		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}

@@ -20,7 +20,7 @@ var errNoModel = errors.New("no language model of this agent is switched on")
 func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
 	err := errNoModel
 	for ; r.at < len(r.p.Models); r.at++ {
-		model, ok := r.e.o.Models[r.p.Models[r.at]]
+		model, ok := r.e.o.Model(r.p.Models[r.at])
 		if !ok {
 			continue
 		}

@@ -13,7 +13,7 @@ func (e *Engine) Help(_ context.Context, m chat.Message) chat.Draft {
 	p := e.o.Route(m)
 	models := "no language model is switched on"
 	for _, name := range p.Models {
-		if model, ok := e.o.Models[name]; ok {
+		if model, ok := e.o.Model(name); ok {
 			models = model.ID()
 			break
 		}

@@ -124,7 +124,7 @@ func (r *run) equip() {
 		r.tools[n.Name] = n
 	}
 	declared := usable
-	if r.finds = r.e.o.Discovery != nil && len(usable) > r.e.o.Threshold; r.finds {
+	if r.finds = r.e.o.Discovery != nil && len(usable) > r.e.o.Threshold(); r.finds {
 		r.e.o.Discovery.Sync(all)
 		declared = r.finders(usable)
 	}

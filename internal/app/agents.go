@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 
 	"ravenbot/internal/agent"
@@ -19,17 +21,12 @@ import (
 )
 
 func (a *App) buildAgent() error {
-	models, err := buildModels(a.o.Config)
-	if err != nil {
-		return err
-	}
-	a.models = models
 	commands := map[string]agent.Command{}
 	a.agent = agent.New(agent.Options{
-		Route: a.router(), Models: models, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
+		Route: a.route, Model: a.model, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
 		Window: conversation.DefaultWindow(), Commands: commands,
 		Calls: a.calls, Hold: a.mcp.Hold, Fresh: a.approvals.Fresh, Aside: a.approvals.Answer,
-		Discovery: a.discovery(), Threshold: a.threshold(),
+		Discovery: a.discovery(), Threshold: a.threshold,
 		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
 	})
 	commands["help"] = a.agent.Help
@@ -52,11 +49,8 @@ func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int
 	return p.Fetch(ctx, f, limit)
 }
 
-// discovery finds tools where there are many; nil: never.
+// discovery finds tools where there are many.
 func (a *App) discovery() agent.Discovery {
-	if a.o.Config.Tools.Discovery.Mode == "never" {
-		return nil
-	}
 	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer)
 }
 
@@ -68,10 +62,14 @@ func (a *App) aboutServer(name string) string {
 
 // threshold is the number of tools above which they have to be found.
 func (a *App) threshold() int {
-	if a.o.Config.Tools.Discovery.Mode == "always" {
+	switch d := a.conf().Tools.Discovery; d.Mode {
+	case "always":
 		return 0
+	case "never":
+		return math.MaxInt
+	default:
+		return d.Threshold
 	}
-	return a.o.Config.Tools.Discovery.Threshold
 }
 
 // toolsSettled waits until every MCP server is connected, or has failed to.
@@ -83,12 +81,23 @@ func (a *App) toolsSettled(ctx context.Context) {
 	}
 }
 
+// model gives the model of a configured name, if it is switched on.
+func (a *App) model(name string) (agent.Model, bool) {
+	m, ok := a.setup.Load().models[name]
+	return m, ok
+}
+
 // buildModels makes the models that have what they need; a model without its key
-// is left out, and what stands in for it answers.
-func buildModels(c *config.Config) (map[string]agent.Model, error) {
+// is left out, and what stands in for it answers. One that old has as it is now is
+// used again.
+func buildModels(c *config.Config, old *setup) (map[string]agent.Model, error) {
 	models := map[string]agent.Model{}
 	for name, m := range c.Models {
 		if m.KeyMissing {
+			continue
+		}
+		if old != nil && reflect.DeepEqual(old.config.Models[name], m) {
+			models[name] = old.models[name]
 			continue
 		}
 		built := agent.Model{Timeout: m.Timeout.Std()}
@@ -111,10 +120,8 @@ func buildModels(c *config.Config) (map[string]agent.Model, error) {
 	return models, nil
 }
 
-// router gives the profile of a message: the agent of the first rule that
-// matches its channel.
-func (a *App) router() func(chat.Message) agent.Profile {
-	c := a.o.Config
+// profiles are the agents of the configuration, ready for work.
+func profiles(c *config.Config) map[string]agent.Profile {
 	profiles := map[string]agent.Profile{}
 	for name, ag := range c.Agents {
 		profiles[name] = agent.Profile{Agent: name, Models: c.ModelChain(ag.Model),
@@ -122,10 +129,15 @@ func (a *App) router() func(chat.Message) agent.Profile {
 			ToolText: toolText(c) != "",
 			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag, c.Tools.Enabled)}
 	}
-	return func(m chat.Message) agent.Profile {
-		name := c.ChannelFor(m.Conversation.String()).Agent
-		return adjusted(c, profiles[name], c.Agents[name], a.settings.For(m.Conversation, m.Author.ID))
-	}
+	return profiles
+}
+
+// route gives the profile of a message: the agent of the first rule that matches its
+// channel.
+func (a *App) route(m chat.Message) agent.Profile {
+	set := a.setup.Load()
+	name := set.config.ChannelFor(m.Conversation.String()).Agent
+	return adjusted(set.config, set.profiles[name], set.config.Agents[name], a.settings.For(m.Conversation, m.Author.ID))
 }
 
 // adjusted is a profile with what was set for a user, a channel or the bot.
@@ -155,7 +167,7 @@ func (a *App) admit(ctx context.Context, m chat.Message) bool {
 	if m.Conversation.Platform == a.web.Name() {
 		return true // whoever is there has logged in
 	}
-	rule := a.o.Config.ChannelFor(m.Conversation.String())
+	rule := a.conf().ChannelFor(m.Conversation.String())
 	if !rule.AllowsUser(m.Author.ID, m.Author.Name) {
 		a.o.Log.Debug("message of a user who is not allowed here", "message", m.Key(), "user", m.Author.ID)
 		return false

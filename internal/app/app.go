@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/adapters/web"
@@ -65,10 +66,12 @@ type App struct {
 	settings  *settings.Book
 	admin     *admin.Server
 	listener  net.Listener
-	models    map[string]agent.Model
 	started   time.Time
 	announced chan struct{} // closed when the bot is ready
 	hold      chan struct{} // closed when MCP servers may start
+
+	setup     atomic.Pointer[setup]
+	reloading sync.Mutex
 
 	mu      sync.Mutex
 	refused map[string]error // platforms that cannot ever connect
@@ -89,6 +92,11 @@ func New(o Options) (*App, error) {
 }
 
 func (a *App) assemble() error {
+	first, err := a.prepare(a.o.Config, nil)
+	if err != nil {
+		return err
+	}
+	a.setup.Store(first)
 	a.buildPlatforms()
 	a.settings = settings.New(a.store, a.modelNames)
 	if err := a.settings.Load(context.Background()); err != nil {
@@ -140,9 +148,9 @@ func (a *App) Digests() *digest.Service { return a.digests }
 
 // Listen opens the address of the HTTP server, so that Addr is known before Run.
 func (a *App) Listen() error {
-	l, err := net.Listen("tcp", a.o.Config.HTTP.Listen)
+	l, err := net.Listen("tcp", a.conf().HTTP.Listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w", a.o.Config.HTTP.Listen, err)
+		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w", a.conf().HTTP.Listen, err)
 	}
 	a.listener = l
 	return nil
@@ -155,7 +163,7 @@ func (a *App) Addr() string { return a.listener.Addr().String() }
 func (a *App) LoginLink() string { return a.admin.LoginLink(a.base()) }
 
 func (a *App) base() string {
-	if url := a.o.Config.HTTP.PublicURL.Reveal(); url != "" {
+	if url := a.conf().HTTP.PublicURL.Reveal(); url != "" {
 		return url
 	}
 	host, port, err := net.SplitHostPort(a.Addr())

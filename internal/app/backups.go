@@ -33,7 +33,7 @@ func (a *App) copyStore(ctx context.Context) (admin.Copy, error) {
 	if err != nil {
 		return admin.Copy{}, errors.Join(err, f.Close())
 	}
-	return admin.Copy{ReadCloser: f, Name: filepath.Base(a.o.Config.Store.Reveal()), Bytes: info.Size()}, nil
+	return admin.Copy{ReadCloser: f, Name: filepath.Base(a.conf().Store.Reveal()), Bytes: info.Size()}, nil
 }
 
 // storeStatus is what /api/v1/status tells of the store.

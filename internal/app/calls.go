@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"ravenbot/internal/agent"
@@ -27,11 +28,10 @@ func (a *App) buildCalls() error {
 	if err := a.approvals.Load(context.Background()); err != nil {
 		return err
 	}
-	rules, hooks := policies(a.o.Config), hooks(a.o)
 	a.calls = invoke.New(invoke.Options{Check: schema.New().Check, Free: agent.FreeOfPolicy, Approvals: a.approvals,
-		Decide: func(_ tool.Caller, n tool.Named) (tool.Decision, string) { return rules.Decide(n) },
-		Hooks:  func() []tool.Hook { return hooks },
-		Mask:   a.o.Config.Masker(), Log: a.o.Log, Now: a.o.Now})
+		Decide: func(_ tool.Caller, n tool.Named) (tool.Decision, string) { return a.setup.Load().rules.Decide(n) },
+		Hooks:  func() []tool.Hook { return a.setup.Load().hooks },
+		Mask:   func(s string) string { return a.setup.Load().mask(s) }, Log: a.o.Log, Now: a.o.Now})
 	return nil
 }
 
@@ -48,14 +48,14 @@ func policies(c *config.Config) *policy.Policy {
 }
 
 // hooks translates tools.hooks.
-func hooks(o Options) []tool.Hook {
+func hooks(c *config.Config, lg *slog.Logger) []tool.Hook {
 	var list []tool.Hook
-	for _, h := range o.Config.Tools.Hooks {
-		list = append(list, hook.Command{When: h.When, Command: h.Command.Reveal(), Timeout: h.Timeout.Std(), Lenient: h.OnError == "allow", Log: o.Log,
-			Dir: o.Config.Dir, Matches: func(n tool.Named) bool { return policy.Any(h.Tools, n) }})
+	for _, h := range c.Tools.Hooks {
+		list = append(list, hook.Command{When: h.When, Command: h.Command.Reveal(), Timeout: h.Timeout.Std(), Lenient: h.OnError == "allow", Log: lg,
+			Dir: c.Dir, Matches: func(n tool.Named) bool { return policy.Any(h.Tools, n) }})
 	}
 	return list
 }
 
 // shownResult gives the bytes of a tool result that are shown at once.
-func (a *App) shownResult() int { return a.o.Config.Tools.MaxResultBytes }
+func (a *App) shownResult() int { return a.conf().Tools.MaxResultBytes }

@@ -21,7 +21,7 @@ const modelCheckTime = 30 * time.Second
 
 // CheckModels asks every model that is switched on for one word.
 func CheckModels(ctx context.Context, c *config.Config) []ModelCheck {
-	models, err := buildModels(c)
+	models, err := buildModels(c, nil)
 	if err != nil {
 		return []ModelCheck{{Model: "of the configuration", Err: err}}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // modelNames are the configured names of the models that are switched on.
-func (a *App) modelNames() []string { return slices.Sorted(maps.Keys(a.models)) }
+func (a *App) modelNames() []string { return slices.Sorted(maps.Keys(a.setup.Load().models)) }
 
 // usageDays is how far back usage is told.
 const usageDays = 30
@@ -35,7 +35,7 @@ func (a *App) Usage(ctx context.Context) ([]admin.Usage, error) {
 }
 
 func (a *App) cost(u store.Usage) float64 {
-	p := a.o.Config.Models[u.Model].Price
+	p := a.conf().Models[u.Model].Price
 	return (float64(u.Tokens.Input)*p.InputPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
 }
 

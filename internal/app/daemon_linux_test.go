@@ -78,6 +78,14 @@ func (d *daemon) withTools() *daemon {
 // mark is in the environment of every process that this run of the daemon starts.
 func (d *daemon) mark(run int) string { return fmt.Sprintf("KILL_TEST_RUN=%s#%d", d.w.dir, run) }
 
+// write writes the configuration.
+func (d *daemon) write() {
+	d.w.t.Helper()
+	if err := os.WriteFile(d.w.path("config.json"), must(json.Marshal(d.settings)), 0o600); err != nil {
+		d.w.t.Fatal(err)
+	}
+}
+
 // launch starts the process without waiting for anything.
 func (d *daemon) launch() {
 	d.w.t.Helper()
@@ -87,12 +95,9 @@ func (d *daemon) launch() {
 		d.settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0],
 			"env": map[string]string{"RAVENBOT_TOOL_SERVER": d.w.dir, name: value, "GORACE": "atexit_sleep_ms=0"}}}
 	}
-	path := d.w.path("config.json")
-	if err := os.WriteFile(path, must(json.Marshal(d.settings)), 0o600); err != nil {
-		d.w.t.Fatal(err)
-	}
+	d.write()
 	d.out = &readyLog{ready: make(chan struct{})}
-	d.cmd = exec.Command(d.binary, "run", "--config", path)
+	d.cmd = exec.Command(d.binary, "run", "--config", d.w.path("config.json"))
 	d.cmd.Env = append(os.Environ(), "RAVENBOT_FAILPOINT="+d.place)
 	d.cmd.Stderr = d.out
 	d.cmd.WaitDelay = 5 * time.Second

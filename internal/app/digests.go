@@ -22,7 +22,7 @@ const digestTimeout = 10 * time.Minute
 func (a *App) buildDigests(reader *feed.Fetcher) error {
 	var specs []digest.Spec
 	var jobs []schedule.Job
-	for name, d := range a.o.Config.Digests {
+	for name, d := range a.conf().Digests {
 		zone, err := schedule.LoadZone(d.Timezone)
 		if err != nil {
 			return fmt.Errorf("digests.%s.timezone: %w", name, err)
@@ -70,7 +70,7 @@ func (w whenReady) FinishRun(ctx context.Context, r store.Run, saw []string, pos
 
 // poll looks at the subscriptions until ctx ends.
 func (a *App) poll(ctx context.Context) {
-	tick := time.NewTicker(a.o.Config.Feeds.PollInterval.Std())
+	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
 	defer tick.Stop()
 	for {
 		select {
@@ -102,8 +102,8 @@ func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 // language model.
 func (a *App) writer(d config.Digest) digest.Writer {
 	var models []string
-	for _, name := range a.o.Config.ModelChain(a.o.Config.Agents[d.Agent].Model) {
-		if a.o.Config.Models[name].Provider != "offline" {
+	for _, name := range a.conf().ModelChain(a.conf().Agents[d.Agent].Model) {
+		if a.conf().Models[name].Provider != "offline" {
 			models = append(models, name)
 		}
 	}

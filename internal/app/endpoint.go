@@ -32,7 +32,7 @@ func (a *App) buildEndpoint() error {
 
 // usableAnywhere gives the tools that are there, unless tools are switched off.
 func (a *App) usableAnywhere() []tool.Named {
-	if !a.o.Config.Tools.Enabled {
+	if !a.conf().Tools.Enabled {
 		return nil
 	}
 	return a.registry.List()

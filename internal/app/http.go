@@ -20,7 +20,7 @@ import (
 )
 
 func (a *App) buildAdmin() error {
-	c := a.o.Config
+	c := a.conf()
 	loggedOut, err := logouts{a.store}.last(context.Background())
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (v callView) ToolCalls(ctx context.Context, before uint64, n int, match fun
 
 func (v callView) ToolResult(ctx context.Context, id string) (store.ToolResult, error) {
 	r, err := v.a.store.ToolResult(ctx, id)
-	r.Text = v.a.o.Config.Masker()(r.Text)
+	r.Text = v.a.setup.Load().mask(r.Text)
 	return r, err
 }
 
@@ -108,7 +108,7 @@ func (a *App) status() any {
 		posts = append(posts, "the store could not be read")
 	}
 	models := []string{}
-	for name := range a.models {
+	for name := range a.setup.Load().models {
 		models = append(models, name)
 	}
 	slices.Sort(models)

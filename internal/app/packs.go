@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 
+	"ravenbot/internal/config"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/tool/files"
@@ -11,13 +12,13 @@ import (
 
 // packs are the native tools that the configuration turns on, or that are always
 // there and need nothing from outside.
-func (a *App) packs() ([]tool.Tool, error) {
+func (a *App) packs(c *config.Config) ([]tool.Tool, error) {
 	var roots []files.Root
-	for _, r := range a.o.Config.Tools.Files.Roots {
+	for _, r := range c.Tools.Files.Roots {
 		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
 	}
 	list := append(files.Tools(roots), a.memory().Tools()...)
-	if file := a.o.Config.Tools.Billing.File; file != "" {
+	if file := c.Tools.Billing.File; file != "" {
 		tariff, err := billing.Load(file)
 		if err != nil {
 			return nil, fmt.Errorf("tools.billing.file: %w", err)

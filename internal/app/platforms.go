@@ -17,7 +17,7 @@ import (
 // always there for the command line and the API; the page is served only where
 // it is switched on.
 func (a *App) buildPlatforms() {
-	c := a.o.Config
+	c := a.conf()
 	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c)})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	if a.o.Local {
@@ -50,7 +50,7 @@ func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error)
 		if err != nil {
 			return nil, err
 		}
-		for _, rule := range a.o.Config.Channels {
+		for _, rule := range a.conf().Channels {
 			named, err := chat.ParseAddress(rule.Match)
 			if err != nil || named.Platform != platform || strings.Contains(rule.Match, "*") {
 				continue // a pattern names no channel
@@ -66,7 +66,7 @@ func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error)
 // suggest completes the names of digests.
 func (a *App) suggest(_ context.Context, command, _, prefix string) []string {
 	var names []string
-	for name := range a.o.Config.Digests {
+	for name := range a.conf().Digests {
 		if command == "digest" && strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
 			names = append(names, name)
 		}

@@ -55,7 +55,7 @@ func (a *App) storeSamples() []metrics.Sample {
 				Value: float64(n), Labels: []string{"helpful", helpful}})
 		}
 	}
-	if info, err := os.Stat(a.o.Config.Store.Reveal()); err == nil {
+	if info, err := os.Stat(a.conf().Store.Reveal()); err == nil {
 		list = append(list, metrics.Sample{Name: "ravenbot_store_bytes", Help: "Size of the store's file.", Value: float64(info.Size())})
 	}
 	return append(list, metrics.Sample{Name: "ravenbot_store_commits_total", Help: "Write transactions of the store.", Count: true, Value: float64(a.store.Commits())})

@@ -44,7 +44,7 @@ func (a *App) restoreServers(ctx context.Context) error {
 // serverEntry reads the body of a server.
 func (a *App) serverEntry(name string, raw []byte) (mcp.Config, error) {
 	var e config.MCPServer
-	if _, err := a.o.Config.Entry(raw, &e); err != nil {
+	if _, err := a.conf().Entry(raw, &e); err != nil {
 		return mcp.Config{}, err
 	}
 	return serverConfig(name, e), nil

@@ -26,7 +26,7 @@ const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.
 func (a *App) buildEgress() (*feed.Fetcher, *egress.Client, error) {
-	c := a.o.Config
+	c := a.conf()
 	pages, err := egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent})
 	if err != nil {
 		return nil, nil, fmt.Errorf("egress.allowPrivateHosts: %w", err)
@@ -61,19 +61,22 @@ func (s feedStates) SaveFeed(ctx context.Context, state feed.State) error {
 	return s.db.SaveFeed(ctx, store.Feed{URL: state.URL, Data: data})
 }
 
+// packs is a source of native tools that change with the configuration.
+type packs func() []tool.Tool
+
+// Tools gives the tools there are now.
+func (p packs) Tools() []tool.Tool { return p() }
+
 // native is a source of tools that are always there.
 type native []tool.Tool
 
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	more, err := a.packs()
-	if err != nil {
-		return err
-	}
-	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), append(more, web.Fetch(pages))...))
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
-		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
+	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
+	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
@@ -84,16 +87,17 @@ func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 
 // taken tells which names no MCP server's tool may have: those of the native tools
 // and of the ones by which models find and read.
-func taken(pack native) func(name string) bool {
-	names := map[string]bool{"result_read": true}
+func taken(pack packs) func(name string) bool {
+	fixed := map[string]bool{"result_read": true}
 	for _, name := range []string{toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse} {
-		names[name] = true
+		fixed[name] = true
 	}
-	for _, t := range pack {
-		spec := t.Spec()
-		names[cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name))] = true
+	return func(name string) bool {
+		return fixed[name] || slices.ContainsFunc(pack(), func(t tool.Tool) bool {
+			spec := t.Spec()
+			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
+		})
 	}
-	return func(name string) bool { return names[name] }
 }
 
 // digestFeeds lists the feeds of all digests, each once.

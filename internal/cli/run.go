@@ -61,12 +61,10 @@ func run(ctx context.Context, c *call) error {
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	defer func() { signal.Stop(hangup); close(hangup) }()
-	go func() {
-		for range hangup {
-			lg.Warn("the configuration is not read again by this version: restart the bot for that")
-		}
-	}()
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() { c.watch(watching, hangup, a, lg); close(watched) }()
+	defer func() { signal.Stop(hangup); stop(); <-watched }()
 	if err = a.Listen(); err == nil {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())
 		err = a.Run(ctx)

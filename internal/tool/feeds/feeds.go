@@ -32,8 +32,8 @@ const (
 	searchAtOnce = 4
 )
 
-// Tools returns the pack. known are the feeds that feeds_search looks through.
-func Tools(r Reader, known []string) []tool.Tool {
+// Tools returns the pack. known gives the feeds that feeds_search looks through.
+func Tools(r Reader, known func() []string) []tool.Tool {
 	yes := true
 	hints := tool.Hints{ReadOnly: &yes, OpenWorld: &yes}
 	fetch := tool.Func{
@@ -65,7 +65,7 @@ func Tools(r Reader, known []string) []tool.Tool {
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			return find(ctx, r, known, in.Query), nil
+			return find(ctx, r, known(), in.Query), nil
 		},
 	}
 	return []tool.Tool{fetch, search}

@@ -24,7 +24,7 @@ func pack(t *testing.T, allowed []string, known ...string) map[string]func(args 
 	}
 	t.Cleanup(out.CloseIdle)
 	calls := map[string]func(string) tool.Result{}
-	for _, one := range feeds.Tools(feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), known) {
+	for _, one := range feeds.Tools(feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), func() []string { return known }) {
 		calls[one.Spec().Name] = func(args string) tool.Result {
 			res, err := one.Call(context.Background(), json.RawMessage(args))
 			if err != nil {

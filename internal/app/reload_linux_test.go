@@ -1,0 +1,64 @@
+package app_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// A configuration that changes is taken up while the bot runs; what did not change
+// goes on, and one that is broken changes nothing.
+func TestTheConfigurationIsTakenUpWhileTheBotRuns(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		said := r.System
+		for _, t := range r.Tools {
+			said += " " + t.Name
+		}
+		return simmodel.Say(said)
+	})
+	d := w.daemon(w.base()).withTools().start().toolsReady()
+	asked := func(want string) {
+		t.Helper()
+		w.slack.Mention(w.channel.ID, w.berit, "who are you?")
+		if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack(want)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked("You are a test.")
+	kit := func() (pid string) {
+		found := marked(d.mark(d.runs))
+		for _, p := range found {
+			if p != d.cmd.Process.Pid {
+				return string(rune(p))
+			}
+		}
+		return ""
+	}
+	before := kit()
+	if err := os.WriteFile(w.path("config.json"), []byte(`{"agents": {"default": {"systemPrompt": 7}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGHUP)
+	within(t, "the bad file is refused", func() bool { return strings.Contains(d.out.String(), "configuration not taken up") })
+	asked("You are a test.")
+	d.settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You have changed."}}
+	d.settings["mcpServers"].(map[string]any)["more"] = map[string]any{"command": os.Args[0], "env": map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"}}
+	d.write() // and no signal: the file is looked at
+	within(t, "the change is taken up", func() bool { return strings.Contains(d.out.String(), "configuration taken up") })
+	within(t, "the new server is there", func() bool {
+		var v struct{ State string }
+		return d.api(http.MethodGet, "/api/v1/mcp/servers/more", &v) == nil && v.State == "connected"
+	})
+	asked("You have changed.")
+	asked("more_look")
+	if after := kit(); before == "" || after != before {
+		t.Errorf("the server that did not change was started anew")
+	}
+	d.idle()
+	d.end()
+}
