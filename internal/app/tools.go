@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
+	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
@@ -75,20 +76,25 @@ func (n native) Tools() []tool.Tool { return n }
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
 	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.mcp = host
-	a.registry = tool.NewRegistry(pack, host)
+	a.registry = tool.NewRegistry(pack, shelves{host}, host)
 	return a.restoreServers(context.Background())
 }
+
+// shelves are the tools by which models reach what MCP servers offer beside theirs.
+type shelves struct{ *mcp.Host }
+
+func (s shelves) Tools() []tool.Tool { return s.Pack() }
 
 // taken tells which names no MCP server's tool may have: those of the native tools
 // and of the ones by which models find and read.
 func taken(pack packs) func(name string) bool {
-	fixed := map[string]bool{"result_read": true}
+	fixed := map[string]bool{"result_read": true, "mcp_resources_list": true, "mcp_resource_read": true, "mcp_prompts_list": true, "mcp_prompt_get": true}
 	for _, name := range []string{toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse} {
 		fixed[name] = true
 	}
@@ -163,6 +169,9 @@ func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bo
 	return func(n tool.Named) bool {
 		spec := n.Tool.Spec()
 		stands := fallback && slices.ContainsFunc(ag.FallbackServers, func(p string) bool { return policy.Match(p, spec.Server) })
+		if spec.Server == "mcp" && spec.Native { // it reaches every server
+			return all || policy.Any(ag.Tools, n)
+		}
 		if spec.Native {
 			return stands || spec.Server == "result" || policy.Any(ag.Tools, n)
 		}

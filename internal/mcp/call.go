@@ -43,9 +43,9 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
 	conn, down := r.s.ready(ctx)
 	for again := false; conn != nil; again = true {
-		res, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
+		raw, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
 		if err == nil {
-			return res, nil
+			return r.checked(resultOf(raw)), nil
 		}
 		if ctx.Err() == nil && !again && repeatable(err, r.t.hints()) {
 			conn = r.s.next(ctx, conn)
@@ -60,6 +60,19 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
 	}
 	return tool.Failure(fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", r.s.c.Name, down)), nil
+}
+
+// checked tells where a result is not what the tool said that it would be.
+func (r remote) checked(res tool.Result) tool.Result {
+	if res.IsError || len(r.t.Output) == 0 || r.s.o.Schemas == nil {
+		return res
+	}
+	if res.Structured == nil {
+		res.Text += "\n[The tool gave no structured result, though it says that it always does.]"
+	} else if err := r.s.o.Schemas.Fits(r.t.Output, res.Structured); err != nil {
+		res.Text += fmt.Sprintf("\n[The structured result is not what the tool says that it gives: %.500s]", err)
+	}
+	return res
 }
 
 // repeatable reports whether a call that was lost may be sent once more: if the
@@ -119,48 +132,46 @@ func (s *server) next(ctx context.Context, lost *connection) *connection {
 // excuse tells the model why there is no result.
 func (s *server) excuse(err error) string {
 	var lost lostError
+	var late noAnswer
 	switch {
-	case errors.Is(err, errNoAnswer):
-		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, s.timeout())
+	case errors.As(err, &late):
+		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, late.after)
 	case errors.As(err, &lost):
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. Whether it had an effect is not known; it was not repeated.", s.c.Name)
 	}
 	return fmt.Sprintf("The call to the MCP server %q failed: %.500s", s.c.Name, s.mask(plain(readable(err).Error())))
 }
 
-var errNoAnswer = errors.New("no answer in time")
-
 // call makes one call, and takes note of what its failure says about the
 // connection. An error means that there is no result.
-func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (tool.Result, error) {
-	c.inFlight.Add(1)
-	raw, err := c.request(ctx, name, args, timeout)
-	c.inFlight.Add(-1)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.failed(err)
-		}
-		return tool.Result{}, err
-	}
-	c.answered.Store(true)
-	return resultOf(raw), nil
+func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
+	return c.request(ctx, name, timeout, func(ctx context.Context, token *sdk.Meta) error {
+		request := sdk.CallToolRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = name, args, token
+		_, err := c.client.CallTool(ctx, request)
+		return err
+	})
 }
 
-func (c *connection) request(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
-	defer cancel()
-	ctx, got := capturing(ctx)
-	request := sdk.CallToolRequest{}
-	request.Params.Name, request.Params.Arguments = name, args
-	_, err := c.client.CallTool(ctx, request)
-	raw := got.result()
+// request makes a request that takes its time: a call, or the reading of what a
+// server offers. It gives the result as it came.
+func (c *connection) request(ctx context.Context, name string, timeout time.Duration, send func(context.Context, *sdk.Meta) error) (json.RawMessage, error) {
+	f, landed := c.fly(ctx, name, timeout)
+	inner, got := capturing(f.ctx)
+	err := send(inner, &sdk.Meta{ProgressToken: f.token})
+	raw, cause := got.result(), context.Cause(f.ctx)
+	landed()
 	switch {
-	case raw != nil && (err == nil || !wantsInput(raw)): // the library refuses parts that it does not know
+	case raw != nil: // the library refuses parts that it does not know
+		c.answered.Store(true)
 		return raw, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+	case cause != nil:
+		err = cause
 	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):
-		return nil, c.why() // another call found the loss first
+		err = c.why() // another call found the loss first
+	}
+	if ctx.Err() == nil {
+		c.failed(err)
 	}
 	return nil, err
 }

@@ -80,7 +80,7 @@ func (s *server) restore() bool {
 		return false
 	}
 	s.adopt(r.listed)
-	return len(r.Tools) > 0
+	return len(r.Tools) > 0 || r.Offers != offers{}
 }
 
 func (s *server) remember(now listed) { s.keep(keptTools, remembered{s.fingerprint(), now}) }

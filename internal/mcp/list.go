@@ -50,6 +50,7 @@ func (t spec) about() string {
 type listed struct {
 	Tools        []spec `json:"tools"`
 	Instructions string `json:"instructions,omitempty"`
+	Offers       offers `json:"offers,omitzero"`
 }
 
 func equal(a, b listed) bool {
@@ -64,6 +65,9 @@ func equal(a, b listed) bool {
 func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if sdk.IsModernProtocol(c.about.protocol) && c.client.GetServerCapabilities().Tools == nil {
+		return nil, c.alive(ctx)
+	}
 	var list []spec
 	seen, room := map[string]bool{}, maxList
 	request := sdk.ListToolsRequest{}
@@ -92,6 +96,24 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 	}
 	slices.SortFunc(list, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// alive asks a server that has no tools for what it has, to see whether it lives. To
+// one of the newest protocol an unknown method is an unknown address, which the
+// library takes for the end of a session.
+func (c *connection) alive(ctx context.Context) error {
+	var err error
+	switch offers := c.offers(); {
+	case offers.Resources:
+		_, err = c.client.ListResourcesByPage(ctx, sdk.ListResourcesRequest{})
+	case offers.Prompts:
+		_, err = c.client.ListPromptsByPage(ctx, sdk.ListPromptsRequest{})
+	}
+	if err != nil {
+		c.failed(err)
+		return fmt.Errorf("list what it offers: %w", readable(err))
+	}
+	return nil
 }
 
 // page gives one page as it came, and which of its tools the library would offer:

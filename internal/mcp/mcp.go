@@ -15,6 +15,8 @@
 package mcp
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,6 +65,15 @@ type Keep interface {
 	Save(what, server string, data []byte) error
 }
 
+// Schemas checks JSON against JSON Schema. It must be safe for concurrent use, with
+// whatever strangers write as either.
+type Schemas interface {
+	// Check gives an object as it fits a schema, mended if need be, or says what is wrong.
+	Check(schema, object json.RawMessage) (json.RawMessage, error)
+	// Fits says what is wrong with any value, as it is.
+	Fits(schema, value json.RawMessage) error
+}
+
 // Options are what a Host is made of.
 type Options struct {
 	Servers []Config
@@ -79,6 +90,19 @@ type Options struct {
 	// After keeps servers from starting until it is closed; what Keep knows of them
 	// is listed at once. nil: they start with the host.
 	After <-chan struct{}
+	// Ask puts a server's question to the person on whose behalf it is called: ctx
+	// carries the tool.Caller, and ends with the call. It may take 15 minutes; an error
+	// tells the server that there is no answer. nil: servers are not told that anybody
+	// could be asked.
+	Ask func(ctx context.Context, q Question) (Answer, error)
+	// Sample has a model go on for a server, with ctx as that of Ask; an error refuses.
+	// nil: servers are not told that they could have that.
+	Sample func(ctx context.Context, s Sampling) (Sampled, error)
+	Roots  []Root // nil: servers are not told that there are roots
+	// Schemas checks what goes to servers, and comes from them. nil: nothing is checked
+	// here.
+	Schemas Schemas
+
 	// Taken reports whether a tool of the bot itself goes by a name. It must not call
 	// the Host. nil: none does.
 	Taken   func(name string) bool

@@ -1,34 +1,22 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/mark3labs/mcp-go/client/transport"
 )
 
 // overhear opens the stream on which a Streamable HTTP server of the older
 // protocol says what nobody asked for, above all that its tools have changed, and
 // opens it again when it ends. The library would do so once a second for ever,
 // also where the server refuses. The function returned ends it.
-func overhear(at string, client *http.Client, conn *connection, t *tap) (stop func()) {
+func overhear(by courier, conn *connection) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &overheard{at: at, client: client, header: http.Header{}}
-	o.header.Set(transport.HeaderKeyProtocolVersion, conn.about.protocol)
-	if session := t.GetSessionId(); session != "" {
-		o.header.Set(transport.HeaderKeySessionID, session)
-	}
-	o.duplex = newDuplex(func([]byte) {})
-	o.send = o.post
+	o := &overheard{by: by, duplex: newDuplex(func([]byte) {})}
+	o.send, o.handle = by.post, conn.answer
 	o.SetNotificationHandler(conn.notified)
-	t.mu.Lock()
-	o.SetRequestHandler(t.asked)
-	t.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { o.run(ctx) })
 	return func() {
@@ -41,9 +29,7 @@ func overhear(at string, client *http.Client, conn *connection, t *tap) (stop fu
 
 type overheard struct {
 	*duplex
-	at     string
-	client *http.Client
-	header http.Header
+	by courier
 }
 
 // run stops at the first refusal: the server does not offer the stream, or has
@@ -68,13 +54,13 @@ func (o *overheard) run(ctx context.Context) {
 }
 
 func (o *overheard) once(ctx context.Context) (refused bool) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.at, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.by.at, nil)
 	if err != nil {
 		return true
 	}
-	r.Header = o.header.Clone()
+	r.Header = o.by.header()
 	r.Header.Set("Accept", "text/event-stream")
-	resp, err := o.client.Do(r)
+	resp, err := o.by.client.Do(r)
 	if err != nil {
 		return false
 	}
@@ -87,16 +73,4 @@ func (o *overheard) once(ctx context.Context) (refused bool) {
 		return nil
 	})
 	return false
-}
-
-// post sends the answer to a request that came on the stream.
-func (o *overheard) post(ctx context.Context, message []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, o.at, bytes.NewReader(message))
-	if err != nil {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	r.Header = o.header.Clone()
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	return posted(o.client.Do(r))
 }

@@ -215,7 +215,9 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 func TestLookingStartsNothing(t *testing.T) {
 	keep := &shelf{}
 	known := Config{Name: "known", Command: os.Args[0], Args: []string{"fake", "plain"}}
-	settled(t, running(t, Options{Servers: []Config{known}, Keep: keep}), "known")
+	first, end := hosted(t, Options{Servers: []Config{known}, Keep: keep})
+	settled(t, first, "known")
+	end()
 
 	var lists atomic.Int32
 	polled := make(chan struct{})

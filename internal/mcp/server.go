@@ -72,6 +72,8 @@ type server struct {
 
 	pinning sync.Mutex // held while pins are saved
 
+	connections int64 // how many were tried; only run uses it
+
 	known    known // what was learnt of the server; only run uses it
 	restored bool  // its tools are known from an earlier process
 }
@@ -286,7 +288,7 @@ func (s *server) connected(conn *connection, list []spec) {
 	if len(list) == 0 {
 		state = NoToolsFound
 	}
-	now := listed{Tools: list, Instructions: conn.instructions}
+	now := listed{Tools: list, Instructions: conn.instructions, Offers: conn.offers()}
 	s.mu.Lock()
 	same := s.conn != nil && equal(s.listed, now)
 	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()

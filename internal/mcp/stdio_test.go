@@ -370,9 +370,9 @@ func TestMixedUpMessages(t *testing.T) {
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{"n":1}`), `{"n":1}`)
 	wantText(t, call(t, find1(t, h, "a", "impostor"), `{}`), "the answer")
 	wantText(t, call(t, find1(t, h, "a", "sample"), `{}`), "asked")
-	wantText(t, call(t, find1(t, h, "a", "ask"), `{}`), "the client lives")
+	wantText(t, call(t, find1(t, h, "a", "ask"), `{"id":"p1","method":"ping","params":{}}`), "{}")
 	wantText(t, call(t, find1(t, h, "a", "logs"), `{}`), "logged")
-	lines(t, h, "a", "message: info a log line")
+	lines(t, h, "a", "message: info: a log line")
 }
 
 func TestChangedToolsAreListedAgain(t *testing.T) {
