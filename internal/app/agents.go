@@ -41,6 +41,7 @@ func (a *App) buildAgent() error {
 	commands["help"] = a.agent.Help
 	commands["tools"] = a.agent.Tools
 	commands["settings"] = a.settings.Command
+	commands[chat.Submitted] = a.submitted
 	commands["usage"] = a.usageCommand
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand

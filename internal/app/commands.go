@@ -17,6 +17,22 @@ import (
 // modelNames are the configured names of the models that are switched on.
 func (a *App) modelNames() []string { return slices.Sorted(maps.Keys(a.models)) }
 
+// form is the chat.Former of all platforms.
+func (a *App) form(ctx context.Context, m chat.Message) (*chat.Form, error) {
+	if !a.admit(ctx, m) {
+		return nil, nil
+	}
+	return a.settings.Form(ctx, m)
+}
+
+// submitted answers the forms that were sent.
+func (a *App) submitted(ctx context.Context, m chat.Message) chat.Draft {
+	if d, ours := a.settings.Submitted(ctx, m); ours {
+		return d
+	}
+	return chat.Draft{Ephemeral: true, Failed: true, Text: "This form is no longer known; please open it again."}
+}
+
 // usageDays is how far back usage is told.
 const usageDays = 30
 

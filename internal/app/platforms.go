@@ -27,14 +27,14 @@ func (a *App) buildPlatforms() {
 		d := c.Platforms.Discord
 		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
 			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
-			Shards: d.Shards, Suggest: a.suggest, Log: a.o.Log, Now: a.o.Now})
+			Shards: d.Shards, Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 	if c.SlackEnabled() {
 		s := c.Platforms.Slack
 		p := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
 			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
-			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Log: a.o.Log, Now: a.o.Now})
+			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 }
