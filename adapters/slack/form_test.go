@@ -150,7 +150,9 @@ func TestAFormThatCannotBeHad(t *testing.T) {
 		former chat.Former
 		word   string // empty: the command goes its way
 	}{
-		"refused":   {func(context.Context, chat.Message) (*chat.Form, error) { return nil, errors.New("Only administrators may.") }, "Only administrators may."},
+		"refused": {func(context.Context, chat.Message) (*chat.Form, error) {
+			return nil, errors.New("Only administrators may.")
+		}, "Only administrators may."},
 		"none":      {func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }, ""},
 		"hangs":     {func(ctx context.Context, _ chat.Message) (*chat.Form, error) { <-ctx.Done(); return allKinds(), nil }, ""},
 		"lost":      {func(context.Context, chat.Message) (*chat.Form, error) { panic("lost") }, ""},

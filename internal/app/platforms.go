@@ -18,7 +18,7 @@ import (
 // it is switched on.
 func (a *App) buildPlatforms() {
 	c := a.o.Config
-	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c)})
+	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	if a.o.Local {
 		return
