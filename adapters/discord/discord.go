@@ -52,9 +52,9 @@ type Options struct {
 	// Shards is the number of gateway sessions among which servers are divided; 0:
 	// as many as Discord asks for.
 	Shards int
-	// Suggest completes what somebody types of a command's option, nil: nothing. It
-	// has two seconds.
-	Suggest func(ctx context.Context, command, option, prefix string) []string
+	// Suggest completes what somebody types, somewhere, of a command's option, nil:
+	// nothing. It has two seconds.
+	Suggest func(ctx context.Context, at chat.Address, command, option, typed string) []string
 	// Former gives the forms that commands and buttons ask for, nil: none do.
 	Former chat.Former
 	Log    *slog.Logger

@@ -88,7 +88,8 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	}
 	switch {
 	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
-		d.onTyping(ctx, w, arrived)
+		at, _ := d.address(state, w.GuildID, w.ChannelID)
+		d.onTyping(ctx, at, w, arrived)
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
@@ -166,15 +167,22 @@ func spoken(options []wireOption) (command, text string) {
 	case len(options) > 0: // a form of the command that somebody else registered
 		command = "ask"
 	}
-	order := []string{optionText, optionAction, optionName}
+	order := []string{optionText, optionAction, optionName, optionFeed, optionZone}
 	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	var said []string
+	about := ""
 	for _, o := range options {
-		if s, ok := o.Value.(string); ok {
+		s, ok := o.Value.(string)
+		switch {
+		case ok && o.Name == optionFeed:
+			about += "\nFeed: " + s
+		case ok && o.Name == optionZone:
+			about += "\nTime zone: " + s
+		case ok:
 			said = append(said, s)
 		}
 	}
-	return command, strings.TrimSpace(strings.Join(said, " "))
+	return command, strings.TrimSpace(strings.Join(said, " ") + about)
 }
 
 // firstMilli is where Discord's ids begin to count.

@@ -45,7 +45,7 @@ func (a *App) buildAgent() error {
 	commands["usage"] = a.usageCommand
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
-	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
+	commands["digest"] = a.digestCommand
 	a.registry.Add(native{a.agent.ResultReader()})
 	return nil
 }

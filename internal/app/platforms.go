@@ -63,18 +63,6 @@ func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error)
 	}
 }
 
-// suggest completes the names of digests.
-func (a *App) suggest(_ context.Context, command, _, prefix string) []string {
-	var names []string
-	for name := range a.o.Config.Digests {
-		if command == "digest" && strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // overhears reports that some channel of a platform is to be answered without a
 // mention.
 func overhears(c *config.Config, platform string) bool {
