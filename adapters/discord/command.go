@@ -12,6 +12,8 @@ const (
 	optionText   = "text"
 	optionAction = "action"
 	optionName   = "name"
+	optionFeed   = "feed"
+	optionZone   = "zone"
 	optionThread = "thread"
 )
 
@@ -50,13 +52,15 @@ func slash() command {
 	return command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do", Options: []option{
 		{Type: optSubcommand, Name: "ask", Description: "Ask the bot something", Options: []option{
 			{Type: optString, Name: optionText, Description: "What you want to know", Required: true},
+			{Type: optString, Name: optionFeed, Description: "A feed that it is about", Completed: true},
+			{Type: optString, Name: optionZone, Description: "A time zone that it is about", Completed: true},
 			{Type: optBoolean, Name: optionThread, Description: "Answer in a new thread"}}},
-		{Type: optSubcommand, Name: "digest", Description: "List, preview or run digests", Options: []option{
+		{Type: optSubcommand, Name: "digest", Description: "List, preview, explain or run digests", Options: []option{
 			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
-				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"run", "run"}}},
-			{Type: optString, Name: optionName, Description: "The digest's name, for preview and run", Completed: true}}},
+				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"explain", "explain"}, {"run", "run"}}},
+			{Type: optString, Name: optionName, Description: "The digest's name, but for list", Completed: true}}},
 		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
-			{Type: optString, Name: optionText, Description: "For example: language Norwegian; channel model fast"}}},
+			{Type: optString, Name: optionText, Description: "Nothing opens a form; or, for example: language Norwegian; channel", Completed: true}}},
 		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},
 		{Type: optSubcommand, Name: "usage", Description: "What was used by you and in this channel"},
 		{Type: optSubcommand, Name: "memory", Description: "See or delete what the bot remembers of you", Options: []option{

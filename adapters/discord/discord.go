@@ -1,6 +1,6 @@
 // Package discord is the bot's window on Discord: a chat.Platform that answers
-// mentions, direct messages, replies to the bot, /raven and the buttons below its
-// posts, reads and sends files, and divides many servers among several sessions
+// mentions, direct messages, replies to the bot, /raven, the buttons below its
+// posts and forms, reads and sends files, and divides many servers among several sessions
 // with the gateway. It is the only importer of discordgo, which keeps the gateway
 // connection and the picture of servers, channels and roles; what that library
 // does wrong (discordgo v0.29.0, found 2026-11) is met here.
@@ -52,11 +52,13 @@ type Options struct {
 	// Shards is the number of gateway sessions among which servers are divided; 0:
 	// as many as Discord asks for.
 	Shards int
-	// Suggest completes what somebody types of a command's option, nil: nothing. It
-	// has two seconds.
-	Suggest func(ctx context.Context, command, option, prefix string) []string
-	Log     *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	// Suggest completes what somebody types, somewhere, of a command's option, nil:
+	// nothing. It has two seconds.
+	Suggest func(ctx context.Context, at chat.Address, command, option, typed string) []string
+	// Former gives the forms that commands and buttons ask for, nil: none do.
+	Former chat.Former
+	Log    *slog.Logger
+	Now    func() time.Time // nil: time.Now
 }
 
 // Discord is the platform. All methods may be called concurrently; Run once.

@@ -169,15 +169,20 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 	}
 }
 
-// enqueue gives a message its address, as far as that is known without asking. A
-// change does without the thread: the message that it is of has it.
+// enqueue queues a message of a channel.
 func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel string) {
+	d.settle(state, &in, guild, channel)
+	d.queue.push(in)
+}
+
+// settle gives a message its address, as far as that is known without asking. A
+// change does without the thread: the message that it is of has it.
+func (d *shard) settle(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.address(state, guild, channel)
 	if !known && in.message.Change == "" {
 		in.guild = guild
 	}
 	in.message.Conversation = a
-	d.queue.push(in)
 }
 
 // address tells where a channel is; false: perhaps it is a thread.

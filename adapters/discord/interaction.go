@@ -29,6 +29,7 @@ const (
 	answerDeferred     = 5
 	answerUnchanged    = 6 // of a post with a button: it stays as it is for now
 	answerAutocomplete = 8
+	answerModal        = 9
 )
 
 // handle is what an answer to an interaction needs, kept with the message.
@@ -38,6 +39,7 @@ type handle struct {
 	Token       string    `json:"token"`
 	Received    time.Time `json:"received"`
 	Press       bool      `json:"press,omitempty"`
+	Form        bool      `json:"form,omitempty"` // that was sent: its answer is for the sender alone
 }
 
 // path is where the answers to an interaction go.
@@ -68,6 +70,7 @@ type wireInteraction struct {
 		Options   []wireOption `json:"options"`
 		Value     string       `json:"custom_id"`
 		Component int          `json:"component_type"`
+		Filled    []filled     `json:"components"`
 	} `json:"data"`
 	Message struct {
 		ID string `json:"id"`
@@ -85,15 +88,16 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	}
 	switch {
 	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
-		d.onTyping(ctx, w, arrived)
+		at, _ := d.address(state, w.GuildID, w.ChannelID)
+		d.onTyping(ctx, at, w, arrived)
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
 		d.answerAtOnce(ctx, w, arrived, note("This command is no longer known."))
 		return
-	case w.isPress():
+	case w.isPress(), d.isForm(w):
 	default:
-		d.answerAtOnce(ctx, w, arrived, note("This button is no longer active."))
+		d.answerAtOnce(ctx, w, arrived, note("This is no longer active."))
 		return
 	}
 	m, err := d.interactionMessage(w)
@@ -102,14 +106,19 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	}
 	stored := make(chan struct{})
-	in := inbound{message: m, stored: func() { close(stored) }, apart: w.wantsThread()}
-	d.acknowledge(ctx, w, arrived, stored, firstAnswer(m.Command))
+	in := inbound{message: m, stored: func() { close(stored) }, apart: w.wantsThread(), verdict: d.newVerdict(m)}
 	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
-		d.queue.push(in)
-		return
+	} else {
+		d.settle(state, &in, w.GuildID, w.ChannelID)
 	}
-	d.enqueue(state, in, w.GuildID, w.ChannelID)
+	d.acknowledge(ctx, w, arrived, stored, in)
+	d.queue.push(in)
+}
+
+// isForm tells whether somebody sent a form such as this bot shows.
+func (d *Discord) isForm(w wireInteraction) bool {
+	return w.Type == discordgo.InteractionModalSubmit && w.Data.Value != "" && d.o.Former != nil
 }
 
 // isPress tells whether somebody pressed a button such as this bot makes.
@@ -118,8 +127,8 @@ func (w wireInteraction) isPress() bool {
 		w.Data.Value != "" && w.Message.ID != ""
 }
 
-// interactionMessage reads a command, or the press of a button. The conversation is
-// left out.
+// interactionMessage reads a command, the press of a button or a form that was
+// sent. The conversation is left out.
 func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
 	if w.Member != nil {
@@ -128,7 +137,7 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	if user == nil {
 		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user", w.ID)
 	}
-	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC(), Press: w.isPress()})
+	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC(), Press: w.isPress(), Form: d.isForm(w)})
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
 	}
@@ -136,6 +145,13 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 		Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}
 	if w.isPress() {
 		m.Command, m.Text, m.Reply.MessageID = chat.Pressed, w.Data.Value, w.Message.ID
+		return m, nil
+	}
+	if d.isForm(w) {
+		m.Command, m.Text, m.Values = chat.Submitted, w.Data.Value, map[string]string{}
+		for _, part := range w.Data.Filled {
+			part.read(m.Values)
+		}
 		return m, nil
 	}
 	m.Command, m.Text = spoken(w.Data.Options)
@@ -151,15 +167,22 @@ func spoken(options []wireOption) (command, text string) {
 	case len(options) > 0: // a form of the command that somebody else registered
 		command = "ask"
 	}
-	order := []string{optionText, optionAction, optionName}
+	order := []string{optionText, optionAction, optionName, optionFeed, optionZone}
 	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	var said []string
+	about := ""
 	for _, o := range options {
-		if s, ok := o.Value.(string); ok {
+		s, ok := o.Value.(string)
+		switch {
+		case ok && o.Name == optionFeed:
+			about += "\nFeed: " + s
+		case ok && o.Name == optionZone:
+			about += "\nTime zone: " + s
+		case ok:
 			said = append(said, s)
 		}
 	}
-	return command, strings.TrimSpace(strings.Join(said, " "))
+	return command, strings.TrimSpace(strings.Join(said, " ") + about)
 }
 
 // firstMilli is where Discord's ids begin to count.
@@ -187,8 +210,8 @@ func firstAnswer(command string) callback {
 }
 
 type callback struct {
-	Type int           `json:"type"`
-	Data *callbackData `json:"data,omitempty"`
+	Type int `json:"type"`
+	Data any `json:"data,omitempty"` // *callbackData, or a modal
 }
 
 type callbackData struct {
@@ -207,9 +230,10 @@ func (d *Discord) answerAtOnce(ctx context.Context, w wireInteraction, arrived t
 	d.begin(func() { d.answer(ctx, w, arrived, c) })
 }
 
-// acknowledge tells Discord that an answer will come: when the message is stored
-// or, because Discord does not wait, shortly before its three seconds are over.
-func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, c callback) {
+// acknowledge answers with a form where one is asked for. Else it tells Discord
+// that an answer will come: when the message is stored or, because Discord does not
+// wait, shortly before its three seconds are over.
+func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, in inbound) {
 	done := make(chan struct{})
 	d.mu.Lock()
 	d.deferring[w.Token] = done
@@ -224,7 +248,13 @@ func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived ti
 	}
 	begun := d.begin(func() {
 		defer finish()
-		timer := time.NewTimer(storeWithin)
+		if in.verdict != nil {
+			is := d.form(ctx, w, arrived, in.message)
+			if in.verdict <- is; is {
+				return
+			}
+		}
+		timer := time.NewTimer(storeWithin - time.Since(arrived))
 		defer timer.Stop()
 		select {
 		case <-stored:
@@ -232,27 +262,30 @@ func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived ti
 		case <-ctx.Done():
 			return // what is not stored gets no answer to wait for
 		}
-		d.answer(ctx, w, arrived, c)
+		d.answer(ctx, w, arrived, firstAnswer(in.message.Command))
 	})
 	if !begun {
 		finish()
+		if in.verdict != nil {
+			in.verdict <- false
+		}
 	}
 }
 
-// answer sends the first answer, again while there is time. discordgo's own way
-// keeps a rate limit for each token for ever.
-func (d *Discord) answer(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
+// answer sends the first answer, again while there is time, and reports whether
+// Discord has one. discordgo's own way keeps a rate limit for each token for ever.
+func (d *Discord) answer(ctx context.Context, w wireInteraction, arrived time.Time, c callback) bool {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferWithin))
 	defer cancel()
 	r := request{method: "POST", path: "/interactions/" + w.ID + "/" + w.Token + "/callback", route: "callback/" + w.ID, free: true, body: c}
 	for {
 		err := d.api.do(ctx, r, nil)
 		if err == nil || isCode(err, errAcknowledged) {
-			return
+			return true
 		}
 		if !again(err) || !wait(ctx, deferAgain) {
 			d.o.Log.Warn("discord interaction not answered in time", "platform", "discord", "interaction", w.ID, "error", err)
-			return
+			return false
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (p *post) choose(ctx context.Context) error {
 		return nil
 	}
 	p.asked, p.command, p.press = h.ID, true, h.Press
-	p.draft.Ephemeral = p.draft.Ephemeral || h.Press
+	p.draft.Ephemeral = p.draft.Ephemeral || h.Press || h.Form
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}

@@ -16,6 +16,7 @@ type inbound struct {
 	guild   string // set where it must be looked up whether the channel is a thread
 	stored  func() // called when accept has taken the message, nil if nobody asks
 	apart   bool   // the answer is wanted in a thread of its own
+	verdict verdict
 }
 
 // queue holds what was read and not yet accepted, in order. It has no limit,
@@ -102,6 +103,10 @@ func (d *shard) drain(ctx context.Context, accept func(context.Context, chat.Mes
 		in, ok := d.queue.head(ctx)
 		if !ok {
 			return
+		}
+		if in.verdict.answered(ctx) {
+			d.queue.drop()
+			continue
 		}
 		if in.guild != "" {
 			in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)

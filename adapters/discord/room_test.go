@@ -111,7 +111,8 @@ func TestWritingToADeadLinkIsSilent(t *testing.T) {
 }
 
 func idle() *shard {
-	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true})
+	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true,
+		Former: func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }})
 	d.ending = true // nothing is started
 	d.self = wireUser{ID: "1", Username: "raven"}
 	return newShard(d, 0, 1)
@@ -123,6 +124,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"attachments":[{"id":"6","filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a"}]}`))
 	f.Add([]byte(`{"id":"5","application_id":"1","type":3,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"good","component_type":2},"message":{"id":"7"}}`))
 	f.Add([]byte(`{"id":"5","application_id":"1","type":4,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":5,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"form","components":[{"type":18,"component":{"type":4,"custom_id":"a","value":"b"}},{"type":18,"component":{"type":3,"custom_id":"c","values":["d"]}}]}}`))
 	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, state := idle(), discordgo.NewState()

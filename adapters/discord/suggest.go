@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"ravenbot/internal/chat"
 )
 
 // Rules of completing what somebody types.
@@ -15,10 +17,10 @@ const (
 )
 
 // onTyping answers what somebody has typed so far of a command's option.
-func (d *shard) onTyping(ctx context.Context, w wireInteraction, arrived time.Time) {
+func (d *shard) onTyping(ctx context.Context, at chat.Address, w wireInteraction, arrived time.Time) {
 	d.begin(func() {
 		choices := []choice{}
-		for _, s := range d.suggestions(ctx, w) {
+		for _, s := range d.suggestions(ctx, at, w) {
 			// A name that had to be cut would stand for another.
 			if n := len([]rune(s)); n > 0 && n <= maxSuggestion && len(choices) < maxSuggestions {
 				choices = append(choices, choice{Name: s, Value: s})
@@ -30,7 +32,7 @@ func (d *shard) onTyping(ctx context.Context, w wireInteraction, arrived time.Ti
 
 // suggestions asks for what an option may be; nothing where there is no answer in
 // time.
-func (d *shard) suggestions(ctx context.Context, w wireInteraction) []string {
+func (d *shard) suggestions(ctx context.Context, at chat.Address, w wireInteraction) []string {
 	command, option, typed := w.typed()
 	if d.o.Suggest == nil || option == "" {
 		return nil
@@ -45,7 +47,7 @@ func (d *shard) suggestions(ctx context.Context, w wireInteraction) []string {
 				found <- nil
 			}
 		}()
-		found <- d.o.Suggest(ctx, command, option, typed)
+		found <- d.o.Suggest(ctx, at, command, option, typed)
 	})
 	select {
 	case list := <-found:

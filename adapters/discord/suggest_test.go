@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
+	"ravenbot/internal/chat"
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
@@ -42,25 +43,28 @@ func (s *stage) typing(t *testing.T, text string) ([]string, time.Duration) {
 
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{discord: discord.Options{Suggest: func(_ context.Context, command, option, prefix string) []string {
-		list := []string{command + " " + option + " " + prefix, "", strings.Repeat("x", 101)}
+	s := open(t, script{discord: discord.Options{Suggest: func(_ context.Context, at chat.Address, command, option, prefix string) []string {
+		list := []string{at.Platform + " " + command + " " + option + " " + prefix, "", strings.Repeat("x", 101)}
 		for i := range 40 {
 			list = append(list, strconv.Itoa(i))
 		}
 		return list
 	}}})
 	got, _ := s.typing(t, "mor")
-	if len(got) != 25 || got[0] != "digest name mor" || slices.Contains(got, "") || got[24] != "23" {
+	if len(got) != 25 || got[0] != "discord digest name mor" || slices.Contains(got, "") || got[24] != "23" {
 		t.Errorf("offered %q", got)
 	}
 }
 
 func TestCompletionThatFails(t *testing.T) {
-	for name, suggest := range map[string]func(context.Context, string, string, string) []string{
+	for name, suggest := range map[string]func(context.Context, chat.Address, string, string, string) []string{
 		"nobody to ask": nil,
-		"nothing":       func(context.Context, string, string, string) []string { return nil },
-		"hangs":         func(ctx context.Context, _, _, _ string) []string { <-ctx.Done(); return []string{"too late"} },
-		"lost":          func(context.Context, string, string, string) []string { panic("lost") },
+		"nothing":       func(context.Context, chat.Address, string, string, string) []string { return nil },
+		"hangs": func(ctx context.Context, _ chat.Address, _, _, _ string) []string {
+			<-ctx.Done()
+			return []string{"too late"}
+		},
+		"lost": func(context.Context, chat.Address, string, string, string) []string { panic("lost") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, script{discord: discord.Options{Suggest: suggest}})

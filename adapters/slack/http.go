@@ -153,7 +153,7 @@ func (s *Slack) interactions(w http.ResponseWriter, r *http.Request, body []byte
 	if !s.up(w, r) {
 		return false
 	}
-	m, ok := s.press([]byte(form.Get("payload")))
+	m, ok := s.interacted([]byte(form.Get("payload")))
 	return s.answer(w, r, m, ok)
 }
 
@@ -170,6 +170,10 @@ func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
 
 // answer says 200 when the message is stored or none of our business.
 func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
+	if ok && m.Command != "" && s.prepare(r.Context(), &m) {
+		w.WriteHeader(http.StatusOK)
+		return true
+	}
 	if ok {
 		limited, cancel := context.WithTimeout(r.Context(), shortWait)
 		s.missed.wait(limited, m.Conversation)

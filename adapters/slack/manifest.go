@@ -37,13 +37,14 @@ func needs() []need {
 			"in private channels the bot hears mentions alone and cannot look back"},
 		{"im:history", []string{"conversations.history", "conversations.replies"}, []string{"message.im"}, "the bot does not hear direct messages"},
 		{"mpim:history", []string{"conversations.history", "conversations.replies"}, []string{"message.mpim"}, "the bot does not hear group direct messages"},
+		{peopleScope, []string{"users.info"}, nil, "nobody counts as an administrator, so that a channel's settings and memory cannot be changed in Slack"},
 	}
 }
 
 // freeEvents need no scope; freeMethods neither.
 var (
 	freeEvents  = []string{"app_home_opened"}
-	freeMethods = []string{"auth.test"}
+	freeMethods = []string{"auth.test", "views.open"}
 )
 
 // Scopes are the bot scopes of what this package calls and hears, in order.

@@ -35,6 +35,18 @@ type interaction struct {
 	} `json:"actions"`
 }
 
+// interacted translates what a person did; false says that it is no business of
+// ours.
+func (s *Slack) interacted(payload []byte) (chat.Message, bool) {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(payload, &kind) == nil && kind.Type == "view_submission" {
+		return s.submitted(payload)
+	}
+	return s.press(payload)
+}
+
 // press translates the press of a button of ours; false says that it was none.
 func (s *Slack) press(payload []byte) (chat.Message, bool) {
 	var i interaction

@@ -2,7 +2,8 @@
 // direct messages and the agent view. It promises that Slack is told that it took
 // something only when the message is stored, that a mention which arrives as two
 // events is one message, that nothing it posts calls people or loads previews, that a
-// refresh of its connection leaves no gap, that what was said while it was not
+// refresh of its connection leaves no gap, that who administers the workspace is
+// asked about only where somebody gives a command, presses a button or sends a form, that what was said while it was not
 // connected is read afterwards and taken before what follows it, that an answer which
 // was cut off while it was written is finished where it stands, that nothing is sent
 // faster than Slack takes it or slower than it has to be, and that a refused token is
@@ -38,8 +39,10 @@ type Options struct {
 	// Heard gives the conversations to be read, newest first, each with the last
 	// message that was taken there. nil: none are.
 	Heard func(ctx context.Context) ([]chat.Heard, error)
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Former gives the forms that commands and buttons ask for, nil: none do.
+	Former chat.Former
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Slack is one Slack app in one workspace.
@@ -52,17 +55,18 @@ type Slack struct {
 	paces paces
 	ready chan struct{} // closed when self and accept are set
 
-	attempts memory[attempt]   // drafts that are not wholly posted, by their keys
-	uses     memory[int]       // of response_urls
-	streams  memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
-	unfit    memory[bool]      // channels where streams are refused, and "" where all are
-	authors  memory[string]    // who wrote the latest messages, by channel and timestamp
-	told     memory[time.Time] // when a channel was last told that the bot is busy
-	showing  memory[bool]      // threads in which an unfinished answer stands, by channel and thread
-	view     agentView
-	unread   memory[bool] // channels of which the operator knows that they cannot be read
-	replays  replays
-	missed   missed
+	attempts  memory[attempt]   // drafts that are not wholly posted, by their keys
+	uses      memory[int]       // of response_urls
+	streams   memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
+	unfit     memory[bool]      // channels where streams are refused, and "" where all are
+	authors   memory[string]    // who wrote the latest messages, by channel and timestamp
+	told      memory[time.Time] // when a channel was last told that the bot is busy
+	showing   memory[bool]      // threads in which an unfinished answer stands, by channel and thread
+	standings memory[standing]  // of users in the workspace
+	view      agentView
+	unread    memory[bool] // channels of which the operator knows that they cannot be read
+	replays   replays
+	missed    missed
 
 	self   self
 	accept func(context.Context, chat.Message) error

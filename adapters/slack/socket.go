@@ -264,12 +264,23 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 		k.lanes.do(envelope, ack)
 		return
 	}
-	k.lanes.do(m.Conversation.Channel, func() {
+	take := func() {
 		k.turn(m)
 		if k.take(k.ctx, m) {
 			ack()
 			failpoint.Here(failpoint.Acked)
 		}
+	}
+	if m.Command == "" {
+		k.lanes.do(m.Conversation.Channel, take)
+		return
+	}
+	k.lanes.do(m.ID, func() { // nobody has to wait for what Slack is asked about it
+		if k.prepare(k.ctx, &m) {
+			ack()
+			return
+		}
+		k.lanes.do(m.Conversation.Channel, take)
 	})
 }
 
@@ -301,7 +312,7 @@ func (s *Slack) translate(kind string, payload json.RawMessage) (chat.Message, b
 		}
 		return s.command(c)
 	case "interactive":
-		return s.press(payload)
+		return s.interacted(payload)
 	}
 	return chat.Message{}, false
 }

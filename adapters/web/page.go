@@ -72,6 +72,8 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.stream)
 	mux.HandleFunc("POST /chat/{room}/messages", w.take)
+	mux.HandleFunc("POST /chat/{room}/press", w.press)
+	mux.HandleFunc("POST /chat/{room}/forms", w.submit)
 	mux.HandleFunc("GET /static/{file}", w.serveStatic)
 	return mux
 }
@@ -156,7 +158,7 @@ func (w *Web) underWay(name string, entries []store.Entry) []work {
 	var left []work
 	for _, e := range entries {
 		if e.User != nil && !known[e.ID] && w.o.Now().Sub(e.At) < freshFor {
-			left = append(left, work{ID: e.ID})
+			left = append(left, work{Room: name, ID: e.ID})
 		}
 	}
 	return append(left, list...)
@@ -205,31 +207,34 @@ func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
 	http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
 }
 
-// take takes a message from the form. What is said shows up through the stream.
+// take takes a message from the form. What is said shows up through the stream; a
+// command may be answered with a form to fill in.
 func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := r.PathValue("room")
-	err := r.ParseForm()
-	if err != nil {
-		err = &InputError{"the message could not be read; is it longer than 64 KiB?"}
-	} else {
-		_, err = w.Say(r.Context(), name, operator(), r.PostForm.Get("text"))
+	if err := r.ParseForm(); err != nil {
+		w.fail(rw, r, &InputError{"the message could not be read; is it longer than 64 KiB?"})
+		return
 	}
-	switch {
-	case err != nil:
-		w.fail(rw, r, err)
-	case r.Header.Get("HX-Request") == "":
-		http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
-	default:
-		rw.WriteHeader(http.StatusNoContent)
+	text, user := r.PostForm.Get("text"), operator()
+	m, err := message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
+	if err == nil && CheckRoom(name) == nil && w.offer(rw, r, m) {
+		return
 	}
+	if err == nil {
+		_, err = w.Say(r.Context(), name, user, text)
+	}
+	w.taken(rw, r, err, "")
 }
 
 // fail says what is wrong: as a fragment to the page's own requests, else as a page.
 func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	status, words := http.StatusInternalServerError, "Something went wrong here; the bot's log has the reason."
 	var input *InputError
+	sentence, refused := said(err)
 	switch {
+	case refused:
+		status, words = http.StatusForbidden, sentence
 	case errors.As(err, &input):
 		status, words = http.StatusBadRequest, "That did not work: "+input.What+"."
 	case errors.Is(err, chat.ErrBusy):

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 // templates is not changed after it was parsed.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"markdown": prose, "clickable": clickable, "pretty": pretty, "took": took, "clock": clock, "iso": iso, "dom": domID,
-	"place": func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
+	"chosen": func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
+	"place":  func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 }).ParseFS(files, "templates/*.html"))
 
 // Draft renders a post as the page shows it, for other pages in the same look.

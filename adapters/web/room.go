@@ -15,6 +15,10 @@ import (
 type Event struct {
 	Entry    *store.Entry
 	Progress *chat.Progress
+	// Anew: the Entry takes the place of one that was shown. Ends are the messages,
+	// beside those that it answers, whose work is done with it.
+	Anew bool
+	Ends []string
 }
 
 // room is what this process knows of a room: who looks, and what is worked on.
@@ -78,19 +82,21 @@ func (r *room) publish(e Event) {
 	}
 }
 
-// record takes note of a line that is now in the log, and shows it if it is new.
-func (r *room) record(e store.Entry, isNew bool) {
+// record takes note of a line that is now in the log, and shows it if it is new or
+// takes the place of another.
+func (r *room) record(event Event, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e := event.Entry
 	switch {
 	case e.Draft == nil && isNew:
 		r.turn(e.ID).said = true
 	case e.Draft != nil:
-		ids := e.Draft.For()
+		ids := append(e.Draft.For(), event.Ends...)
 		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return slices.Contains(ids, t.id) })
 	}
-	if isNew {
-		r.publish(Event{Entry: &e})
+	if isNew || event.Anew {
+		r.publish(event)
 	}
 }
 
@@ -139,6 +145,7 @@ func (r *room) show(p chat.Progress) {
 
 // work is a copy of a turn for showing.
 type work struct {
+	Room  string
 	ID    string // of the message
 	Text  string
 	Note  string
@@ -156,7 +163,7 @@ func (r *room) working() []work {
 func (r *room) works() []work {
 	list := make([]work, 0, len(r.turns))
 	for _, t := range r.turns {
-		list = append(list, work{ID: t.id, Text: t.text.String(), Note: t.note, Tools: slices.Clone(t.tools)})
+		list = append(list, work{Room: r.name, ID: t.id, Text: t.text.String(), Note: t.note, Tools: slices.Clone(t.tools)})
 	}
 	return list
 }

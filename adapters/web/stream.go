@@ -117,7 +117,7 @@ func (s *streamer) sync(ctx context.Context) error {
 
 func (s *streamer) take(e Event) error {
 	if e.Entry != nil {
-		return s.entry(*e.Entry)
+		return s.entry(e)
 	}
 	id := e.Progress.Message
 	_, shown := s.shown[id]
@@ -134,26 +134,30 @@ func (s *streamer) take(e Event) error {
 }
 
 // entry shows a line, and with an answer takes away the view of the work on it.
-func (s *streamer) entry(e store.Entry) error {
-	if e.Seq <= s.seen {
+func (s *streamer) entry(event Event) error {
+	e, line := *event.Entry, "new-entry"
+	switch {
+	case event.Anew:
+		line = "same-entry"
+	case e.Seq <= s.seen:
 		return nil
 	}
-	s.seen = e.Seq
+	s.seen = max(s.seen, e.Seq)
 	if e.Draft == nil {
-		if err := s.send(e, "new-entry"); err != nil {
+		if err := s.send(e, line); err != nil {
 			return err
 		}
 		return s.begin(e.ID)
 	}
 	a := ending{Entry: e}
-	for _, id := range e.Draft.For() {
+	for _, id := range append(e.Draft.For(), event.Ends...) {
 		if _, shown := s.shown[id]; shown {
 			a.Ends = append(a.Ends, id)
 			delete(s.shown, id)
 		}
 	}
 	s.stale = slices.DeleteFunc(s.stale, func(id string) bool { return slices.Contains(a.Ends, id) })
-	return s.send(a, "new-entry", "end-work")
+	return s.send(a, line, "end-work")
 }
 
 // ending is a post with the messages whose work it ends.

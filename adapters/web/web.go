@@ -41,6 +41,8 @@ type Options struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 	Rooms  []string // shown even while they are empty; general always is
+	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
+	Former chat.Former
 }
 
 // InputError says what is wrong with what a person sent.
@@ -147,7 +149,7 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 	if err := accept(ctx, m); err != nil {
 		return m, fmt.Errorf("take the message: %w", err)
 	}
-	if err := w.write(context.WithoutCancel(ctx), r, e); err != nil {
+	if err := w.write(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
 		// The message is safe, and the post that answers it writes the line.
 		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
 	}
@@ -183,7 +185,8 @@ func (w *Web) door(ctx context.Context) (func(context.Context, chat.Message) err
 	return w.accept, nil
 }
 
-// Post puts a draft on record and shows it. The ref is the entry's Seq.
+// Post puts a draft on record and shows it, in the place of the one that it replaces.
+// The ref is the entry's Seq.
 func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	err := CheckRoom(to.Channel)
 	if to.Platform != w.Name() || to.Workspace != "" || to.Thread != "" {
@@ -200,12 +203,20 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 			return chat.Ref{}, err
 		}
 	}
-	d.Reply.Handle, d.Answers = nil, slices.Clone(d.Answers)
+	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
+	ends := r.ending(d)
+	old, again, err := w.replaced(ctx, r, d)
+	if err != nil {
+		return chat.Ref{}, err
+	}
+	if again {
+		e.ID, d.Reply, d.Answers = old.ID, old.Draft.Reply, old.Draft.Answers
+	}
+	d.Reply.Handle, d.Answers, d.Replaces = nil, slices.Clone(d.Answers), chat.Ref{}
 	for i := range d.Answers {
 		d.Answers[i].Handle = nil
 	}
-	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
-	if err := w.write(ctx, r, e); err != nil {
+	if err := w.write(ctx, r, e, Event{Anew: again, Ends: ends}); err != nil {
 		return chat.Ref{}, err
 	}
 	return chat.Ref{IDs: []string{strconv.FormatUint(r.wrote, 10)}}, nil
@@ -214,7 +225,7 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 // restore writes the line that a post answers unless this process has. The
 // caller holds r.order.
 func (w *Web) restore(ctx context.Context, r *room, to chat.Reply) error {
-	if len(to.Handle) == 0 || r.said(to.MessageID) {
+	if len(to.Handle) == 0 || marked(to) != "" || r.said(to.MessageID) {
 		return nil
 	}
 	var e store.Entry
@@ -222,11 +233,12 @@ func (w *Web) restore(ctx context.Context, r *room, to chat.Reply) error {
 		w.o.Logger.Error("line of a room not restored", "room", r.name, "message", to.MessageID, "error", err)
 		return nil
 	}
-	return w.write(ctx, r, e)
+	return w.write(ctx, r, e, Event{})
 }
 
-// write keeps a line and shows it if it is new. The caller holds r.order.
-func (w *Web) write(ctx context.Context, r *room, e store.Entry) error {
+// write keeps a line and shows it if it is new, or how says so. The caller holds
+// r.order.
+func (w *Web) write(ctx context.Context, r *room, e store.Entry, how Event) error {
 	if !r.known {
 		newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
 		if err != nil {
@@ -244,7 +256,8 @@ func (w *Web) write(ctx context.Context, r *room, e store.Entry) error {
 	r.wrote = kept.Seq
 	isNew := kept.Seq > r.last
 	r.last = max(r.last, kept.Seq)
-	r.record(kept, isNew)
+	how.Entry = &kept
+	r.record(how, isNew)
 	return nil
 }
 

@@ -32,10 +32,11 @@ func (a *App) buildAgent() error {
 	commands["help"] = a.agent.Help
 	commands["tools"] = a.agent.Tools
 	commands["settings"] = a.settings.Command
+	commands[chat.Submitted] = a.submitted
 	commands["usage"] = a.usageCommand
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
-	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
+	commands["digest"] = a.digestCommand
 	a.registry.Add(native{invoke.Reader(a.store, a.shownResult())})
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // it is switched on.
 func (a *App) buildPlatforms() {
 	c := a.conf()
-	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c)})
+	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	if a.o.Local {
 		return
@@ -27,14 +27,14 @@ func (a *App) buildPlatforms() {
 		d := c.Platforms.Discord
 		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
 			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
-			Shards: d.Shards, Suggest: a.suggest, Log: a.o.Log, Now: a.o.Now})
+			Shards: d.Shards, Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 	if c.SlackEnabled() {
 		s := c.Platforms.Slack
 		p := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
 			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
-			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Log: a.o.Log, Now: a.o.Now})
+			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Log: a.o.Log, Now: a.o.Now})
 		a.platforms[p.Name()] = p
 	}
 }
@@ -61,18 +61,6 @@ func (a *App) heard(platform string) func(context.Context) ([]chat.Heard, error)
 		}
 		return list, nil
 	}
-}
-
-// suggest completes the names of digests.
-func (a *App) suggest(_ context.Context, command, _, prefix string) []string {
-	var names []string
-	for name := range a.conf().Digests {
-		if command == "digest" && strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // overhears reports that some channel of a platform is to be answered without a

@@ -15,12 +15,10 @@ import (
 
 // answer makes the answer to a question, stores it and sends it.
 func (s *Service) answer(a chat.Address, l *lane, q *question) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-s.turns.Done():
+	if !s.slots.enter(s.turns, a.Base()) {
 		return
 	}
+	defer s.slots.leave(a.Base())
 	s.settle(a, l, q)
 }
 
@@ -106,11 +104,11 @@ func (s *Service) end(l *lane, q *question, revised <-chan struct{}) bool {
 	default:
 	}
 	l.now = nil
-	for subject, of := range s.subjects {
-		if of == q {
-			delete(s.subjects, subject)
-		}
+	for _, h := range q.holds {
+		delete(s.subjects, h.subject)
+		s.crowd.release(h)
 	}
+	q.holds = nil
 	return true
 }
 

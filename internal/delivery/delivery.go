@@ -79,9 +79,10 @@ type Options struct {
 	Aside func(m chat.Message) bool
 	Log   *slog.Logger
 	Now   func() time.Time
-	// Turns bounds the answers worked on at a time, Backlog the messages that
-	// wait; 0 is 256 and 10,000.
+	// Turns bounds the answers worked on at a time, Backlog the messages that are
+	// not answered yet; 0 is 256 and 10,000. Crowd says how they are shared.
 	Turns, Backlog int
+	Crowd          Crowd
 	// Grace is how long Run lets answers finish when it is told to end.
 	Grace time.Duration
 }
@@ -89,7 +90,7 @@ type Options struct {
 // Service is the inbox, the lanes and the outbox at work.
 type Service struct {
 	o      Options
-	slots  chan struct{}
+	slots  *slots
 	ready  chan struct{} // closed when Run has taken up what was left
 	ending chan struct{} // closed when Run is told to end
 
@@ -97,7 +98,8 @@ type Service struct {
 	lanes    map[chat.Address]*lane
 	subjects map[string]*question // the questions that wait or are being answered, by their messages
 	asides   []*question          // to be answered when the lanes begin
-	lost     []store.Post         // given up, and not known yet where they were to be
+	crowd    crowd
+	lost     []store.Post // given up, and not known yet where they were to be
 	waiting  int
 	held     bool // lanes do not begin to work yet
 	closed   bool
@@ -116,7 +118,8 @@ func New(o Options) *Service {
 	if o.Backlog == 0 {
 		o.Backlog = 10_000
 	}
-	return &Service{o: o, slots: make(chan struct{}, o.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
+	c := newCrowd(o.Crowd, o.Turns, o.Backlog)
+	return &Service{o: o, crowd: c, slots: newSlots(o.Turns, c.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
 		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.Turns)}
 }
 
@@ -209,9 +212,19 @@ func (s *Service) recover(ctx context.Context) error {
 	return nil
 }
 
+// room tells whether a message can be taken now.
+func (s *Service) room(m chat.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subjects[m.Subject()] != nil {
+		return true // it came again
+	}
+	return s.crowd.admits(m, len(s.subjects), s.o.Now())
+}
+
 // Accept stores a message and queues it. A nil error means that it is safe on
 // disk, was so before, or is none of the bot's business. chat.ErrBusy means that
-// too much is waiting.
+// too much is waiting, of all or of its user or channel.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	select {
 	case <-s.ready:
@@ -227,7 +240,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	} else if !s.o.Admit(ctx, m) {
 		return nil
 	}
-	if m.Change == "" && !m.Stops() && s.Load().Waiting >= s.o.Backlog {
+	if m.Change == "" && !m.Stops() && !s.room(m) {
 		s.counts.busy.Add(1)
 		return chat.ErrBusy
 	}

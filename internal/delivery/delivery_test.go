@@ -93,6 +93,12 @@ type world struct {
 
 func start(t *testing.T, path string, p *platform, a delivery.Answerer) world {
 	t.Helper()
+	return startWith(t, path, p, a, delivery.Options{})
+}
+
+// startWith is start with bounds of its own.
+func startWith(t *testing.T, path string, p *platform, a delivery.Answerer, o delivery.Options) world {
+	t.Helper()
 	db, err := bolt.Open(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +106,7 @@ func start(t *testing.T, path string, p *platform, a delivery.Answerer) world {
 	s := delivery.New(delivery.Options{
 		Store: db, Answerer: a, Platforms: map[string]chat.Platform{"web": p},
 		Admit: func(_ context.Context, m chat.Message) bool { return m.Reach == chat.Addressed },
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second,
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, Turns: o.Turns, Backlog: o.Backlog, Crowd: o.Crowd,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

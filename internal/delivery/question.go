@@ -12,6 +12,7 @@ import (
 type question struct {
 	turn     string         // chat.Asked.Turn; empty: the turn that holds the message
 	messages []chat.Message // as they read now
+	holds    []held         // the messages that lead here, until it is answered
 	keys     []string       // of all that is done with the answer: messages, also deleted ones, and changes
 	again    *chat.Message  // the change of a message answered before, or the press of a button, that this is about
 	left     bool           // by an earlier process, which may have begun to show the answer
@@ -66,6 +67,8 @@ func (s *Service) aside(q *question) {
 func (s *Service) ask(m chat.Message, q *question) {
 	q.left = s.held
 	s.subjects[m.Subject()] = q
+	q.holds = append(q.holds, holding(m))
+	s.crowd.hold(q.holds[0])
 	s.enqueueLocked(m.Conversation, job{question: q})
 }
 
@@ -96,11 +99,10 @@ func (s *Service) merge(q, other *question) {
 	q.messages = append(q.messages, other.messages...)
 	q.keys = append(q.keys, other.keys...)
 	q.left = q.left || other.left
-	for subject, of := range s.subjects {
-		if of == other {
-			s.subjects[subject] = q
-		}
+	for _, h := range other.holds {
+		s.subjects[h.subject] = q
 	}
+	q.holds, other.holds = append(q.holds, other.holds...), nil
 	s.counts.merged.Add(1)
 }
 

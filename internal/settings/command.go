@@ -23,7 +23,7 @@ func decode(raw []byte) (Layer, error) {
 	return l, err
 }
 
-const usage = "Say `/raven settings` to see them, `/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
+const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, `/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
 	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; the value `default` takes one back."
 
 // Command answers /raven settings: it shows what holds here, and sets it.
@@ -44,7 +44,9 @@ func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
 				return d
 			}
 		}
-		words = words[1:]
+		if words = words[1:]; len(words) == 0 {
+			return say("%s", b.describe(m))
+		}
 	}
 	l := b.Layer(scope)
 	err := l.set(words)

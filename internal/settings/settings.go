@@ -2,8 +2,8 @@
 // the whole bot, for a channel, and for themselves. It promises that a user's
 // layer beats the channel's and that the instance's, that what is set is checked
 // before it is kept, and that reading is quick enough for every message. Who may
-// change which layer is decided by whoever asks (Command: everybody their own,
-// administrators the channel's).
+// change which layer is decided by whoever asks (Command and Form: everybody their
+// own, administrators the channel's).
 package settings
 
 import (

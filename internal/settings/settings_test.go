@@ -86,3 +86,107 @@ func TestWhatIsWrongIsRefusedWithTheRemedy(t *testing.T) {
 		t.Errorf("kept %v", k)
 	}
 }
+
+// filled gives what a form would bring back, with some fields filled in anew.
+func filled(f *chat.Form, with map[string]string) map[string]string {
+	values := map[string]string{}
+	for _, field := range f.Fields {
+		values[field.Name] = field.Value
+	}
+	for name, value := range with {
+		values[name] = value
+	}
+	return values
+}
+
+func TestAFormSetsALayerAsAWhole(t *testing.T) {
+	k := kept{}
+	b := book(t, k)
+	anna, root := chat.User{ID: "U1"}, chat.User{ID: "U9", Admin: true}
+	open := func(by chat.User, text string) *chat.Form {
+		f, err := b.Form(t.Context(), chat.Message{Conversation: thread, Author: by, Command: "settings", Text: text})
+		if err != nil || f == nil {
+			t.Fatalf("%q opens %v, %v", text, f, err)
+		}
+		return f
+	}
+	send := func(by chat.User, f *chat.Form, with map[string]string) chat.Draft {
+		d, ours := b.Submitted(t.Context(), chat.Message{Conversation: thread, Author: by, Command: chat.Submitted, Text: f.ID, Values: filled(f, with)})
+		if !ours || !d.Ephemeral {
+			t.Fatalf("form %s: ours %v, draft %+v", f.ID, ours, d)
+		}
+		return d
+	}
+	send(root, open(root, "channel"), map[string]string{"language": "Norwegian", "steps": "7", "prompt": "Be kind.\nBe brief."})
+	mine := open(anna, "")
+	if d := send(anna, mine, map[string]string{"model": "fast", "tools": "off"}); d.Failed || !strings.Contains(d.Text, "`language`: Norwegian (set for this channel)") {
+		t.Errorf("answered %s", d.Text)
+	}
+	no, seven, words := false, 7, "Be kind.\nBe brief."
+	want := settings.Layer{Model: "fast", Language: "Norwegian", Tools: settings.Tools{Enabled: &no, MaxSteps: &seven, SystemPrompt: &words}}
+	if diff := cmp.Diff(want, b.For(thread, "U1")); diff != "" {
+		t.Errorf("for anna (-want +got):\n%s", diff)
+	}
+	again := open(anna, "me")
+	if diff := cmp.Diff(map[string]string{"model": "fast", "language": "", "tools": "off", "steps": "", "prompt": ""}, filled(again, nil)); diff != "" {
+		t.Errorf("the form shows (-want +got):\n%s", diff)
+	}
+	send(anna, again, map[string]string{"model": "default", "tools": "default"})
+	if _, set := k["user/slack/U1"]; set {
+		t.Errorf("kept %s although all was taken back", k["user/slack/U1"])
+	}
+}
+
+func TestAFormTellsWhatIsWrong(t *testing.T) {
+	k := kept{}
+	b := book(t, k)
+	anna := chat.User{ID: "U1"}
+	m := chat.Message{Conversation: thread, Author: anna, Command: "settings", Text: "channel"}
+	if f, err := b.Form(t.Context(), m); f != nil || err == nil || !strings.Contains(err.Error(), "Only administrators") {
+		t.Errorf("somebody else opens %v, %v", f, err)
+	}
+	for _, other := range []chat.Message{{Command: "settings", Text: "model fast"}, {Command: "help"}, {Text: "settings"}} {
+		if f, err := b.Form(t.Context(), other); f != nil || err != nil {
+			t.Errorf("%+v opens %v, %v", other, f, err)
+		}
+	}
+	m.Command, m.Text = chat.Submitted, "settings/me"
+	for _, c := range []struct{ field, value, want string }{{"steps", "many", `Steps are "many", want a number`}, {"steps", "0", "want 1 to 100"},
+		{"model", "nonesuch", "there are: default, fast"}, {"language", strings.Repeat("x", 61), "at most 60"}, {"colour", "red", "no field"}} {
+		m.Values = map[string]string{c.field: c.value, "tools": "perhaps"}
+		if c.field != "steps" || c.value != "many" {
+			delete(m.Values, "tools")
+		}
+		d, _ := b.Submitted(t.Context(), m)
+		if !d.Failed || !d.Ephemeral || !strings.Contains(strings.ToLower(d.Text), strings.ToLower(c.want)) || m.Values["tools"] != "" && !strings.Contains(d.Text, "ools are") {
+			t.Errorf("%s %q is answered %q, want %q in it", c.field, c.value, d.Text, c.want)
+		}
+	}
+	m.Text, m.Values = "settings/channel", map[string]string{"model": "fast"}
+	if d, _ := b.Submitted(t.Context(), m); !strings.Contains(d.Text, "Only administrators") {
+		t.Errorf("somebody else sets the channel: %s", d.Text)
+	}
+	if _, ours := b.Submitted(t.Context(), chat.Message{Text: "elicit/1"}); ours {
+		t.Error("another's form is taken")
+	}
+	if len(k) != 0 {
+		t.Errorf("kept %v", k)
+	}
+}
+
+func TestAPromptTooLongToBeShownStays(t *testing.T) {
+	b := book(t, kept{})
+	long := strings.Repeat("ü", 3001)
+	if err := b.Set(t.Context(), settings.User("slack", "U1"), settings.Layer{Tools: settings.Tools{SystemPrompt: &long}}); err != nil {
+		t.Fatal(err)
+	}
+	m := chat.Message{Conversation: thread, Author: chat.User{ID: "U1"}, Command: "settings"}
+	f, err := b.Form(t.Context(), m)
+	if err != nil || len(f.Fields) != 4 || !strings.Contains(f.Intro, "too long") {
+		t.Fatalf("form %+v, %v", f, err)
+	}
+	m.Text, m.Values = f.ID, filled(f, map[string]string{"language": "German"})
+	if _, ours := b.Submitted(t.Context(), m); !ours || *b.For(thread, "U1").Tools.SystemPrompt != long || b.For(thread, "U1").Language != "German" {
+		t.Errorf("became %+v", b.For(thread, "U1").Language)
+	}
+}

@@ -34,6 +34,17 @@
     for (const id of open) document.getElementById(id)?.setAttribute('open', '')
   })
 
+  const form = document.getElementById('form')
+  form?.addEventListener('click', e => {
+    if (!e.target.closest('[data-close]')) return
+    e.preventDefault()
+    form.replaceChildren()
+    text.focus()
+  })
+  document.body.addEventListener('htmx:oobAfterSwap', e => {
+    if (e.detail.target === form) (form.querySelector('input:not([type=hidden]), select, textarea') || text).focus()
+  })
+
   if (scroll && text) {
     toEnd()
     scroll.addEventListener('scroll', () => {

@@ -145,8 +145,8 @@ func (s *Server) Click(message string, by User, customID string, values ...strin
 	return s.interact(s.mustChannel(p.ChannelID), by, InteractionComponent, data, p)
 }
 
-// Submit lets a user send a form that the bot opened with a modal callback.
-// fields are by custom id.
+// Submit lets a user send a form that was opened before the bot was there, in the
+// old form of rows; Fill answers one that is open. fields are by custom id.
 func (s *Server) Submit(channel string, by User, customID string, fields map[string]string) Interaction {
 	s.state.Lock()
 	defer s.state.Release()
@@ -259,6 +259,9 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 
 // answer performs what a callback of a type asks for.
 func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
+	if kind == CallbackModal && in.Kind != InteractionModal && in.Kind != InteractionTyping {
+		return checkModal(c.body)
+	}
 	d, err := c.draft()
 	if err != nil {
 		return err
@@ -282,7 +285,6 @@ func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
 		return badForm("type", "BASE_TYPE_CHOICES", "This callback type does not fit the interaction")
 	case kind == CallbackAutocomplete:
 		return checkChoices(c.body)
-	case kind == CallbackModal && in.Kind != InteractionModal:
 	default:
 		return badForm("type", "BASE_TYPE_CHOICES", "This callback type does not fit the interaction")
 	}

@@ -211,7 +211,7 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 		return nil, refuse("user_not_found")
 	}
 	return map[string]any{"user": map[string]any{"id": u.ID, "team_id": TeamID, "name": u.Name, "real_name": u.Name, "tz": "Europe/Oslo",
-		"is_admin": u.Admin, "is_owner": false, "is_bot": u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}}}, nil
+		"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}}}, nil
 }
 
 func (s *Server) reacted(a args) (*Post, *slackError) {

@@ -23,31 +23,6 @@ type AssistantThread struct {
 	Prompts json.RawMessage
 }
 
-func checkView(raw string) *slackError {
-	var v struct {
-		Type   string          `json:"type"`
-		Title  textObject      `json:"title"`
-		Blocks json.RawMessage `json:"blocks"`
-	}
-	if json.Unmarshal([]byte(raw), &v) != nil || v.Type != "modal" && v.Type != "home" {
-		return refuse("invalid_arguments")
-	}
-	if v.Type == "modal" && (v.Title.Text == "" || runes(v.Title.Text) > 24) {
-		return invalidBlocks("title must be between 1 and 24 characters")
-	}
-	// A view holds twice as many blocks as a message.
-	var list []json.RawMessage
-	if json.Unmarshal(v.Blocks, &list) != nil || len(list) > 100 {
-		return invalidBlocks("no more than 100 items allowed [json-pointer:/view/blocks]")
-	}
-	for part := range splitBlocks(list) {
-		if err := checkBlocks(part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func splitBlocks(list []json.RawMessage) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for start := 0; start < len(list); start += maxBlocks {

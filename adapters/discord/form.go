@@ -1,0 +1,241 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+)
+
+// Rules of forms.
+const (
+	formWithin     = time.Second // of the three that Discord waits
+	maxFormTitle   = 45
+	maxFormFields  = 5
+	maxFieldLabel  = 45
+	maxFieldHelp   = 100
+	maxFieldText   = 4000
+	maxOptions     = 25
+	maxOptionLabel = 100
+	maxOptionValue = 100
+)
+
+// Component types of forms, and the looks of a text input.
+const (
+	componentSelect  = 3
+	componentInput   = 4
+	componentDisplay = 10
+	componentLabel   = 18
+
+	inputLine = 1
+	inputText = 2
+)
+
+type modal struct {
+	ID    string `json:"custom_id"`
+	Title string `json:"title"`
+	Parts []any  `json:"components"` // of labelled and display
+}
+
+type display struct {
+	Type int    `json:"type"`
+	Text string `json:"content"`
+}
+
+type labelled struct {
+	Type  int    `json:"type"`
+	Label string `json:"label"`
+	Help  string `json:"description,omitempty"`
+	Part  any    `json:"component"` // an input or a menu
+}
+
+type input struct {
+	Type     int    `json:"type"`
+	Name     string `json:"custom_id"`
+	Look     int    `json:"style"`
+	Value    string `json:"value,omitempty"`
+	Required bool   `json:"required"`
+	Max      int    `json:"max_length"`
+}
+
+type menu struct {
+	Type     int          `json:"type"`
+	Name     string       `json:"custom_id"`
+	Options  []menuOption `json:"options"`
+	Least    int          `json:"min_values"`
+	Most     int          `json:"max_values"`
+	Required bool         `json:"required"`
+}
+
+type menuOption struct {
+	Label  string `json:"label"`
+	Value  string `json:"value"`
+	Chosen bool   `json:"default,omitempty"`
+}
+
+// newModal writes a form as Discord takes it. A field whose text is too long to be
+// shown whole is left out, so that sending the form changes nothing of it. What a
+// form says before its fields takes the place of one.
+func newModal(f *chat.Form) modal {
+	m := modal{ID: f.ID, Title: cut(f.Title, maxFormTitle)}
+	fields := f.Fields[:min(len(f.Fields), maxFormFields)]
+	intro := f.Intro
+	if intro != "" && len(fields) < maxFormFields {
+		m.Parts, intro = append(m.Parts, display{Type: componentDisplay, Text: cut(markdown.Discord(intro), maxFieldText)}), ""
+	}
+	for n, field := range fields {
+		if n == 0 && intro != "" {
+			field.Help = strings.TrimSpace(intro + " " + field.Help)
+		}
+		part := newPart(field)
+		if part == nil {
+			continue
+		}
+		m.Parts = append(m.Parts, labelled{Type: componentLabel, Label: cut(field.Label, maxFieldLabel), Help: cut(field.Help, maxFieldHelp), Part: part})
+	}
+	return m
+}
+
+// newPart is where a field is filled in; nil where it cannot be.
+func newPart(f chat.Field) any {
+	if f.Kind == chat.Toggle {
+		f.Options = []chat.Option{{Value: "true", Label: "Yes"}, {Value: "false", Label: "No"}}
+	}
+	if choices := f.Kind == chat.Choices; (choices || f.Kind == chat.Choice || f.Kind == chat.Toggle) && fitMenu(f.Options) {
+		return newMenu(f, choices)
+	}
+	in := input{Type: componentInput, Name: f.Name, Look: inputLine, Value: f.Value, Required: f.Required, Max: maxFieldText}
+	if f.Max > 0 {
+		in.Max = min(f.Max, maxFieldText)
+	}
+	if f.Kind == chat.Text || f.Kind == chat.Choices {
+		in.Look = inputText
+	}
+	if markdown.Length(f.Value) > in.Max {
+		return nil
+	}
+	return in
+}
+
+// fitMenu tells whether Discord takes options as a menu.
+func fitMenu(options []chat.Option) bool {
+	seen := map[string]bool{"": true}
+	for _, o := range options {
+		if seen[o.Value] || markdown.Length(o.Value) > maxOptionValue || o.Label == "" {
+			return false
+		}
+		seen[o.Value] = true
+	}
+	return len(options) > 0 && len(options) <= maxOptions
+}
+
+func newMenu(f chat.Field, several bool) menu {
+	m := menu{Type: componentSelect, Name: f.Name, Most: 1, Required: f.Required}
+	if several {
+		m.Most = len(f.Options)
+	}
+	if f.Required {
+		m.Least = 1
+	}
+	chosen := strings.Split(f.Value, "\n")
+	for _, o := range f.Options {
+		m.Options = append(m.Options, menuOption{Label: cut(o.Label, maxOptionLabel), Value: o.Value, Chosen: slices.Contains(chosen, o.Value)})
+	}
+	return m
+}
+
+// filled is a component of a form that was sent, or holds others.
+type filled struct {
+	Name   string          `json:"custom_id"`
+	Value  json.RawMessage `json:"value"`
+	Values *[]string       `json:"values"`
+	Part   *filled         `json:"component"`
+	Parts  []filled        `json:"components"`
+}
+
+// read puts what was filled in into values.
+func (f filled) read(values map[string]string) {
+	var text string
+	switch {
+	case f.Name == "":
+	case f.Values != nil:
+		values[f.Name] = strings.Join(*f.Values, "\n")
+	case json.Unmarshal(f.Value, &text) == nil:
+		values[f.Name] = text
+	default: // a kind of field that this bot does not make
+		values[f.Name] = string(f.Value)
+	}
+	if f.Part != nil {
+		f.Part.read(values)
+	}
+	for _, part := range f.Parts {
+		part.read(values)
+	}
+}
+
+// verdict says, once, whether an interaction was answered with a form, or with the
+// reason why there is none, and is therefore no message; nil: nobody is asked.
+type verdict chan bool
+
+// newVerdict is for commands and presses, which may ask for a form.
+func (d *Discord) newVerdict(m chat.Message) verdict {
+	if d.o.Former == nil || m.Command == chat.Submitted {
+		return nil
+	}
+	return make(verdict, 1)
+}
+
+// answered waits for the verdict.
+func (v verdict) answered(ctx context.Context) bool {
+	if v == nil {
+		return false
+	}
+	select {
+	case is := <-v:
+		return is
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// form answers a message that asks for a form with that, and reports whether it was
+// one. Where no answer comes in time it is not.
+func (d *Discord) form(ctx context.Context, w wireInteraction, arrived time.Time, m chat.Message) bool {
+	type outcome struct {
+		form *chat.Form
+		err  error
+	}
+	limited, cancel := context.WithTimeout(ctx, formWithin)
+	defer cancel()
+	found := make(chan outcome, 1)
+	d.begin(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				d.o.Log.Error("panic while making a form", "platform", "discord", "command", m.Command, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				found <- outcome{}
+			}
+		}()
+		form, err := d.o.Former(limited, m)
+		found <- outcome{form, err}
+	})
+	select {
+	case o := <-found:
+		switch {
+		case o.err != nil:
+			d.answer(ctx, w, arrived, note(o.err.Error()))
+		case o.form == nil:
+			return false
+		case !d.answer(ctx, w, arrived, callback{Type: answerModal, Data: newModal(o.form)}):
+			d.answer(ctx, w, arrived, note("The form could not be opened; please try again."))
+		}
+		return true
+	case <-limited.Done():
+		return false
+	}
+}

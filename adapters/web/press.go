@@ -1,0 +1,216 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Limits of what comes from buttons and forms.
+const (
+	maxValue   = 100 // bytes of a button's value, a form's ID or a post's number
+	formWithin = time.Second
+)
+
+// mark is what goes with a press or a form to be answered: what its work is shown
+// under.
+type mark struct {
+	Of string `json:"of"`
+}
+
+// token is what the page makes a press or a form unique by.
+var token = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
+
+func newToken() string { return strings.ToLower(rand.Text()) }
+
+// act says what somebody did in a room without words: pressed a button, or sent a
+// form. It returns when that is safe on disk.
+func (w *Web) act(ctx context.Context, m chat.Message) error {
+	accept, err := w.door(ctx)
+	if err != nil {
+		return err
+	}
+	if err := accept(ctx, m); err != nil {
+		return fmt.Errorf("take it: %w", err)
+	}
+	return nil
+}
+
+// pressing is the press of a button below the post with a Seq, or of none.
+func (w *Web) pressing(room, post, value string) (chat.Message, error) {
+	if err := CheckRoom(room); err != nil {
+		return chat.Message{}, err
+	}
+	if _, err := strconv.ParseUint(post, 10, 64); value == "" || len(value) > maxValue || post != "" && err != nil {
+		return chat.Message{}, &InputError{"this is no button of the page"}
+	}
+	return w.deed(room, "press/"+post+"/"+newToken(), chat.Message{Command: chat.Pressed, Text: value, Reply: chat.Reply{MessageID: post}})
+}
+
+// deed completes what somebody did.
+func (w *Web) deed(room, id string, m chat.Message) (chat.Message, error) {
+	handle, err := json.Marshal(mark{Of: id})
+	if err != nil {
+		return m, fmt.Errorf("mark what was done: %w", err)
+	}
+	m.ID, m.Conversation, m.Author = id, chat.Address{Platform: w.Name(), Channel: room}, operator()
+	m.Reach, m.Reply.Handle, m.Time = chat.Addressed, handle, w.o.Now()
+	return m, nil
+}
+
+// marked gives what is answered by a post, where that is a press or a form.
+func marked(to chat.Reply) string {
+	var m mark
+	if json.Unmarshal(to.Handle, &m) != nil {
+		return ""
+	}
+	return m.Of
+}
+
+// ending gives what a post ends the view of the work on, beside the messages that
+// it answers. One that takes another's place may come of any press below that.
+func (r *room) ending(d chat.Draft) []string {
+	if of := marked(d.Reply); of != "" {
+		return []string{of}
+	}
+	if len(d.Replaces.IDs) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, t := range r.working() {
+		if strings.HasPrefix(t.ID, "press/"+d.Replaces.IDs[0]+"/") {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+// replaced gives the line that a draft takes the place of; false: there is none.
+func (w *Web) replaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
+	if len(d.Replaces.IDs) == 0 {
+		return store.Entry{}, false, nil
+	}
+	seq, err := strconv.ParseUint(d.Replaces.IDs[0], 10, 64)
+	if err != nil {
+		return store.Entry{}, false, nil // of an earlier version, or of another platform
+	}
+	list, err := w.o.Log.Entries(ctx, r.name, seq+1, 1)
+	if err != nil || len(list) == 0 || list[0].Seq != seq || list[0].Draft == nil {
+		return store.Entry{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// shownForm is what the template of a form shows.
+type shownForm struct {
+	*chat.Form
+	Room, Post, Once string
+}
+
+// offer shows the form that a message asks for, or says why there is none, and
+// reports whether that was all.
+func (w *Web) offer(rw http.ResponseWriter, r *http.Request, m chat.Message) bool {
+	if w.o.Former == nil || m.Command == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), formWithin)
+	defer cancel()
+	form, err := w.o.Former(ctx, m)
+	switch {
+	case ctx.Err() != nil, form == nil && err == nil:
+		return false
+	case err != nil:
+		w.fail(rw, r, &refusal{err})
+	default:
+		name := "form-page"
+		if r.Header.Get("HX-Request") != "" {
+			name = "show-form"
+		}
+		w.render(rw, r, name, shownForm{Form: form, Room: m.Conversation.Channel, Post: m.Reply.MessageID, Once: newToken()})
+	}
+	return true
+}
+
+// refusal is a sentence of a Former for whoever asked.
+type refusal struct{ error }
+
+// press takes the press of a button.
+func (w *Web) press(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+	m, err := w.pressing(r.PathValue("room"), r.PostFormValue("post"), r.PostFormValue("value"))
+	if err == nil && w.offer(rw, r, m) {
+		return
+	}
+	if err == nil {
+		err = w.act(r.Context(), m)
+	}
+	w.taken(rw, r, err, "")
+}
+
+// submit takes a form that was filled in. One is taken once.
+func (w *Web) submit(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+	m, err := w.submission(r)
+	if err == nil {
+		err = w.act(r.Context(), m)
+	}
+	w.taken(rw, r, err, "hide-form")
+}
+
+func (w *Web) submission(r *http.Request) (chat.Message, error) {
+	room := r.PathValue("room")
+	if err := CheckRoom(room); err != nil {
+		return chat.Message{}, err
+	}
+	if err := r.ParseForm(); err != nil {
+		return chat.Message{}, &InputError{"the form could not be read; is it longer than 64 KiB?"}
+	}
+	id, once := r.PostForm.Get("form"), r.PostForm.Get("once")
+	if id == "" || len(id) > maxValue || !token.MatchString(once) {
+		return chat.Message{}, &InputError{"this is no form of the page"}
+	}
+	values := map[string]string{}
+	for key, list := range r.PostForm {
+		if name, ok := strings.CutPrefix(key, "one:"); ok { // a box that is not ticked leaves what is hidden beside it
+			values[name] = strings.ReplaceAll(list[len(list)-1], "\r\n", "\n")
+		}
+		if name, ok := strings.CutPrefix(key, "several:"); ok {
+			values[name] = strings.Join(list[1:], "\n") // the first is hidden, and says that there is such a field
+		}
+	}
+	return w.deed(room, "form/"+once, chat.Message{Command: chat.Submitted, Text: id, Values: values, Reply: chat.Reply{MessageID: r.PostForm.Get("post")}})
+}
+
+// taken answers a form of the page whose message was taken, with a fragment unless
+// that is empty.
+func (w *Web) taken(rw http.ResponseWriter, r *http.Request, err error, fragment string) {
+	switch {
+	case err != nil:
+		w.fail(rw, r, err)
+	case r.Header.Get("HX-Request") == "":
+		http.Redirect(rw, r, "/chat/"+r.PathValue("room"), http.StatusSeeOther)
+	case fragment != "":
+		w.render(rw, r, fragment, nil)
+	default:
+		rw.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// said is what a Former refused with, if err is that.
+func said(err error) (string, bool) {
+	var no *refusal
+	if !errors.As(err, &no) {
+		return "", false
+	}
+	return no.Error(), true
+}

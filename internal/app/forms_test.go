@@ -1,0 +1,76 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	simdiscord "ravenbot/internal/sim/discord"
+	simslack "ravenbot/internal/sim/slack"
+)
+
+func TestSettingsAreAFormOnDiscord(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	w.run(w.base())
+	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	boss := w.discord.AddManager("boss")
+	fill := func(by simdiscord.User, text string, fields map[string][]string) string {
+		in := must(w.discord.Slash(w.news.ID, by, "raven", "settings", map[string]any{"text": text}))
+		if back, err := w.discord.WaitCallback(deadline(t), in.ID); err != nil || back.Type != simdiscord.CallbackModal {
+			return string(back.Data)
+		}
+		sent := must(w.discord.Fill(in.ID, fields))
+		p := must(w.discord.WaitAnswer(deadline(t), sent.ID, func(simdiscord.Post) bool { return true }))
+		if !p.Ephemeral() {
+			t.Errorf("all can see %q", p.Content)
+		}
+		return p.Content
+	}
+	if got := fill(w.anna, "", map[string][]string{"language": {"German"}, "steps": {"4"}}); !strings.Contains(got, "German (set by you)") || !strings.Contains(got, "4 (set by you)") {
+		t.Errorf("answered %q", got)
+	}
+	if got := fill(w.anna, "channel", nil); !strings.Contains(got, "Only administrators") {
+		t.Errorf("somebody else is answered %q", got)
+	}
+	if got := fill(boss, "channel", map[string][]string{"tools": {"off"}}); !strings.Contains(got, "off (set for this channel)") {
+		t.Errorf("an administrator is answered %q", got)
+	}
+	if got := fill(w.anna, "", map[string][]string{"steps": {"a few"}}); !strings.Contains(got, "Nothing was changed") || !strings.Contains(got, "number") {
+		t.Errorf("a fault is answered %q", got)
+	}
+}
+
+func TestSettingsAreAFormOnSlack(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	w.run(w.base())
+	root := w.slack.AddAdmin("root")
+	views := 0
+	fill := func(by simslack.User, text string, fields map[string][]string) string {
+		call := w.slack.Slash(w.channel.ID, by, "/raven", "settings "+text)
+		within(t, "the form is there, or an answer", func() bool { return len(w.slack.Views()) > views || len(w.slack.Answers(call)) > 0 })
+		if all := w.slack.Views(); len(all) > views {
+			views = len(all)
+			must(w.slack.FillView(all[views-1], by, fields))
+		}
+		a := must(w.slack.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }))
+		if a.InChannel {
+			t.Errorf("all can see %q", a.Text)
+		}
+		return a.Text + string(a.Blocks)
+	}
+	if got := fill(w.berit, "", map[string][]string{"language": {"German"}, "model": {"offline"}}); !strings.Contains(got, "German (set by you)") {
+		t.Errorf("answered %q", got)
+	}
+	if got := fill(w.berit, "channel", nil); !strings.Contains(got, "Only administrators") {
+		t.Errorf("somebody else is answered %q", got)
+	}
+	if got := fill(root, "channel", map[string][]string{"tools": {"off"}, "prompt": {"Be kind."}}); !strings.Contains(got, "off (set for this channel)") {
+		t.Errorf("an administrator is answered %q", got)
+	}
+	if got := fill(root, "channel language Norwegian", nil); !strings.Contains(got, "Norwegian (set for this channel)") {
+		t.Errorf("the words are answered %q", got)
+	}
+}

@@ -1,0 +1,69 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"ravenbot/internal/browsertest"
+	simmodel "ravenbot/internal/sim/model"
+)
+
+// TestThePageHasButtonsAndForms presses what stands below answers, and fills in the
+// settings, in a real browser.
+func TestThePageHasButtonsAndForms(t *testing.T) {
+	browser := browsertest.Start(t)
+	w := newWorld(t)
+	broken := make(chan bool, 1)
+	broken <- true
+	release := make(chan struct{})
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		select {
+		case <-broken:
+			return simmodel.Reply{Status: 400, Message: "no"}
+		default:
+		}
+		if r.Asked() == "take your time" {
+			<-release
+		}
+		return simmodel.Say("It works.")
+	})
+	w.run(w.base()).browse(browser, func(page *browsertest.Page) {
+		said := func(text string) string { return `document.querySelector("#log").textContent.includes("` + text + `")` }
+		page.Type("#text", "does it work?")
+		page.Enter(false)
+		page.Wait(`document.querySelector("#log .failed .presses .action")`)
+		page.Click("#log .presses .action")
+		page.Wait(said("It works."))
+		if failed := page.Eval(`document.querySelectorAll("#log .failed").length + document.querySelectorAll("#working article").length`); failed != 0.0 {
+			t.Errorf("the failure is still there after it was tried again (%v)", failed)
+		}
+		page.Click("#log .presses button")
+		page.Wait(said("Thank you, noted."))
+		page.Type("#text", "take your time")
+		page.Enter(false)
+		page.Wait(`document.querySelector("#working .presses button")`)
+		page.Click("#working .presses button")
+		page.Wait(said("Stopped."))
+		page.Wait(`!document.querySelector("#working article")`)
+		page.Type("#text", "/settings")
+		page.Enter(false)
+		page.Wait(`document.querySelector("#form #field-language")`)
+		page.Type("#field-language", "German")
+		page.Click("#form .action")
+		page.Wait(said("German (set by you)"))
+		page.Wait(`!document.querySelector("#form form")`)
+	})
+	close(release)
+}
+
+// browse opens the chat page, and ends with what the browser complains of.
+func (b *bot) browse(browser *browsertest.Browser, visit func(*browsertest.Page)) {
+	b.t.Helper()
+	page := browser.Page()
+	page.Go(b.LoginLink())
+	page.Wait(`document.querySelector("#text")`)
+	visit(page)
+	if list := page.Problems(); len(list) > 0 {
+		b.t.Errorf("the browser complains: %s", strings.Join(list, "; "))
+	}
+}

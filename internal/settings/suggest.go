@@ -1,0 +1,28 @@
+package settings
+
+import "strings"
+
+// Suggest completes what somebody types behind /raven settings.
+func (b *Book) Suggest(typed string) []string {
+	scope, rest := "", strings.TrimLeft(typed, " ")
+	if after, ok := strings.CutPrefix(rest, "channel "); ok {
+		scope, rest = "channel ", after
+	}
+	all := []string{fieldTools + " " + on, fieldTools + " " + off}
+	for _, name := range b.models() {
+		all = append(all, fieldModel+" "+name)
+	}
+	for _, key := range []string{fieldModel, fieldLanguage, fieldTools, fieldSteps, fieldPrompt} {
+		all = append(all, key+" "+unset)
+	}
+	if scope == "" {
+		all = append(all, "channel")
+	}
+	var found []string
+	for _, one := range all {
+		if strings.HasPrefix(strings.ToLower(one), strings.ToLower(rest)) {
+			found = append(found, scope+one)
+		}
+	}
+	return found
+}
