@@ -114,6 +114,7 @@ type Options struct {
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
 	// Fetch reads a file of a message of a platform: at most limit bytes.
 	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+	Used     func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
 	Window   conversation.Window
 	Commands map[string]Command
 	Log      *slog.Logger
@@ -249,12 +250,18 @@ func reference() string {
 }
 
 // Complete asks the models of a chain one question without tools or history, and
-// gives the answer and the name of the model that gave it.
-func (e *Engine) Complete(ctx context.Context, models []string, system, prompt string) (text, served string, err error) {
+// gives the answer and the name of the model that gave it. What it used counts for
+// the channel and the user of on.
+func (e *Engine) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
 	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}}
 	request := llm.Request{System: system, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
 	answer, err := r.ask(ctx, func(string) llm.Request { return request })
+	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; e.o.Used != nil && on.Tokens != (llm.Usage{}) {
+		if err := e.o.Used(context.WithoutCancel(ctx), on); err != nil {
+			e.o.Log.Error("usage not counted", "error", err)
+		}
+	}
 	if err != nil {
 		return "", "", err
 	}

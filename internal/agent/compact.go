@@ -85,7 +85,7 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 // sumUp asks the conversation's models, and takes sentences where none answers.
 func (e *Engine) sumUp(ctx context.Context, a chat.Address, before string, turns []conversation.Turn) (text, by string) {
 	p := e.o.Route(chat.Message{Conversation: a})
-	text, by, err := e.Complete(ctx, p.Models, compactSystem, record(before, turns))
+	text, by, err := e.Complete(ctx, store.Usage{Channel: a}, p.Models, compactSystem, record(before, turns))
 	if err == nil && by != "offline" && strings.TrimSpace(text) != "" {
 		return conversation.Cut(strings.TrimSpace(text), summaryBytes), by
 	}

@@ -24,6 +24,7 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/elicit"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
@@ -56,6 +57,7 @@ type App struct {
 	mcp       *mcp.Host
 	registry  *tool.Registry
 	approvals *approval.Book
+	questions *elicit.Desk
 	calls     *invoke.Invoker
 	tokens    *mcpserve.Tokens
 	endpoint  *mcpserve.Server
@@ -116,7 +118,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
-		Admit: a.admit, Aside: a.approvals.Aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
+		Admit: a.admit, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds); err != nil {
 		return err
 	}

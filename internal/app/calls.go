@@ -7,8 +7,8 @@ import (
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/approval"
-	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/elicit"
 	"ravenbot/internal/hook"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/policy"
@@ -19,12 +19,8 @@ import (
 // buildCalls makes what every tool call goes through.
 func (a *App) buildCalls() error {
 	a.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now,
-		Post: func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
-			if a.platforms[to.Platform] == nil {
-				return nil // another MCP host asked; the page and the API show it
-			}
-			return a.delivery.Interject(ctx, to, d, replaces)
-		}})
+		Post: a.interject})
+	a.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.reaches, Log: a.o.Log})
 	if err := a.approvals.Load(context.Background()); err != nil {
 		return err
 	}

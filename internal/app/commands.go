@@ -22,6 +22,9 @@ func (a *App) form(ctx context.Context, m chat.Message) (*chat.Form, error) {
 	if !a.admit(ctx, m) {
 		return nil, nil
 	}
+	if f, err := a.questions.Form(ctx, m); f != nil || err != nil {
+		return f, err
+	}
 	return a.settings.Form(ctx, m)
 }
 

@@ -98,6 +98,16 @@ func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 	}
 }
 
+// writesTo is the channel for which a digest's use of models counts: the first that
+// it is posted to.
+func writesTo(d config.Digest) chat.Address {
+	if len(d.Post) == 0 {
+		return chat.Address{}
+	}
+	a, _ := chat.ParseAddress(d.Post[0]) // it was read before
+	return a
+}
+
 // writer has the digest's agent write its summary; nil where the agent has no
 // language model.
 func (a *App) writer(d config.Digest) digest.Writer {
@@ -114,6 +124,6 @@ func (a *App) writer(d config.Digest) digest.Writer {
 		if d.Prompt != "" {
 			system += "\n\nThe operator adds: " + d.Prompt
 		}
-		return a.agent.Complete(ctx, models, system, prompt)
+		return a.agent.Complete(ctx, store.Usage{Channel: writesTo(d)}, models, system, prompt)
 	}
 }

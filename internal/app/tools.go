@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -76,7 +78,7 @@ func (n native) Tools() []tool.Tool { return n }
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
 	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
@@ -90,6 +92,16 @@ func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 type shelves struct{ *mcp.Host }
 
 func (s shelves) Tools() []tool.Tool { return s.Pack() }
+
+// roots are the folders that MCP servers are told they may work in: those of the
+// tools for files.
+func roots(c *config.Config) []mcp.Root {
+	var list []mcp.Root
+	for _, r := range c.Tools.Files.Roots {
+		list = append(list, mcp.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(r.Path)}).String(), Name: r.Name})
+	}
+	return list
+}
 
 // taken tells which names no MCP server's tool may have: those of the native tools
 // and of the ones by which models find and read.

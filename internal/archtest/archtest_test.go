@@ -43,6 +43,7 @@ var rooms = map[string][]string{
 	"internal/invoke":          behaviour(),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
+	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
 	"internal/toolsearch":      behaviour(),

@@ -20,13 +20,25 @@ func (db *DB) count(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		return nil
 	}
 	turn.Counted = turn.Usage
-	u := store.Usage{Day: db.now().UTC().Format(dayFormat), Model: turn.Model, Channel: a.Base(), User: turn.User}
+	return db.countUsage(tx, store.Usage{Model: turn.Model, Channel: a, User: turn.User, Turns: 1, Tokens: used})
+}
+
+// CountUsage adds what was used outside of turns to the sums of today.
+func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
+	if err := db.update(ctx, func(tx *tx) error { return db.countUsage(tx, u) }); err != nil {
+		return fmt.Errorf("count usage: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) countUsage(tx *tx, more store.Usage) error {
+	u := store.Usage{Day: db.now().UTC().Format(dayFormat), Model: more.Model, Channel: more.Channel.Base(), User: more.User}
 	key := []byte(strings.Join([]string{u.Day, u.Model, u.Channel.String(), u.User}, nul))
 	if _, err := tx.top(usageBucket).get(key, &u); err != nil {
 		return err
 	}
-	u.Turns++
-	u.Tokens = u.Tokens.Add(used)
+	u.Turns += more.Turns
+	u.Tokens = u.Tokens.Add(more.Tokens)
 	return tx.top(usageBucket).put(key, u)
 }
 

@@ -242,8 +242,9 @@ func usageCounted(t *testing.T, s Store, now *time.Time) {
 	check(t, s.Answered(ctx, general, []string{"web/1~edited"}, &again, nil))
 	*now = noon.Add(24 * time.Hour)
 	check(t, s.Answered(ctx, general, []string{"web/2"}, &conversation.Turn{ID: "web/2", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 7}}, nil))
+	check(t, s.CountUsage(ctx, store.Usage{Model: "default", Channel: general, User: "web/U1", Tokens: llm.Usage{Output: 3}}))
 	first := store.Usage{Day: "2026-03-04", Model: "default", Channel: general, User: "web/U1", Turns: 2, Tokens: llm.Usage{Input: 11, Output: 7}}
-	second := store.Usage{Day: "2026-03-05", Model: "default", Channel: general, User: "web/U1", Turns: 1, Tokens: llm.Usage{Input: 7}}
+	second := store.Usage{Day: "2026-03-05", Model: "default", Channel: general, User: "web/U1", Turns: 1, Tokens: llm.Usage{Input: 7, Output: 3}}
 	for from, want := range map[string][]store.Usage{"": {first, second}, "2026-03-05": {second}, "2026-03-06": nil} {
 		list, err := s.Usage(ctx, from)
 		check(t, err)

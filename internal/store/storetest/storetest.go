@@ -26,6 +26,7 @@ type Store interface {
 	Known(ctx context.Context, subject string) (chat.Address, bool, error)
 	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
 	Told(ctx context.Context, keys []string) error
+	CountUsage(ctx context.Context, u store.Usage) error
 	Usage(ctx context.Context, from string) ([]store.Usage, error)
 	Settings(ctx context.Context) (map[string][]byte, error)
 	SaveSetting(ctx context.Context, scope string, layer []byte) error

@@ -1,0 +1,287 @@
+// Package elicit puts questions of tool servers to people: a form that the one on
+// whose behalf the server was called fills in, or an address that they open. It
+// promises that nobody else can answer or see what is asked, that what comes back
+// has the types that the server wants, that a server's text is shown as a stranger's,
+// and that no answer is given for somebody who does not. A question lives as long as
+// the call that it belongs to.
+package elicit
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/tool"
+)
+
+// Question is what a server wants to know.
+type Question struct {
+	Server  string
+	Tool    string // that was called
+	Message string
+	Schema  json.RawMessage // an object of plain fields; nil: URL is to be opened
+	URL     string
+}
+
+// Action is what a person does with a question.
+type Action string
+
+// The actions, by the names that MCP has for them.
+const (
+	Accept  Action = "accept"
+	Decline Action = "decline"
+	Cancel  Action = "cancel"
+)
+
+// Answer is what the person said. Content has the form of the question's Schema.
+type Answer struct {
+	Action  Action
+	Content json.RawMessage
+}
+
+// What buttons, forms and words say: followed by a space and the ID of a question.
+const (
+	pressAnswer  = "elicit"
+	pressDecline = "decline"
+	wordAnswer   = "answer"
+)
+
+// mostOpen is how many questions may be open at a time.
+const mostOpen = 200
+
+// ErrNobody is returned where there is nobody who could be asked.
+var ErrNobody = errors.New("there is nobody here who could be asked")
+
+// Options are what a Desk needs.
+type Options struct {
+	// Post posts at once, past what waits in the conversation; with replaces it takes
+	// the place of the post that has this key. Reaches tells whether it can.
+	Post    func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+	Reaches func(to chat.Address) bool
+	Log     *slog.Logger
+}
+
+// Desk holds the questions that are open. It is safe for concurrent use.
+type Desk struct {
+	o Options
+
+	mu   sync.Mutex
+	open map[string]*question
+}
+
+type question struct {
+	Question
+	id     string
+	caller tool.Caller
+	fields []field
+	answer chan Answer // has room for one
+	done   bool
+}
+
+// New returns an empty Desk.
+func New(o Options) *Desk { return &Desk{o: o, open: map[string]*question{}} }
+
+// Ask asks the caller in ctx, and returns their answer; the error is that of ctx, or
+// says that nobody can be asked.
+func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
+	caller := tool.CallerFrom(ctx)
+	if caller.User.ID == "" || !d.o.Reaches(caller.Conversation) {
+		return Answer{}, ErrNobody
+	}
+	asked := &question{Question: q, id: newID(), caller: caller, answer: make(chan Answer, 1)}
+	if q.URL == "" {
+		fields, err := fieldsOf(q.Schema)
+		if err != nil {
+			return Answer{}, fmt.Errorf("read what MCP server %s asks for: %w", q.Server, err)
+		}
+		asked.fields = fields
+	} else if u, err := url.Parse(q.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return Answer{}, fmt.Errorf("MCP server %s asks to open what is no address", q.Server)
+	}
+	d.mu.Lock()
+	if len(d.open) >= mostOpen {
+		d.mu.Unlock()
+		return Answer{}, errors.New("too many questions are open")
+	}
+	d.open[asked.id] = asked
+	d.mu.Unlock()
+	defer d.forget(asked)
+	if err := d.o.Post(ctx, caller.Conversation, asked.post(), ""); err != nil {
+		return Answer{}, err
+	}
+	report(caller, "waits for an answer of "+nameOf(caller.User))
+	outcome := "Not answered"
+	defer func() {
+		over := context.WithoutCancel(ctx)
+		if err := d.o.Post(over, caller.Conversation, chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}, asked.key()); err != nil {
+			d.o.Log.Warn("end of a question not shown", "server", q.Server, "error", err)
+		}
+	}()
+	select {
+	case a := <-asked.answer:
+		if outcome = "Declined"; a.Action == Accept {
+			outcome = "Answered"
+		}
+		return a, nil
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	}
+}
+
+func report(c tool.Caller, note string) {
+	if c.Report != nil {
+		c.Report(note)
+	}
+}
+
+func newID() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (d *Desk) forget(q *question) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, q.id)
+}
+
+func (q *question) key() string { return "question/" + q.id }
+
+func (q *question) title() string {
+	return fmt.Sprintf("**The MCP server `%s` asks something** before `%s` can go on.", q.Server, q.Tool)
+}
+
+// post is what everybody sees: that something is asked, and not what.
+func (q *question) post() chat.Draft {
+	label := "Answer"
+	if q.URL != "" {
+		label = "Show the link"
+	}
+	text := q.title() + "\n\nOnly " + nameOf(q.caller.User) + " can see it and answer."
+	if len(q.fields) == 1 {
+		text += " Press the button, or write `answer` and the answer, or `decline`."
+	}
+	return chat.Draft{Key: q.key(), Text: text, Buttons: []chat.Button{
+		{Label: label, Value: pressAnswer + " " + q.id, Style: chat.Primary}, {Label: "Decline", Value: pressDecline + " " + q.id}}}
+}
+
+// nameOf is safe to stand in Markdown.
+func nameOf(u chat.User) string {
+	name := strings.Map(func(c rune) rune {
+		if strings.ContainsRune("*_`~[]()<>@#|\\\n\r", c) {
+			return -1
+		}
+		return c
+	}, u.Name)
+	return cmp.Or(name, "whoever asked")
+}
+
+// find gives the open question that a message is about, and what it says of it.
+func (d *Desk) find(m chat.Message) (q *question, what, rest string) {
+	text := strings.TrimSpace(m.Text)
+	what, rest, _ = strings.Cut(text, " ")
+	what = strings.ToLower(strings.Trim(what, "`.!"))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case m.Change != "":
+	case m.Command == chat.Pressed && (what == pressAnswer || what == pressDecline), m.Command == chat.Submitted && what == pressAnswer:
+		return d.open[rest], what, ""
+	case (m.Command == "" || m.Command == "ask") && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
+		for _, open := range d.open {
+			if open.is(m) && !open.done {
+				return open, what, strings.TrimSpace(rest)
+			}
+		}
+	}
+	return nil, "", ""
+}
+
+// is reports that a message comes from the one who is asked.
+func (q *question) is(m chat.Message) bool {
+	return q.caller.Conversation.Platform == m.Conversation.Platform && q.caller.User.ID == m.Author.ID
+}
+
+// Aside reports that a message answers a question, and so must not wait behind the
+// work that waits for it.
+func (d *Desk) Aside(m chat.Message) bool {
+	q, what, _ := d.find(m)
+	return q != nil || what != "" // of a question that is over the answer says so
+}
+
+// Form gives the form of the question whose button was pressed. Nil: the message is
+// about none.
+func (d *Desk) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
+	q, what, _ := d.find(m)
+	switch {
+	case what != pressAnswer || m.Command != chat.Pressed:
+		return nil, nil
+	case q == nil:
+		return nil, errors.New("this question is over")
+	case !q.is(m):
+		return nil, errors.New("only " + nameOf(q.caller.User) + " can answer this")
+	case q.URL != "":
+		return nil, nil
+	}
+	f := &chat.Form{ID: pressAnswer + " " + q.id, Title: "Asked by " + q.Server, Submit: "Answer",
+		Intro: "The MCP server " + q.Server + " asks: " + q.Message + "\n\nWhat you enter goes to that server. Never enter a password."}
+	for _, x := range q.fields {
+		f.Fields = append(f.Fields, x.shown)
+	}
+	return f, nil
+}
+
+// Answer takes what a message says to a question; false: it is about none.
+func (d *Desk) Answer(_ context.Context, m chat.Message) (chat.Draft, bool) {
+	q, what, rest := d.find(m)
+	switch {
+	case what == "":
+		return chat.Draft{}, false
+	case q == nil:
+		return refuse("This question is over."), true
+	case !q.is(m):
+		return refuse("Only " + nameOf(q.caller.User) + " can answer this."), true
+	case what == pressDecline:
+		return d.give(q, Answer{Action: Decline}, "Declined."), true
+	case q.URL != "":
+		u, _ := url.Parse(q.URL) // it was read before
+		text := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\nOpen it only if you expected this.", q.Server, u.Host, quoted(q.Message), q.URL)
+		return d.give(q, Answer{Action: Accept}, text), true
+	case m.Command == chat.Submitted:
+	case what == wordAnswer && len(q.fields) == 1:
+		m.Values = map[string]string{q.fields[0].shown.Name: rest}
+	default:
+		return refuse("Please press the button below the question: it asks for several things."), true
+	}
+	content, err := contentOf(q.fields, m.Values)
+	if err != nil {
+		return refuse("Not sent: " + err.Error() + ". Press the button again."), true
+	}
+	return d.give(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), true
+}
+
+// give hands an answer over, if it is the first.
+func (d *Desk) give(q *question, a Answer, words string) chat.Draft {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.done {
+		return refuse("This was answered before.")
+	}
+	q.done = true
+	q.answer <- a
+	return chat.Draft{Ephemeral: true, Text: words}
+}
+
+func refuse(s string) chat.Draft { return chat.Draft{Ephemeral: true, Failed: true, Text: s} }
+
+func quoted(s string) string { return "> " + strings.ReplaceAll(s, "\n", "\n> ") }
