@@ -22,18 +22,24 @@ func toolServer(dir string) {
 		defer mu.Unlock()
 		fmt.Println(string(must(json.Marshal(v))))
 	}
+	answers := make(chan string, 1)
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		var r struct {
 			ID     json.RawMessage
 			Method string
+			Result json.RawMessage
 			Params struct {
 				ProtocolVersion, Name string
 				Arguments             toolArgs
 			}
 		}
 		if json.Unmarshal(in.Bytes(), &r) != nil || r.ID == nil {
+			continue
+		}
+		if r.Method == "" { // what somebody answered
+			answers <- string(r.Result)
 			continue
 		}
 		reply := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": result}) }
@@ -45,6 +51,11 @@ func toolServer(dir string) {
 			reply(map[string]any{"tools": toolList()})
 		case "tools/call":
 			go func() {
+				if r.Params.Name == "wonder" {
+					say(map[string]any{"jsonrpc": "2.0", "id": "wonder", "method": "elicitation/create", "params": wondering()})
+					reply(map[string]any{"content": []any{map[string]string{"type": "text", "text": "heard " + <-answers}}})
+					return
+				}
 				text := r.Params.Arguments.run(dir, r.Params.Name)
 				reply(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
 			}()
@@ -54,11 +65,19 @@ func toolServer(dir string) {
 	}
 }
 
+// wondering is what the tool wonder asks of whoever has it called.
+func wondering() map[string]any {
+	return map[string]any{"message": "Which one?", "requestedSchema": map[string]any{"type": "object", "required": []string{"colour"}, "properties": map[string]any{
+		"count":  map[string]any{"type": "integer", "minimum": 1, "default": 2},
+		"colour": map[string]any{"type": "string", "enum": []string{"red", "blue"}}}}}
+}
+
 func toolList() []any {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"question": map[string]string{"type": "string"},
 		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}}, "required": []string{"question"}}
 	return []any{
 		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
+		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},
 		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema, "annotations": map[string]bool{"readOnlyHint": true}},
 	}
 }
