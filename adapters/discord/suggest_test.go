@@ -60,8 +60,11 @@ func TestCompletionThatFails(t *testing.T) {
 	for name, suggest := range map[string]func(context.Context, chat.Address, string, string, string) []string{
 		"nobody to ask": nil,
 		"nothing":       func(context.Context, chat.Address, string, string, string) []string { return nil },
-		"hangs":         func(ctx context.Context, _ chat.Address, _, _, _ string) []string { <-ctx.Done(); return []string{"too late"} },
-		"lost":          func(context.Context, chat.Address, string, string, string) []string { panic("lost") },
+		"hangs": func(ctx context.Context, _ chat.Address, _, _, _ string) []string {
+			<-ctx.Done()
+			return []string{"too late"}
+		},
+		"lost": func(context.Context, chat.Address, string, string, string) []string { panic("lost") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, script{discord: discord.Options{Suggest: suggest}})
