@@ -27,7 +27,7 @@ func Permissions() []Permission {
 		{"Send Messages", discordgo.PermissionSendMessages, "mentions and digests stay without an answer"},
 		{"Send Messages in Threads", discordgo.PermissionSendMessagesInThreads, "nothing is answered in threads and forum posts"},
 		{"Create Public Threads", discordgo.PermissionCreatePublicThreads, "no thread is opened for an answer on request"},
-		{"Embed Links", discordgo.PermissionEmbedLinks, "the stories of a digest are not shown"},
+		{"Embed Links", discordgo.PermissionEmbedLinks, "the stories of a digest are plain text"},
 		{"Attach Files", discordgo.PermissionAttachFiles, "files and long answers cannot be sent"},
 		{"Read Message History", discordgo.PermissionReadMessageHistory, "answers are no replies, and what was said while the bot was away stays unread"},
 		{"Add Reactions", discordgo.PermissionAddReactions, "the bot cannot react to messages"},

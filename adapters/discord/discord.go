@@ -5,9 +5,8 @@
 // connection and the picture of servers, channels and roles; what that library
 // does wrong (discordgo v0.29.0, found 2026-11) is met here.
 //
-// It promises: messages of one server, and direct ones, reach accept in the order
-// in which the gateway brought them, though those of different shards may do so at
-// once, and the gateway is never held up by accept; a dead connection is noticed
+// It promises: messages of one channel or thread reach accept in the order in which
+// the gateway brought them, those of different ones side by side, and the gateway is never held up by accept; a dead connection is noticed
 // within a heartbeat interval and a few seconds, and taken up again where it
 // stopped where Discord still has the session; an interaction is answered within
 // three seconds; no post ever notifies anyone; a post repeated under the same key
@@ -80,9 +79,11 @@ type Discord struct {
 	app        string
 	commands   bool // being registered, or registered
 	deferring  map[string]chan struct{}
-	parents    map[string]string // thread to channel, "" for what is no thread
-	opened     map[string]string // threads opened for answers, by interaction
-	toldBusy   map[string]time.Time
+	parents    map[string]string    // thread to channel, "" for what is no thread
+	opened     map[string]string    // threads opened for answers, by interaction
+	toldBusy   map[string]time.Time // whose message was last turned away when, by place and user
+	sweepBusy  int                  // size of toldBusy at which old ones are dropped
+	away       map[string]*turnedAway
 	unreadable map[chat.Address]bool // told of
 	ending     bool
 	wg         sync.WaitGroup // goroutines that Run waits for
@@ -104,7 +105,7 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{},
+		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{}, away: map[string]*turnedAway{},
 		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {

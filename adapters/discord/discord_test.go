@@ -267,8 +267,13 @@ func TestReach(t *testing.T) {
 		{s.Say(thread.ID, s.ann, s.Mention()+" in the thread"), chat.Addressed, "in the thread", s.address().String() + "/" + thread.ID},
 		{s.Say(dm.ID, s.ann, "in private", simdiscord.Attach(simdiscord.File{Name: "a.zip", Body: []byte("x")})), chat.Addressed, "in private\n[attached: a.zip]", "discord:@me/" + dm.ID},
 	}
-	for _, c := range cases {
+	got := map[string]chat.Message{} // those of different places come side by side
+	for range cases {
 		m := receive(t, s.got)
+		got[m.ID] = m
+	}
+	for _, c := range cases {
+		m := got[c.say.ID]
 		if m.ID != c.say.ID || m.Reach != c.reach || !strings.HasPrefix(m.Text, c.text) || m.Conversation.String() != c.where ||
 			m.Author.Admin != (c.say.Author.ID == bob.ID) || m.ForOther != strings.HasPrefix(c.text, "@bob") {
 			t.Errorf("%q became %+v", c.say.Content, m)

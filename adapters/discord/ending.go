@@ -79,9 +79,10 @@ func (c *client) fatal(code int) error {
 		return tokenError(errors.New("close code 4004"))
 	case codeIntents, codeDisallowed:
 		return c.intentsError(code)
-	case codeShard, codeSharding, codeVersion:
-		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the way this bot connects (close code %d)", code),
-			Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number, and start the bot again; else update ravenbot"}
+	case codeShard, codeSharding:
+		return errReplan
+	case codeVersion:
+		return &chat.SetupError{Reason: "Discord refused the version of its protocol (close code 4012)", Remedy: "update ravenbot"}
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ type payload struct {
 // made is what has to be known of a message that was posted.
 type made struct {
 	ID string `json:"id"`
+	// Embeds is empty where Discord left them out because the bot may not post any;
+	// nil: it did not say.
+	Embeds *[]json.RawMessage `json:"embeds"`
 }
 
 // nonce names a piece of a post, so that Discord gives back the message that is
@@ -71,8 +74,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	}
 	for len(p.ids) < len(p.pieces) {
 		err := p.step(ctx)
-		if err != nil && p.mayNotAttach(err) {
-			p.leaveFiles()
+		if err != nil && p.mayNot(err) {
 			continue
 		}
 		if err != nil {
@@ -91,6 +93,7 @@ type post struct {
 	d       *Discord
 	channel string
 	draft   chat.Draft
+	manner  manner
 	pieces  []piece
 	ids     []string // of the pieces that are posted
 	hook    *handle  // the interaction that it answers, while that can be done
@@ -119,7 +122,7 @@ func (p *post) step(ctx context.Context) error {
 			p.ids = append(p.ids, id)
 			return nil
 		}
-		if !refused(err) || p.mayNotAttach(err) {
+		if !refused(err) || isCode(err, errNoPermission) {
 			return p.d.postError(err)
 		}
 		p.gone = id
@@ -137,15 +140,27 @@ func (p *post) step(ctx context.Context) error {
 	return p.send(ctx)
 }
 
-// mayNotAttach tells whether the next piece was refused for its files, as far as
-// Discord says.
-func (p *post) mayNotAttach(err error) bool {
-	return isCode(err, errNoPermission) && len(p.files()) > 0
+// mayNot goes on in a simpler manner where the next piece was refused for its files or
+// its cards, as far as Discord says; false: it was not.
+func (p *post) mayNot(err error) bool {
+	next := p.pieces[len(p.ids)]
+	switch {
+	case !isCode(err, errNoPermission):
+		return false
+	case len(next.files) > 0:
+		p.manner.bare = true
+	case len(next.embeds) > 0:
+		p.manner.plain = true
+	default:
+		return false
+	}
+	p.simplify()
+	return true
 }
 
-// leaveFiles goes on with the words alone.
-func (p *post) leaveFiles() {
-	p.pieces = renderBare(p.draft)
+// simplify goes on in the manner that the post has now.
+func (p *post) simplify() {
+	p.pieces = renderAs(p.draft, p.manner)
 	if p.repeated {
 		p.repeated = false
 		p.mark()
@@ -236,6 +251,12 @@ func (p *post) sent(m made, err error) error {
 			p.d.sent.dare(p.pieceKey(), p.d.o.Now())
 		}
 		return err
+	}
+	if m.Embeds != nil && len(*m.Embeds) == 0 && len(p.pieces[len(p.ids)].embeds) > 0 && !p.manner.plain {
+		p.manner.plain = true
+		p.simplify()
+		p.draft.Replaces = chat.Ref{IDs: append(slices.Clone(p.ids), m.ID)} // the words take its place
+		return nil
 	}
 	p.ids = append(p.ids, m.ID)
 	return nil

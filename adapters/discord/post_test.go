@@ -396,3 +396,34 @@ func TestRefusedReplyIsPostedWithoutReference(t *testing.T) {
 		t.Errorf("posted %+v, want the answer without its reference", last)
 	}
 }
+
+// Who invited the bot may have left out Embed Links: the stories come as text.
+func TestWithoutThePermissionForEmbeds(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"refuse", "drop"} {
+		s := open(t, script{sim: simdiscord.Options{NoEmbeds: how}})
+		d := chat.Draft{Key: "d", Text: "**Morning** news", Footer: "made by a test"}
+		for n := range 12 {
+			d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d [x](y)", n), URL: fmt.Sprint("https://example.org/", n), Text: strings.Repeat("Words. ", 50),
+				Source: "Letters", Also: []chat.Link{{Title: "elsewhere", URL: "https://example.com/"}}})
+		}
+		ref := s.post(t, s.address(), d)
+		all := ""
+		for _, p := range s.Posts(s.general.ID) {
+			if !p.Deleted {
+				all += p.Content + "\n"
+			}
+			if p.Flags&simdiscord.FlagSuppressEmbeds == 0 || len(p.Embeds) > 0 {
+				t.Errorf("%s: previews in %+v", how, p)
+			}
+		}
+		for n := range 12 {
+			if strings.Count(all, fmt.Sprintf("https://example.org/%d)", n)) != 1 {
+				t.Errorf("%s: story %d is not there once:\n%s", how, n, all)
+			}
+		}
+		if len(ref.IDs) != len(s.Posts(s.general.ID)) || !strings.HasPrefix(all, "**Morning** news") || !strings.HasSuffix(all, "-# made by a test\n") {
+			t.Errorf("%s: %d posts, %q", how, len(s.Posts(s.general.ID)), all)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"ravenbot/internal/chat"
 )
@@ -97,28 +96,73 @@ func (q *queue) drop() {
 	q.size--
 }
 
-// drain hands the queue to accept, in order, until ctx ends.
+// drain hands the queue to accept until ctx ends: what was said in one place in order,
+// places beside one another, so that none waits for the store longer than it has to.
 func (d *shard) drain(ctx context.Context, accept func(context.Context, chat.Message) error) {
+	l := &lanes{queue: map[string][]inbound{}}
+	defer l.wg.Wait()
 	for {
 		in, ok := d.queue.head(ctx)
 		if !ok {
 			return
 		}
-		if in.verdict.answered(ctx) {
+		l.do(place(in.message.Conversation), in, func(in inbound) bool {
+			if !d.hand(ctx, in, accept) {
+				return false
+			}
 			d.queue.drop()
-			continue
-		}
-		if in.guild != "" {
-			in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)
-		}
-		if in.apart {
-			d.openThread(ctx, &in.message)
-		}
-		if !d.offer(ctx, in, accept) {
-			return
-		}
-		d.queue.drop()
+			return true
+		})
 	}
+}
+
+// lanes are messages on their way to accept, by place. One is there while somebody
+// works for it.
+type lanes struct {
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	queue map[string][]inbound
+}
+
+// do has a message of a place handed over when those before it are. After a failure
+// nothing more is.
+func (l *lanes) do(where string, in inbound, hand func(inbound) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, working := l.queue[where]
+	l.queue[where] = append(before, in)
+	if !working {
+		l.wg.Go(func() {
+			for next, more := l.next(where); more && hand(next); next, more = l.next(where) {
+			}
+		})
+	}
+}
+
+func (l *lanes) next(where string) (inbound, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.queue[where]
+	if len(list) == 0 {
+		delete(l.queue, where)
+		return inbound{}, false
+	}
+	l.queue[where] = list[1:]
+	return list[0], true
+}
+
+// hand brings one message to accept; false: ctx ended first.
+func (d *shard) hand(ctx context.Context, in inbound, accept func(context.Context, chat.Message) error) bool {
+	if in.verdict.answered(ctx) {
+		return true
+	}
+	if in.guild != "" {
+		in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)
+	}
+	if in.apart {
+		d.openThread(ctx, &in.message)
+	}
+	return d.offer(ctx, in, accept)
 }
 
 // offer repeats accept until it takes the message or refuses it as one too many;
@@ -146,38 +190,4 @@ func (d *shard) offer(ctx context.Context, in inbound, accept func(context.Conte
 			return false
 		}
 	}
-}
-
-const (
-	busyText  = "I am busy, please try again in a moment."
-	busyEvery = time.Minute
-)
-
-// sayBusy tells the channel, once a minute, that a message was turned away. An
-// interaction is always told: it would show "thinking" otherwise.
-func (d *Discord) sayBusy(ctx context.Context, m chat.Message) {
-	now := d.o.Now()
-	where := place(m.Conversation)
-	d.mu.Lock()
-	for channel, at := range d.toldBusy {
-		if now.Sub(at) >= busyEvery {
-			delete(d.toldBusy, channel)
-		}
-	}
-	_, told := d.toldBusy[where]
-	if !told {
-		d.toldBusy[where] = now
-	}
-	d.mu.Unlock()
-	if told && m.Command == "" {
-		return
-	}
-	d.begin(func() {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		draft := chat.Draft{Key: m.Key() + "/busy", Text: busyText, Failed: true, Reply: m.Reply, Ephemeral: true}
-		if _, err := d.Post(ctx, m.Conversation, draft); err != nil {
-			d.o.Log.Warn("could not say that the bot is busy", "platform", "discord", "error", err)
-		}
-	})
 }

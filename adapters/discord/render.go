@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,15 +58,25 @@ func (e embed) length() int {
 	return n
 }
 
-// render writes a draft as the messages that show it, at least one. What stands
-// below all else, buttons and files, is with the last.
-func render(d chat.Draft) []piece {
-	parts, files := spread(d, words(d))
-	return assemble(d, parts, files)
+// manner is how a draft is shown where the bot may not do everything.
+type manner struct {
+	bare  bool // files are named only
+	plain bool // cards are text
 }
 
-// renderBare does so without files, which are named only.
-func renderBare(d chat.Draft) []piece {
+// render writes a draft as the messages that show it, at least one. What stands
+// below all else, buttons and files, is with the last.
+func render(d chat.Draft) []piece { return renderAs(d, manner{}) }
+
+func renderAs(d chat.Draft, m manner) []piece {
+	text := words(d)
+	if m.plain {
+		text, d.Cards = strings.TrimSpace(text+"\n\n"+listed(d.Cards)), nil
+	}
+	if !m.bare {
+		parts, files := spread(d, text)
+		return assemble(d, parts, files)
+	}
 	var names []string
 	for _, f := range d.Files {
 		names = append(names, f.Name)
@@ -73,7 +84,27 @@ func renderBare(d chat.Draft) []piece {
 	if len(names) > 0 {
 		d.Footer = joined(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
 	}
-	return assemble(d, withSmallLine(words(d), smallLine(d)), nil)
+	return assemble(d, withSmallLine(text, smallLine(d)), nil)
+}
+
+// listed writes cards as text.
+func listed(cards []chat.Card) string {
+	var all []string
+	for _, c := range cards {
+		lines := []string{"**" + masked(chat.Link{Title: c.Title, URL: c.URL}) + "**", literal(c.Text)}
+		if len(c.Also) > 0 {
+			var also []string
+			for _, l := range c.Also {
+				also = append(also, masked(l))
+			}
+			lines = append(lines, "also: "+strings.Join(also, ", "))
+		}
+		if c.Source != "" {
+			lines = append(lines, "-# "+literal(c.Source))
+		}
+		all = append(all, strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n"))
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // words is the text of a draft as Discord shows it.

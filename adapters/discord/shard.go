@@ -3,6 +3,7 @@ package discord
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -83,27 +84,60 @@ func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
 	}
 }
 
+// errReplan ends the sessions of a bot that has come to more servers than they may
+// hold.
+var errReplan = errors.New("discord wants more sessions")
+
 // attendAll keeps all shards connected until ctx ends or one of them cannot ever
-// be.
+// be. Where Discord wants more of them it is asked anew, unless the operator says how
+// many there are to be.
 func (d *Discord) attendAll(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	p, ok, err := d.ask(ctx)
-	if !ok {
-		return err
+	least := 1
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		p, ok, err := d.ask(ctx)
+		if !ok {
+			return err
+		}
+		p.Shards = min(max(p.Shards, least), maxShards)
+		switch err := d.attend(ctx, p, accept); {
+		case !errors.Is(err, errReplan):
+			return err
+		case d.o.Shards != 0:
+			return &chat.SetupError{Reason: fmt.Sprintf("Discord refused to divide the servers among %d sessions", d.o.Shards),
+				Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number"}
+		}
+		least = p.Shards + 1
+		d.o.Log.Warn("discord wants more sessions, asking how many", "platform", "discord", "shards", p.Shards, "wait", pause)
+		if !wait(ctx, pause) {
+			return nil
+		}
+	}
+}
+
+// attend keeps the shards of a plan connected. What they have brought is handed over
+// even after that.
+func (d *Discord) attend(ctx context.Context, p plan, accept func(context.Context, chat.Message) error) error {
+	sessions, stop := context.WithCancel(ctx)
+	defer stop()
+	var shards []*shard
+	for id := range p.Shards {
+		shards = append(shards, newShard(d, id, p.Shards))
 	}
 	d.mu.Lock()
-	d.budget = newBudget(p, d.o.Now())
-	for id := range p.Shards {
-		d.shards = append(d.shards, newShard(d, id, p.Shards))
+	before := d.budget
+	d.budget, d.shards = newBudget(p, d.o.Now()), shards
+	if before != nil {
+		d.budget.at = before.at
 	}
-	shards := d.shards
 	d.mu.Unlock()
 	ends := make(chan error, len(shards))
 	for _, s := range shards {
 		d.begin(func() { s.drain(ctx, accept) })
-		d.begin(func() { ends <- s.supervise(ctx) })
+		d.begin(func() { ends <- s.supervise(sessions) })
 	}
+	var err error
 	for range shards {
 		if end := <-ends; end != nil && err == nil {
 			err = end

@@ -174,3 +174,30 @@ func TestTokenRefusedToOneShard(t *testing.T) {
 		t.Errorf("error %v with %d connections left", err, s.Connections())
 	}
 }
+
+// A bot that comes to more servers than its sessions may hold is divided anew; what
+// it had taken in goes on.
+func TestShardsAreReplanned(t *testing.T) {
+	t.Parallel()
+	s, channels := sharded(t, script{sim: simdiscord.Options{MaxConcurrency: 4}}, 1)
+	s.hears(t, channels)
+	for range 2 {
+		channels = append(channels, s.AddChannel(s.AddGuildOn(len(channels), 3, "guild"), "general"))
+	}
+	s.WantShards(3)
+	s.connected(t, 1+3)
+	s.hears(t, channels)
+	if h := s.d.Health(); !h.Connected || !strings.Contains(h.Detail, "3 shards") {
+		t.Errorf("health %+v", h)
+	}
+}
+
+func TestShardsAsConfiguredThatAreTooFew(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{discord: discord.Options{Shards: 1}})
+	s.WantShards(3)
+	var setup *chat.SetupError
+	if err := s.ended(); !errors.As(err, &setup) || !strings.Contains(setup.Remedy, "platforms.discord.shards at 0") {
+		t.Errorf("ended with %v", err)
+	}
+}

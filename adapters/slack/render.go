@@ -20,6 +20,7 @@ const (
 	cardsLimit  = 20
 	sectionText = 2_800
 	plainText   = 3_000
+	noteText    = 500
 	labelText   = 75
 )
 
@@ -77,6 +78,8 @@ func render(d chat.Draft) []piece {
 	last := &pieces[len(pieces)-1]
 	if line := small(d); line != "" {
 		last.below = append(last.below, note(line))
+		// Notifications and screen readers have the text alone.
+		last.text = strings.TrimSpace(clip(last.text, plainText-noteText-1) + "\n" + clip(line, noteText))
 	}
 	if row := buttons(d.Buttons); row != nil {
 		last.below = append(last.below, row)

@@ -60,7 +60,8 @@ type Slack struct {
 	streams   memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
 	unfit     memory[bool]      // channels where streams are refused, and "" where all are
 	authors   memory[string]    // who wrote the latest messages, by channel and timestamp
-	told      memory[time.Time] // when a channel was last told that the bot is busy
+	told      memory[time.Time] // when somebody's message was last turned away, by channel and user
+	untold    chan chat.Message // those that were, and whose author is to be told
 	showing   memory[bool]      // threads in which an unfinished answer stands, by channel and thread
 	standings memory[standing]  // of users in the workspace
 	view      agentView
@@ -95,7 +96,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: stay}
-	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), view: agentView{chores: make(chan func(context.Context) error, mostChores)}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
+	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), untold: make(chan chat.Message, mostUntold), view: agentView{chores: make(chan func(context.Context) error, mostChores)}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client))}
 }
@@ -162,6 +163,7 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	defer helpers.Wait()
 	defer stop()
 	helpers.Go(func() { s.keepHouse(beside) })
+	helpers.Go(func() { s.tellAll(beside) })
 	if s.missed.on {
 		helpers.Go(func() { s.catchUp(beside) })
 	}
@@ -225,33 +227,13 @@ func (s *Slack) take(ctx context.Context, m chat.Message) bool {
 		s.entitle(m)
 		return true
 	case errors.Is(err, chat.ErrBusy):
-		s.busy(ctx, m)
+		s.busy(m)
 		return true
 	}
 	if ctx.Err() == nil {
 		s.o.Log.Error("message not stored, so not acknowledged", "message", m.Key(), "error", err)
 	}
 	return false
-}
-
-// busyEvery is how often a channel is told at most that the bot is busy.
-const busyEvery = time.Minute
-
-func (s *Slack) busy(ctx context.Context, m chat.Message) {
-	now := s.o.Now()
-	last, _ := s.told.change(m.Conversation.Channel, func(last time.Time, _ bool) time.Time {
-		if now.Sub(last) < busyEvery {
-			return last
-		}
-		return now
-	})
-	if now.Sub(last) < busyEvery {
-		return
-	}
-	d := chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: "I have too much to do just now; please try again in a moment."}
-	if _, err := s.Post(ctx, m.Conversation, d); err != nil {
-		s.o.Log.Warn("busy word not posted", "error", err)
-	}
 }
 
 // pause waits, and reports whether ctx lasted.

@@ -28,7 +28,7 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 		return 200, map[string]any{"url": s.socketURL()}, nil
 	})
 	get("/gateway/bot", func(*call) (int, any, *apiError) {
-		return 200, map[string]any{"url": s.socketURL(), "shards": s.opts.Shards, "session_start_limit": map[string]any{
+		return 200, map[string]any{"url": s.socketURL(), "shards": max(s.opts.Shards, s.leastShards), "session_start_limit": map[string]any{
 			"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)}}, nil
 	})
 	get("/users/@me", func(*call) (int, any, *apiError) { return 200, userWire(s.bot), nil })

@@ -34,14 +34,15 @@ const maxSend = 4096
 
 // gateway is the state of the event stream; the server's lock guards it.
 type gateway struct {
-	closed     bool
-	away       bool
-	faults     GatewayFaults
-	links      []*link
-	sessions   map[string]*session
-	identifies []Identify
-	resumes    []Resume
-	heartbeats int
+	closed      bool
+	away        bool
+	faults      GatewayFaults
+	leastShards int // less are turned away
+	links       []*link
+	sessions    map[string]*session
+	identifies  []Identify
+	resumes     []Resume
+	heartbeats  int
 }
 
 func newGateway() gateway { return gateway{sessions: map[string]*session{}} }
@@ -286,6 +287,8 @@ func (s *Server) identify(l *link, data []byte) {
 		l.sock.CloseWith(4004, "Authentication failed")
 	case len(d.Shard) != 2 || d.Shard[0] < 0 || d.Shard[0] >= d.Shard[1]:
 		l.sock.CloseWith(4010, "Invalid shard")
+	case d.Shard[1] < s.leastShards:
+		l.sock.CloseWith(4011, "Sharding required")
 	case *d.Intents < 0 || *d.Intents >= 1<<27:
 		l.sock.CloseWith(4013, "Invalid intent(s)")
 	case *d.Intents&privilegedIntents&^s.opts.Privileged != 0:

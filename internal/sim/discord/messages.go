@@ -52,8 +52,14 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if d.Embeds != nil && len(*d.Embeds) > 0 && s.opts.NoEmbeds == "refuse" {
+		return 0, nil, fail(403, 50013, "Missing Permissions")
+	}
 	if d.empty(len(c.files)) {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")
+	}
+	if s.opts.NoEmbeds == "drop" {
+		d.Embeds = nil
 	}
 	key := s.bot.ID + " " + d.nonce()
 	if old := s.nonces[key]; old != nil && d.EnforceNonce && d.nonce() != "" && time.Since(old.Sent) < s.opts.NonceLife {

@@ -45,6 +45,15 @@ func (s *Server) SetFaults(f GatewayFaults) {
 	s.faults = f
 }
 
+// WantShards ends every session and takes no more that divide the servers among
+// fewer, as Discord does of a bot in thousands of servers.
+func (s *Server) WantShards(n int) {
+	s.state.Lock()
+	s.leastShards = n
+	s.state.Release()
+	s.Drop(0, 4011)
+}
+
 // Drop ends up to n gateway connections, all if n is 0, and returns how many.
 // Code 0 cuts the connection without a close frame.
 func (s *Server) Drop(n, code int) int {

@@ -54,6 +54,9 @@ type Options struct {
 	// told and nothing is checked.
 	MaxConcurrency int
 	Identifies     int // that are left of the day's, default 1,000
+	// NoEmbeds takes Embed Links from the bot: "refuse" refuses its messages with
+	// embeds, "drop" takes the embeds out of them.
+	NoEmbeds string
 }
 
 // Server is the simulated platform.

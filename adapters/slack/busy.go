@@ -1,0 +1,78 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Rules of telling people that the bot is busy: each once, until none of their
+// messages was turned away for busyEvery; so many wait to be told, and are told at a
+// time.
+const (
+	busyEvery  = time.Minute
+	mostUntold = 4096
+	tellers    = 4
+	tellWithin = time.Minute
+	busyText   = "I have too much to do just now; please try again in a moment."
+)
+
+// busy has whoever sent a message told that it was turned away. A command is told of
+// each time: it is nothing that others see.
+func (s *Slack) busy(m chat.Message) {
+	now := s.o.Now()
+	who := m.Conversation.Channel + " " + m.Author.ID
+	last, _ := s.told.change(who, func(time.Time, bool) time.Time { return now })
+	if now.Sub(last) < busyEvery && m.Command == "" {
+		return
+	}
+	select {
+	case s.untold <- m:
+	default:
+		s.told.drop(who) // the next one will be told of
+		s.o.Log.Warn("more people are turned away than can be told", "channel", m.Conversation.Channel)
+	}
+}
+
+// tellAll tells those who wait for it, until ctx ends.
+func (s *Slack) tellAll(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range tellers {
+		wg.Go(func() {
+			for {
+				select {
+				case m := <-s.untold:
+					s.tellBusy(ctx, m)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// tellBusy tells whoever sent a message, alone. Slack shows what is for one person in a
+// thread only where the thread has begun.
+func (s *Slack) tellBusy(ctx context.Context, m chat.Message) {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: busyText}
+	if len(m.Reply.Handle) == 0 {
+		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
+		if err != nil {
+			s.o.Log.Error("busy word not written", "error", err)
+			return
+		}
+		d.Reply.Handle = raw
+	}
+	if to.Thread == m.Reply.MessageID {
+		to.Thread = ""
+	}
+	if _, err := s.Post(ctx, to, d); err != nil && ctx.Err() == nil {
+		s.o.Log.Warn("busy word not posted", "channel", to.Channel, "error", err)
+	}
+}
