@@ -71,9 +71,9 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 // dial tries what the entry, or what is known, leaves open.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
-		conn, err := s.overStdio(ctx, s.known.era)
+		conn, err := s.overStdio(ctx, s.era())
 		var lost lostError
-		if s.known.era == unknown && errors.As(err, &lost) && ctx.Err() == nil {
+		if s.era() == unknown && errors.As(err, &lost) && ctx.Err() == nil {
 			// Some older servers end at a request that they do not know.
 			return s.overStdio(ctx, legacy)
 		}
@@ -100,24 +100,35 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
+// era is what is known of a server, or configured.
+func (s *server) era() era {
+	switch {
+	case s.c.Protocol == "":
+		return s.known.era
+	case sdk.IsModernProtocol(s.c.Protocol):
+		return modern
+	}
+	return legacy
+}
+
 func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
 	carrier, err := newStdio(s.c, s.logs)
 	if err != nil {
 		return nil, err
 	}
 	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose}
-	return s.shake(ctx, conn, &tap{Interface: carrier, era: e, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
+	return s.shake(ctx, conn, &tap{Interface: carrier, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
 }
 
 func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
-	g := newGuard(at, s.c.Headers)
+	g := s.guard(at)
 	carrier := newSSE(at, g.client(), s.logs)
 	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose, last: []func(){g.close}}
 	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: legacy}, carrier}, SSE, -1)
 }
 
 func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
-	g := newGuard(at, s.c.Headers)
+	g := s.guard(at)
 	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -126,7 +137,7 @@ func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error)
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
 		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
-	t := &tap{Interface: carrier, era: s.known.era}
+	t := &tap{Interface: carrier, era: s.era(), only: s.c.Protocol}
 	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
 	if err == nil && !sdk.IsModernProtocol(conn.about.protocol) {
 		conn.first = overhear(s.c.URL, g.client(), conn, t)
@@ -146,7 +157,10 @@ func (v versioned) SetProtocolVersion(version string) { v.http.SetProtocolVersio
 // shake starts a carrier and shakes hands over it.
 func (s *server) shake(ctx context.Context, conn *connection, over transport.Interface, name string, discover time.Duration) (*connection, error) {
 	options := []client.ClientOption{client.WithDiscoverTimeout(discover)}
-	if e := eraOf(over); e == legacy {
+	switch {
+	case s.c.Protocol != "":
+		options = append(options, client.WithProtocolVersion(s.c.Protocol))
+	case eraOf(over) == legacy:
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	conn.logs = s.logs
@@ -260,7 +274,10 @@ func (s *server) explained(err error) error {
 func readable(err error) error {
 	var carrier *transport.Error
 	var address *url.Error
+	var refused authorizing
 	switch {
+	case errors.As(err, &refused): // whose text says what is to be done
+		return refused
 	case errors.Is(err, transport.ErrAuthorizationRequired):
 		return statusError(http.StatusUnauthorized)
 	case errors.Is(err, transport.ErrLegacySSEServer):
@@ -271,6 +288,12 @@ func readable(err error) error {
 		return carrier.Err
 	}
 	return err
+}
+
+// authorizing is an error of what Options.Authorize gave. Its text has no secret.
+type authorizing interface {
+	error
+	Authorizing()
 }
 
 // hasNoTools reports whether a server says that it knows no tools at all.

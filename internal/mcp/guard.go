@@ -29,6 +29,7 @@ type guard struct {
 	origin  *url.URL
 	headers map[string]string
 	base    *http.Transport
+	carry   http.RoundTripper // over base; adds credentials where they are not configured
 
 	mu     sync.Mutex
 	closed bool
@@ -42,6 +43,16 @@ func newGuard(origin *url.URL, headers map[string]string) *guard {
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
+	}
+	g.carry = g.base
+	return g
+}
+
+// guard is the way to the server, with credentials that are not configured.
+func (s *server) guard(at *url.URL) *guard {
+	g := newGuard(at, s.c.Headers)
+	if s.o.Authorize != nil {
+		g.carry = s.o.Authorize(s.c, g.base)
 	}
 	return g
 }
@@ -119,7 +130,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	resp, err := g.base.RoundTrip(r)
+	resp, err := g.carry.RoundTrip(r)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -20,10 +20,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/tool"
 )
@@ -48,6 +52,7 @@ type Config struct {
 	URL       string            // http or https
 	Headers   map[string]string // sent to the origin of URL alone
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
+	Protocol  string            // the one version to speak, as "2025-06-18"; "": what the server prefers
 
 	Timeout  time.Duration // of one call; 0: 30 s
 	Include  []string      // names of tools to offer, * stands for anything; empty: all
@@ -79,7 +84,13 @@ type Options struct {
 	Cache Cache // nil: every server is connected when the host starts
 	// Hold keeps servers from starting until it is closed; what Cache knows of them
 	// is listed at once. nil: they start with the host.
-	Hold    <-chan struct{}
+	Hold <-chan struct{}
+	// Authorize gives what carries requests to a server over HTTP with credentials
+	// that are not configured as headers. Errors of it with a method Authorizing are
+	// shown as they are; one with Link as well says that a person has to consent
+	// first (see oauth.ConsentNeeded). nil: there are no such credentials.
+	Authorize func(c Config, next http.RoundTripper) http.RoundTripper
+
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
@@ -152,6 +163,9 @@ func check(c Config) error {
 		return fmt.Errorf("unknown transport %q; known are stdio, http and sse", c.Transport)
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
 		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url", c.Transport)
+	}
+	if c.Protocol != "" && !sdk.IsValidProtocolVersion(c.Protocol) {
+		return fmt.Errorf("unknown protocol version %q; known are %s", c.Protocol, strings.Join(sdk.ValidProtocolVersions, ", "))
 	}
 	if c.URL == "" {
 		return nil

@@ -15,10 +15,12 @@ import (
 // overhear opens the stream on which a Streamable HTTP server of the older
 // protocol says what nobody asked for, above all that its tools have changed, and
 // opens it again when it ends. The library would do so once a second for ever,
-// also where the server refuses. The function returned ends it.
+// also where the server refuses. It returns when the stream is open or refused, or
+// soon, so that nothing said from then on is missed. The function returned ends it.
 func overhear(at string, client *http.Client, conn *connection, t *tap) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &overheard{at: at, client: client, header: http.Header{}}
+	tried := make(chan struct{})
+	o := &overheard{at: at, client: client, header: http.Header{}, tried: sync.OnceFunc(func() { close(tried) })}
 	o.header.Set(transport.HeaderKeyProtocolVersion, conn.about.protocol)
 	if session := t.GetSessionId(); session != "" {
 		o.header.Set(transport.HeaderKeySessionID, session)
@@ -31,6 +33,12 @@ func overhear(at string, client *http.Client, conn *connection, t *tap) (stop fu
 	t.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { o.run(ctx) })
+	timer := time.NewTimer(openTime)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	}
 	return func() {
 		o.lose(errors.New("closed"))
 		cancel()
@@ -39,11 +47,16 @@ func overhear(at string, client *http.Client, conn *connection, t *tap) (stop fu
 	}
 }
 
+// openTime is how long a connection waits for its stream. Some servers send no
+// header of it before they have something to say.
+const openTime = 300 * time.Millisecond
+
 type overheard struct {
 	*duplex
 	at     string
 	client *http.Client
 	header http.Header
+	tried  func() // to be called when the first attempt has an answer
 }
 
 // run stops at the first refusal: the server does not offer the stream, or has
@@ -75,6 +88,7 @@ func (o *overheard) once(ctx context.Context) (refused bool) {
 	r.Header = o.header.Clone()
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := o.client.Do(r)
+	o.tried()
 	if err != nil {
 		return false
 	}

@@ -33,11 +33,13 @@ const (
 type tap struct {
 	transport.Interface
 	era     era
+	only    string        // the one version that may be spoken, or ""
 	silence time.Duration // after which to greet in the older way as well; 0: never
 	hello   func() any    // parameters of initialize
 
 	mu    sync.Mutex
 	early *greeting // an initialize that was sent already
+	never error     // why the older greeting is not to be tried
 	asked transport.RequestHandler
 }
 
@@ -68,8 +70,19 @@ func eraOf(over transport.Interface) era {
 func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	switch r.Method {
 	case string(sdk.MethodServerDiscover):
-		return t.discover(ctx, r)
+		response, err := t.discover(ctx, r)
+		if !again(r, response, err) {
+			return response, t.noted(err)
+		}
+		response, err = t.discover(ctx, r)
+		return response, t.noted(err)
 	case string(sdk.MethodInitialize):
+		t.mu.Lock()
+		never := t.never
+		t.mu.Unlock()
+		if never != nil {
+			return nil, never
+		}
 		if answer, ok := t.greeted(ctx); ok {
 			return answer.response, answer.err
 		}
@@ -79,6 +92,37 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 		c.set(response.Result)
 	}
 	return response, err
+}
+
+// noted takes note of a failure to discover that tells nothing of the server's
+// era: the library would go on in the older one.
+func (t *tap) noted(err error) error {
+	var refused authorizing
+	if err != nil && (errors.As(err, &refused) || sdk.IsModernProtocol(t.only)) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.never = err
+	}
+	return err
+}
+
+// again reports whether a server refused a version and named the same as one that
+// it supports. The library takes that for the sign of an old server.
+func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err error) bool {
+	if err != nil || response.Error == nil || response.Error.Code != sdk.UNSUPPORTED_PROTOCOL_VERSION {
+		return false
+	}
+	var refused sdk.UnsupportedProtocolVersionError
+	sent := text(object(object(encoded(r.Params))["_meta"])[sdk.MetaKeyProtocolVersion])
+	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
+}
+
+func encoded(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
 }
 
 // greeted gives the answer to an initialize that was sent by discover, if so.
