@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -205,10 +206,19 @@ func (c *connection) listen() {
 	if !sdk.IsModernProtocol(c.about.protocol) || tools == nil || !tools.ListChanged {
 		return
 	}
-	stop, err := c.client.ListenAsync(context.Background(), sdk.SubscriptionFilter{ToolsListChanged: true}, nil)
-	if err == nil { // without it the regular check finds the changes
-		c.first = stop
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { reopened(ctx, c.subscribed) })
+	c.first = func() {
+		cancel()
+		wg.Wait()
 	}
+}
+
+// subscribed waits for the end of a stream of changes. Without one the regular
+// check finds them.
+func (c *connection) subscribed(ctx context.Context) (refused bool) {
+	return errors.Is(c.client.Listen(ctx, sdk.SubscriptionFilter{ToolsListChanged: true}), sdk.ErrMethodNotFound)
 }
 
 // notified must not block, nor call the server: the connection reads no further

@@ -32,7 +32,7 @@ func overhear(at string, client *http.Client, conn *connection, t *tap) (stop fu
 	o.SetRequestHandler(t.asked)
 	t.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { o.run(ctx) })
+	wg.Go(func() { reopened(ctx, o.once) })
 	timer := time.NewTimer(openTime)
 	defer timer.Stop()
 	select {
@@ -59,12 +59,12 @@ type overheard struct {
 	tried  func() // to be called when the first attempt has an answer
 }
 
-// run stops at the first refusal: the server does not offer the stream, or has
-// forgotten the session, which the next request will show.
-func (o *overheard) run(ctx context.Context) {
+// reopened opens a stream again whenever it ends, with growing delays, until it is
+// refused or ctx ends.
+func reopened(ctx context.Context, once func(context.Context) (refused bool)) {
 	for wait := firstDelay; ; wait = min(2*wait, maxDelay) {
 		opened := time.Now()
-		if o.once(ctx) {
+		if once(ctx) {
 			return
 		}
 		if time.Since(opened) > steady {
@@ -80,6 +80,8 @@ func (o *overheard) run(ctx context.Context) {
 	}
 }
 
+// once reads the stream to its end. A refusal means that the server does not offer
+// it, or has forgotten the session, which the next request will show.
 func (o *overheard) once(ctx context.Context) (refused bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.at, nil)
 	if err != nil {

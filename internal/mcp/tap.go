@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -80,6 +81,9 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 		t.mu.Lock()
 		never := t.never
 		t.mu.Unlock()
+		if never == nil && sdk.IsModernProtocol(t.only) {
+			never = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.only)
+		}
 		if never != nil {
 			return nil, never
 		}
@@ -98,7 +102,7 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 // era: the library would go on in the older one.
 func (t *tap) noted(err error) error {
 	var refused authorizing
-	if err != nil && (errors.As(err, &refused) || sdk.IsModernProtocol(t.only)) {
+	if errors.As(err, &refused) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.never = err
