@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"slices"
 	"sync"
 	"time"
@@ -145,25 +146,34 @@ func (c *conforming) asked(_ context.Context, consent oauth.Consent) error {
 
 // browse is that person: whatever page comes, the answer is yes.
 func (c *conforming) browse(ctx context.Context) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return
+	}
+	browser := &http.Client{Jar: jar}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case link := <-c.links:
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
-			if err == nil {
-				var resp *http.Response
-				if resp, err = http.DefaultClient.Do(r); err == nil {
-					resp.Body.Close()
-					fmt.Fprintln(c.w.err, "consent:", resp.Status)
-				}
-			}
-			if err != nil {
-				fmt.Fprintln(c.w.err, "consent:", err)
-			}
+			fmt.Fprintln(c.w.err, "consent:", consented(ctx, browser, link))
 			c.count(-1)
 		}
 	}
+}
+
+// consented clicks on Continue, and says how that ended.
+func consented(ctx context.Context, browser *http.Client, link string) string {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, link, nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := browser.Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	return resp.Status
 }
 
 func (c *conforming) count(n int) {

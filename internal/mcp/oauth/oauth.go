@@ -213,7 +213,7 @@ func (b *Broker) Forget(ctx context.Context, server, user string) error {
 	}
 	defer s.release()
 	s.drop()
-	s.waiting = nil
+	b.abandon(s)
 	return b.save(key, nil)
 }
 

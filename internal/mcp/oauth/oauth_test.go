@@ -183,7 +183,9 @@ func TestOnlyTheAnswerOfTheOneAskedCounts(t *testing.T) {
 			if p.named.iss != nil && p.named.count(AuthorizationCode) > 0 {
 				t.Error("the code was sent to the token endpoint")
 			}
-			b.needed(c, p.url()) // and nothing else was gained
+			if again := b.needed(c, p.url()); again.URL == link { // nothing else was gained
+				t.Error("the link that was used is given again")
+			}
 		})
 	}
 }
@@ -197,44 +199,83 @@ func TestAnIssThatIsNotAnnouncedMayBeMissing(t *testing.T) {
 	b.welcome(c, p.url(), "{}")
 }
 
-func TestAStateCountsOnceAndForTenMinutes(t *testing.T) {
+func TestAConsentCountsOnceAndForTenMinutes(t *testing.T) {
 	p, b := newPeer(t), newBot(t)
 	c := b.client(Entry{Name: "a", URL: p.url()})
 	link := b.needed(c, p.url())
-	u, err := url.Parse(link.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := u.Query().Get("state")
+	state := b.leads(link.URL).Query().Get("state")
 	back := func(state string) string {
 		return b.door + "/oauth/callback?" + url.Values{"state": {state}, "code": {"stolen"}, "iss": {p.named.name()}}.Encode()
 	}
-	for _, wrong := range []string{"", "guessed", state[1:], strings.ToLower(state)} {
-		if status, page := browse(t, back(wrong)); status != 400 || !strings.Contains(page, "used before") {
-			t.Errorf("state %q: %d %s", wrong, status, page)
+	_, ticket, _ := strings.Cut(link.URL, "?open=")
+	wrong := []string{link.URL + "x", b.door + "/oauth/callback?open=guessed"}
+	for _, s := range []string{"", "guessed", state[1:], strings.ToLower(state), ticket} {
+		wrong = append(wrong, back(s))
+	}
+	for _, at := range wrong {
+		if status, page := visit(t, nil, at); status != 400 || !strings.Contains(page, "used before") {
+			t.Errorf("%s: %d %s", at, status, page)
 		}
 	}
-	b.pass(consentTime)
-	if status, page := browse(t, link.URL); status != 400 || !strings.Contains(page, "too old") {
+	person := newBrowser(t)
+	b.pass(consentTime - time.Second)
+	if status, _ := visit(t, person, link.URL); status != 200 {
+		t.Error("the link does not work any more")
+	}
+	b.pass(time.Second)
+	if status, page := press(t, person, link.URL); status != 400 || !strings.Contains(page, "too old") {
 		t.Errorf("an old link: %d %s", status, page)
 	}
 	fresh := b.needed(c, p.url())
 	if fresh.URL == link.URL {
 		t.Fatal("the old link is given again")
 	}
-	if status, _ := browse(t, fresh.URL); status != 200 {
+	if status, _ := press(t, person, fresh.URL); status != 200 {
 		t.Fatal("the new link does not work")
 	}
-	if status, _ := browse(t, fresh.URL); status != 400 {
+	if status, _ := press(t, person, fresh.URL); status != 400 {
 		t.Error("a link works twice")
 	}
-	resp, err := http.Post(back(state), "", nil)
+	for _, at := range []string{back(state), fresh.URL} {
+		r, err := http.NewRequest(http.MethodPut, at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, _ := fetch(t, person, r); status != http.StatusMethodNotAllowed {
+			t.Errorf("a PUT is answered with %d", status)
+		}
+	}
+}
+
+// Who gets a link may not have another person consent: neither with the address it
+// leads to, nor with a page that presses the button.
+func TestConsentIsGivenWhereTheLinkWasOpened(t *testing.T) {
+	p, b := newPeer(t), newBot(t)
+	c := b.client(Entry{Name: "a", URL: p.url(), User: "eve"})
+	link := b.needed(c, p.url())
+	eve, victim := newBrowser(t), newBrowser(t)
+	eve.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if status, _ := press(t, eve, link.URL); status != http.StatusSeeOther {
+		t.Fatalf("eve's click is answered with %d", status)
+	}
+	if status, page := visit(t, victim, b.leads(link.URL).String()); status != 400 || !strings.Contains(page, "not the browser") {
+		t.Errorf("the victim gets %d %s", status, page)
+	}
+	if p.named.count(AuthorizationCode) > 0 {
+		t.Error("the victim's code was used")
+	}
+	link = b.needed(c, p.url())
+	r, err := http.NewRequest(http.MethodPost, link.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("a POST is answered with %d", resp.StatusCode)
+	r.Header.Set("Origin", "https://evil.example")
+	if status, _ := fetch(t, victim, r); status != http.StatusForbidden {
+		t.Errorf("a click from elsewhere is answered with %d", status)
+	}
+	_, page := visit(t, victim, link.URL)
+	if !strings.Contains(page, "used for eve alone: go on only if that is you") {
+		t.Errorf("the page says %s", page)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"strings"
@@ -36,7 +38,6 @@ type session struct {
 	lock    chan struct{}
 	loaded  bool
 	rec     record
-	waiting *pending    // consent that is asked for, or nil
 	steps   []time.Time // when scopes were widened
 	notices int         // since the last consent
 	quiet   time.Time   // until when no further notice is given of what was told
@@ -47,6 +48,9 @@ type session struct {
 type pending struct {
 	Consent
 	s        *session
+	ticket   string // in the link
+	leads    string // where the link leads
+	browser  string // in which it was opened last; guarded by the broker's mu
 	state    string
 	verifier string
 	asked    []string // scopes that refusals named
@@ -124,7 +128,7 @@ func (s *session) settle(ctx context.Context, c *challenge, used string) (*pendi
 	if s.rec.Access != used {
 		return nil, nil
 	}
-	if p := s.waiting; p != nil && s.b.o.Now().Before(p.Expires) {
+	if p := s.b.pendingOf(s); p != nil {
 		if covers(p.asked, c.scopes) {
 			return p, nil
 		}
@@ -222,18 +226,18 @@ func (s *session) begin(ctx context.Context, at *place, c *challenge) (*pending,
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{s: s, state: rand.Text() + rand.Text(), verifier: rand.Text() + rand.Text(), asked: c.scopes, place: at, client: who}
-	p.Consent = Consent{Server: s.e.Name, User: s.e.User, Scopes: scopes, Expires: s.b.o.Now().Add(consentTime)}
-	if p.URL, err = p.link(s.b.o.RedirectURL); err != nil {
+	p := &pending{s: s, ticket: rand.Text(), state: rand.Text(), verifier: rand.Text() + rand.Text(), asked: c.scopes, place: at, client: who}
+	p.Consent = Consent{Server: s.e.Name, User: s.e.User, Scopes: scopes, Expires: s.b.o.Now().Add(consentTime),
+		URL: s.b.o.RedirectURL + "?open=" + p.ticket}
+	if p.leads, err = p.question(s.b.o.RedirectURL); err != nil {
 		return nil, err
 	}
 	s.b.await(p)
-	s.waiting = p
 	return p, nil
 }
 
-// link is the address at which a person consents.
-func (p *pending) link(redirect string) (string, error) {
+// question is the address at which the authorization server asks for consent.
+func (p *pending) question(redirect string) (string, error) {
 	u, err := url.Parse(p.place.authorize)
 	if err != nil {
 		return "", fmt.Errorf("authorization endpoint: %w", err)
@@ -272,15 +276,53 @@ func (s *session) due(p *pending) bool {
 
 // await makes a consent the one that is asked for in its session.
 func (b *Broker) await(p *pending) {
+	b.abandon(p.s)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pending[p.state] = p
+}
+
+// abandon forgets the consent that a session asks for, and all that are too old.
+func (b *Broker) abandon(s *session) {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for state, other := range b.pending {
-		if other.s.key == p.s.key || !now.Before(other.Expires) {
-			delete(b.pending, state)
+	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
+}
+
+// pendingOf gives the consent that a session asks for, or nil.
+func (b *Broker) pendingOf(s *session) *pending {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pending {
+		if p.s == s && now.Before(p.Expires) {
+			return p
 		}
 	}
-	b.pending[p.state] = p
+	return nil
+}
+
+// find gives the consent that a link stands for.
+func (b *Broker) find(ticket string) (*pending, bool) {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pending {
+		if subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1 && now.Before(p.Expires) {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// opened notes the browser in which a link was opened, if it still stands for
+// something.
+func (b *Broker) opened(p *pending, browser string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.browser = browser
+	return b.pending[p.state] == p
 }
 
 // take gives the consent that a state stands for, once.
@@ -305,9 +347,6 @@ func (s *session) granted(ctx context.Context, p *pending, code string) error {
 	form := url.Values{"grant_type": {AuthorizationCode}, "code": {code}, "redirect_uri": {s.b.o.RedirectURL},
 		"code_verifier": {p.verifier}, "resource": {p.place.resource}}
 	t, err := s.exchange(work, grantOf(p.place, p.client), form)
-	if p == s.waiting {
-		s.waiting = nil
-	}
 	if err != nil {
 		return s.failed(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -426,7 +427,50 @@ func (b *bot) fails(c *http.Client, at, reason string) {
 // browse opens a link as a person who agrees, and gives the page at the end.
 func browse(t *testing.T, link string) (int, string) {
 	t.Helper()
-	resp, err := http.Get(link)
+	status, text := visit(t, nil, link)
+	if status != 200 {
+		return status, text
+	}
+	if !strings.Contains(text, "<form method=post>") {
+		t.Fatalf("the link shows %s", text)
+	}
+	return press(t, newBrowser(t), link)
+}
+
+func newBrowser(t *testing.T) *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar}
+}
+
+// visit opens an address, in a browser or a new one, and follows where it leads.
+func visit(t *testing.T, c *http.Client, at string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fetch(t, c, r)
+}
+
+// press clicks on Continue.
+func press(t *testing.T, c *http.Client, link string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, link, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fetch(t, c, r)
+}
+
+func fetch(t *testing.T, c *http.Client, r *http.Request) (int, string) {
+	t.Helper()
+	if c == nil {
+		c = newBrowser(t)
+	}
+	resp, err := c.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,6 +480,21 @@ func browse(t *testing.T, link string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
+}
+
+// leads tells where a link that was given leads.
+func (b *bot) leads(link string) *url.URL {
+	b.t.Helper()
+	_, ticket, _ := strings.Cut(link, "?open=")
+	p, ok := b.broker.find(ticket)
+	if !ok {
+		b.t.Fatal("the link leads nowhere")
+	}
+	u, err := url.Parse(p.leads)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return u
 }
 
 // consent lets a person agree to what a request needs.

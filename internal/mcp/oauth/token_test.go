@@ -553,6 +553,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	p, b := newPeer(t), newBot(t)
 	c := b.client(Entry{Name: "a", URL: p.url(), ClientID: "me", ClientSecret: "configured-secret"})
 	first := b.needed(c, p.url())
+	state := b.leads(first.URL).Query().Get("state")
 	p.with(func() {
 		p.named.grants = func(f url.Values) (int, map[string]any) {
 			return 400, map[string]any{"error": "server_error", "error_description": "you said " + f.Encode() + " configured-secret " + f.Get("code") + " " + f.Get("refresh_token")}
@@ -576,11 +577,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	b.mu.Lock()
 	shown := strings.Join([]string{page, err.Error(), fmt.Sprint(first), first.Error(), b.log.String()}, "\n")
 	b.mu.Unlock()
-	state, uerr := url.Parse(first.URL)
-	if uerr != nil {
-		t.Fatal(uerr)
-	}
-	for _, s := range append(secrets, state.Query().Get("state")) {
+	for _, s := range append(secrets, state, first.URL) {
 		if strings.Contains(shown, s) {
 			t.Errorf("%q is shown:\n%s", s, shown)
 		}

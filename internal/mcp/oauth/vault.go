@@ -138,7 +138,7 @@ func (b *Broker) load(key string, into any) bool {
 		return false
 	}
 	if err == nil {
-		err = b.open(key, sealed, into)
+		err = b.unseal(key, sealed, into)
 	}
 	if err != nil {
 		b.o.Log.Warn("mcp token not read", "key", key, "error", err)
@@ -146,7 +146,7 @@ func (b *Broker) load(key string, into any) bool {
 	return err == nil
 }
 
-func (b *Broker) open(key string, sealed []byte, into any) error {
+func (b *Broker) unseal(key string, sealed []byte, into any) error {
 	if sealed[0] != recordVersion {
 		return fmt.Errorf("it is of version %d, which is not known", sealed[0])
 	}
