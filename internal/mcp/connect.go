@@ -101,6 +101,13 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
+func checkProtocol(version string) error {
+	if version == "" || sdk.IsValidProtocolVersion(version) {
+		return nil
+	}
+	return fmt.Errorf("unknown protocol version %q; known are %s", version, strings.Join(sdk.ValidProtocolVersions, ", "))
+}
+
 // era is what is known of a server, or configured.
 func (s *server) era() era {
 	switch {

@@ -22,6 +22,12 @@ const (
 	farewellTime = 2 * time.Second // for a server to hear that a session ends
 )
 
+// Authorize gives what carries requests to a server over HTTP with credentials that
+// are not configured as headers. Errors of it with a method Authorizing are shown
+// as they are; one with a method Link as well says that a person has to consent
+// first (see oauth.ConsentNeeded).
+type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
+
 // guard is how servers are reached over HTTP: the configured headers go to the
 // configured origin alone, answers have a limit, proxies of the environment are
 // not used.

@@ -20,14 +20,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/tool"
 )
@@ -84,16 +80,12 @@ type Options struct {
 	Cache Cache // nil: every server is connected when the host starts
 	// Hold keeps servers from starting until it is closed; what Cache knows of them
 	// is listed at once. nil: they start with the host.
-	Hold <-chan struct{}
-	// Authorize gives what carries requests to a server over HTTP with credentials
-	// that are not configured as headers. Errors of it with a method Authorizing are
-	// shown as they are; one with Link as well says that a person has to consent
-	// first (see oauth.ConsentNeeded). nil: there are no such credentials.
-	Authorize func(c Config, next http.RoundTripper) http.RoundTripper
-
+	Hold    <-chan struct{}
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
+
+	Authorize Authorize // nil: servers get the configured headers alone
 
 	silence time.Duration // see tap; set by tests
 }
@@ -164,11 +156,8 @@ func check(c Config) error {
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
 		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url", c.Transport)
 	}
-	if c.Protocol != "" && !sdk.IsValidProtocolVersion(c.Protocol) {
-		return fmt.Errorf("unknown protocol version %q; known are %s", c.Protocol, strings.Join(sdk.ValidProtocolVersions, ", "))
-	}
-	if c.URL == "" {
-		return nil
+	if err := checkProtocol(c.Protocol); c.URL == "" || err != nil {
+		return err
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
