@@ -107,6 +107,8 @@ func (b *Broker) back(w http.ResponseWriter, r *http.Request) {
 	page(w, http.StatusOK, p.Server+" is connected. You can close this window.", "")
 }
 
+var errIssuer = errors.New("the answer does not come from the authorization server that was asked")
+
 // decided checks what a browser was sent back with: that it comes from the
 // authorization server that was asked (RFC 9207; names are compared as they are),
 // and that it is a code.

@@ -27,7 +27,7 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		return c.next.RoundTrip(r)
 	}
 	for try := 1; ; try++ {
-		token, err := c.s.token(r.Context())
+		token, err := c.s.current(r.Context())
 		if err != nil {
 			closeBody(r)
 			return nil, explained(r.Context(), err)

@@ -33,10 +33,10 @@ const (
 
 const clientName = "ravenbot"
 
-// client gives what the bot is to an authorization server: the client that is
+// identity gives what the bot is to an authorization server: the client that is
 // configured, else the one that its metadata document describes, else one that it
 // registers, once.
-func (s *session) client(ctx context.Context, p *place, scopes []string) (client, error) {
+func (s *session) identity(ctx context.Context, p *place, scopes []string) (client, error) {
 	b := s.b
 	switch {
 	case s.e.ClientID != "":

@@ -77,7 +77,7 @@ func (s *session) discover(ctx context.Context, c *challenge, before string) (*p
 	if err != nil {
 		return nil, err
 	}
-	p.authServer, err = s.authServer(ctx, issuer)
+	p.authServer, err = s.describe(ctx, issuer)
 	return p, err
 }
 
@@ -152,7 +152,7 @@ func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
 	if s.e.Issuer != "" && s.e.Issuer != root {
 		return nil, errors.New("the server does not name the authorization server that is configured")
 	}
-	p := &place{resource: s.resource()}
+	p := &place{resource: s.identifier()}
 	d, err := s.document(ctx, root+"/.well-known/oauth-authorization-server")
 	var missing missingError
 	switch {
@@ -168,16 +168,16 @@ func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
 	return p, err
 }
 
-// resource is the server's URL as its identifier.
-func (s *session) resource() string {
+// identifier is the server's URL as its identifier.
+func (s *session) identifier() string {
 	at := *s.at
 	at.Fragment, at.User = "", nil
 	return at.String()
 }
 
-// authServer gets the metadata of an authorization server (RFC 8414, OpenID
+// describe gets the metadata of an authorization server (RFC 8414, OpenID
 // Connect Discovery), which must be its own.
-func (s *session) authServer(ctx context.Context, issuer string) (authServer, error) {
+func (s *session) describe(ctx context.Context, issuer string) (authServer, error) {
 	at, err := s.safe(issuer)
 	if err != nil {
 		return authServer{}, fmt.Errorf("authorization server: %w", err)

@@ -27,6 +27,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"sync"
 	"time"
 
@@ -164,7 +165,7 @@ func (b *Broker) Transport(e Entry, next http.RoundTripper) http.RoundTripper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[key]
-	if s == nil || !s.e.same(e) {
+	if s == nil || !reflect.DeepEqual(s.e, e) {
 		maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s == s })
 		s = &session{b: b, e: e, at: at, key: key, egress: client, lock: make(chan struct{}, 1)}
 		b.sessions[key] = s
