@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // maxTries is how often one request is sent: each refusal but the last is
@@ -25,6 +26,9 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := c.s.at
 	if r.Header.Get("Authorization") != "" || r.URL.Scheme != at.Scheme || !strings.EqualFold(r.URL.Host, at.Host) {
 		return c.next.RoundTrip(r)
+	}
+	if r.Method == http.MethodDelete { // the farewell at the end of a session
+		return c.leave(r)
 	}
 	for try := 1; ; try++ {
 		token, err := c.s.current(r.Context())
@@ -50,6 +54,21 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, explained(r.Context(), err)
 		}
 	}
+}
+
+// leave sends a request with the token there is, and takes any answer for the last.
+func (c *carrier) leave(r *http.Request) (*http.Response, error) {
+	if err := c.s.acquire(r.Context()); err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	token := c.s.rec.Access
+	c.s.release()
+	last, err := bearing(r, token, 1)
+	if err != nil {
+		return nil, err
+	}
+	return c.next.RoundTrip(last)
 }
 
 // failure is why there is no token. Its text has no secret.
@@ -104,9 +123,22 @@ func (s *session) answer(ctx context.Context, c *challenge, used string) error {
 		return err
 	}
 	if tell && s.b.o.Consent != nil {
-		if err := s.b.o.Consent(ctx, p.Consent); err != nil {
-			s.b.o.Log.Warn("mcp consent link not delivered", "server", s.e.Name, "error", err)
-		}
+		s.tell(ctx, p)
 	}
 	return &ConsentNeeded{p.Consent}
+}
+
+// tell has the link sent to the person; what could not be sent is sent next time.
+func (s *session) tell(ctx context.Context, p *pending) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	defer cancel()
+	err := s.b.o.Consent(ctx, p.Consent)
+	if err == nil {
+		return
+	}
+	s.b.o.Log.Warn("mcp consent link not delivered", "server", s.e.Name, "error", err)
+	if s.acquire(ctx) == nil {
+		p.told, s.quiet = false, time.Time{}
+		s.release()
+	}
 }

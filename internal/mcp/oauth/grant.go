@@ -69,7 +69,8 @@ func plain(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// exchange asks for a token.
+// exchange asks for a token. It goes on when ctx has ended, within callTime: a new
+// refresh token that is not read is a consent lost.
 func (s *session) exchange(ctx context.Context, g granter, form url.Values) (token, error) {
 	header := http.Header{}
 	if err := s.prove(form, header, g.client, g.issuer); err != nil {
@@ -81,7 +82,7 @@ func (s *session) exchange(ctx context.Context, g granter, form url.Values) (tok
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, d, err := s.ask(ctx, r)
+	status, d, err := s.ask(context.WithoutCancel(ctx), r)
 	if err != nil {
 		return token{}, fmt.Errorf("ask for a token: %w", err)
 	}

@@ -319,6 +319,43 @@ func TestPeopleAreNotPestered(t *testing.T) {
 	}
 }
 
+// A link that did not reach its person is sent at the next occasion.
+func TestALinkThatWasNotDelivered(t *testing.T) {
+	tries := 0
+	p, b := newPeer(t), newBot(t, func(o *Options) {
+		o.Consent = func(context.Context, Consent) error {
+			if tries++; tries == 1 {
+				return errors.New("the chat is down")
+			}
+			return nil
+		}
+	})
+	c := b.client(Entry{Name: "a", URL: p.url()})
+	for range 3 {
+		b.needed(c, p.url())
+	}
+	if tries != 2 {
+		t.Errorf("it was sent %d times", tries)
+	}
+}
+
+// Nobody is asked for consent to the end of a session.
+func TestAFarewellIsSentOnce(t *testing.T) {
+	p, b := newPeer(t), newBot(t)
+	c := b.client(Entry{Name: "a", URL: p.url()})
+	r, err := http.NewRequest(http.MethodDelete, p.url(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := fetch(t, c, r); status != http.StatusUnauthorized || len(b.told()) > 0 {
+		t.Errorf("HTTP %d, %d notices", status, len(b.told()))
+	}
+	b.consent(c, p.url())
+	if status, text := fetch(t, c, r); status != 200 || text != "welcome" {
+		t.Errorf("HTTP %d %s", status, text)
+	}
+}
+
 func TestTokensGoToTheirServerAlone(t *testing.T) {
 	p, b := newPeer(t), newBot(t)
 	c := b.client(Entry{Name: "a", URL: p.url()})

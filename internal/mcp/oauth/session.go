@@ -91,9 +91,7 @@ func (s *session) current(ctx context.Context) (string, error) {
 	if s.rec.Refresh == "" || ends.IsZero() || now.Before(ends.Add(-renewBefore)) {
 		return s.rec.Access, nil
 	}
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
-	defer cancel()
-	if err := s.refresh(work); err != nil && s.rec.Refresh != "" && !now.Before(ends) {
+	if err := s.refresh(ctx); err != nil && s.rec.Refresh != "" && !now.Before(ends) {
 		return "", err
 	}
 	return s.rec.Access, nil
@@ -116,11 +114,9 @@ func (s *session) settle(ctx context.Context, c *challenge, used string) (*pendi
 			return nil, err
 		}
 	}
-	// What was begun is finished, even if nobody waits for it any more: a new
-	// refresh token that is not read is a consent lost.
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), flowTime)
+	ctx, cancel := context.WithTimeout(ctx, flowTime)
 	defer cancel()
-	at, err := s.discover(work, c, s.rec.Issuer)
+	at, err := s.discover(ctx, c, s.rec.Issuer)
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -129,12 +125,12 @@ func (s *session) settle(ctx context.Context, c *challenge, used string) (*pendi
 	}
 	if !c.more && s.rec.Refresh != "" {
 		s.rec.Endpoint = at.token
-		err := s.refresh(work)
+		err := s.refresh(ctx)
 		if err == nil || s.rec.Refresh != "" {
 			return nil, err
 		}
 	}
-	p, err := s.begin(work, at, c)
+	p, err := s.begin(ctx, at, c)
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -232,11 +228,9 @@ func (s *session) granted(ctx context.Context, p *pending, code string) error {
 		return err
 	}
 	defer s.release()
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
-	defer cancel()
 	form := url.Values{"grant_type": {AuthorizationCode}, "code": {code}, "redirect_uri": {s.b.o.RedirectURL},
 		"code_verifier": {p.verifier}, "resource": {p.place.resource}}
-	t, err := s.exchange(work, grantOf(p.place, p.client), form)
+	t, err := s.exchange(ctx, grantOf(p.place, p.client), form)
 	if err != nil {
 		return s.failed(err)
 	}
