@@ -71,6 +71,7 @@ func conformance(ctx context.Context, w world) int {
 // conforming is one run of a scenario.
 type conforming struct {
 	w     world
+	log   *slog.Logger
 	given given
 	host  *mcp.Host
 	door  *http.Server // where the browser comes back to
@@ -87,8 +88,8 @@ func newConforming(w world, g given) (*conforming, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
-	c := &conforming{w: w, given: g, at: at, links: make(chan string, 16), news: make(chan struct{})}
 	log := slog.New(slog.NewTextHandler(w.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c := &conforming{w: w, log: log, given: g, at: at, links: make(chan string, 16), news: make(chan struct{})}
 	out, err := egress.New(egress.Options{UserAgent: "ravensim"})
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (c *conforming) browse(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case link := <-c.links:
-			fmt.Fprintln(c.w.err, "consent:", consented(ctx, browser, link))
+			c.log.Info("person has answered", "page", consented(ctx, browser, link))
 			c.count(-1)
 		}
 	}

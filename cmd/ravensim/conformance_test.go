@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -84,6 +86,61 @@ func TestConformanceCallsWhatThereIs(t *testing.T) {
 		status := conformance(t.Context(), world{tt.args, &out, &er, func(key string) string { return tt.env[key] }})
 		if status != tt.status || !strings.Contains(out.String(), tt.out) || !strings.Contains(er.String(), tt.er) {
 			t.Errorf("%v %v: status %d\n%s\n%s", tt.args, tt.env, status, &out, &er)
+		}
+	}
+}
+
+// guarded lets in who has a token, and gives tokens to whom a person sends.
+func guarded(next http.Handler) http.Handler {
+	json := func(w http.ResponseWriter, format string, args ...any) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, format, args...)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer let-me-in" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, r *http.Request) {
+		json(w, `{"resource":"http://%s/mcp","authorization_servers":["http://%[1]s"]}`, r.Host)
+	})
+	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, r *http.Request) {
+		json(w, `{"issuer":"http://%s","authorization_endpoint":"http://%[1]s/authorize","token_endpoint":"http://%[1]s/token",`+
+			`"registration_endpoint":"http://%[1]s/register","code_challenge_methods_supported":["S256"]}`, r.Host)
+	})
+	mux.HandleFunc("/register", func(w http.ResponseWriter, _ *http.Request) { json(w, `{"client_id":"c"}`) })
+	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		http.Redirect(w, r, q.Get("redirect_uri")+"?code=yes&state="+q.Get("state"), http.StatusFound)
+	})
+	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("code") != "yes" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		json(w, `{"access_token":"let-me-in","token_type":"Bearer"}`)
+	})
+	return mux
+}
+
+func TestConformanceSignsIn(t *testing.T) {
+	s := server.NewMCPServer("peer", "1", server.WithToolCapabilities(false))
+	s.AddTool(sdk.NewTool("hello"), func(context.Context, sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return sdk.NewToolResultText("world"), nil
+	})
+	peer := httptest.NewServer(guarded(server.NewStreamableHTTPServer(s)))
+	defer peer.Close()
+	for _, version := range []string{"2025-03-26", "2025-11-25", "2026-07-28"} {
+		var out, er bytes.Buffer
+		status := conformance(t.Context(), world{[]string{peer.URL + "/mcp"}, &out, &er, func(key string) string {
+			return map[string]string{"MCP_CONFORMANCE_PROTOCOL_VERSION": version}[key]
+		}})
+		if status != 0 || out.String() != "hello {}: world\n" || !strings.Contains(er.String(), `page="200 OK"`) {
+			t.Errorf("%s: status %d\n%s\n%s", version, status, &out, &er)
 		}
 	}
 }
