@@ -106,7 +106,7 @@ func newConforming(w world, g given) (*conforming, error) {
 	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
 		entry.Grant = oauth.ClientCredentials
 	}
-	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance",
+	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance", Ask: answered,
 		Servers: []mcp.Config{{Name: peer, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true}},
 		Authorize: func(s mcp.Config, next http.RoundTripper) http.RoundTripper {
 			entry.URL = s.URL
@@ -175,6 +175,32 @@ func consented(ctx context.Context, browser *http.Client, link string) string {
 	}
 	defer resp.Body.Close()
 	return resp.Status
+}
+
+// answered is what that person fills into a form: no more than must be. For the
+// rest the host knows the usual values.
+func answered(_ context.Context, q mcp.Question) (mcp.Answer, error) {
+	var form struct {
+		Required   []string                              `json:"required"`
+		Properties map[string]map[string]json.RawMessage `json:"properties"`
+	}
+	if len(q.Schema) > 0 {
+		if err := json.Unmarshal(q.Schema, &form); err != nil {
+			return mcp.Answer{}, err
+		}
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(example(q.Schema)[0], &all); err != nil {
+		return mcp.Answer{}, err
+	}
+	content := map[string]json.RawMessage{}
+	for _, name := range form.Required {
+		if form.Properties[name]["default"] == nil {
+			content[name] = all[name]
+		}
+	}
+	data, err := json.Marshal(content)
+	return mcp.Answer{Action: mcp.Accept, Content: data}, err
 }
 
 func (c *conforming) count(n int) {

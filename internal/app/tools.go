@@ -14,11 +14,13 @@ import (
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
+	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/feeds"
 	"ravenbot/internal/tool/web"
+	"ravenbot/internal/toolsearch"
 )
 
 const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
@@ -66,19 +68,38 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Cache: toolLists{a.store}, Hold: a.hold, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
-		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
-	if err != nil {
-		return fmt.Errorf("mcpServers: %w", err)
-	}
-	a.mcp = host
 	more, err := a.packs()
 	if err != nil {
 		return err
 	}
 	pack := native(append(feeds.Tools(reader, digestFeeds(a.o.Config)), append(more, web.Fetch(pages))...))
-	a.registry = tool.NewRegistry(pack, host)
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.o.Config), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+		HealthInterval: a.o.Config.MCP.HealthInterval.Std(), StatusTTL: a.o.Config.MCP.StatusTTL.Std()})
+	if err != nil {
+		return fmt.Errorf("mcpServers: %w", err)
+	}
+	a.mcp = host
+	a.registry = tool.NewRegistry(pack, shelves{host}, host)
 	return nil
+}
+
+// shelves are the tools by which models reach what MCP servers offer beside theirs.
+type shelves struct{ *mcp.Host }
+
+func (s shelves) Tools() []tool.Tool { return s.Pack() }
+
+// taken tells which names no MCP server's tool may have: those of the native tools
+// and of the ones by which models find and read.
+func taken(pack native) func(name string) bool {
+	names := map[string]bool{"result_read": true, "mcp_resources_list": true, "mcp_resource_read": true, "mcp_prompts_list": true, "mcp_prompt_get": true}
+	for _, name := range []string{toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse} {
+		names[name] = true
+	}
+	for _, t := range pack {
+		spec := t.Spec()
+		names[cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name))] = true
+	}
+	return func(name string) bool { return names[name] }
 }
 
 // digestFeeds lists the feeds of all digests, each once.
@@ -93,16 +114,16 @@ func digestFeeds(c *config.Config) []string {
 	return slices.Compact(all)
 }
 
-// toolLists keeps the tools of MCP servers in the store, so that they are known
-// from the first message after a restart.
-type toolLists struct{ db *bolt.DB }
+// serverKeep keeps in the store what is known of MCP servers, so that their tools
+// can be called from the first message after a restart.
+type serverKeep struct{ db *bolt.DB }
 
-func (t toolLists) Load(server string) ([]byte, error) {
-	return t.db.LoadTools(context.Background(), server)
+func (k serverKeep) Load(what, server string) ([]byte, error) {
+	return k.db.LoadTools(context.Background(), what+"/"+server)
 }
 
-func (t toolLists) Save(server string, list []byte) error {
-	return t.db.SaveTools(context.Background(), server, list)
+func (k serverKeep) Save(what, server string, data []byte) error {
+	return k.db.SaveTools(context.Background(), what+"/"+server, data)
 }
 
 // entries translates the entries of mcpServers.
@@ -111,7 +132,7 @@ func entries(c *config.Config) []mcp.Config {
 	for name, e := range c.MCPServers {
 		s := mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
 			URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
-			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: true, Disabled: e.Disabled, Description: e.Description}
+			Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(x, y mcp.Config) int { return cmp.Compare(x.Name, y.Name) })
@@ -141,6 +162,9 @@ func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bo
 	return func(n tool.Named) bool {
 		spec := n.Tool.Spec()
 		stands := fallback && slices.ContainsFunc(ag.FallbackServers, func(p string) bool { return policy.Match(p, spec.Server) })
+		if spec.Server == "mcp" && spec.Native { // it reaches every server
+			return all || policy.Any(ag.Tools, n)
+		}
 		if spec.Native {
 			return stands || spec.Server == "result" || policy.Any(ag.Tools, n)
 		}

@@ -23,12 +23,12 @@ const (
 // remote is a tool of a server, whichever connection the server has at the time.
 type remote struct {
 	s *server
-	t spec
+	t inspected
 }
 
 // Spec describes the tool as the server listed it when this value was made.
 func (r remote) Spec() tool.Spec {
-	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.Description, Schema: r.t.Schema, Hints: r.t.Hints}
+	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.shown, Schema: r.t.schema, Hints: r.t.hints()}
 }
 
 // Call runs the tool. What goes wrong on the server's side is a result that says
@@ -40,13 +40,14 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 	if object(args) == nil {
 		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
 	}
+	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
 	conn, down := r.s.ready(ctx)
 	for again := false; conn != nil; again = true {
-		res, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
+		raw, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
 		if err == nil {
-			return res, nil
+			return r.checked(resultOf(raw)), nil
 		}
-		if ctx.Err() == nil && !again && repeatable(err, r.t.Hints) {
+		if ctx.Err() == nil && !again && repeatable(err, r.t.hints()) {
 			conn = r.s.next(ctx, conn)
 		} else {
 			conn = nil
@@ -59,6 +60,19 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
 	}
 	return tool.Failure(fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", r.s.c.Name, down)), nil
+}
+
+// checked tells where a result is not what the tool said that it would be.
+func (r remote) checked(res tool.Result) tool.Result {
+	if res.IsError || len(r.t.Output) == 0 || r.s.o.Schemas == nil {
+		return res
+	}
+	if res.Structured == nil {
+		res.Text += "\n[The tool gave no structured result, though it says that it always does.]"
+	} else if err := r.s.o.Schemas.Fits(r.t.Output, res.Structured); err != nil {
+		res.Text += fmt.Sprintf("\n[The structured result is not what the tool says that it gives: %.500s]", err)
+	}
+	return res
 }
 
 // repeatable reports whether a call that was lost may be sent once more: if the
@@ -81,7 +95,7 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state := s.conn, s.state
 	s.mu.Unlock()
-	if conn == nil && s.o.Cache != nil && (state == Uninitialized || state == Connecting && !s.tried()) {
+	if conn == nil && s.o.Keep != nil && s.h.running() && (state == Uninitialized || state == Connecting && !s.tried()) {
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 		s.mu.Lock()
@@ -118,48 +132,46 @@ func (s *server) next(ctx context.Context, lost *connection) *connection {
 // excuse tells the model why there is no result.
 func (s *server) excuse(err error) string {
 	var lost lostError
+	var late noAnswer
 	switch {
-	case errors.Is(err, errNoAnswer):
-		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, s.timeout())
+	case errors.As(err, &late):
+		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, late.after)
 	case errors.As(err, &lost):
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. Whether it had an effect is not known; it was not repeated.", s.c.Name)
 	}
 	return fmt.Sprintf("The call to the MCP server %q failed: %.500s", s.c.Name, s.mask(plain(readable(err).Error())))
 }
 
-var errNoAnswer = errors.New("no answer in time")
-
 // call makes one call, and takes note of what its failure says about the
 // connection. An error means that there is no result.
-func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (tool.Result, error) {
-	c.inFlight.Add(1)
-	raw, err := c.request(ctx, name, args, timeout)
-	c.inFlight.Add(-1)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.failed(err)
-		}
-		return tool.Result{}, err
-	}
-	c.answered.Store(true)
-	return resultOf(raw), nil
+func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
+	return c.request(ctx, name, timeout, func(ctx context.Context, token *sdk.Meta) error {
+		request := sdk.CallToolRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = name, args, token
+		_, err := c.client.CallTool(ctx, request)
+		return err
+	})
 }
 
-func (c *connection) request(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
-	defer cancel()
-	ctx, got := capturing(ctx)
-	request := sdk.CallToolRequest{}
-	request.Params.Name, request.Params.Arguments = name, args
-	_, err := c.client.CallTool(ctx, request)
-	raw := got.result()
+// request makes a request that takes its time: a call, or the reading of what a
+// server offers. It gives the result as it came.
+func (c *connection) request(ctx context.Context, name string, timeout time.Duration, send func(context.Context, *sdk.Meta) error) (json.RawMessage, error) {
+	f, landed := c.fly(ctx, name, timeout)
+	inner, got := capturing(f.ctx)
+	err := send(inner, &sdk.Meta{ProgressToken: f.token})
+	raw, cause := got.result(), context.Cause(f.ctx)
+	landed()
 	switch {
-	case raw != nil && (err == nil || !wantsInput(raw)): // the library refuses parts that it does not know
+	case raw != nil: // the library refuses parts that it does not know
+		c.answered.Store(true)
 		return raw, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+	case cause != nil:
+		err = cause
 	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):
-		return nil, c.why() // another call found the loss first
+		err = c.why() // another call found the loss first
+	}
+	if ctx.Err() == nil {
+		c.failed(err)
 	}
 	return nil, err
 }

@@ -30,9 +30,13 @@ type known struct {
 
 // connection is one live connection.
 type connection struct {
+	s      *server
+	number int64 // of this connection among the server's
 	client *client.Client
 	about  about
 	logs   *ring
+
+	instructions string // what the server says of its use; a stranger's text
 
 	lost    <-chan struct{} // closed when it is gone
 	why     func() error
@@ -42,8 +46,33 @@ type connection struct {
 	relist  chan struct{} // the server says that its tools have changed
 	suspect chan struct{} // the server should be asked whether it lives
 
-	inFlight atomic.Int32
 	answered atomic.Bool // a call was
+
+	life     context.Context // of what is done in the background
+	end      func()
+	work     sync.WaitGroup
+	busyness chan struct{} // as much as is done there at a time
+
+	mu         sync.Mutex
+	flights    map[string]*flight                 // calls under way, by token
+	flown      int                                // how many there were
+	asks       map[string]context.CancelCauseFunc // requests of the server that are being answered
+	questions  int                                // how many there were
+	elsewheres map[string]chan struct{}           // what a person does at addresses that the server named
+}
+
+// connection makes one that a carrier is to be given to.
+func (s *server) connection(carrier *duplex) *connection {
+	s.connections++
+	c := &connection{s: s, number: s.connections, logs: s.logs,
+		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), busyness: make(chan struct{}, maxAnswering),
+		flights: map[string]*flight{}, asks: map[string]context.CancelCauseFunc{}, elsewheres: map[string]chan struct{}{}}
+	c.life, c.end = context.WithCancel(context.Background())
+	if carrier != nil {
+		c.lost, c.why, c.lose = carrier.done, carrier.why, carrier.lose
+		carrier.handle = c.answer
+	}
+	return c
 }
 
 var errNotReady = errors.New("it was not ready")
@@ -124,15 +153,16 @@ func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose}
-	return s.shake(ctx, conn, &tap{Interface: carrier, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
+	conn := s.connection(carrier.duplex)
+	return s.shake(ctx, conn, &tap{Interface: carrier, conn: conn, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
 }
 
 func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.guard(at)
 	carrier := newSSE(at, g.client(), s.logs)
-	conn := &connection{lost: carrier.done, why: carrier.why, lose: carrier.lose, last: []func(){g.close}}
-	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, era: legacy}, carrier}, SSE, -1)
+	conn := s.connection(carrier.duplex)
+	conn.last = []func(){g.close}
+	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, conn: conn, era: legacy}, carrier}, SSE, -1)
 }
 
 func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
@@ -143,12 +173,16 @@ func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error)
 		return nil, err
 	}
 	lost, cancel := context.WithCancelCause(context.Background())
-	conn := &connection{lost: lost.Done(), why: func() error { return lostError{context.Cause(lost)} }, lose: cancel,
-		last: []func(){func() { cancel(errors.New("closed")) }, g.close}}
-	t := &tap{Interface: carrier, era: s.era(), only: s.c.Protocol}
+	conn := s.connection(nil)
+	conn.lost, conn.why, conn.lose = lost.Done(), func() error { return lostError{context.Cause(lost)} }, cancel
+	conn.last = []func(){func() { cancel(errors.New("closed")) }, g.close}
+	t := &tap{Interface: carrier, conn: conn, era: s.era(), only: s.c.Protocol}
+	beside := courier{s.c.URL, g.client(), t.header}
+	carrier.SetRequestHandler(conn.answering(beside))
 	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
 	if err == nil && !sdk.IsModernProtocol(conn.about.protocol) {
-		conn.first = overhear(s.c.URL, g.client(), conn, t)
+		t.beside.Store(&beside)
+		conn.first = overhear(beside, conn)
 	}
 	return conn, err
 }
@@ -164,15 +198,13 @@ func (v versioned) SetProtocolVersion(version string) { v.http.SetProtocolVersio
 
 // shake starts a carrier and shakes hands over it.
 func (s *server) shake(ctx context.Context, conn *connection, over transport.Interface, name string, discover time.Duration) (*connection, error) {
-	options := []client.ClientOption{client.WithDiscoverTimeout(discover)}
+	options := []client.ClientOption{client.WithDiscoverTimeout(discover), client.WithClientCapabilities(s.capabilities())}
 	switch {
 	case s.c.Protocol != "":
 		options = append(options, client.WithProtocolVersion(s.c.Protocol))
 	case eraOf(over) == legacy:
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
-	conn.logs = s.logs
-	conn.relist, conn.suspect = make(chan struct{}, 1), make(chan struct{}, 1)
 	conn.client = client.NewClient(over, options...)
 	conn.client.OnNotification(conn.notified)
 	err := conn.client.Start(ctx)
@@ -182,6 +214,7 @@ func (s *server) shake(ctx context.Context, conn *connection, over transport.Int
 		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.version()}
 		if result, err = conn.client.Initialize(ctx, request); err == nil {
 			conn.about = about{name, result.ProtocolVersion, strings.TrimSpace(plain(result.ServerInfo.Name + " " + result.ServerInfo.Version))}
+			conn.instructions = result.Instructions
 			conn.listen()
 			return conn, nil
 		}
@@ -201,21 +234,34 @@ func (s *server) version() string {
 func (s *server) initialize() any {
 	return map[string]any{
 		"protocolVersion": sdk.LATEST_LEGACY_PROTOCOL_VERSION,
-		"capabilities":    struct{}{},
+		"capabilities":    s.capabilities(),
 		"clientInfo":      sdk.Implementation{Name: "ravenbot", Version: s.version()},
 	}
 }
 
-// listen asks a server of the newest protocol to say when its tools change;
-// others say so unasked.
+// listen asks a server of the newest protocol to say when its tools change, which
+// others do unasked; and for the log that it offers.
 func (c *connection) listen() {
-	tools := c.client.GetServerCapabilities().Tools
-	if !sdk.IsModernProtocol(c.about.protocol) || tools == nil || !tools.ListChanged {
+	offers := c.client.GetServerCapabilities()
+	modern := sdk.IsModernProtocol(c.about.protocol)
+	if offers.Logging != nil {
+		c.background(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, answerTime)
+			defer cancel()
+			request := sdk.SetLevelRequest{}
+			request.Params.Level = sdk.LoggingLevelInfo
+			_ = c.client.SetLevel(ctx, request) // its own choice of level will do
+		})
+	}
+	filter := sdk.SubscriptionFilter{ToolsListChanged: offers.Tools != nil && offers.Tools.ListChanged,
+		PromptsListChanged:   offers.Prompts != nil && offers.Prompts.ListChanged,
+		ResourcesListChanged: offers.Resources != nil && offers.Resources.ListChanged}
+	if !modern || filter.IsEmpty() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { reopened(ctx, c.subscribed) })
+	wg.Go(func() { reopened(ctx, func(ctx context.Context) bool { return c.subscribed(ctx, filter) }) })
 	c.first = func() {
 		cancel()
 		wg.Wait()
@@ -224,19 +270,29 @@ func (c *connection) listen() {
 
 // subscribed waits for the end of a stream of changes. Without one the regular
 // check finds them.
-func (c *connection) subscribed(ctx context.Context) (refused bool) {
-	return errors.Is(c.client.Listen(ctx, sdk.SubscriptionFilter{ToolsListChanged: true}), sdk.ErrMethodNotFound)
+func (c *connection) subscribed(ctx context.Context, to sdk.SubscriptionFilter) (refused bool) {
+	return errors.Is(c.client.Listen(ctx, to), sdk.ErrMethodNotFound)
 }
 
 // notified must not block, nor call the server: the connection reads no further
 // until it returns.
 func (c *connection) notified(n sdk.JSONRPCNotification) {
+	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
 		sdk.MethodNotificationSubscriptionsAcknowledged: // from here on changes are told; there may have been one before
 		poke(c.relist)
+	case sdk.MethodNotificationPromptsListChanged, sdk.MethodNotificationResourcesListChanged:
+		// They are listed anew whenever somebody asks for them.
 	case string(sdk.MethodNotificationMessage):
-		c.logs.add("message", fmt.Appendf(nil, "%v %v", n.Params.AdditionalFields["level"], n.Params.AdditionalFields["data"]))
+		c.logged(fields)
+	case string(sdk.MethodNotificationProgress):
+		c.progressed(fields)
+	case string(sdk.MethodNotificationCancelled):
+		c.takenBack(fields)
+	case string(sdk.MethodNotificationElicitationComplete):
+		id, _ := fields["elicitationId"].(string)
+		c.completed(id)
 	}
 }
 
@@ -250,21 +306,29 @@ func poke(ch chan<- struct{}) {
 	}
 }
 
-func (c *connection) busy() bool { return c.inFlight.Load() > 0 }
+func (c *connection) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.flights) > 0
+}
 
 // failed takes note of what an error says about the connection.
 func (c *connection) failed(err error) {
 	var carrier *transport.Error
+	var late noAnswer
 	switch {
 	case errors.Is(err, transport.ErrSessionTerminated):
 		c.lose(errors.New("the server has forgotten the session"))
-	case errors.As(err, &carrier), errors.Is(err, errNoAnswer):
+	case errors.As(err, &carrier), errors.As(err, &late):
 		c.ask()
 	}
 }
 
 // close ends the connection and waits for its process.
 func (c *connection) close() {
+	c.mu.Lock()
+	c.end()
+	c.mu.Unlock()
 	if c.first != nil {
 		c.first()
 	}
@@ -272,6 +336,7 @@ func (c *connection) close() {
 	for _, do := range c.last {
 		do()
 	}
+	c.work.Wait()
 }
 
 // explained adds to an error what helps the operator.

@@ -31,6 +31,8 @@ const (
 type duplex struct {
 	send  func(ctx context.Context, message []byte) error
 	stray func(message []byte) // gets what is no message
+	// handle answers requests of the server; nil: they are not answered.
+	handle func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse
 
 	ctx       context.Context // ends when the connection is lost, and knows why
 	done      <-chan struct{} // of ctx
@@ -41,7 +43,6 @@ type duplex struct {
 	mu      sync.Mutex
 	pending map[string]chan *transport.JSONRPCResponse
 	notify  func(sdk.JSONRPCNotification)
-	handle  transport.RequestHandler
 }
 
 func newDuplex(stray func([]byte)) *duplex {
@@ -113,13 +114,6 @@ func (d *duplex) SetNotificationHandler(f func(sdk.JSONRPCNotification)) {
 	d.notify = f
 }
 
-// SetRequestHandler sets who answers requests of the server.
-func (d *duplex) SetRequestHandler(f transport.RequestHandler) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.handle = f
-}
-
 // GetSessionId is part of the library's interface; there are no sessions here.
 func (d *duplex) GetSessionId() string { return "" }
 
@@ -180,9 +174,9 @@ func (d *duplex) notified(message []byte) {
 
 // asked answers a request of the server beside the reading of further messages.
 func (d *duplex) asked(method string, id sdk.RequestId, params json.RawMessage) {
-	d.mu.Lock()
-	handle := d.handle
-	d.mu.Unlock()
+	if d.handle == nil {
+		return
+	}
 	select {
 	case d.answering <- struct{}{}:
 	default:
@@ -190,17 +184,13 @@ func (d *duplex) asked(method string, id sdk.RequestId, params json.RawMessage) 
 	}
 	d.answers.Go(func() {
 		defer func() { <-d.answering }()
+		answer := d.handle(d.ctx, transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Method: method, Params: params})
+		if answer == nil {
+			return
+		}
 		ctx, cancel := context.WithTimeout(d.ctx, answerTime)
 		defer cancel()
-		answer := transport.NewJSONRPCErrorResponse(id, sdk.METHOD_NOT_FOUND, "this client does not answer "+method, nil)
-		if handle != nil {
-			if a, err := handle(ctx, transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Method: method, Params: params}); err == nil && a != nil {
-				answer = a
-			}
-		}
-		if message, err := json.Marshal(answer); err == nil {
-			_ = d.deliver(ctx, message) // a lost connection is noticed by its reader
-		}
+		_ = d.deliver(ctx, encoded(answer)) // a lost connection is noticed by its reader
 	})
 }
 

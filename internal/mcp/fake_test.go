@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // TestMain turns the test binary into a server when the environment says so.
 func TestMain(m *testing.M) {
 	mode := os.Getenv("FAKE_MCP")
-	if len(os.Args) == 3 && os.Args[1] == "fake" {
+	if len(os.Args) > 2 && os.Args[1] == "fake" {
 		mode = os.Args[2]
 	}
 	switch mode {
@@ -35,10 +36,11 @@ func TestMain(m *testing.M) {
 // fake is a server on standard streams that misbehaves as its mode and the tools
 // called say.
 type fake struct {
-	mode  string
-	out   *bufio.Writer
-	tools string       // more tools, as JSON, each after a comma
-	asked *fakeRequest // the call that waits for an answer of the client
+	mode    string
+	out     *bufio.Writer
+	tools   string // more tools, as JSON, each after a comma
+	visited bool
+	asked   map[string]fakeRequest // the calls that wait for an answer of the client, by id
 }
 
 type fakeRequest struct {
@@ -49,7 +51,16 @@ type fakeRequest struct {
 		Cursor          string          `json:"cursor"`
 		Name            string          `json:"name"`
 		Arguments       json.RawMessage `json:"arguments"`
+		InputResponses  json.RawMessage `json:"inputResponses"`
+		RequestState    string          `json:"requestState"`
+		RequestID       json.RawMessage `json:"requestId"`
+		Level           string          `json:"level"`
+		Meta            struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
 	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 }
 
 const allOf = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","allOf":[{"required":["a"]}],"if":{"properties":{"a":{"const":1}}},"then":{"required":["b"]},"x-own":{"Deep":[1.50]}}`
@@ -109,9 +120,14 @@ func (f *fake) failure(r fakeRequest, code int, message string) {
 func (f *fake) answer(r fakeRequest) {
 	switch r.Method {
 	case "":
-		if f.asked != nil && string(r.ID) == `"p1"` {
-			f.result(*f.asked, `{"content":[{"type":"text","text":"the client lives"}]}`)
+		if waiting, ok := f.asked[string(r.ID)]; ok {
+			f.say(waiting, string(r.Result)+string(r.Error))
 		}
+	case "notifications/cancelled":
+		fmt.Fprintf(os.Stderr, "cancelled %s\n", r.Params.RequestID)
+	case "logging/setLevel":
+		fmt.Fprintf(os.Stderr, "level %s\n", r.Params.Level)
+		f.result(r, `{}`)
 	case "server/discover":
 		f.discover(r)
 	case "initialize":
@@ -123,7 +139,7 @@ func (f *fake) answer(r fakeRequest) {
 		if old := os.Getenv("FAKE_VERSION"); old != "" {
 			version = old
 		}
-		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"7"}}`, version))
+		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"fake","version":"7"},"instructions":%q}`, version, os.Getenv("FAKE_INSTRUCTIONS")))
 	case "tools/list":
 		f.list(r)
 	case "tools/call":
@@ -164,23 +180,47 @@ func (f *fake) list(r fakeRequest) {
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple(name, ""), next))
 	case "endless pages":
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple("tool_"+r.Params.Cursor, ""), r.Params.Cursor+"x"))
+	case "shaped": // its tools are what a file says
+		tools, err := os.ReadFile(os.Args[3])
+		if err != nil {
+			os.Exit(8)
+		}
+		f.result(r, `{"tools":[`+string(tools)+`]}`)
 	case "odd tools":
 		f.result(r, `{"tools":[5,{"name":""},{"name":7},{"name":"odd","inputSchema":[]},{"NAME":"shouted"},{"name":"twice","title":"first","inputSchema":{"type":"object","type":"object"}},{"name":"twice","title":"second"}]}`)
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang env cwd garbage big flood twice impostor grow logs sample fail reject huge ask") {
+		for _, name := range strings.Fields("die hang held pid env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
 			tools = append(tools, simple(name, ""))
 		}
-		tools = append(tools, simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
+		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
 		f.result(r, `{"tools":[`+strings.Join(tools, ",")+f.tools+`]}`)
 	}
 }
 
+func (f *fake) say(r fakeRequest, text string) {
+	quoted, _ := json.Marshal(text)
+	f.result(r, fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, quoted))
+}
+
+// ask sends the client a request; its answer is that of the call.
+func (f *fake) ask(r fakeRequest, id, method, params string) {
+	if f.asked == nil {
+		f.asked = map[string]fakeRequest{}
+	}
+	f.asked[fmt.Sprintf("%q", id)] = r
+	f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":%s}`, id, method, params))
+}
+
 func (f *fake) call(r fakeRequest) {
-	say := func(text string) {
-		quoted, _ := json.Marshal(text)
-		f.result(r, fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, quoted))
+	say := func(text string) { f.say(r, text) }
+	var own struct {
+		ID, Method, State, Error string
+		Params, Requests, Result json.RawMessage
+	}
+	if json.Unmarshal(r.Params.Arguments, &own) != nil {
+		os.Exit(10)
 	}
 	switch r.Params.Name {
 	case "die":
@@ -197,8 +237,16 @@ func (f *fake) call(r fakeRequest) {
 		say("alive")
 	case "hang":
 		select {}
+	case "held": // until somebody writes into the pipe
+		word, err := os.ReadFile(os.Getenv("FAKE_FILE"))
+		if err != nil {
+			os.Exit(7)
+		}
+		say(string(word))
 	case "env":
 		say(strings.Join(os.Environ(), "\n"))
+	case "pid":
+		say(strconv.Itoa(os.Getpid()))
 	case "cwd":
 		dir, _ := os.Getwd()
 		say(dir)
@@ -216,6 +264,9 @@ func (f *fake) call(r fakeRequest) {
 			os.Stderr.WriteString(line)
 		}
 		say("after flood")
+	case "tell":
+		f.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		say("told")
 	case "twice":
 		say("first")
 		say("second")
@@ -223,8 +274,31 @@ func (f *fake) call(r fakeRequest) {
 		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, r.ID))
 		say("the answer")
 	case "ask":
-		f.asked = &r
-		f.line(`{"jsonrpc":"2.0","id":"p1","method":"ping"}`)
+		f.ask(r, own.ID, own.Method, string(own.Params))
+	case "take_back":
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`, own.ID))
+		say("taken back")
+	case "notify":
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, own.Method, own.Params))
+		say("notified")
+	case "progress":
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":10,"message":"copying\u202e"}}`, r.Params.Meta.ProgressToken))
+		say("done")
+	case "input":
+		if len(r.Params.InputResponses) == 0 {
+			f.result(r, fmt.Sprintf(`{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, own.Requests, own.State))
+			return
+		}
+		say(string(r.Params.InputResponses) + r.Params.RequestState)
+	case "visit":
+		if f.visited {
+			say("visited")
+			return
+		}
+		f.visited = true
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"sign in first","data":{"elicitations":[{"mode":"url","elicitationId":"v1","url":"https://sign.in/x","message":"Sign in"}]}}}`, r.ID))
+	case "return":
+		f.result(r, string(own.Result))
 	case "grow":
 		f.tools += `,{"name":"grown","inputSchema":{"type":"object"}}`
 		for range 50 {

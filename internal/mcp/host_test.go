@@ -145,8 +145,8 @@ func until(t *testing.T, h *Host, name string, want State) Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	s := h.servers[name]
-	if !s.await(ctx, func() bool { return s.state == want }) {
+	s := must(h.server(name))
+	if !s.await(ctx, func() bool { return s.shown() == want }) {
 		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, h.Logs(name))
 	}
 	return s.status()
@@ -226,4 +226,12 @@ func names(list []tool.Tool) []string {
 		n = append(n, t.Spec().Server+"/"+t.Spec().Name)
 	}
 	return n
+}
+
+// must gives a value that a test cannot do without.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

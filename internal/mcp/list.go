@@ -3,8 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,16 +17,43 @@ import (
 const (
 	maxPages = 100
 	maxTools = 2000
-	maxName  = 512 // bytes; MCP allows 128
+	maxName  = 512     // bytes; MCP allows 128
+	maxList  = 4 << 20 // bytes of all tools; the nine best-known servers have 0.3 MB together
 )
 
 // spec is a tool as a server listed it.
 type spec struct {
-	ToolInfo
-	Hints tool.Hints
+	Name        string
+	Title       string          `json:",omitempty"`
+	Description string          `json:",omitempty"`
+	Schema      json.RawMessage `json:",omitempty"`
+	Output      json.RawMessage `json:",omitempty"` // schema of structured results
+	Notes       json.RawMessage `json:",omitempty"` // annotations
 }
 
-func equal(a, b []spec) bool {
+// hints are the annotations as we know them.
+func (t spec) hints() tool.Hints {
+	notes := object(t.Notes)
+	return tool.Hints{ReadOnly: flag(notes["readOnlyHint"]), Destructive: flag(notes["destructiveHint"]),
+		Idempotent: flag(notes["idempotentHint"]), OpenWorld: flag(notes["openWorldHint"])}
+}
+
+// about is what people and models read of the tool.
+func (t spec) about() string {
+	if t.Description == "" {
+		return t.Title
+	}
+	return t.Description
+}
+
+// listed is what a server has told of what it offers.
+type listed struct {
+	Tools        []spec `json:"tools"`
+	Instructions string `json:"instructions,omitempty"`
+	Offers       offers `json:"offers,omitzero"`
+}
+
+func equal(a, b listed) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
@@ -40,8 +65,11 @@ func equal(a, b []spec) bool {
 func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if sdk.IsModernProtocol(c.about.protocol) && c.client.GetServerCapabilities().Tools == nil {
+		return nil, c.alive(ctx)
+	}
 	var list []spec
-	seen := map[string]bool{}
+	seen, room := map[string]bool{}, maxList
 	request := sdk.ListToolsRequest{}
 	for range maxPages {
 		raw, offered, err := c.page(ctx, request)
@@ -55,8 +83,8 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 		}
 		for _, item := range items {
 			t, ok := specOf(item)
-			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools {
-				seen[t.Name] = true
+			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
+				seen[t.Name], room = true, room-len(item)
 				list = append(list, t)
 			}
 		}
@@ -68,6 +96,24 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 	}
 	slices.SortFunc(list, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// alive asks a server that has no tools for what it has, to see whether it lives. To
+// one of the newest protocol an unknown method is an unknown address, which the
+// library takes for the end of a session.
+func (c *connection) alive(ctx context.Context) error {
+	var err error
+	switch offers := c.offers(); {
+	case offers.Resources:
+		_, err = c.client.ListResourcesByPage(ctx, sdk.ListResourcesRequest{})
+	case offers.Prompts:
+		_, err = c.client.ListPromptsByPage(ctx, sdk.ListPromptsRequest{})
+	}
+	if err != nil {
+		c.failed(err)
+		return fmt.Errorf("list what it offers: %w", readable(err))
+	}
+	return nil
 }
 
 // page gives one page as it came, and which of its tools the library would offer:
@@ -94,16 +140,12 @@ func (c *connection) page(ctx context.Context, request sdk.ListToolsRequest) (js
 
 func specOf(raw json.RawMessage) (spec, bool) {
 	o := object(raw)
-	t := spec{ToolInfo: ToolInfo{Name: text(o["name"]), Description: text(o["description"])}}
-	if t.Description == "" {
-		t.Description = text(o["title"])
+	t := spec{Name: text(o["name"]), Title: text(o["title"]), Description: text(o["description"])}
+	for key, into := range map[string]*json.RawMessage{"inputSchema": &t.Schema, "outputSchema": &t.Output, "annotations": &t.Notes} {
+		if len(object(o[key])) > 0 {
+			*into = slices.Clone(o[key])
+		}
 	}
-	if len(object(o["inputSchema"])) > 0 {
-		t.Schema = slices.Clone(o["inputSchema"])
-	}
-	notes := object(o["annotations"])
-	t.Hints = tool.Hints{ReadOnly: flag(notes["readOnlyHint"]), Destructive: flag(notes["destructiveHint"]),
-		Idempotent: flag(notes["idempotentHint"]), OpenWorld: flag(notes["openWorldHint"])}
 	return t, t.Name != "" && len(t.Name) <= maxName
 }
 
@@ -133,16 +175,9 @@ func flag(raw json.RawMessage) *bool {
 	return b
 }
 
-// chosen leaves the tools that the entry wants offered.
-func (s *server) chosen(list []spec) []spec {
-	var kept []spec
-	for _, t := range list {
-		in := len(s.c.Include) == 0 || matches(s.c.Include, t.Name)
-		if in && !matches(s.c.Exclude, t.Name) {
-			kept = append(kept, t)
-		}
-	}
-	return kept
+// chosen reports whether the entry wants a tool offered.
+func (s *server) chosen(name string) bool {
+	return (len(s.c.Include) == 0 || matches(s.c.Include, name)) && !matches(s.c.Exclude, name)
 }
 
 func matches(patterns []string, name string) bool {
@@ -168,64 +203,4 @@ func match(pattern, name string) bool {
 		name = name[i+len(part):]
 	}
 	return true
-}
-
-func (s *server) toolsOf(list []spec) []tool.Tool {
-	tools := make([]tool.Tool, 0, len(list))
-	for _, t := range list {
-		tools = append(tools, remote{s, t})
-	}
-	return tools
-}
-
-// remembered is a tool list in the cache. Entry tells whether it is of the entry
-// as it is configured now.
-type remembered struct {
-	Entry string `json:"entry"`
-	Tools []spec `json:"tools"`
-}
-
-// restore takes the tools from the cache and reports whether they were there.
-func (s *server) restore() bool {
-	if s.o.Cache == nil {
-		return false
-	}
-	data, err := s.o.Cache.Load(s.c.Name)
-	if err != nil {
-		s.log.Warn("mcp tool list not read from the cache", "error", err)
-		return false
-	}
-	var r remembered
-	if data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.specs, s.tools = r.Tools, s.toolsOf(r.Tools)
-	return len(r.Tools) > 0
-}
-
-func (s *server) save(list []spec) {
-	if s.o.Cache == nil {
-		return
-	}
-	data, err := json.Marshal(remembered{s.fingerprint(), list})
-	if err == nil {
-		err = s.o.Cache.Save(s.c.Name, data)
-	}
-	if err != nil {
-		s.log.Warn("mcp tool list not saved to the cache", "error", err)
-	}
-}
-
-// fingerprint of what decides which tools the server has. Secrets go in, but
-// cannot be read from it.
-func (s *server) fingerprint() string {
-	c := s.c
-	data, err := json.Marshal([]any{c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport, c.Include, c.Exclude})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

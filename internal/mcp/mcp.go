@@ -16,16 +16,15 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"slices"
-	"sync"
+	"strings"
 	"time"
-
-	"ravenbot/internal/tool"
+	"unicode"
 )
 
 // Transports by name, as in Config and Status.
@@ -53,16 +52,27 @@ type Config struct {
 	Timeout  time.Duration // of one call; 0: 30 s
 	Include  []string      // names of tools to offer, * stands for anything; empty: all
 	Exclude  []string      // names of tools to leave out
-	Eager    bool          // connect with the host although the tools are known from Cache
+	Eager    bool          // connect with the host although the tools are known from Keep
 	Disabled bool          // never connect
 }
 
-// Cache keeps tool lists over restarts, so that a server need not be started
-// before its first call. It must be safe for concurrent use.
-type Cache interface {
-	// Load gives what was last saved under the name of a server, or nil.
-	Load(server string) ([]byte, error)
-	Save(server string, list []byte) error
+// Keep is what is known of servers over restarts: "tools", so that a server need
+// not be started before its first call, "pins", what its tools were when they were
+// first seen or approved, and "log". It must be safe for concurrent use.
+type Keep interface {
+	// Load gives what was last saved of a server, or nil.
+	Load(what, server string) ([]byte, error)
+	// Save takes JSON; null stands for nothing.
+	Save(what, server string, data []byte) error
+}
+
+// Schemas checks JSON against JSON Schema. It must be safe for concurrent use, with
+// whatever strangers write as either.
+type Schemas interface {
+	// Check gives an object as it fits a schema, mended if need be, or says what is wrong.
+	Check(schema, object json.RawMessage) (json.RawMessage, error)
+	// Fits says what is wrong with any value, as it is.
+	Fits(schema, value json.RawMessage) error
 }
 
 // Options are what a Host is made of.
@@ -77,10 +87,26 @@ type Options struct {
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	Cache Cache // nil: every server is connected when the host starts
-	// Hold keeps servers from starting until it is closed; what Cache knows of them
+	Keep Keep // nil: nothing is kept, and every server is connected when the host starts
+	// After keeps servers from starting until it is closed; what Keep knows of them
 	// is listed at once. nil: they start with the host.
-	Hold    <-chan struct{}
+	After <-chan struct{}
+	// Ask puts a server's question to the person on whose behalf it is called: ctx
+	// carries the tool.Caller, and ends with the call. It may take 15 minutes; an error
+	// tells the server that there is no answer. nil: servers are not told that anybody
+	// could be asked.
+	Ask func(ctx context.Context, q Question) (Answer, error)
+	// Sample has a model go on for a server, with ctx as that of Ask; an error refuses.
+	// nil: servers are not told that they could have that.
+	Sample func(ctx context.Context, s Sampling) (Sampled, error)
+	Roots  []Root // nil: servers are not told that there are roots
+	// Schemas checks what goes to servers, and comes from them. nil: nothing is checked
+	// here.
+	Schemas Schemas
+
+	// Taken reports whether a tool of the bot itself goes by a name. It must not call
+	// the Host. nil: none does.
+	Taken   func(name string) bool
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
@@ -88,37 +114,6 @@ type Options struct {
 	Authorize Authorize // nil: servers get the configured headers alone
 
 	silence time.Duration // see tap; set by tests
-}
-
-// Host has one supervised connection per server. All methods are safe for
-// concurrent use.
-type Host struct {
-	servers map[string]*server
-	names   []string // sorted
-
-	mu      sync.Mutex
-	started bool
-	running bool
-}
-
-// NewHost checks the options. It starts nothing; Run does.
-func NewHost(o Options) (*Host, error) {
-	o = withDefaults(o)
-	h := &Host{servers: map[string]*server{}}
-	var faults []error
-	for _, c := range o.Servers {
-		if err := check(c); err != nil {
-			faults = append(faults, fmt.Errorf("MCP server %q: %w", c.Name, err))
-			continue
-		}
-		if h.servers[c.Name] != nil {
-			faults = append(faults, fmt.Errorf("MCP server %q: the name is given twice", c.Name))
-			continue
-		}
-		h.servers[c.Name] = newServer(c, &o)
-	}
-	h.names = slices.Sorted(maps.Keys(h.servers))
-	return h, errors.Join(faults...)
 }
 
 func withDefaults(o Options) Options {
@@ -143,10 +138,14 @@ func withDefaults(o Options) Options {
 	return o
 }
 
+const maxServerName = 100 // bytes
+
 func check(c Config) error {
 	switch {
 	case c.Name == "":
 		return errors.New("it has no name")
+	case len(c.Name) > maxServerName, strings.ContainsFunc(c.Name, unicode.IsControl):
+		return fmt.Errorf("its name is longer than %d bytes, or holds control characters", maxServerName)
 	case c.Disabled:
 		return nil
 	case (c.Command == "") == (c.URL == ""):
@@ -165,122 +164,3 @@ func check(c Config) error {
 	}
 	return nil
 }
-
-// Run connects every server in the background and keeps it connected until ctx
-// ends; then it ends every connection and process, and returns when they are
-// gone. It may be called once.
-func (h *Host) Run(ctx context.Context) error {
-	h.mu.Lock()
-	again := h.started
-	h.started, h.running = true, true
-	h.mu.Unlock()
-	if again {
-		return errors.New("the MCP host was run before")
-	}
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.running = false
-	}()
-	var wg sync.WaitGroup
-	for _, s := range h.servers {
-		wg.Go(func() { s.run(ctx) })
-	}
-	wg.Wait()
-	return nil
-}
-
-// Servers gives the status of every server, sorted by name.
-func (h *Host) Servers() []Status {
-	list := make([]Status, 0, len(h.names))
-	for _, name := range h.names {
-		list = append(list, h.servers[name].status())
-	}
-	return list
-}
-
-// Server gives the status of one server.
-func (h *Host) Server(name string) (Status, bool) {
-	s, ok := h.servers[name]
-	if !ok {
-		return Status{}, false
-	}
-	return s.status(), true
-}
-
-// Start connects a server that was stopped, or is waiting to be tried again, in
-// the background.
-func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
-
-// Stop ends a server's connection and process, and returns when both are gone.
-func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
-
-// Restart ends a server's connection and connects it anew, in the background.
-func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
-
-func (h *Host) control(name string, do func(*server) error) error {
-	s, ok := h.servers[name]
-	if !ok {
-		return fmt.Errorf("there is no MCP server %q", name)
-	}
-	h.mu.Lock()
-	running := h.running
-	h.mu.Unlock()
-	switch {
-	case s.c.Disabled:
-		return fmt.Errorf("MCP server %q is disabled in the configuration", name)
-	case !running:
-		return errors.New("the MCP host does not run")
-	}
-	return do(s)
-}
-
-// Logs gives the newest lines that a server wrote, oldest first; nil if there is
-// no such server.
-func (h *Host) Logs(name string) []LogLine {
-	s, ok := h.servers[name]
-	if !ok {
-		return nil
-	}
-	return s.logs.lines(s.mask)
-}
-
-// Wait returns when the first attempt to connect a server has ended, well or
-// badly, or will not be made before somebody asks for it. The error is that of
-// ctx, or says that there is no such server.
-func (h *Host) Wait(ctx context.Context, name string) error {
-	s, ok := h.servers[name]
-	if !ok {
-		return fmt.Errorf("there is no MCP server %q", name)
-	}
-	select {
-	case <-s.settled:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for MCP server %q: %w", name, context.Cause(ctx))
-	}
-}
-
-// Tools gives the tools of all connected servers, by server and name. It makes
-// Host a tool.Source.
-func (h *Host) Tools() []tool.Tool {
-	var list []tool.Tool
-	for _, name := range h.names {
-		list = append(list, h.servers[name].offered()...)
-	}
-	return list
-}
-
-// Source gives the tools of one server; none if there is no such server.
-func (h *Host) Source(name string) tool.Source {
-	return source(func() []tool.Tool {
-		if s, ok := h.servers[name]; ok {
-			return s.offered()
-		}
-		return nil
-	})
-}
-
-type source func() []tool.Tool
-
-func (s source) Tools() []tool.Tool { return s() }

@@ -37,7 +37,7 @@ func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) St
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	s := h.servers[name]
+	s := must(h.server(name))
 	s.await(ctx, func() bool { return s.state == Connected })
 	st := s.status()
 	if st.State != Connected {

@@ -1,15 +1,11 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/mark3labs/mcp-go/client/transport"
 )
 
 // overhear opens the stream on which a Streamable HTTP server of the older
@@ -17,20 +13,12 @@ import (
 // opens it again when it ends. The library would do so once a second for ever,
 // also where the server refuses. It returns when the stream is open or refused, or
 // soon, so that nothing said from then on is missed. The function returned ends it.
-func overhear(at string, client *http.Client, conn *connection, t *tap) (stop func()) {
+func overhear(by courier, conn *connection) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	tried := make(chan struct{})
-	o := &overheard{at: at, client: client, header: http.Header{}, tried: sync.OnceFunc(func() { close(tried) })}
-	o.header.Set(transport.HeaderKeyProtocolVersion, conn.about.protocol)
-	if session := t.GetSessionId(); session != "" {
-		o.header.Set(transport.HeaderKeySessionID, session)
-	}
-	o.duplex = newDuplex(func([]byte) {})
-	o.send = o.post
+	o := &overheard{by: by, duplex: newDuplex(func([]byte) {}), tried: sync.OnceFunc(func() { close(tried) })}
+	o.send, o.handle = by.post, conn.answer
 	o.SetNotificationHandler(conn.notified)
-	t.mu.Lock()
-	o.SetRequestHandler(t.asked)
-	t.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { reopened(ctx, o.once) })
 	timer := time.NewTimer(openTime)
@@ -53,10 +41,8 @@ const openTime = 300 * time.Millisecond
 
 type overheard struct {
 	*duplex
-	at     string
-	client *http.Client
-	header http.Header
-	tried  func() // to be called when the first attempt has an answer
+	by    courier
+	tried func() // to be called when the first attempt has an answer
 }
 
 // reopened opens a stream again whenever it ends, with growing delays, until it is
@@ -83,13 +69,13 @@ func reopened(ctx context.Context, once func(context.Context) (refused bool)) {
 // once reads the stream to its end. A refusal means that the server does not offer
 // it, or has forgotten the session, which the next request will show.
 func (o *overheard) once(ctx context.Context) (refused bool) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.at, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.by.at, nil)
 	if err != nil {
 		return true
 	}
-	r.Header = o.header.Clone()
+	r.Header = o.by.header()
 	r.Header.Set("Accept", "text/event-stream")
-	resp, err := o.client.Do(r)
+	resp, err := o.by.client.Do(r)
 	o.tried()
 	if err != nil {
 		return false
@@ -103,16 +89,4 @@ func (o *overheard) once(ctx context.Context) (refused bool) {
 		return nil
 	})
 	return false
-}
-
-// post sends the answer to a request that came on the stream.
-func (o *overheard) post(ctx context.Context, message []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, o.at, bytes.NewReader(message))
-	if err != nil {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	r.Header = o.header.Clone()
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	return posted(o.client.Do(r))
 }

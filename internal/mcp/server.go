@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/tool"
@@ -37,11 +38,15 @@ var (
 // server supervises one entry: at most one connection at a time, made, watched
 // and ended by the goroutine in run.
 type server struct {
-	c    Config
-	o    *Options
-	log  *slog.Logger
-	logs *ring
-	mask func(string) string
+	c       Config
+	h       *Host
+	o       *Options
+	source  string
+	log     *slog.Logger
+	logs    *ring
+	mask    func(string) string
+	quit    context.CancelFunc // ends run; set when it is started
+	retired atomic.Bool        // another has its place, or nobody has: nothing more is kept of it
 
 	settled chan struct{} // closed when the first attempt has ended, or none will be made
 	settle  func()
@@ -56,9 +61,18 @@ type server struct {
 	interrupt context.CancelCauseFunc // ends the attempt or connection there is
 	conn      *connection             // nil unless connected
 	about     about
-	specs     []spec
-	tools     []tool.Tool
+	listed    listed
+	seen      []inspected // the tools of listed
+	cautions  []string    // what is suspicious in what it says of its use
+	pins      *pins       // nil: none of its tools was ever seen
+	judged    []judged
+	tools     []tool.Tool   // those that are offered
 	changed   chan struct{} // closed at the next change of state
+	consent   *Consent
+
+	pinning sync.Mutex // held while pins are saved
+
+	connections int64 // how many were tried; only run uses it
 
 	known    known // what was learnt of the server; only run uses it
 	restored bool  // its tools are known from an earlier process
@@ -67,10 +81,11 @@ type server struct {
 // about is what a server said of itself when it was connected.
 type about struct{ transport, protocol, version string }
 
-func newServer(c Config, o *Options) *server {
+func newServer(h *Host, c Config, source string) *server {
+	o := &h.o
 	settled := make(chan struct{})
 	s := &server{
-		c: c, o: o, mask: masker(c),
+		c: c, h: h, o: o, source: source, mask: masker(c), quit: func() {},
 		log:     o.Log.With("server", c.Name),
 		logs:    &ring{now: o.Now},
 		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
@@ -84,6 +99,7 @@ func newServer(c Config, o *Options) *server {
 		s.settle()
 		return s
 	}
+	s.restorePins()
 	s.restored = s.restore()
 	return s
 }
@@ -94,13 +110,13 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	defer s.end()
-	if s.restored && !s.c.Eager {
+	if s.lazy() {
 		s.settle()
 		s.pause(ctx, nil)
 	}
-	if s.o.Hold != nil {
+	if s.o.After != nil {
 		select {
-		case <-s.o.Hold:
+		case <-s.o.After:
 		case <-ctx.Done():
 		}
 	}
@@ -124,7 +140,7 @@ func (s *server) run(ctx context.Context) {
 		case errors.Is(err, errRestarted):
 			failures = 0
 			continue
-		case reached == useful || reached == listed && s.o.Now().Sub(began) >= steady:
+		case reached == useful || reached == told && s.o.Now().Sub(began) >= steady:
 			failures = 0
 		case reached == nothing:
 			s.forget()
@@ -139,6 +155,9 @@ func (s *server) run(ctx context.Context) {
 		timer.Stop()
 	}
 }
+
+// lazy reports whether the server is started at its first call.
+func (s *server) lazy() bool { return s.restored && !s.c.Eager }
 
 // delay before attempt n+1: doubling, at most maxDelay, and shortened by up to a
 // half by luck, so that servers which fell together do not rise together.
@@ -166,7 +185,7 @@ type reached int
 
 const (
 	nothing reached = iota
-	listed          // its tools
+	told            // its tools are known
 	useful          // a call was answered
 )
 
@@ -201,7 +220,7 @@ func (s *server) session(ctx context.Context) (reached, error) {
 	if conn.answered.Load() {
 		return useful, err
 	}
-	return listed, err
+	return told, err
 }
 
 // cause prefers the reason for which we ended things to what followed from it.
@@ -263,24 +282,24 @@ func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Dur
 	return nil
 }
 
-// connected publishes a connection and its tools.
+// connected notes that the server has just told its tools.
 func (s *server) connected(conn *connection, list []spec) {
-	list = s.chosen(list)
 	state := Connected
 	if len(list) == 0 {
 		state = NoToolsFound
 	}
+	now := listed{Tools: list, Instructions: conn.instructions, Offers: conn.offers()}
 	s.mu.Lock()
-	same := s.conn != nil && equal(s.specs, list)
+	same := s.conn != nil && equal(s.listed, now)
 	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
-	if !same {
-		s.specs, s.tools = list, s.toolsOf(list)
-	}
 	s.mu.Unlock()
-	s.move(state, "")
-	if !same {
-		s.save(list)
+	if same {
+		s.rejudge()
+	} else {
+		s.adopt(now)
+		s.remember(now)
 	}
+	s.move(state, "")
 }
 
 func (s *server) disconnected() {
@@ -300,6 +319,11 @@ func (s *server) move(to State, problem string) {
 		s.since = s.o.Now()
 	}
 	s.state, s.problem = to, problem
+	s.wake()
+}
+
+// wake wakes who waits for a change; s.mu is held.
+func (s *server) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -308,7 +332,7 @@ func (s *server) fail(err error, wait time.Duration) {
 	problem := s.mask(plain(err.Error()))
 	s.move(Failed, problem)
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
-	s.logs.add("host", []byte("failed: "+problem))
+	s.logs.add("bot", []byte("failed: "+problem))
 }
 
 func (s *server) end() {
@@ -323,7 +347,7 @@ func (s *server) end() {
 func (s *server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.specs, s.tools = nil, nil
+	s.listed, s.seen, s.cautions, s.judged, s.tools = listed{}, nil, nil, nil, nil
 }
 
 // offered are the tools that may be called now. A lost connection keeps its
@@ -336,21 +360,6 @@ func (s *server) offered() []tool.Tool {
 		return nil
 	}
 	return s.tools
-}
-
-func (s *server) status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := Status{Name: s.c.Name, State: s.state, Error: s.problem, Tools: []ToolInfo{}, Source: "config",
-		Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
-		Version: s.about.version, Since: s.since, Checked: s.checked}
-	for _, t := range s.specs {
-		st.Tools = append(st.Tools, t.ToolInfo)
-	}
-	if s.conn != nil && s.o.Now().Sub(s.checked) > s.o.StatusTTL {
-		s.conn.ask()
-	}
-	return st
 }
 
 func (s *server) isWanted() bool {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"ravenbot/internal/tool"
 )
 
 // State is where a server stands.
@@ -17,6 +19,7 @@ const (
 	Connecting    State = "connecting"
 	Connected     State = "connected"
 	NoToolsFound  State = "no_tools_found" // connected, but it offers nothing
+	Quarantined   State = "quarantined"    // tools of it wait for Approve; the others can be called
 	Failed        State = "error"          // will be tried again by itself
 	Stopped       State = "stopped"        // by Stop, or because the host ended
 	Disabled      State = "disabled"       // by configuration
@@ -24,17 +27,26 @@ const (
 
 // Status is what is known of a server. Its JSON form is the HTTP API's.
 type Status struct {
-	Name        string     `json:"name"`
-	State       State      `json:"state"`
-	Error       string     `json:"error"` // why it is not connected, for the operator
-	Tools       []ToolInfo `json:"tools"`
-	Source      string     `json:"source"` // where it is configured
-	Description string     `json:"description,omitempty"`
-	Transport   string     `json:"transport,omitempty"`
-	Protocol    string     `json:"protocol,omitempty"` // version in use
-	Version     string     `json:"version,omitempty"`  // what the server calls itself
-	Since       time.Time  `json:"since,omitzero"`     // of State
-	Checked     time.Time  `json:"checked,omitzero"`   // when the server last answered
+	Name         string     `json:"name"`
+	State        State      `json:"state"`
+	Error        string     `json:"error"`              // why it is not connected, for the operator
+	Tools        []ToolInfo `json:"tools"`              // those that are offered
+	Source       string     `json:"source"`             // FromConfig, or what Add and Put were told
+	Pending      int        `json:"pending,omitempty"`  // tools that wait for Approve
+	Warnings     []string   `json:"warnings,omitempty"` // what is suspicious in what it says of itself
+	NeedsConsent *Consent   `json:"needsConsent,omitempty"`
+	Description  string     `json:"description,omitempty"`
+	Transport    string     `json:"transport,omitempty"`
+	Protocol     string     `json:"protocol,omitempty"` // version in use
+	Version      string     `json:"version,omitempty"`  // what the server calls itself
+	Since        time.Time  `json:"since,omitzero"`     // of State
+	Checked      time.Time  `json:"checked,omitzero"`   // when the server last answered
+}
+
+// Consent is what a person has to agree to before a server can be used.
+type Consent struct {
+	URL  string `json:"url"`            // where; for that person alone
+	User string `json:"user,omitempty"` // who; empty: the operator
 }
 
 // ToolInfo describes a tool of a server.
@@ -42,10 +54,85 @@ type ToolInfo struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"inputSchema,omitempty"` // as the server wrote it
+	Output      json.RawMessage `json:"outputSchema,omitempty"`
+	Hints       tool.Hints      `json:"-"`
+	State       ToolState       `json:"state"`
+	Why         string          `json:"why,omitempty"`   // if it is not offered
+	Flags       []string        `json:"flags,omitempty"` // what is suspicious about it
+}
+
+// ToolState tells whether a tool can be called.
+type ToolState string
+
+// The states of a tool.
+const (
+	Offered  ToolState = "offered"
+	Withheld ToolState = "quarantined" // until Approve
+	Refused  ToolState = "refused"     // its name is another's, or cannot be shown
+	Excluded ToolState = "excluded"    // by includeTools or excludeTools
+)
+
+// status gives what is known; a status that is old is checked anew meanwhile.
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
+		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent, Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Version: s.about.version, Since: s.since, Checked: s.checked}
+	for _, t := range s.infos() {
+		if t.State == Offered {
+			st.Tools = append(st.Tools, t)
+		}
+	}
+	if s.conn != nil && s.o.Now().Sub(s.checked) > s.o.StatusTTL {
+		s.conn.ask()
+	}
+	return st
+}
+
+// shown is the state as it is told; s.mu is held.
+func (s *server) shown() State {
+	switch s.state {
+	case Connected, NoToolsFound, Uninitialized:
+		if s.waiting() > 0 {
+			return Quarantined
+		}
+	}
+	return s.state
+}
+
+// infos describes every tool that the server has; s.mu is held.
+func (s *server) infos() []ToolInfo {
+	list := make([]ToolInfo, 0, len(s.judged))
+	for _, j := range s.judged {
+		list = append(list, ToolInfo{Name: j.Name, Description: j.shown, Schema: j.spec.Schema, Output: j.Output,
+			Hints: j.hints(), State: j.state, Why: j.why, Flags: j.flags})
+	}
+	return list
+}
+
+// ToolsOf gives every tool of a server, also those that are not offered; nil if
+// there is no such server.
+func (h *Host) ToolsOf(name string) []ToolInfo {
+	s, err := h.server(name)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.infos()
+}
+
+// asks sets what somebody has to agree to before the server can be used; nil:
+// nothing any longer.
+func (s *server) asks(c *Consent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.consent = c
 }
 
 // LogLine is a line that a server wrote. Stream is stderr, stdout (what is no
-// message), message (sent as a log notification) or host (what we did).
+// message), message (sent as a log notification) or bot (what we did).
 type LogLine struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"`
@@ -82,6 +169,16 @@ func (r *ring) add(stream string, text []byte) {
 	w := &r.kept[r.next]
 	w.at, w.stream, w.text = r.now(), stream, append(w.text[:0], text...)
 	r.next = (r.next + 1) % maxLines
+}
+
+// inherit puts lines in front that are masked already.
+func (r *ring) inherit(lines []LogLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range lines[max(0, len(lines)-maxLines):] {
+		r.kept = append(r.kept, written{l.Time, l.Stream, []byte(l.Text)})
+	}
+	r.next = len(r.kept) % maxLines
 }
 
 func (r *ring) lines(mask func(string) string) []LogLine {

@@ -157,7 +157,7 @@ func (s *stdio) Start(context.Context) error {
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
 	}
-	s.logs.add("host", fmt.Appendf(nil, "started %s as process %d", s.cmd.Path, s.cmd.Process.Pid))
+	s.logs.add("bot", fmt.Appendf(nil, "started %s as process %d", s.cmd.Path, s.cmd.Process.Pid))
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (s *stdio) reap(drained <-chan struct{}) {
 	s.mu.Unlock()
 	s.out.Close()
 	s.errs.Close()
-	s.logs.add("host", []byte("ended: "+s.cmd.ProcessState.String()))
+	s.logs.add("bot", []byte("ended: "+s.cmd.ProcessState.String()))
 	s.lose(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
 }
 

@@ -62,7 +62,7 @@ func TestStatusJSON(t *testing.T) {
 		got[s["name"].(string)] = map[string]any{"state": s["state"], "error": s["error"], "tools": s["tools"], "source": s["source"]}
 	}
 	of := func(name string) any {
-		return map[string]any{"name": name, "description": "does " + name, "inputSchema": map[string]any{"type": "object"}}
+		return map[string]any{"name": name, "description": "does " + name, "inputSchema": map[string]any{"type": "object"}, "state": "offered"}
 	}
 	want := map[string]map[string]any{
 		"off":   {"state": "disabled", "error": "", "tools": []any{}, "source": "config"},
@@ -255,12 +255,12 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 	wantText(t, call(t, find1(t, h, "other", "echo"), `{}`), `{}`)
 	until(t, h, "a", Connected)
 	wantText(t, call(t, echo, `{}`), `{}`)
-	lines(t, h, "a", "host: ended: exit status 5")
+	lines(t, h, "a", "bot: ended: exit status 5")
 }
 
 // remoteTool is a tool as a turn holds it that asked for the tools before.
 func remoteTool(h *Host, server, name string) tool.Tool {
-	return remote{h.servers[server], spec{ToolInfo: ToolInfo{Name: name}}}
+	return remote{must(h.server(server)), inspect(spec{Name: name})}
 }
 
 func TestOnlyHarmlessCallsAreRepeated(t *testing.T) {
@@ -334,7 +334,7 @@ func TestServersAreEndedSideBySide(t *testing.T) {
 	if took := time.Since(began); took > timely {
 		t.Errorf("the host took %v to end", took)
 	}
-	if err := h.Start("s0"); err == nil || err.Error() != "the MCP host does not run" {
+	if err := h.Start("s0"); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Start after the end: %v", err)
 	}
 	if h.Run(t.Context()) == nil {
@@ -370,9 +370,9 @@ func TestMixedUpMessages(t *testing.T) {
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{"n":1}`), `{"n":1}`)
 	wantText(t, call(t, find1(t, h, "a", "impostor"), `{}`), "the answer")
 	wantText(t, call(t, find1(t, h, "a", "sample"), `{}`), "asked")
-	wantText(t, call(t, find1(t, h, "a", "ask"), `{}`), "the client lives")
+	wantText(t, call(t, find1(t, h, "a", "ask"), `{"id":"p1","method":"ping","params":{}}`), "{}")
 	wantText(t, call(t, find1(t, h, "a", "logs"), `{}`), "logged")
-	lines(t, h, "a", "message: info a log line")
+	lines(t, h, "a", "message: info: a log line")
 }
 
 func TestChangedToolsAreListedAgain(t *testing.T) {
@@ -457,7 +457,7 @@ func growth(t *testing.T, do func()) int64 {
 func TestStubbornProcessesAreEnded(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "stubborn"), fakeServer("b", "plain")}})
 	settled(t, h, "a")
-	mark := "FAKE_MARK=" + h.servers["a"].c.Env["FAKE_MARK"]
+	mark := "FAKE_MARK=" + must(h.server("a")).c.Env["FAKE_MARK"]
 	if n := len(processes(t, mark)); runtime.GOOS == "linux" && n != 3 {
 		t.Errorf("%d processes run, want the server, its child and another server", n)
 	}
@@ -483,7 +483,7 @@ func TestStubbornProcessesAreEnded(t *testing.T) {
 func TestTheChildOfADeadServerIsEnded(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "stubborn")}})
 	settled(t, h, "a")
-	mark := "FAKE_MARK=" + h.servers["a"].c.Env["FAKE_MARK"]
+	mark := "FAKE_MARK=" + must(h.server("a")).c.Env["FAKE_MARK"]
 	before := processes(t, mark)
 	wantFailure(t, call(t, find1(t, h, "a", "die"), `{}`), "was lost")
 	until(t, h, "a", Failed)
@@ -556,10 +556,10 @@ func TestControl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"a": "the MCP host does not run", "off": `MCP server "off" is disabled in the configuration`, "x": `there is no MCP server "x"`} {
+	for name, want := range map[string]error{"a": ErrNotRunning, "off": ErrDisabled, "x": ErrNotFound} {
 		for _, do := range []func(string) error{h.Start, h.Stop, h.Restart} {
-			if err := do(name); err == nil || err.Error() != want {
-				t.Errorf("%s: error %v, want %s", name, err, want)
+			if err := do(name); !errors.Is(err, want) {
+				t.Errorf("%s: error %v, want %v", name, err, want)
 			}
 		}
 	}
@@ -605,35 +605,38 @@ func TestStopDuringStartAndRestart(t *testing.T) {
 	until(t, h, "a", Connected)
 }
 
-// shelf is a Cache in memory.
+// shelf is a Keep in memory.
 type shelf struct {
 	mu   sync.Mutex
-	list map[string][]byte
+	kept map[string][]byte
 }
 
-func (s *shelf) Load(server string) ([]byte, error) {
+func (s *shelf) Load(what, server string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.list[server], nil
+	return s.kept[what+" "+server], nil
 }
 
-func (s *shelf) Save(server string, list []byte) error {
+func (s *shelf) Save(what, server string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list[server] = list
+	if s.kept == nil {
+		s.kept = map[string][]byte{}
+	}
+	s.kept[what+" "+server] = data
 	return nil
 }
 
 func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
-	cache := &shelf{list: map[string][]byte{}}
+	cache := &shelf{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "plain"}} // without a mark: the same in all hosts
 
-	first := running(t, Options{Servers: []Config{entry}, Cache: cache})
+	first := running(t, Options{Servers: []Config{entry}, Keep: cache})
 	if st := settled(t, first, "a"); st.State != Connected {
 		t.Fatalf("a server that is not known yet: %+v", st)
 	}
 
-	lazy := running(t, Options{Servers: []Config{entry}, Cache: cache})
+	lazy := running(t, Options{Servers: []Config{entry}, Keep: cache})
 	if st := settled(t, lazy, "a"); st.State != Uninitialized || len(st.Tools) == 0 {
 		t.Fatalf("a server that is known: %+v", st)
 	}
@@ -647,9 +650,9 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 
 	eager, changed := entry, entry
 	eager.Eager = true
-	changed.Exclude = []string{"die"}
+	changed.Dir = t.TempDir()
 	for what, c := range map[string]Config{"eager": eager, "changed since": changed} {
-		if st := settled(t, running(t, Options{Servers: []Config{c}, Cache: cache}), "a"); st.State != Connected {
+		if st := settled(t, running(t, Options{Servers: []Config{c}, Keep: cache}), "a"); st.State != Connected {
 			t.Errorf("a server that is %s: %+v", what, st)
 		}
 	}
@@ -658,12 +661,12 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 // TestAKnownServerIsUsableWhileItStarts calls a tool before the slow server that
 // has it is there: the call waits for it.
 func TestAKnownServerIsUsableWhileItStarts(t *testing.T) {
-	cache := &shelf{list: map[string][]byte{}}
+	cache := &shelf{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "slow"}, Eager: true, Timeout: 20 * time.Second}
-	if st := settled(t, running(t, Options{Servers: []Config{entry}, Cache: cache}), "a"); st.State != Connected {
+	if st := settled(t, running(t, Options{Servers: []Config{entry}, Keep: cache}), "a"); st.State != Connected {
 		t.Fatalf("the first start: %+v", st)
 	}
-	again := running(t, Options{Servers: []Config{entry}, Cache: cache})
+	again := running(t, Options{Servers: []Config{entry}, Keep: cache})
 	until(t, again, "a", Connecting)
 	wantText(t, call(t, find1(t, again, "a", "echo"), `{}`), `{}`)
 }

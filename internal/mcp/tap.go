@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -33,15 +35,18 @@ const (
 // greetings are out after a while, and what is answered first counts.
 type tap struct {
 	transport.Interface
+	conn    *connection
 	era     era
 	only    string        // the one version that may be spoken, or ""
 	silence time.Duration // after which to greet in the older way as well; 0: never
 	hello   func() any    // parameters of initialize
 
+	// beside posts what the library does not; nil: it does.
+	beside atomic.Pointer[courier]
+
 	mu    sync.Mutex
 	early *greeting // an initialize that was sent already
 	never error     // why the older greeting is not to be tried
-	asked transport.RequestHandler
 }
 
 // greeting is a handshake under way; its reply is there when done is closed.
@@ -91,7 +96,7 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 			return answer.response, answer.err
 		}
 	}
-	response, err := t.Interface.SendRequest(ctx, r)
+	response, err := t.conn.supplied(ctx, r, t.send)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
 		c.set(response.Result)
 	}
@@ -121,12 +126,28 @@ func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err 
 	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
 }
 
-func encoded(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil
+// send sends one request, and tells a server of the older protocol over HTTP when
+// nobody waits any longer: it is not to take the end of a stream for that.
+func (t *tap) send(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	response, err := t.Interface.SendRequest(ctx, r)
+	if beside := t.beside.Load(); err != nil && ctx.Err() != nil && beside != nil {
+		t.conn.background(func(ctx context.Context) {
+			beside.send(ctx, map[string]any{"jsonrpc": sdk.JSONRPC_VERSION, "method": sdk.MethodNotificationCancelled,
+				"params": map[string]any{"requestId": r.ID, "reason": "nobody waits for it any longer"}})
+		})
 	}
-	return data
+	return response, err
+}
+
+// header is what goes with each message to a Streamable HTTP server of the older
+// protocol.
+func (t *tap) header() http.Header {
+	h := http.Header{}
+	h.Set(transport.HeaderKeyProtocolVersion, t.conn.about.protocol)
+	if session := t.GetSessionId(); session != "" {
+		h.Set(transport.HeaderKeySessionID, session)
+	}
+	return h
 }
 
 // greeted gives the answer to an initialize that was sent by discover, if so.
@@ -209,15 +230,9 @@ func discovered(answer reply) (*transport.JSONRPCResponse, error) {
 	return answer.response, nil
 }
 
-// SetRequestHandler passes on who answers the server's requests.
-func (t *tap) SetRequestHandler(f transport.RequestHandler) {
-	t.mu.Lock()
-	t.asked = f
-	t.mu.Unlock()
-	if b, ok := t.Interface.(transport.BidirectionalInterface); ok {
-		b.SetRequestHandler(f)
-	}
-}
+// SetRequestHandler leaves the server's requests to the connection: the library
+// would lose parts of them.
+func (t *tap) SetRequestHandler(transport.RequestHandler) {}
 
 type captureKey struct{}
 

@@ -20,6 +20,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
 )
 
@@ -34,11 +35,14 @@ func TestResultOf(t *testing.T) {
 		{"data alone", `{"content":[],"structuredContent":{"a":1.50}}`, tool.Result{Text: `{"a":1.50}`, Structured: json.RawMessage(`{"a":1.50}`)}},
 		{"data and text", `{"content":[{"type":"text","text":"a is 1"}],"structuredContent":{"a":1}}`, tool.Result{Text: "a is 1", Structured: json.RawMessage(`{"a":1}`)}},
 		{"data that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, tool.Result{Text: "a"}},
-		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]"}},
-		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]"}},
+		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
+		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
+		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/pngx, 0 bytes]"}},
+		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image","mimeType":"image/jpeg; q=1","data":"AA=="}]}`, tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
+			Files: []chat.File{{Name: "image-1.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}, {Name: "image-2.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}}}},
 		{"link", `{"content":[{"type":"resource_link","uri":"file:///x","name":"x","mimeType":"text/plain","size":7}]}`, tool.Result{Text: "[resource x file:///x text/plain 7 bytes]"}},
 		{"text inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`, tool.Result{Text: "[resource file:///x]\ninside"}},
-		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]"}},
+		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]", Files: []chat.File{{Name: "x", Type: "application/octet-stream", Size: 3, Data: []byte{0, 0, 0}}}}},
 		{"not known", `{"content":[{"type":"hologram\u001b[0m"},5,null]}`, tool.Result{Text: "[hologram[0m]"}},
 		{"nothing", `{}`, tool.Result{}},
 		{"not a list", `{"content":"text"}`, tool.Result{}},
@@ -49,6 +53,17 @@ func TestResultOf(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Data of one result is kept up to a limit; what is beyond is only described.
+func TestDataOfAResultIsBounded(t *testing.T) {
+	part := func(n int) string {
+		return fmt.Sprintf(`{"type":"image","mimeType":"image/png","data":%q}`, strings.Repeat("AAAA", n/3))
+	}
+	r := resultOf(json.RawMessage(`{"content":[` + part(6<<20) + "," + part(3<<20) + "," + part(1<<20) + `]}`))
+	if len(r.Files) != 2 || r.Files[0].Size+r.Files[1].Size > maxFiles || !strings.Contains(r.Text, "[image: image/png, 3072.0 KiB]") {
+		t.Errorf("%d files, text %q", len(r.Files), r.Text)
 	}
 }
 

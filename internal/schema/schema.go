@@ -178,3 +178,21 @@ type anything string
 
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
+
+// Fits says what is wrong with a value under a schema; nothing is mended. A schema
+// that cannot be used says nothing.
+func (c *Checker) Fits(schema, value json.RawMessage) error {
+	if len(value) > maxArgs {
+		return fmt.Errorf("the value is %d bytes long; at most %d are accepted", len(value), maxArgs)
+	}
+	v, err := read(value)
+	if err != nil {
+		return err
+	}
+	if s := c.schema(schema); s != nil {
+		if problem := s.validate(v); problem != nil {
+			return errors.New(describe(problem))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,407 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/chat"
+)
+
+const (
+	// personTime is how long a person may take to answer.
+	personTime = 15 * time.Minute
+	// sampleTime is how long a model may take to answer a server.
+	sampleTime = 5 * time.Minute
+	// maxAsked is how often a server may want something during one call.
+	maxAsked = 20
+	// maxForm is the longest form that is shown to a person, and maxQuestion the
+	// longest text, in bytes.
+	maxForm     = 64 << 10
+	maxQuestion = 4 << 10
+)
+
+// Question is what a server wants to know of the person on whose behalf it is
+// called. Its text is a stranger's, without what is hidden.
+type Question struct {
+	ID      string // of this question; in URL mode the server's own
+	Server  string
+	Tool    string // that was called
+	Message string
+	Schema  json.RawMessage // of the answer's Content: an object of plain fields; nil: URL mode
+	URL     string          // an http or https address that the person is to open
+}
+
+// Actions of an Answer.
+const (
+	Accept  = "accept"
+	Decline = "decline" // a no
+	Cancel  = "cancel"  // neither yes nor no
+)
+
+// Answer is what the person said. Content counts with Accept, in form mode.
+type Answer struct {
+	Action  string
+	Content json.RawMessage
+}
+
+// Sampling is what a server wants a model to go on from.
+type Sampling struct {
+	Server      string
+	Tool        string // that was called
+	System      string
+	Messages    []SamplingMessage
+	MaxTokens   int
+	Temperature *float64
+	Stop        []string // texts at which to stop
+	Models      []string // names, or parts of names, that the server would like
+}
+
+// SamplingMessage is one message; Role is user or assistant.
+type SamplingMessage struct {
+	Role  string
+	Text  string
+	Files []chat.File
+}
+
+// Sampled is what the model said.
+type Sampled struct {
+	Text   string
+	Model  string
+	Reason string // why it stopped: endTurn, stopSequence, maxTokens; "": endTurn
+}
+
+// Root is a place that servers are told they may work in.
+type Root struct {
+	URI  string `json:"uri"` // file://…
+	Name string `json:"name,omitempty"`
+}
+
+// capabilities are what servers are told that we can do.
+func (s *server) capabilities() sdk.ClientCapabilities {
+	var c sdk.ClientCapabilities
+	if s.o.Ask != nil {
+		c.Elicitation = &sdk.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
+	}
+	if s.o.Sample != nil {
+		c.Sampling = &sdk.SamplingCapability{}
+	}
+	if s.o.Roots != nil {
+		c.Roots = &struct {
+			ListChanged bool `json:"listChanged,omitempty"`
+		}{}
+	}
+	return c
+}
+
+// refusal is an error that a server is told.
+type refusal struct {
+	code    int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// answer answers a request of the server; nil: it is not to be answered, because
+// the server has taken it back.
+func (c *connection) answer(ctx context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
+	key := r.ID.String()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.mu.Lock()
+	c.asks[key] = cancel
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asks, key)
+	}()
+	params, _ := json.Marshal(r.Params) // what is no JSON cannot have come
+	result, err := c.fulfil(ctx, r.Method, params)
+	switch {
+	case errors.Is(context.Cause(ctx), errTakenBack):
+		return nil
+	case err != nil:
+		return transport.NewJSONRPCErrorResponse(r.ID, err.code, err.message, nil)
+	}
+	return transport.NewJSONRPCResultResponse(r.ID, result)
+}
+
+var errTakenBack = &refusal{sdk.REQUEST_INTERRUPTED, "the server has taken its request back"}
+
+// takenBack ends the answering of a request that the server cancels.
+func (c *connection) takenBack(fields map[string]any) {
+	var id sdk.RequestId
+	raw, err := json.Marshal(fields["requestId"])
+	if err != nil || id.UnmarshalJSON(raw) != nil {
+		return
+	}
+	c.mu.Lock()
+	cancel := c.asks[id.String()]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel(errTakenBack)
+	}
+}
+
+// fulfil gives what the server wants.
+func (c *connection) fulfil(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *refusal) {
+	switch method {
+	case string(sdk.MethodPing):
+		return json.RawMessage("{}"), nil
+	case string(sdk.MethodListRoots):
+		if c.s.o.Roots != nil {
+			return encoded(map[string]any{"roots": c.s.o.Roots}), nil
+		}
+	case string(sdk.MethodElicitationCreate):
+		return c.elicit(ctx, object(params))
+	case string(sdk.MethodSamplingCreateMessage):
+		if c.s.o.Sample != nil {
+			return c.sample(ctx, object(params))
+		}
+	}
+	return nil, &refusal{sdk.METHOD_NOT_FOUND, "this client does not answer " + plain(method)}
+}
+
+// elicit asks the person on whose behalf the server was called, if it is plain who
+// that is.
+func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *refusal) {
+	q, wrong := c.question(o)
+	if wrong != "" {
+		return nil, &refusal{sdk.INVALID_PARAMS, wrong}
+	}
+	flights := c.concerned(ctx)
+	if c.s.o.Ask == nil || len(flights) == 0 || !flights[0].may(maxAsked) {
+		return encoded(map[string]any{"action": Decline}), nil
+	}
+	q.Tool = flights[0].tool
+	ours, end := c.during(flights, personTime)
+	defer end()
+	defer context.AfterFunc(ctx, func() { end() })()
+	a, err := c.s.o.Ask(ours, q)
+	switch {
+	case err != nil:
+		c.s.log.Warn("question of mcp server not answered", "error", err)
+		a.Action = Cancel
+	case a.Action == Accept && q.URL == "":
+		if a.Content, err = c.fitting(q.Schema, a.Content); err != nil {
+			c.s.log.Warn("answer does not fit the question of mcp server", "error", err)
+			a.Action = Cancel
+		}
+	case a.Action == Accept:
+		c.elsewhere(q.ID, flights)
+	}
+	result := map[string]any{"action": a.Action}
+	if a.Action == Accept && q.URL == "" {
+		result["content"] = a.Content
+	}
+	return encoded(result), nil
+}
+
+// question reads the parameters of a request, or says what is wrong with them.
+func (c *connection) question(o map[string]json.RawMessage) (Question, string) {
+	q := Question{ID: text(o["elicitationId"]), Server: c.s.c.Name, Message: cut(scrub(text(o["message"])), maxQuestion)}
+	switch text(o["mode"]) {
+	case "", "form":
+		asked := decode(o["requestedSchema"])
+		if _, ok := asked.(map[string]any); !ok || len(o["requestedSchema"]) > maxForm {
+			return q, "requestedSchema must be an object of modest size"
+		}
+		cleaned, _ := scrubbed(asked)
+		q.Schema = compact(cleaned)
+	case "url":
+		at, err := url.Parse(text(o["url"]))
+		if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || at.User != nil {
+			return q, "url must be a web address"
+		}
+		q.URL = at.String()
+	default:
+		return q, "this client knows the modes form and url"
+	}
+	if q.ID == "" {
+		c.mu.Lock()
+		c.questions++
+		q.ID = fmt.Sprintf("%s-%d-%d", c.s.c.Name, c.number, c.questions)
+		c.mu.Unlock()
+	}
+	return q, ""
+}
+
+// fitting gives the content of an answer as the server asked for it: with the
+// defaults of what was left out, as the specification has it.
+func (c *connection) fitting(schema, content json.RawMessage) (json.RawMessage, error) {
+	values := object(content)
+	if values == nil {
+		values = map[string]json.RawMessage{}
+	}
+	for name, property := range object(object(schema)["properties"]) {
+		if usual, ok := object(property)["default"]; ok && values[name] == nil {
+			values[name] = usual
+		}
+	}
+	content = encoded(values)
+	if c.s.o.Schemas == nil {
+		return content, nil
+	}
+	return c.s.o.Schemas.Check(schema, content)
+}
+
+// elsewhere gives calls time while a person does something at an address that the
+// server named, until the server says that it is done.
+func (c *connection) elsewhere(id string, flights []*flight) {
+	done := c.completion(id)
+	ctx, end := c.during(flights, personTime)
+	started := c.background(func(context.Context) {
+		defer end()
+		defer c.completed(id)
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	})
+	if !started {
+		end()
+	}
+}
+
+// completion is closed when the server says that what it wanted done elsewhere is
+// done.
+func (c *connection) completion(id string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.elsewheres[id] == nil {
+		c.elsewheres[id] = make(chan struct{})
+	}
+	return c.elsewheres[id]
+}
+
+func (c *connection) completed(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if done := c.elsewheres[id]; done != nil {
+		close(done)
+		delete(c.elsewheres, id)
+	}
+}
+
+// sample has a model go on from what the server gives.
+func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *refusal) {
+	wanted := Sampling{Server: c.s.c.Name, System: text(o["systemPrompt"])}
+	var messages []json.RawMessage
+	if json.Unmarshal(o["messages"], &messages) != nil || len(messages) == 0 {
+		return nil, &refusal{sdk.INVALID_PARAMS, "there are no messages"}
+	}
+	room := maxFiles
+	for _, raw := range messages {
+		m := object(raw)
+		said := SamplingMessage{Role: text(m["role"])}
+		said.Text, said.Files = contents(m["content"], &room)
+		wanted.Messages = append(wanted.Messages, said)
+	}
+	// What is of another type, or missing, is zero.
+	_ = json.Unmarshal(o["maxTokens"], &wanted.MaxTokens)
+	_ = json.Unmarshal(o["temperature"], &wanted.Temperature)
+	_ = json.Unmarshal(o["stopSequences"], &wanted.Stop)
+	var hints []json.RawMessage
+	_ = json.Unmarshal(object(o["modelPreferences"])["hints"], &hints)
+	for _, h := range hints {
+		wanted.Models = append(wanted.Models, text(object(h)["name"]))
+	}
+	flights := c.concerned(ctx)
+	if len(flights) == 0 || !flights[0].may(maxAsked) {
+		return nil, &refusal{-1, "sampling is refused: it belongs to no call, or there was too much of it"}
+	}
+	wanted.Tool = flights[0].tool
+	ours, end := c.during(flights, sampleTime)
+	defer end()
+	defer context.AfterFunc(ctx, func() { end() })()
+	got, err := c.s.o.Sample(ours, wanted)
+	if err != nil {
+		c.s.log.Warn("sampling for mcp server refused", "error", err)
+		return nil, &refusal{-1, "sampling is refused"}
+	}
+	if got.Reason == "" {
+		got.Reason = "endTurn"
+	}
+	return encoded(map[string]any{"role": "assistant", "model": got.Model, "stopReason": got.Reason,
+		"content": map[string]any{"type": "text", "text": got.Text}}), nil
+}
+
+// background does something beside, which ends with the connection; it reports
+// false if there is too much of that already, or the connection ends.
+func (c *connection) background(do func(ctx context.Context)) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return false
+	}
+	select {
+	case c.busyness <- struct{}{}:
+	default:
+		return false
+	}
+	c.work.Go(func() {
+		defer func() { <-c.busyness }()
+		do(c.life)
+	})
+	return true
+}
+
+// courier posts messages to a Streamable HTTP server of the older protocol beside
+// the library, which has no way of its own to answer late, or to cancel.
+type courier struct {
+	at     string
+	client *http.Client
+	header func() http.Header
+}
+
+func (p courier) post(ctx context.Context, message []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.at, bytes.NewReader(message))
+	if err != nil {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	r.Header = p.header()
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return posted(p.client.Do(r))
+}
+
+// send posts a message and gives it the time that an answer may take.
+func (p courier) send(ctx context.Context, message any) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_ = p.post(ctx, encoded(message)) // a lost connection shows elsewhere
+}
+
+// answering has a carrier of the library hand over the server's requests, which it
+// would give 30 seconds, and answers them by post.
+func (c *connection) answering(p courier) transport.RequestHandler {
+	return func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+		f := flightOf(ctx)
+		c.background(func(ctx context.Context) {
+			if f != nil {
+				ctx = context.WithValue(ctx, flightKey{}, f)
+			}
+			if a := c.answer(ctx, r); a != nil {
+				p.send(ctx, a)
+			}
+		})
+		return nil, nil
+	}
+}
+
+func encoded(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
+}

@@ -1,0 +1,119 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// render writes a tool for people to compare; what cannot be seen is written out.
+func (t spec) render() string {
+	var b strings.Builder
+	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
+		if part.said != "" {
+			fmt.Fprintf(&b, "%s: %s\n", part.what, part.said)
+		}
+	}
+	for _, part := range []struct {
+		what string
+		raw  json.RawMessage
+	}{{"annotations", t.Notes}, {"inputSchema", t.Schema}, {"outputSchema", t.Output}} {
+		if len(part.raw) == 0 {
+			continue
+		}
+		indented := []byte(part.raw)
+		if value := decode(part.raw); value != nil {
+			if readable, err := json.MarshalIndent(value, "", "  "); err == nil {
+				indented = readable
+			}
+		}
+		fmt.Fprintf(&b, "%s: %s\n", part.what, indented)
+	}
+	return visible(b.String())
+}
+
+// visible writes hidden characters as their code.
+func visible(s string) string {
+	var b strings.Builder
+	before := rune(0)
+	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
+		if hides(before, c) || c == '\r' {
+			fmt.Fprintf(&b, "{U+%04X}", c)
+		} else {
+			b.WriteRune(c)
+		}
+		before = c
+	}
+	return b.String()
+}
+
+const (
+	maxDiffLines = 2000 // a side; longer texts are shown one after the other
+	diffContext  = 2    // lines around a change
+)
+
+// difference gives what changed from before to after: lines that went begin with
+// -, lines that came with +, and a few around them with a blank.
+func difference(before, after string) string {
+	a, b := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
+	if before == "" {
+		a = nil
+	}
+	marked := merged(a, b)
+	var out strings.Builder
+	skipped := false
+	for i, line := range marked {
+		near := slices.ContainsFunc(marked[max(0, i-diffContext):min(len(marked), i+diffContext+1)], func(l string) bool { return l[0] != ' ' })
+		switch {
+		case near:
+			out.WriteString(line + "\n")
+			skipped = false
+		case !skipped:
+			out.WriteString(" …\n")
+			skipped = true
+		}
+	}
+	return out.String()
+}
+
+// merged puts both texts into one, by their longest common part.
+func merged(a, b []string) []string {
+	var list []string
+	if len(a) > maxDiffLines || len(b) > maxDiffLines {
+		return append(prefixed("-", a), prefixed("+", b)...)
+	}
+	length := make([][]int16, len(a)+1) // of what a[i:] and b[j:] have in common
+	for i := range length {
+		length[i] = make([]int16, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				length[i][j] = length[i+1][j+1] + 1
+			} else {
+				length[i][j] = max(length[i+1][j], length[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] == b[j]:
+			list, i, j = append(list, " "+a[i]), i+1, j+1
+		case length[i+1][j] >= length[i][j+1]:
+			list, i = append(list, "-"+a[i]), i+1
+		default:
+			list, j = append(list, "+"+b[j]), j+1
+		}
+	}
+	return append(append(list, prefixed("-", a[i:])...), prefixed("+", b[j:])...)
+}
+
+func prefixed(mark string, lines []string) []string {
+	list := make([]string, len(lines))
+	for i, l := range lines {
+		list[i] = mark + l
+	}
+	return list
+}

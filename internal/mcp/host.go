@@ -1,0 +1,390 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"ravenbot/internal/tool"
+)
+
+// FromConfig is the Source of servers given by Options and Apply.
+const FromConfig = "config"
+
+// maxHold is how long a server that was replaced or removed lives on for those
+// who hold it.
+const maxHold = 30 * time.Minute
+
+// What may be wrong with a change of the servers. Errors of Host wrap them.
+var (
+	ErrNotFound   = errors.New("there is no such MCP server")
+	ErrExists     = errors.New("the name is taken by another MCP server")
+	ErrConfigured = errors.New("the MCP server belongs to the configuration")
+	ErrDisabled   = errors.New("the MCP server is disabled in the configuration")
+	ErrNotRunning = errors.New("the MCP host does not run")
+)
+
+// Host has one supervised connection per server. All methods are safe for
+// concurrent use.
+type Host struct {
+	o Options
+
+	mu      sync.Mutex
+	servers map[string]*server
+	holds   map[*hold]bool
+	claims  claims
+	started bool
+	ctx     context.Context // while it runs, else nil
+	work    sync.WaitGroup  // what was started for ctx
+}
+
+// hold keeps alive what there was when it began: all servers, or one.
+type hold struct {
+	on   *server // nil: all
+	done chan struct{}
+}
+
+// NewHost checks the options. It starts nothing; Run does.
+func NewHost(o Options) (*Host, error) {
+	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}}
+	if err := h.Apply(h.o.Servers); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Run connects servers in the background and keeps them connected until ctx
+// ends; then it ends every connection and process, and returns when they are
+// gone. It may be called once.
+func (h *Host) Run(ctx context.Context) error {
+	h.mu.Lock()
+	if h.started {
+		h.mu.Unlock()
+		return errors.New("the MCP host was run before")
+	}
+	h.started, h.ctx = true, ctx
+	for _, s := range h.servers {
+		h.start(s)
+	}
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	h.ctx = nil
+	h.mu.Unlock()
+	h.work.Wait()
+	return nil
+}
+
+// start has a server run; h.mu is held.
+func (h *Host) start(s *server) {
+	if h.ctx == nil {
+		return
+	}
+	ctx, quit := context.WithCancel(h.ctx)
+	s.quit = quit
+	h.work.Go(func() {
+		defer quit()
+		s.run(ctx)
+	})
+}
+
+// Apply makes servers the configured set: entries that differ from before are
+// replaced, new ones start, missing ones end, all others go on untouched. A
+// configured server takes the place of one that was added under the same name.
+// If anything is wrong with the set, nothing changes.
+func (h *Host) Apply(servers []Config) error {
+	var faults []error
+	wanted := map[string]Config{}
+	for _, c := range servers {
+		err := check(c)
+		if _, twice := wanted[c.Name]; err == nil && twice {
+			err = errors.New("the name is given twice")
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("MCP server %q: %w", c.Name, err))
+			continue
+		}
+		wanted[c.Name] = c
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, s := range h.servers {
+		if _, stays := wanted[name]; s.source == FromConfig && !stays {
+			delete(h.servers, name)
+			h.retire(s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		h.set(wanted[name], FromConfig)
+	}
+	return nil
+}
+
+// Add adds a server beside the configured ones; source tells where it comes from.
+// The error wraps ErrExists if the name is taken.
+func (h *Host) Add(c Config, source string) error {
+	return h.put(c, source, func(there *server) error {
+		if there != nil {
+			return ErrExists
+		}
+		return nil
+	})
+}
+
+// Put adds a server, or replaces the one of that name. The error wraps
+// ErrConfigured if that is a configured one.
+func (h *Host) Put(c Config, source string) error {
+	return h.put(c, source, func(there *server) error {
+		if there != nil && there.source == FromConfig {
+			return ErrConfigured
+		}
+		return nil
+	})
+}
+
+func (h *Host) put(c Config, source string, may func(there *server) error) error {
+	err := check(c)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		err = may(h.servers[c.Name])
+	}
+	if err != nil {
+		return fmt.Errorf("MCP server %q: %w", c.Name, err)
+	}
+	h.set(c, source)
+	return nil
+}
+
+// Remove ends a server that was added, and forgets what is kept of it. The error
+// wraps ErrNotFound or ErrConfigured.
+func (h *Host) Remove(name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.servers[name]
+	switch {
+	case s == nil:
+		return fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+	case s.source == FromConfig:
+		return fmt.Errorf("MCP server %q: %w", name, ErrConfigured)
+	}
+	delete(h.servers, name)
+	h.retire(s)
+	return s.forgetKept()
+}
+
+// set puts a server into its place, unless it is there already; h.mu is held.
+func (h *Host) set(c Config, source string) {
+	old := h.servers[c.Name]
+	if old != nil && old.source == source && reflect.DeepEqual(normal(old.c), normal(c)) {
+		return
+	}
+	if old != nil {
+		h.retire(old)
+	}
+	s := newServer(h, c, source)
+	if old != nil {
+		s.logs.inherit(old.logs.lines(old.mask))
+	}
+	h.servers[c.Name] = s
+	h.start(s)
+}
+
+// normal is an entry with nothing instead of what is empty.
+func normal(c Config) Config {
+	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	for _, table := range []*map[string]string{&c.Env, &c.Headers} {
+		if len(*table) == 0 {
+			*table = nil
+		}
+	}
+	return c
+}
+
+// retire ends a server when nobody who held it before holds it any longer; h.mu
+// is held.
+func (h *Host) retire(s *server) {
+	s.retired.Store(true)
+	h.claims.release(s.c.Name)
+	if h.ctx == nil {
+		return
+	}
+	var held []<-chan struct{}
+	for hold := range h.holds {
+		if hold.on == nil || hold.on == s {
+			held = append(held, hold.done)
+		}
+	}
+	ctx := h.ctx
+	h.work.Go(func() {
+		defer s.quit()
+		limit := time.NewTimer(maxHold)
+		defer limit.Stop()
+		for _, done := range held {
+			select {
+			case <-done:
+			case <-limit.C:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Hold keeps the servers that there are: one that is replaced or removed from now
+// on goes on serving the tools that the holder has, until release is called or
+// half an hour has passed. Whoever works with a list of tools holds it meanwhile.
+func (h *Host) Hold() (release func()) { return h.hold(nil) }
+
+func (h *Host) hold(on *server) (release func()) {
+	held := &hold{on: on, done: make(chan struct{})}
+	h.mu.Lock()
+	h.holds[held] = true
+	h.mu.Unlock()
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		delete(h.holds, held)
+		h.mu.Unlock()
+		close(held.done)
+	})
+}
+
+// server gives the server of a name, or an error that wraps ErrNotFound.
+func (h *Host) server(name string) (*server, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.servers[name]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+}
+
+// all gives every server, sorted by name.
+func (h *Host) all() []*server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]*server, 0, len(h.servers))
+	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
+		list = append(list, h.servers[name])
+	}
+	return list
+}
+
+// Servers gives the status of every server, sorted by name.
+func (h *Host) Servers() []Status {
+	list := []Status{}
+	for _, s := range h.all() {
+		list = append(list, s.status())
+	}
+	return list
+}
+
+// Server gives the status of one server.
+func (h *Host) Server(name string) (Status, bool) {
+	s, err := h.server(name)
+	if err != nil {
+		return Status{}, false
+	}
+	return s.status(), true
+}
+
+// Start connects a server that was stopped, or is waiting to be tried again, in
+// the background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
+func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
+
+// Stop ends a server's connection and process, and returns when both are gone.
+// Errors are as those of Start.
+func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
+
+// Restart ends a server's connection and connects it anew, in the background.
+// Errors are as those of Start.
+func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
+
+func (h *Host) control(name string, do func(*server) error) error {
+	s, err := h.server(name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.c.Disabled:
+		err = ErrDisabled
+	case !h.running():
+		return ErrNotRunning
+	default:
+		err = do(s)
+	}
+	if err != nil {
+		return fmt.Errorf("MCP server %q: %w", name, err)
+	}
+	return nil
+}
+
+func (h *Host) running() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ctx != nil
+}
+
+// Logs gives the newest lines of a server's log, oldest first, those from before
+// a restart too; nil if there is no such server.
+func (h *Host) Logs(name string) []LogLine {
+	s, err := h.server(name)
+	if err != nil {
+		return nil
+	}
+	return s.logs.lines(s.mask)
+}
+
+// Wait returns when the first attempt to connect a server has ended, well or
+// badly, or will not be made before somebody asks for it. The error is that of
+// ctx, or wraps ErrNotFound.
+func (h *Host) Wait(ctx context.Context, name string) error {
+	s, err := h.server(name)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-s.settled:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for MCP server %q: %w", name, context.Cause(ctx))
+	}
+}
+
+// Tools gives the tools of all servers, by server and name. It makes Host a
+// tool.Source.
+func (h *Host) Tools() []tool.Tool {
+	var list []tool.Tool
+	for _, s := range h.all() {
+		list = append(list, s.offered()...)
+	}
+	return list
+}
+
+// Source gives the tools of one server; none if there is no such server.
+func (h *Host) Source(name string) tool.Source {
+	return source(func() []tool.Tool {
+		s, err := h.server(name)
+		if err != nil {
+			return nil
+		}
+		return s.offered()
+	})
+}
+
+type source func() []tool.Tool
+
+func (s source) Tools() []tool.Tool { return s() }

@@ -1,0 +1,299 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/tool"
+)
+
+const (
+	// packName is the Server of the native tools by which models reach what servers
+	// offer beside their tools.
+	packName = "mcp"
+	// maxListed is how many resources or prompts of one server are listed, and
+	// maxListLine how long each is, in bytes.
+	maxListed   = 500
+	maxListLine = 500
+)
+
+// Pack gives the native tools by which models list and read what servers offer
+// beside their tools: resources and prompts. It is empty while no server offers
+// any. What they give is strangers' text, as that of any tool of a server.
+func (h *Host) Pack() []tool.Tool {
+	resources, prompts := false, false
+	for _, s := range h.all() {
+		offers := s.offers()
+		resources, prompts = resources || offers.Resources, prompts || offers.Prompts
+	}
+	const of = `"server":{"type":"string","description":"name of the MCP server"}`
+	var list []tool.Tool
+	add := func(name, does, schema string, do func(context.Context, wanted) (tool.Result, error)) {
+		yes := true
+		list = append(list, tool.Func{
+			Described: tool.Spec{Server: packName, Name: name, Native: true, Description: does,
+				Schema: json.RawMessage(schema), Hints: tool.Hints{ReadOnly: &yes}},
+			Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+				var w wanted
+				if err := json.Unmarshal(args, &w); err != nil {
+					return tool.Failure("The arguments do not fit the schema. Nothing was read."), nil
+				}
+				return do(ctx, w)
+			}})
+	}
+	if resources {
+		add("resources_list", "Lists the resources (documents, records, files) that MCP servers offer to read, and the patterns by which more can be named.",
+			`{"type":"object","properties":{`+of+`}}`, h.listResources)
+		add("resource_read", "Reads a resource of an MCP server, by its URI as mcp_resources_list gives it or a pattern there allows.",
+			`{"type":"object","properties":{`+of+`,"uri":{"type":"string"}},"required":["server","uri"]}`, h.readResource)
+	}
+	if prompts {
+		add("prompts_list", "Lists the prompts (prepared texts with blanks to fill in) that MCP servers offer.",
+			`{"type":"object","properties":{`+of+`}}`, h.listPrompts)
+		add("prompt_get", "Gives a prompt of an MCP server with its blanks filled in.",
+			`{"type":"object","properties":{`+of+`,"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["server","name"]}`, h.getPrompt)
+	}
+	return list
+}
+
+// wanted are the arguments of the pack's tools.
+type wanted struct {
+	Server    string            `json:"server"`
+	URI       string            `json:"uri"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
+}
+
+// offers is what a server has beside its tools, as it said when it was connected
+// last.
+type offers struct {
+	Resources bool `json:"resources,omitempty"`
+	Prompts   bool `json:"prompts,omitempty"`
+}
+
+func (s *server) offers() offers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Stopped || s.state == Disabled {
+		return offers{}
+	}
+	return s.listed.Offers
+}
+
+func (c *connection) offers() offers {
+	o := c.client.GetServerCapabilities()
+	return offers{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
+}
+
+// reach gives a server's connection, for as long as release has not been called,
+// or what to tell the model instead.
+func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*connection, func(), string) {
+	s, err := h.server(name)
+	if err != nil || !has(s.offers()) {
+		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(has), ", "))
+	}
+	release := h.hold(s)
+	conn, down := s.ready(ctx)
+	if conn == nil {
+		release()
+		return nil, nil, fmt.Sprintf("The MCP server %q is not available (state: %s).", name, down)
+	}
+	return conn, release, ""
+}
+
+func (h *Host) having(has func(offers) bool) []string {
+	var names []string
+	for _, s := range h.all() {
+		if has(s.offers()) {
+			names = append(names, s.c.Name)
+		}
+	}
+	return names
+}
+
+func (o offers) resources() bool { return o.Resources }
+func (o offers) prompts() bool   { return o.Prompts }
+
+// each asks one server, or all that have something, side by side.
+func (h *Host) each(ctx context.Context, name string, has func(offers) bool, list func(context.Context, *connection) string) (tool.Result, error) {
+	names := []string{name}
+	if name == "" {
+		names = h.having(has)
+	}
+	parts := make([]string, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			conn, release, why := h.reach(ctx, name, has)
+			if conn == nil {
+				parts[i] = why
+				return
+			}
+			defer release()
+			parts[i] = list(ctx, conn)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return tool.Result{}, fmt.Errorf("ask MCP servers what they offer: %w", context.Cause(ctx))
+	}
+	return tool.Text(bounded(strings.Join(parts, "\n\n"))), nil
+}
+
+func (h *Host) listResources(ctx context.Context, w wanted) (tool.Result, error) {
+	return h.each(ctx, w.Server, offers.resources, func(ctx context.Context, c *connection) string {
+		lines := c.lines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListResourcesRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListResourcesByPage(ctx, request)
+			return err
+		})
+		patterns := c.lines(ctx, "resourceTemplates", "uriTemplate", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListResourceTemplatesRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListResourceTemplatesByPage(ctx, request)
+			return err
+		})
+		text := "Resources of " + c.s.c.Name + ":\n" + lines
+		if patterns != "(none)" {
+			text += "\nPatterns:\n" + patterns
+		}
+		return text
+	})
+}
+
+func (h *Host) listPrompts(ctx context.Context, w wanted) (tool.Result, error) {
+	return h.each(ctx, w.Server, offers.prompts, func(ctx context.Context, c *connection) string {
+		return "Prompts of " + c.s.c.Name + ":\n" + c.lines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListPromptsRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListPromptsByPage(ctx, request)
+			return err
+		})
+	})
+}
+
+// lines lists what a server has of a kind, a line each. The pages are read as they
+// came: the library refuses all for one that it does not understand.
+func (c *connection) lines(ctx context.Context, kind, key string, page func(context.Context, sdk.Cursor) error) string {
+	var lines []string
+	var at sdk.Cursor
+	for range maxPages {
+		raw, err := c.request(ctx, kind, c.s.timeout(), func(ctx context.Context, _ *sdk.Meta) error { return page(ctx, at) })
+		if err != nil {
+			if hasNoTools(err) { // the method is not known
+				break
+			}
+			return c.s.excuse(err)
+		}
+		var items []json.RawMessage
+		_ = json.Unmarshal(object(raw)[kind], &items) // what is no list has no items
+		for _, item := range items {
+			if line := itemLine(object(item), key); line != "" && len(lines) < maxListed {
+				lines = append(lines, line)
+			}
+		}
+		next := sdk.Cursor(text(object(raw)["nextCursor"]))
+		if next == "" || next == at || len(lines) == maxListed {
+			break
+		}
+		at = next
+	}
+	if len(lines) == 0 {
+		return "(none)"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// itemLine describes a resource, a pattern or a prompt.
+func itemLine(o map[string]json.RawMessage, key string) string {
+	id := plain(text(o[key]))
+	if id == "" {
+		return ""
+	}
+	line := "- " + id
+	for _, more := range []string{"name", "title", "mimeType", "description"} {
+		if said := plain(scrub(text(o[more]))); said != "" && said != id {
+			line += " | " + said
+		}
+	}
+	var blanks []json.RawMessage
+	_ = json.Unmarshal(o["arguments"], &blanks) // what is no list has none
+	for _, b := range blanks {
+		blank := object(b)
+		must := ""
+		if needed := flag(blank["required"]); needed != nil && *needed {
+			must = ", required"
+		}
+		line += fmt.Sprintf(" | argument %s%s", plain(text(blank["name"])), must)
+	}
+	return cut(line, maxListLine)
+}
+
+func (h *Host) readResource(ctx context.Context, w wanted) (tool.Result, error) {
+	return h.one(ctx, w.Server, "resource_read", offers.resources, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+		request := sdk.ReadResourceRequest{}
+		request.Params.URI, request.Params.Meta = w.URI, m
+		_, err := c.client.ReadResource(ctx, request)
+		return err
+	}, func(o map[string]json.RawMessage) tool.Result {
+		var items []json.RawMessage
+		_ = json.Unmarshal(o["contents"], &items) // what is no list has no parts
+		var parts []string
+		var files []chat.File
+		room := maxFiles
+		for _, item := range items {
+			parts = append(parts, resourcePart(object(item)))
+			if f, ok := fileOf(map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}, len(files)+1, &room); ok {
+				files = append(files, f)
+			}
+		}
+		return tool.Result{Text: bounded(strings.Join(parts, "\n")), Files: files}
+	})
+}
+
+func (h *Host) getPrompt(ctx context.Context, w wanted) (tool.Result, error) {
+	return h.one(ctx, w.Server, "prompt_get", offers.prompts, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+		request := sdk.GetPromptRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = w.Name, w.Arguments, m
+		_, err := c.client.GetPrompt(ctx, request)
+		return err
+	}, func(o map[string]json.RawMessage) tool.Result {
+		var messages []json.RawMessage
+		_ = json.Unmarshal(o["messages"], &messages) // what is no list has none
+		var parts []string
+		var files []chat.File
+		room := maxFiles
+		for _, raw := range messages {
+			m := object(raw)
+			said, more := contents(m["content"], &room)
+			parts = append(parts, plain(text(m["role"]))+": "+said)
+			files = append(files, more...)
+		}
+		return tool.Result{Text: bounded(strings.Join(parts, "\n")), Files: files}
+	})
+}
+
+// one asks one server for one thing.
+func (h *Host) one(ctx context.Context, name, what string, has func(offers) bool,
+	send func(context.Context, *connection, *sdk.Meta) error, read func(map[string]json.RawMessage) tool.Result) (tool.Result, error) {
+	conn, release, why := h.reach(ctx, name, has)
+	if conn == nil {
+		return tool.Failure(why), nil
+	}
+	defer release()
+	raw, err := conn.request(ctx, what, conn.s.timeout(), func(ctx context.Context, m *sdk.Meta) error { return send(ctx, conn, m) })
+	switch {
+	case ctx.Err() != nil:
+		return tool.Result{}, fmt.Errorf("ask MCP server %s: %w", name, context.Cause(ctx))
+	case err != nil:
+		return tool.Failure(conn.s.excuse(err)), nil
+	}
+	return read(object(raw)), nil
+}

@@ -1,0 +1,259 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxFlags = 20  // a tool
+	maxPlace = 150 // bytes, of where something stands in a schema
+	// maxNesting is how deep a schema may be: people have to read it.
+	maxNesting = 64
+)
+
+// inspected is a tool as it may be shown to a model, and what is suspicious about
+// it.
+type inspected struct {
+	spec           // as listed
+	hash    string // of all that a model reads of it
+	shown   string // the description without what is hidden
+	schema  json.RawMessage
+	flags   []string
+	refused string // why it cannot be shown at all
+}
+
+func inspect(t spec) inspected {
+	i := inspected{spec: t, hash: t.hash(), shown: scrub(t.about()), schema: t.Schema}
+	switch {
+	case concealed(t.Name) != "":
+		i.refused = "its name holds hidden or control characters"
+	case nested(t.Schema), nested(t.Output), nested(t.Notes):
+		i.refused = fmt.Sprintf("its schema is nested more than %d levels deep", maxNesting)
+	}
+	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
+		i.flags = append(i.flags, suspicions(part.what, part.said)...)
+	}
+	input := decode(t.Schema)
+	i.look("inputSchema", input)
+	i.look("outputSchema", decode(t.Output))
+	i.look("annotations", decode(t.Notes))
+	if cleaned, changed := scrubbed(input); changed {
+		i.schema = compact(cleaned)
+	}
+	i.flags = i.flags[:min(len(i.flags), maxFlags)]
+	return i
+}
+
+// look goes through every key and every text of a value.
+func (i *inspected) look(at string, value any) {
+	if len(i.flags) > maxFlags {
+		return
+	}
+	at = at[:min(len(at), maxPlace)]
+	switch v := value.(type) {
+	case string:
+		i.flags = append(i.flags, suspicions(at, v)...)
+	case []any:
+		for n, inner := range v {
+			i.look(fmt.Sprintf("%s[%d]", at, n), inner)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if concealed(key) != "" {
+				i.refused = "a name in its schema holds hidden or control characters"
+			}
+			i.flags = append(i.flags, suspicions(at+" key", key)...)
+			i.look(at+"."+key, v[key])
+		}
+	}
+}
+
+// suspicions says what is wrong with a text, each time naming where it stands.
+func suspicions(at, said string) []string {
+	var list []string
+	if what := concealed(said); what != "" {
+		list = append(list, fmt.Sprintf("%s: %s", plain(at), what))
+	}
+	if order := ordering(said); order != "" {
+		list = append(list, fmt.Sprintf("%s: reads like an order to the model: %.100q", plain(at), order))
+	}
+	return list
+}
+
+// orders are the turns of phrase by which published attacks speak to the model
+// over the user's head. The list is short on purpose: it flags, it does not bar,
+// and an honest description should pass. They are matched against text from which
+// all that is hidden was taken, with runs of blanks made one.
+var orders = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`),
+	regexp.MustCompile(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`),
+	regexp.MustCompile(`(?i)\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,60}\b(user|human|operator|owner|anyone)\b`),
+	regexp.MustCompile(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`),
+	regexp.MustCompile(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`),
+	regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`),
+}
+
+func ordering(said string) string {
+	said = strings.Join(strings.Fields(scrub(said)), " ")
+	for _, order := range orders {
+		if found := order.FindString(said); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// ansi are the sequences by which text commands a terminal.
+var ansi = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
+
+// concealed names what a text holds that a reader does not see, or "".
+func concealed(said string) string {
+	if ansi.MatchString(said) {
+		return "terminal sequences"
+	}
+	var found []string
+	before := rune(0)
+	for _, c := range said {
+		if code := fmt.Sprintf("U+%04X", c); hides(before, c) && !slices.Contains(found, code) && len(found) < 5 {
+			found = append(found, code)
+		}
+		before = c
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "hidden characters " + strings.Join(found, " ")
+}
+
+// hides reports whether a character cannot be seen and has no business where it
+// stands. One variation selector belongs to the emoji before it, joiners to emoji
+// and to scripts that need them.
+func hides(before, c rune) bool {
+	switch {
+	case c == '\n', c == '\t', c == '\r':
+		return false
+	case unicode.IsControl(c):
+		return true
+	case c == 0x200C, c == 0x200D:
+		return before < 0x0590
+	case variation(c):
+		return before < 0x20 || variation(before)
+	case c == 0x034F, c == 0x115F, c == 0x1160, c == 0x3164, c == 0xFFA0: // letters without a shape
+		return true
+	}
+	return unicode.Is(unicode.Cf, c)
+}
+
+func variation(c rune) bool {
+	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
+}
+
+// scrub takes from a text what a reader would not see.
+func scrub(said string) string {
+	if !strings.ContainsFunc(said, func(c rune) bool { return c > unicode.MaxASCII || c < ' ' && c != '\n' && c != '\t' || c == 0x7F }) {
+		return said
+	}
+	said = ansi.ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
+	before := rune(0)
+	return strings.Map(func(c rune) rune {
+		if hides(before, c) || c == '\r' {
+			return -1
+		}
+		before = c
+		return c
+	}, said)
+}
+
+// scrubbed is scrub for every text in a decoded value.
+func scrubbed(value any) (cleaned any, changed bool) {
+	switch v := value.(type) {
+	case string:
+		s := scrub(v)
+		return s, s != v
+	case []any:
+		list := make([]any, len(v))
+		for n, inner := range v {
+			var c bool
+			list[n], c = scrubbed(inner)
+			changed = changed || c
+		}
+		return list, changed
+	case map[string]any:
+		table := make(map[string]any, len(v))
+		for key, inner := range v {
+			var c bool
+			table[key], c = scrubbed(inner)
+			changed = changed || c
+		}
+		return table, changed
+	}
+	return value, false
+}
+
+// nested reports whether JSON is deeper than maxNesting.
+func nested(raw json.RawMessage) bool {
+	depth, quoted := 0, false
+	for n := 0; n < len(raw); n++ {
+		switch c := raw[n]; {
+		case quoted && c == '\\':
+			n++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			if depth++; depth > maxNesting {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// decode reads JSON by its exact keys, with numbers as written; nil if it is none,
+// or too deep.
+func decode(raw json.RawMessage) any {
+	if nested(raw) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return nil
+	}
+	return value
+}
+
+// compact writes a decoded value with its keys sorted.
+func compact(value any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(value) != nil {
+		return nil
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// hash is of everything about a tool that a model or a policy goes by. The first
+// figure counts changes of what goes in.
+func (t spec) hash() string {
+	parts := []any{t.Name, t.Title, t.Description}
+	for _, raw := range []json.RawMessage{t.Schema, t.Output, t.Notes} {
+		if value := decode(raw); value != nil {
+			parts = append(parts, value)
+		} else {
+			parts = append(parts, string(raw))
+		}
+	}
+	return "1:" + digest(parts...)
+}

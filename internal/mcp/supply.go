@@ -1,0 +1,128 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// maxRounds is how often a call is sent anew with what the server wanted.
+const maxRounds = 10
+
+// errTooManyRounds says that a server asked on and on.
+var errTooManyRounds = errors.New("the server kept asking for more instead of answering")
+
+// supplied sends a request as often as its server wants something first. Since
+// 2026-07-28 servers ask in the answer, and the request is made again with what
+// they asked for; before, they could name addresses that a person has to open.
+func (c *connection) supplied(ctx context.Context, r transport.JSONRPCRequest,
+	send func(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error)) (*transport.JSONRPCResponse, error) {
+	first := r
+	for round := 1; ; round++ {
+		response, err := send(ctx, r)
+		if err != nil || flightOf(ctx) == nil {
+			return response, err
+		}
+		var more map[string]any
+		switch {
+		case response.Error != nil && response.Error.Code == sdk.URL_ELICITATION_REQUIRED:
+			if !c.visited(ctx, response.Error) {
+				return response, nil
+			}
+		case response.Error == nil && wantsInput(response.Result):
+			if more, err = c.inputs(ctx, object(response.Result), round); err != nil {
+				return nil, err
+			}
+		default:
+			return response, nil
+		}
+		if round == maxRounds {
+			return nil, errTooManyRounds
+		}
+		if r, err = retried(first, round, more); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// retried is a request made again with more parameters.
+func retried(r transport.JSONRPCRequest, round int, more map[string]any) (transport.JSONRPCRequest, error) {
+	raw, err := json.Marshal(r.Params)
+	if err != nil {
+		return r, fmt.Errorf("encode the request: %w", err)
+	}
+	params := map[string]any{}
+	for name, value := range object(raw) {
+		params[name] = value
+	}
+	maps.Copy(params, more)
+	r.Params = params
+	r.ID = sdk.NewRequestId(fmt.Sprintf("%s-%d", r.ID.String(), round))
+	return r, nil
+}
+
+// inputs gives what a result asks for. A result that asks for nothing wants to be
+// asked again later.
+func (c *connection) inputs(ctx context.Context, o map[string]json.RawMessage, round int) (map[string]any, error) {
+	requests := object(o["inputRequests"])
+	if len(requests) == 0 {
+		timer := time.NewTimer(time.Duration(round) * time.Second)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	answers := map[string]json.RawMessage{}
+	for _, id := range slices.Sorted(maps.Keys(requests)) {
+		request := object(requests[id])
+		result, refused := c.fulfil(ctx, text(request["method"]), request["params"])
+		if refused != nil {
+			return nil, fmt.Errorf("the server wants what it cannot have: %w", refused)
+		}
+		answers[id] = result
+	}
+	more := map[string]any{"inputResponses": answers}
+	if state := o["requestState"]; state != nil {
+		more["requestState"] = state
+	}
+	return more, nil
+}
+
+// visited asks a person to open the addresses that an error names, and waits until
+// the server says that all is done there. It reports false if the person would not.
+func (c *connection) visited(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
+	var list []json.RawMessage
+	if json.Unmarshal(object(encoded(e.Data))["elicitations"], &list) != nil || len(list) == 0 || len(list) > maxAsked {
+		return false
+	}
+	var all []<-chan struct{}
+	for _, raw := range list {
+		o := object(raw)
+		if text(o["mode"]) != "url" || text(o["elicitationId"]) == "" {
+			return false
+		}
+		done := c.completion(text(o["elicitationId"]))
+		result, refused := c.elicit(ctx, o)
+		if refused != nil || text(object(result)["action"]) != Accept {
+			return false
+		}
+		all = append(all, done)
+	}
+	for _, done := range all { // each is closed after personTime at the latest
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
