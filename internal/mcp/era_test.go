@@ -64,11 +64,11 @@ func stateless(answer func(w http.ResponseWriter, method string, request []byte)
 	})
 }
 
-// refusal is what a way through Authorize says when there is no token.
-type refusal struct{ text string }
+// noToken is what a way through Authorize says when there is no token.
+type noToken struct{ text string }
 
-func (r refusal) Error() string { return r.text }
-func (refusal) Authorizing()    {}
+func (r noToken) Error() string { return r.text }
+func (noToken) Authorizing()    {}
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
@@ -95,7 +95,7 @@ func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				tried = append(tried, r.Method+" "+text(object(body)["method"]))
-				return nil, refusal{"consent is needed"}
+				return nil, noToken{"consent is needed"}
 			})
 		},
 	})
@@ -131,7 +131,7 @@ func TestACallThatNeedsConsent(t *testing.T) {
 					return nil, err
 				}
 				if text(object(body)["method"]) == "tools/call" {
-					return nil, refusal{"more consent is needed"}
+					return nil, noToken{"more consent is needed"}
 				}
 				r = r.Clone(r.Context())
 				r.Body = io.NopCloser(strings.NewReader(string(body)))
