@@ -47,6 +47,8 @@ type Config struct {
 	URL       string            // http or https
 	Headers   map[string]string // sent to the origin of URL alone
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
+	PerUser   bool              // each user signs in for himself: see Authorize
+	User      string            // set by the host: whose connection it is; "": everybody's, or the operator's
 	Protocol  string            // the one version to speak, as "2025-06-18"; "": what the server prefers
 
 	Timeout  time.Duration // of one call; 0: 30 s
@@ -112,6 +114,9 @@ type Options struct {
 	Now     func() time.Time // nil: time.Now
 
 	Authorize Authorize // nil: servers get the configured headers alone
+	// Waiting gives the consent that a server waits for, as Authorize has told; nil if
+	// none. It must not call the Host. nil: there never is one.
+	Waiting func(c Config) *Consent
 
 	silence time.Duration // see tap; set by tests
 }
@@ -154,6 +159,9 @@ func check(c Config) error {
 		return fmt.Errorf("unknown transport %q; known are stdio, http and sse", c.Transport)
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
 		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url", c.Transport)
+	}
+	if c.PerUser && c.URL == "" {
+		return errors.New("users cannot sign in to a process for themselves: perUser needs a url")
 	}
 	if err := checkProtocol(c.Protocol); c.URL == "" || err != nil {
 		return err

@@ -99,10 +99,10 @@ func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*
 		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(has), ", "))
 	}
 	release := h.hold(s)
-	conn, down := s.ready(ctx)
+	_, conn, why := s.reach(ctx)
 	if conn == nil {
 		release()
-		return nil, nil, fmt.Sprintf("The MCP server %q is not available (state: %s).", name, down)
+		return nil, nil, why
 	}
 	return conn, release, ""
 }

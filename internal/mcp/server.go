@@ -68,7 +68,7 @@ type server struct {
 	judged    []judged
 	tools     []tool.Tool   // those that are offered
 	changed   chan struct{} // closed at the next change of state
-	consent   *Consent
+	users     users
 
 	pinning sync.Mutex // held while pins are saved
 
@@ -110,6 +110,7 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	defer s.end()
+	defer s.dismiss()
 	if s.lazy() {
 		s.settle()
 		s.pause(ctx, nil)
@@ -370,17 +371,20 @@ func (s *server) isWanted() bool {
 
 func (s *server) start() error {
 	s.want(true, nil)
+	s.everyone(true, nil)
 	return nil
 }
 
 func (s *server) restart() error {
 	s.want(true, errRestarted)
+	s.everyone(true, errRestarted)
 	return nil
 }
 
 // stop returns when the process or connection is gone. Ending a process takes a
 // few seconds at most; the deadline is for one that the kernel cannot end.
 func (s *server) stop() error {
+	s.everyone(false, errStopped)
 	s.want(false, errStopped)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()

@@ -77,7 +77,7 @@ func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent, Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
 		if t.State == Offered {
@@ -123,12 +123,12 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	return s.infos()
 }
 
-// asks sets what somebody has to agree to before the server can be used; nil:
-// nothing any longer.
-func (s *server) asks(c *Consent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.consent = c
+// consent is what somebody has to agree to before the server can be used, or nil.
+func (s *server) consent() *Consent {
+	if s.o.Waiting == nil {
+		return nil
+	}
+	return s.o.Waiting(s.c)
 }
 
 // LogLine is a line that a server wrote. Stream is stderr, stdout (what is no
