@@ -317,6 +317,15 @@ func TestPeopleAreNotPestered(t *testing.T) {
 	if n := len(b.told()); n < 2 || n > 10 {
 		t.Errorf("%d notices in a day", n)
 	}
+	mine := b.client(Entry{Name: "a", URL: p.url(), User: "alice"})
+	before := len(b.told())
+	for range 3 { // she asks, does not consent, and asks again
+		b.needed(mine, p.url())
+		b.pass(consentTime)
+	}
+	if n := len(b.told()) - before; n != 3 {
+		t.Errorf("%d notices to who asked three times", n)
+	}
 }
 
 // A link that did not reach its person is sent at the next occasion.
