@@ -38,6 +38,7 @@ type Host struct {
 	servers map[string]*server
 	holds   map[*hold]bool
 	claims  claims
+	wrote   chan struct{} // a server's log has more lines
 	started bool
 	ctx     context.Context // while it runs, else nil
 	work    sync.WaitGroup  // what was started for ctx
@@ -51,7 +52,7 @@ type hold struct {
 
 // NewHost checks the options. It starts nothing; Run does.
 func NewHost(o Options) (*Host, error) {
-	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}}
+	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}, wrote: make(chan struct{}, 1)}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
 	}
@@ -71,12 +72,16 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, s := range h.servers {
 		h.start(s)
 	}
+	if h.o.Keep != nil {
+		h.work.Go(func() { h.keepLogs(ctx) })
+	}
 	h.mu.Unlock()
 	<-ctx.Done()
 	h.mu.Lock()
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
+	h.writeLogs() // with their last words
 	return nil
 }
 
@@ -192,6 +197,7 @@ func (h *Host) set(c Config, source string) {
 	}
 	s := newServer(h, c, source)
 	if old != nil {
+		s.logs = &ring{now: h.o.Now, wrote: h.wrote, fresh: true}
 		s.logs.inherit(old.logs.lines(old.mask))
 	}
 	h.servers[c.Name] = s
