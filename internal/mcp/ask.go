@@ -295,8 +295,8 @@ func (c *connection) completed(id string) {
 // sample has a model go on from what the server gives.
 func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *refusal) {
 	wanted := Sampling{Server: c.s.c.Name, System: text(o["systemPrompt"])}
-	var messages []json.RawMessage
-	if json.Unmarshal(o["messages"], &messages) != nil || len(messages) == 0 {
+	messages := items(o["messages"])
+	if len(messages) == 0 {
 		return nil, &refusal{sdk.INVALID_PARAMS, "there are no messages"}
 	}
 	room := maxFiles
@@ -310,9 +310,7 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 	_ = json.Unmarshal(o["maxTokens"], &wanted.MaxTokens)
 	_ = json.Unmarshal(o["temperature"], &wanted.Temperature)
 	_ = json.Unmarshal(o["stopSequences"], &wanted.Stop)
-	var hints []json.RawMessage
-	_ = json.Unmarshal(object(o["modelPreferences"])["hints"], &hints)
-	for _, h := range hints {
+	for _, h := range items(object(o["modelPreferences"])["hints"]) {
 		wanted.Models = append(wanted.Models, text(object(h)["name"]))
 	}
 	flights := c.concerned(ctx)

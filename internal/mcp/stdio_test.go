@@ -111,7 +111,9 @@ func TestToolLists(t *testing.T) {
 }
 
 func TestEnvironmentIsAllowListed(t *testing.T) {
-	t.Setenv("DISCORD_TOKEN", "the bot's own")
+	for _, name := range []string{"DISCORD_TOKEN", "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "RAVENBOT_ADMIN_TOKEN", "RAVENBOT_CORPORA", "HTTP_PROXY", "SSH_AUTH_SOCK"} {
+		t.Setenv(name, "the bot's own")
+	}
 	t.Setenv("LC_TIME", "C")
 	dir := t.TempDir()
 	c := fakeServer("a", "plain", "OWN=mine", "TERM=dumb")
@@ -123,7 +125,10 @@ func TestEnvironmentIsAllowListed(t *testing.T) {
 		k, v, _ := strings.Cut(v, "=")
 		got[k] = v
 	}
-	for k := range got {
+	for k, v := range got {
+		if v == "the bot's own" {
+			t.Errorf("the server was given %s", k)
+		}
 		if _, own := c.Env[k]; !own && !inherited(k) {
 			t.Errorf("the server was given %s", k)
 		}
