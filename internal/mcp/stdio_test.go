@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/schema"
 	"ravenbot/internal/tool"
 )
 
@@ -583,6 +584,27 @@ func TestControl(t *testing.T) {
 		t.Error("an unknown server has a status")
 	}
 	wantFailure(t, call(t, remoteTool(h, "a", "echo"), `{}`), "state: uninitialized")
+}
+
+func TestCallByHand(t *testing.T) {
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Schemas: schema.New()})
+	settled(t, h, "a")
+	res, err := h.Call(t.Context(), "a", "echo", json.RawMessage(`{"x":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, res, `{"x":1}`)
+	res, err = h.Call(t.Context(), "a", "strict", json.RawMessage(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, res, `do not fit its schema: arguments: missing "b"`)
+	if _, err := h.Call(t.Context(), "x", "echo", nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of no server: %v", err)
+	}
+	if _, err := h.Call(t.Context(), "a", "none", nil); err == nil {
+		t.Error("a tool that is not there was called")
+	}
 }
 
 func TestStopDuringStartAndRestart(t *testing.T) {
