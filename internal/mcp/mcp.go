@@ -1,5 +1,5 @@
 // Package mcp is the host of MCP servers: it starts or reaches each one that is
-// configured, keeps it connected, and offers its tools.
+// configured, or added while the bot runs, keeps it connected, and offers its tools.
 //
 // It promises that a server cannot hurt the bot or another server. Each has a
 // supervisor of its own, which connects in the background, asks again and again
@@ -7,7 +7,13 @@
 // not; every request has a deadline, every message a size limit, every log an
 // end. Processes get a short list of harmless environment variables, are ended
 // with all that they started, and are always reaped. A call is sent once: it is
-// repeated after a loss only if the tool says that this does no harm.
+// repeated after a loss only if the tool says that this does no harm. A change of
+// the servers touches only those that changed, and not who holds them (Hold).
+//
+// What a server says of its tools is pinned when it is first seen: a tool that
+// changes is withheld until somebody approves it, what hides something is shown
+// without it, and no tool takes the name of another's. Servers may ask people and
+// models only on behalf of whoever called them, where that is plain.
 //
 // Tool schemas are kept as the server wrote them. Arguments are expected to have
 // been checked; who may call what is policy's business. Results are strangers'

@@ -87,7 +87,7 @@ func newServer(h *Host, c Config, source string) *server {
 	s := &server{
 		c: c, h: h, o: o, source: source, mask: masker(c), quit: func() {},
 		log:     o.Log.With("server", c.Name),
-		logs:    &ring{now: o.Now},
+		logs:    &ring{now: o.Now, wrote: h.wrote},
 		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
 		kick:   make(chan struct{}, 1),
 		state:  Uninitialized,
@@ -99,6 +99,7 @@ func newServer(h *Host, c Config, source string) *server {
 		s.settle()
 		return s
 	}
+	s.restoreLog()
 	s.restorePins()
 	s.restored = s.restore()
 	return s

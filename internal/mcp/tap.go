@@ -99,6 +99,9 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 	response, err := t.conn.supplied(ctx, r, t.send)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
 		c.set(response.Result)
+		if r.Method == string(sdk.MethodToolsCall) { // nobody reads what the library would make of it
+			response = &transport.JSONRPCResponse{JSONRPC: response.JSONRPC, ID: response.ID, Result: json.RawMessage(`{"content":[]}`)}
+		}
 	}
 	return response, err
 }
