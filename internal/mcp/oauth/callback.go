@@ -55,7 +55,7 @@ func (b *Broker) open(w http.ResponseWriter, r *http.Request, ticket string) {
 		page(w, http.StatusForbidden, "Open the link itself.", "")
 		return
 	}
-	cookie := &http.Cookie{Name: cookieName, Value: browser(r), Path: r.URL.Path, MaxAge: int(consentTime.Seconds()), HttpOnly: true,
+	cookie := &http.Cookie{Name: cookieName, Value: browser(r), Path: b.path, MaxAge: int(consentTime.Seconds()), HttpOnly: true,
 		Secure: strings.HasPrefix(b.o.RedirectURL, "https:"), SameSite: http.SameSiteLaxMode}
 	if cookie.Value == "" {
 		cookie.Value = rand.Text()

@@ -121,8 +121,9 @@ func (e *ConsentNeeded) Link() (url, user string, until time.Time) {
 // Broker holds the tokens of all servers and users. All methods are safe for
 // concurrent use.
 type Broker struct {
-	o   Options
-	box cipher.AEAD
+	o    Options
+	box  cipher.AEAD
+	path string // of RedirectURL, as browsers know it
 
 	mu       sync.Mutex
 	sessions map[string]*session // by key
@@ -138,7 +139,8 @@ func New(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(o.RedirectURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+	back, err := url.Parse(o.RedirectURL)
+	if err != nil || back.Host == "" || back.Scheme != "https" && back.Scheme != "http" {
 		return nil, fmt.Errorf("oauth: %q is no address that browsers can be sent back to", o.RedirectURL)
 	}
 	if o.Now == nil {
@@ -147,7 +149,7 @@ func New(o Options) (*Broker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Broker{o: o, box: box, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
+	return &Broker{o: o, box: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
 }
 
 // Transport adds tokens to the requests to a server, and answers its refusals. A

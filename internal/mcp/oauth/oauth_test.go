@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -244,6 +245,18 @@ func TestAConsentCountsOnceAndForTenMinutes(t *testing.T) {
 		if status, _ := fetch(t, person, r); status != http.StatusMethodNotAllowed {
 			t.Errorf("a PUT is answered with %d", status)
 		}
+	}
+}
+
+// A proxy may serve the bot below a path that the bot does not see.
+func TestTheCookieIsForThePathThatBrowsersSee(t *testing.T) {
+	p, b := newPeer(t), newBot(t, func(o *Options) { o.RedirectURL = "https://bot.example/raven/oauth/callback" })
+	link := b.needed(b.client(Entry{Name: "a", URL: p.url()}), p.url())
+	w := httptest.NewRecorder()
+	b.broker.Callback().ServeHTTP(w, httptest.NewRequest(http.MethodPost, strings.Replace(link.URL, "/raven", "", 1), nil))
+	cookies := w.Result().Cookies()
+	if len(cookies) != 1 || cookies[0].Path != "/raven/oauth/callback" || !cookies[0].Secure || !cookies[0].HttpOnly {
+		t.Errorf("cookies %v", cookies)
 	}
 }
 
