@@ -1,6 +1,6 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build chaos bench fmt image image-full clean
+# The rest: build chaos conformance bench fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
@@ -9,7 +9,7 @@ LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/int
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build test check-format vet staticcheck race notices chaos bench fmt image image-full clean
+.PHONY: run build test check-format vet staticcheck race notices chaos conformance bench fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
@@ -43,6 +43,10 @@ race:
 chaos:
 	RAVENBOT_KILLS=$${RAVENBOT_KILLS:-500} go test -count=1 -timeout 90m -run TestChaos -v ./internal/app
 	RAVENBOT_DAMAGED=$${RAVENBOT_DAMAGED:-300} go test -count=1 -timeout 30m -run Damaged -v ./internal/store/bolt
+
+# The official MCP conformance suite with cmd/ravensim as the client; needs npx.
+conformance:
+	RAVENBOT_CONFORMANCE=1 go test -count=1 -timeout 30m -run TestConformanceSuite -v ./cmd/ravensim
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...

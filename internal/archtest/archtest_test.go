@@ -35,6 +35,7 @@ var rooms = map[string][]string{
 	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
 	"internal/mcp":             append(vocabulary(), "internal/egress"),
+	"internal/mcp/oauth":       {"internal/egress"},
 	"adapters/":                edge(),
 	"adapters/web":             append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery", "internal/digest"),
 	"internal/agent":           behaviour(),

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,26 +295,9 @@ func (c *connection) completed(id string) {
 
 // sample has a model go on from what the server gives.
 func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *refusal) {
-	wanted := Sampling{Server: c.s.c.Name, System: text(o["systemPrompt"])}
-	var messages []json.RawMessage
-	if json.Unmarshal(o["messages"], &messages) != nil || len(messages) == 0 {
+	wanted := c.sampling(o)
+	if len(wanted.Messages) == 0 {
 		return nil, &refusal{sdk.INVALID_PARAMS, "there are no messages"}
-	}
-	room := maxFiles
-	for _, raw := range messages {
-		m := object(raw)
-		said := SamplingMessage{Role: text(m["role"])}
-		said.Text, said.Files = contents(m["content"], &room)
-		wanted.Messages = append(wanted.Messages, said)
-	}
-	// What is of another type, or missing, is zero.
-	_ = json.Unmarshal(o["maxTokens"], &wanted.MaxTokens)
-	_ = json.Unmarshal(o["temperature"], &wanted.Temperature)
-	_ = json.Unmarshal(o["stopSequences"], &wanted.Stop)
-	var hints []json.RawMessage
-	_ = json.Unmarshal(object(o["modelPreferences"])["hints"], &hints)
-	for _, h := range hints {
-		wanted.Models = append(wanted.Models, text(object(h)["name"]))
 	}
 	flights := c.concerned(ctx)
 	if len(flights) == 0 || !flights[0].may(maxAsked) {
@@ -328,11 +312,30 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 		c.s.log.Warn("sampling for mcp server refused", "error", err)
 		return nil, &refusal{-1, "sampling is refused"}
 	}
-	if got.Reason == "" {
-		got.Reason = "endTurn"
-	}
-	return encoded(map[string]any{"role": "assistant", "model": got.Model, "stopReason": got.Reason,
+	return encoded(map[string]any{"role": "assistant", "model": got.Model, "stopReason": cmp.Or(got.Reason, "endTurn"),
 		"content": map[string]any{"type": "text", "text": got.Text}}), nil
+}
+
+// sampling reads the parameters of a request; what is missing, or of another type
+// than it should be, is zero.
+func (c *connection) sampling(o map[string]json.RawMessage) Sampling {
+	wanted := Sampling{Server: c.s.c.Name, System: text(o["systemPrompt"])}
+	room := maxFiles
+	for _, raw := range items(o["messages"]) {
+		m := object(raw)
+		said := SamplingMessage{Role: text(m["role"])}
+		said.Text, said.Files = contents(m["content"], &room)
+		wanted.Messages = append(wanted.Messages, said)
+	}
+	_ = json.Unmarshal(o["maxTokens"], &wanted.MaxTokens)
+	_ = json.Unmarshal(o["temperature"], &wanted.Temperature)
+	for _, stop := range items(o["stopSequences"]) {
+		wanted.Stop = append(wanted.Stop, text(stop))
+	}
+	for _, hint := range items(object(o["modelPreferences"])["hints"]) {
+		wanted.Models = append(wanted.Models, text(object(hint)["name"]))
+	}
+	return wanted
 }
 
 // background does something beside, which ends with the connection; it reports

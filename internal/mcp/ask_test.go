@@ -321,6 +321,38 @@ func TestQuestionsOnStreams(t *testing.T) {
 	}
 }
 
+// The library has no way for servers to ask over the older HTTP transport.
+func TestQuestionsOverSSE(t *testing.T) {
+	e := &asker{}
+	e.events.do = func(e *events, id string) {
+		e.say(`{"jsonrpc":"2.0","id":"q` + id + `","method":"elicitation/create","params":` + form + `}`)
+	}
+	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, e).URL, Transport: SSE}}, Ask: func(ctx context.Context, q Question) (Answer, error) {
+		return Answer{Action: Accept, Content: json.RawMessage(`{"n":1,"why":"` + tool.CallerFrom(ctx).User.ID + `"}`)}, nil
+	}})
+	settled(t, h, "a")
+	wantText(t, callAs(t, "ann", find1(t, h, "a", "do"), `{}`), `{"action":"accept","content":{"n":1,"why":"ann"}}`)
+}
+
+// asker is a server of the older HTTP kind that answers its call with the answer to
+// its own question.
+type asker struct{ events }
+
+func (a *asker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if id, ok := strings.CutPrefix(text(object(body)["id"]), "q"); ok {
+		w.WriteHeader(http.StatusAccepted)
+		quoted, _ := json.Marshal(string(object(body)["result"]))
+		a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, id, quoted))
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	a.events.ServeHTTP(w, r)
+}
+
 func TestProgressIsReported(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}})
 	settled(t, h, "a")

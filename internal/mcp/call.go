@@ -41,25 +41,42 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
 	}
 	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
-	conn, down := r.s.ready(ctx)
+	s, conn, why := r.s.reach(ctx)
 	for again := false; conn != nil; again = true {
-		raw, err := conn.call(ctx, r.t.Name, args, r.s.timeout())
+		raw, err := conn.call(ctx, r.t.Name, args, s.timeout())
 		if err == nil {
 			return r.checked(resultOf(raw)), nil
 		}
 		if ctx.Err() == nil && !again && repeatable(err, r.t.hints()) {
-			conn = r.s.next(ctx, conn)
+			conn = s.next(ctx, conn)
 		} else {
 			conn = nil
 		}
 		if conn == nil && ctx.Err() == nil {
-			return tool.Failure(r.s.excuse(err)), nil
+			return tool.Failure(s.excuse(err)), nil
 		}
 	}
 	if ctx.Err() != nil {
 		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
 	}
-	return tool.Failure(fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", r.s.c.Name, down)), nil
+	return tool.Failure(why), nil
+}
+
+// reach gives the server as it is called on behalf of ctx and its connection, or,
+// without one, what to tell the model.
+func (s *server) reach(ctx context.Context) (*server, *connection, string) {
+	mine, why := s.mine(ctx)
+	if why != "" {
+		return s, nil, why
+	}
+	conn, down := mine.ready(ctx)
+	switch {
+	case conn != nil:
+		return mine, conn, ""
+	case mine.consent() != nil:
+		return mine, nil, fmt.Sprintf("The MCP server %q cannot be used before somebody has consented to that, at a link that is sent privately. Nothing was run; try again after that.", s.c.Name)
+	}
+	return mine, nil, fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", s.c.Name, down)
 }
 
 // checked tells where a result is not what the tool said that it would be.

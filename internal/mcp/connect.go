@@ -101,9 +101,9 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 // dial tries what the entry, or what is known, leaves open.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
-		conn, err := s.overStdio(ctx, s.known.era)
+		conn, err := s.overStdio(ctx, s.era())
 		var lost lostError
-		if s.known.era == unknown && errors.As(err, &lost) && ctx.Err() == nil {
+		if s.era() == unknown && errors.As(err, &lost) && ctx.Err() == nil {
 			// Some older servers end at a request that they do not know.
 			return s.overStdio(ctx, legacy)
 		}
@@ -130,17 +130,35 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
+func checkProtocol(version string) error {
+	if version == "" || sdk.IsValidProtocolVersion(version) {
+		return nil
+	}
+	return fmt.Errorf("unknown protocol version %q; known are %s", version, strings.Join(sdk.ValidProtocolVersions, ", "))
+}
+
+// era is what is known of a server, or configured.
+func (s *server) era() era {
+	switch {
+	case s.c.Protocol == "":
+		return s.known.era
+	case sdk.IsModernProtocol(s.c.Protocol):
+		return modern
+	}
+	return legacy
+}
+
 func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
 	carrier, err := newStdio(s.c, s.logs)
 	if err != nil {
 		return nil, err
 	}
 	conn := s.connection(carrier.duplex)
-	return s.shake(ctx, conn, &tap{Interface: carrier, conn: conn, era: e, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
+	return s.shake(ctx, conn, &tap{Interface: carrier, conn: conn, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
 }
 
 func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
-	g := newGuard(at, s.c.Headers)
+	g := s.guard(at)
 	carrier := newSSE(at, g.client(), s.logs)
 	conn := s.connection(carrier.duplex)
 	conn.last = []func(){g.close}
@@ -148,7 +166,7 @@ func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) 
 }
 
 func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
-	g := newGuard(at, s.c.Headers)
+	g := s.guard(at)
 	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -158,7 +176,7 @@ func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error)
 	conn := s.connection(nil)
 	conn.lost, conn.why, conn.lose = lost.Done(), func() error { return lostError{context.Cause(lost)} }, cancel
 	conn.last = []func(){func() { cancel(errors.New("closed")) }, g.close}
-	t := &tap{Interface: carrier, conn: conn, era: s.known.era}
+	t := &tap{Interface: carrier, conn: conn, era: s.era(), only: s.c.Protocol}
 	beside := courier{s.c.URL, g.client(), t.header}
 	carrier.SetRequestHandler(conn.answering(beside))
 	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
@@ -181,7 +199,10 @@ func (v versioned) SetProtocolVersion(version string) { v.http.SetProtocolVersio
 // shake starts a carrier and shakes hands over it.
 func (s *server) shake(ctx context.Context, conn *connection, over transport.Interface, name string, discover time.Duration) (*connection, error) {
 	options := []client.ClientOption{client.WithDiscoverTimeout(discover), client.WithClientCapabilities(s.capabilities())}
-	if e := eraOf(over); e == legacy {
+	switch {
+	case s.c.Protocol != "":
+		options = append(options, client.WithProtocolVersion(s.c.Protocol))
+	case eraOf(over) == legacy:
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	conn.client = client.NewClient(over, options...)
@@ -238,10 +259,19 @@ func (c *connection) listen() {
 	if !modern || filter.IsEmpty() {
 		return
 	}
-	stop, err := c.client.ListenAsync(context.Background(), filter, nil)
-	if err == nil { // without it the regular check finds the changes
-		c.first = stop
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { reopened(ctx, func(ctx context.Context) bool { return c.subscribed(ctx, filter) }) })
+	c.first = func() {
+		cancel()
+		wg.Wait()
 	}
+}
+
+// subscribed waits for the end of a stream of changes. Without one the regular
+// check finds them.
+func (c *connection) subscribed(ctx context.Context, to sdk.SubscriptionFilter) (refused bool) {
+	return errors.Is(c.client.Listen(ctx, to), sdk.ErrMethodNotFound)
 }
 
 // notified must not block, nor call the server: the connection reads no further
@@ -326,7 +356,10 @@ func (s *server) explained(err error) error {
 func readable(err error) error {
 	var carrier *transport.Error
 	var address *url.Error
+	var refused authorizing
 	switch {
+	case errors.As(err, &refused): // whose text says what is to be done
+		return refused
 	case errors.Is(err, transport.ErrAuthorizationRequired):
 		return statusError(http.StatusUnauthorized)
 	case errors.Is(err, transport.ErrLegacySSEServer):
@@ -337,6 +370,12 @@ func readable(err error) error {
 		return carrier.Err
 	}
 	return err
+}
+
+// authorizing is an error of what Options.Authorize gave. Its text has no secret.
+type authorizing interface {
+	error
+	Authorizing()
 }
 
 // hasNoTools reports whether a server says that it knows no tools at all.

@@ -129,10 +129,9 @@ func (e lostError) Unwrap() error { return e.err }
 // receive takes what came as one message: one, or a list of them as the version
 // of 2025-03-26 allows.
 func (d *duplex) receive(message []byte) {
-	message = bytes.TrimSpace(message)
-	var list []json.RawMessage
-	if bytes.HasPrefix(message, []byte("[")) && json.Unmarshal(message, &list) == nil {
-		for _, m := range list {
+	message = bytes.Clone(bytes.TrimSpace(message)) // parts of it are handed on
+	if bytes.HasPrefix(message, []byte("[")) && json.Valid(message) {
+		for _, m := range items(message) {
 			d.one(m)
 		}
 		return

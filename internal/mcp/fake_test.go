@@ -191,7 +191,7 @@ func (f *fake) list(r fakeRequest) {
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang held pid env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
+		for _, name := range strings.Fields("die hang held pid secret env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
 			tools = append(tools, simple(name, ""))
 		}
 		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
@@ -245,6 +245,9 @@ func (f *fake) call(r fakeRequest) {
 		say(string(word))
 	case "env":
 		say(strings.Join(os.Environ(), "\n"))
+	case "secret":
+		fmt.Fprintln(os.Stderr, "the token is "+os.Getenv("API_TOKEN"))
+		say("said")
 	case "pid":
 		say(strconv.Itoa(os.Getpid()))
 	case "cwd":

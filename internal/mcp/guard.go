@@ -22,6 +22,12 @@ const (
 	farewellTime = 2 * time.Second // for a server to hear that a session ends
 )
 
+// Authorize gives what carries requests to a server over HTTP with credentials that
+// are not configured as headers. Errors of it with a method Authorizing are shown
+// as they are; one with a method Link as well says that a person has to consent
+// first (see oauth.ConsentNeeded).
+type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
+
 // guard is how servers are reached over HTTP: the configured headers go to the
 // configured origin alone, answers have a limit, proxies of the environment are
 // not used.
@@ -29,6 +35,7 @@ type guard struct {
 	origin  *url.URL
 	headers map[string]string
 	base    *http.Transport
+	carry   http.RoundTripper // over base; adds credentials where they are not configured
 
 	mu     sync.Mutex
 	closed bool
@@ -42,6 +49,16 @@ func newGuard(origin *url.URL, headers map[string]string) *guard {
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
+	}
+	g.carry = g.base
+	return g
+}
+
+// guard is the way to the server, with credentials that are not configured.
+func (s *server) guard(at *url.URL) *guard {
+	g := newGuard(at, s.c.Headers)
+	if s.o.Authorize != nil {
+		g.carry = s.o.Authorize(s.c, g.base)
 	}
 	return g
 }
@@ -119,7 +136,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	resp, err := g.base.RoundTrip(r)
+	resp, err := g.carry.RoundTrip(r)
 	if err != nil {
 		cancel()
 		return nil, err

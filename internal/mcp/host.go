@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,6 +39,7 @@ type Host struct {
 	servers map[string]*server
 	holds   map[*hold]bool
 	claims  claims
+	wrote   chan struct{} // a server's log has more lines
 	started bool
 	ctx     context.Context // while it runs, else nil
 	work    sync.WaitGroup  // what was started for ctx
@@ -51,7 +53,7 @@ type hold struct {
 
 // NewHost checks the options. It starts nothing; Run does.
 func NewHost(o Options) (*Host, error) {
-	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}}
+	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}, wrote: make(chan struct{}, 1)}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
 	}
@@ -71,12 +73,16 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, s := range h.servers {
 		h.start(s)
 	}
+	if h.o.Keep != nil {
+		h.work.Go(func() { h.keepLogs(ctx) })
+	}
 	h.mu.Unlock()
 	<-ctx.Done()
 	h.mu.Lock()
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
+	h.writeLogs() // with their last words
 	return nil
 }
 
@@ -192,6 +198,7 @@ func (h *Host) set(c Config, source string) {
 	}
 	s := newServer(h, c, source)
 	if old != nil {
+		s.logs = &ring{now: h.o.Now, wrote: h.wrote, fresh: true}
 		s.logs.inherit(old.logs.lines(old.mask))
 	}
 	h.servers[c.Name] = s
@@ -372,6 +379,29 @@ func (h *Host) Tools() []tool.Tool {
 		list = append(list, s.offered()...)
 	}
 	return list
+}
+
+// Call runs a tool of a server by the name that the server gives it, for an operator
+// who asks for it by hand: its arguments are checked, and policy is not asked. The
+// error wraps ErrNotFound, or says that the server has no such tool to offer.
+func (h *Host) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
+	s, err := h.server(server)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	for _, t := range s.offered() {
+		spec := t.Spec()
+		if spec.Name != name {
+			continue
+		}
+		if h.o.Schemas != nil {
+			if args, err = h.o.Schemas.Check(spec.Schema, args); err != nil {
+				return tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run.", name, err)), nil
+			}
+		}
+		return t.Call(ctx, args)
+	}
+	return tool.Result{}, fmt.Errorf("MCP server %q offers no tool %q", server, name)
 }
 
 // Source gives the tools of one server; none if there is no such server.

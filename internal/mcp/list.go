@@ -77,11 +77,10 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, e
 			return nil, fmt.Errorf("list tools: %w", err)
 		}
 		page := object(raw)
-		var items []json.RawMessage
-		if err := json.Unmarshal(page["tools"], &items); err != nil {
+		if !bytes.HasPrefix(page["tools"], []byte("[")) {
 			return nil, fmt.Errorf("list tools: the answer holds no list of tools")
 		}
-		for _, item := range items {
+		for _, item := range items(page["tools"]) {
 			t, ok := specOf(item)
 			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
 				seen[t.Name], room = true, room-len(item)
@@ -147,32 +146,6 @@ func specOf(raw json.RawMessage) (spec, bool) {
 		}
 	}
 	return t, t.Name != "" && len(t.Name) <= maxName
-}
-
-// object, text and flag read JSON by its exact keys, where the standard decoder
-// would take any case, and give nothing for what is of another type.
-func object(raw json.RawMessage) map[string]json.RawMessage {
-	var o map[string]json.RawMessage
-	if json.Unmarshal(raw, &o) != nil {
-		return nil
-	}
-	return o
-}
-
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
-
-func flag(raw json.RawMessage) *bool {
-	var b *bool
-	if json.Unmarshal(raw, &b) != nil {
-		return nil
-	}
-	return b
 }
 
 // chosen reports whether the entry wants a tool offered.

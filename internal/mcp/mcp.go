@@ -1,5 +1,5 @@
 // Package mcp is the host of MCP servers: it starts or reaches each one that is
-// configured, keeps it connected, and offers its tools.
+// configured, or added while the bot runs, keeps it connected, and offers its tools.
 //
 // It promises that a server cannot hurt the bot or another server. Each has a
 // supervisor of its own, which connects in the background, asks again and again
@@ -7,7 +7,13 @@
 // not; every request has a deadline, every message a size limit, every log an
 // end. Processes get a short list of harmless environment variables, are ended
 // with all that they started, and are always reaped. A call is sent once: it is
-// repeated after a loss only if the tool says that this does no harm.
+// repeated after a loss only if the tool says that this does no harm. A change of
+// the servers touches only those that changed, and not who holds them (Hold).
+//
+// What a server says of its tools is pinned when it is first seen: a tool that
+// changes is withheld until somebody approves it, what hides something is shown
+// without it, and no tool takes the name of another's. Servers may ask people and
+// models only on behalf of whoever called them, where that is plain.
 //
 // Tool schemas are kept as the server wrote them. Arguments are expected to have
 // been checked; who may call what is policy's business. Results are strangers'
@@ -47,6 +53,9 @@ type Config struct {
 	URL       string            // http or https
 	Headers   map[string]string // sent to the origin of URL alone
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
+	PerUser   bool              // each user signs in for himself: see Authorize
+	User      string            // set by the host: whose connection it is; "": everybody's, or the operator's
+	Protocol  string            // the one version to speak, as "2025-06-18"; "": what the server prefers
 
 	Timeout  time.Duration // of one call; 0: 30 s
 	Include  []string      // names of tools to offer, * stands for anything; empty: all
@@ -110,6 +119,11 @@ type Options struct {
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 
+	Authorize Authorize // nil: servers get the configured headers alone
+	// Waiting gives the consent that a server waits for, as Authorize has told; nil if
+	// none. It must not call the Host. nil: there never is one.
+	Waiting func(c Config) *Consent
+
 	silence time.Duration // see tap; set by tests
 }
 
@@ -152,8 +166,11 @@ func check(c Config) error {
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
 		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url", c.Transport)
 	}
-	if c.URL == "" {
-		return nil
+	if c.PerUser && c.URL == "" {
+		return errors.New("users cannot sign in to a process for themselves: perUser needs a url")
+	}
+	if err := checkProtocol(c.Protocol); c.URL == "" || err != nil {
+		return err
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

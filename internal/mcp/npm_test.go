@@ -144,3 +144,65 @@ func freePort(t *testing.T) (port, address string) {
 	t.Fatal("no port is free")
 	return "", ""
 }
+
+// publishedServer is one on npm, and how many tools it had when this was written.
+type publishedServer struct {
+	Config
+	tools int
+}
+
+func nine(dir string) []publishedServer {
+	npx := func(name string, tools int, args ...string) publishedServer {
+		return publishedServer{Config{Name: name, Command: "npx", Args: append([]string{"-y"}, args...), Dir: dir}, tools}
+	}
+	return []publishedServer{
+		npx("everything", 13, "@modelcontextprotocol/server-everything@"+published, "stdio"),
+		npx("filesystem", 14, "@modelcontextprotocol/server-filesystem@"+published, dir),
+		npx("memory", 9, "@modelcontextprotocol/server-memory@"+published),
+		npx("thinking", 1, "@modelcontextprotocol/server-sequential-thinking@"+published),
+		npx("git", 28, "@cyanheads/git-mcp-server"),
+		npx("notion", 24, "@notionhq/notion-mcp-server"),
+		npx("mongodb", 27, "mongodb-mcp-server"),
+		npx("playwright", 25, "@playwright/mcp"),
+		npx("context7", 2, "@upstash/context7-mcp"),
+	}
+}
+
+// TestNinePublishedServers lists the tools of all of them from one configuration;
+// then again from what was kept, without starting any.
+func TestNinePublishedServers(t *testing.T) {
+	needsNode(t)
+	if os.Getenv("RAVENBOT_NPM") == "" {
+		t.Skip("RAVENBOT_NPM is not set: nine published servers are not fetched")
+	}
+	keep := &shelf{}
+	list := nine(t.TempDir())
+	o := Options{Keep: keep, StartTimeout: 2 * atFirst}
+	for _, c := range list {
+		o.Servers = append(o.Servers, c.Config)
+	}
+	h, end := hosted(t, o)
+	total := 0
+	for _, c := range list {
+		st := connectedWithin(t, h, c.Name, 2*atFirst)
+		if len(st.Tools) < c.tools {
+			t.Errorf("%s offers %d tools, want at least %d", c.Name, len(st.Tools), c.tools)
+		}
+		total += len(st.Tools)
+		t.Logf("%s: %d tools, protocol %s, warnings %q", c.Name, len(st.Tools), st.Protocol, st.Warnings)
+	}
+	end()
+	began := time.Now()
+	again := running(t, o)
+	warm := len(again.Tools())
+	took := time.Since(began)
+	t.Logf("%d tools, warm after %v", warm, took)
+	if warm != total || took > time.Second {
+		t.Errorf("a warm start lists %d of %d tools, after %v", warm, total, took)
+	}
+	for _, st := range again.Servers() {
+		if st.State != Uninitialized {
+			t.Errorf("a warm start leaves %s %s", st.Name, st.State)
+		}
+	}
+}

@@ -11,14 +11,22 @@ import (
 // overhear opens the stream on which a Streamable HTTP server of the older
 // protocol says what nobody asked for, above all that its tools have changed, and
 // opens it again when it ends. The library would do so once a second for ever,
-// also where the server refuses. The function returned ends it.
+// also where the server refuses. It returns when the stream is open or refused, or
+// soon, so that nothing said from then on is missed. The function returned ends it.
 func overhear(by courier, conn *connection) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &overheard{by: by, duplex: newDuplex(func([]byte) {})}
+	tried := make(chan struct{})
+	o := &overheard{by: by, duplex: newDuplex(func([]byte) {}), tried: sync.OnceFunc(func() { close(tried) })}
 	o.send, o.handle = by.post, conn.answer
 	o.SetNotificationHandler(conn.notified)
 	var wg sync.WaitGroup
-	wg.Go(func() { o.run(ctx) })
+	wg.Go(func() { reopened(ctx, o.once) })
+	timer := time.NewTimer(openTime)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	}
 	return func() {
 		o.lose(errors.New("closed"))
 		cancel()
@@ -27,17 +35,22 @@ func overhear(by courier, conn *connection) (stop func()) {
 	}
 }
 
+// openTime is how long a connection waits for its stream. Some servers send no
+// header of it before they have something to say.
+const openTime = 300 * time.Millisecond
+
 type overheard struct {
 	*duplex
-	by courier
+	by    courier
+	tried func() // to be called when the first attempt has an answer
 }
 
-// run stops at the first refusal: the server does not offer the stream, or has
-// forgotten the session, which the next request will show.
-func (o *overheard) run(ctx context.Context) {
+// reopened opens a stream again whenever it ends, with growing delays, until it is
+// refused or ctx ends.
+func reopened(ctx context.Context, once func(context.Context) (refused bool)) {
 	for wait := firstDelay; ; wait = min(2*wait, maxDelay) {
 		opened := time.Now()
-		if o.once(ctx) {
+		if once(ctx) {
 			return
 		}
 		if time.Since(opened) > steady {
@@ -53,6 +66,8 @@ func (o *overheard) run(ctx context.Context) {
 	}
 }
 
+// once reads the stream to its end. A refusal means that the server does not offer
+// it, or has forgotten the session, which the next request will show.
 func (o *overheard) once(ctx context.Context) (refused bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.by.at, nil)
 	if err != nil {
@@ -61,6 +76,7 @@ func (o *overheard) once(ctx context.Context) (refused bool) {
 	r.Header = o.by.header()
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := o.by.client.Do(r)
+	o.tried()
 	if err != nil {
 		return false
 	}

@@ -236,7 +236,7 @@ func TestLookingStartsNothing(t *testing.T) {
 	if st := settled(t, h, "known"); st.State != Uninitialized || len(h.ToolsOf("known")) == 0 || len(st.Tools) == 0 {
 		t.Errorf("a known server that nobody called: %+v", st)
 	}
-	if strings.Contains(logText(h, "known"), "started") {
+	if strings.Count(logText(h, "known"), "started") != 1 { // by the first host
 		t.Error("a known server was started though nobody called it")
 	}
 }

@@ -99,10 +99,10 @@ func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*
 		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(has), ", "))
 	}
 	release := h.hold(s)
-	conn, down := s.ready(ctx)
+	_, conn, why := s.reach(ctx)
 	if conn == nil {
 		release()
-		return nil, nil, fmt.Sprintf("The MCP server %q is not available (state: %s).", name, down)
+		return nil, nil, why
 	}
 	return conn, release, ""
 }
@@ -192,9 +192,7 @@ func (c *connection) lines(ctx context.Context, kind, key string, page func(cont
 			}
 			return c.s.excuse(err)
 		}
-		var items []json.RawMessage
-		_ = json.Unmarshal(object(raw)[kind], &items) // what is no list has no items
-		for _, item := range items {
+		for _, item := range items(object(raw)[kind]) {
 			if line := itemLine(object(item), key); line != "" && len(lines) < maxListed {
 				lines = append(lines, line)
 			}
@@ -223,9 +221,7 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 			line += " | " + said
 		}
 	}
-	var blanks []json.RawMessage
-	_ = json.Unmarshal(o["arguments"], &blanks) // what is no list has none
-	for _, b := range blanks {
+	for _, b := range items(o["arguments"]) {
 		blank := object(b)
 		must := ""
 		if needed := flag(blank["required"]); needed != nil && *needed {
@@ -243,12 +239,10 @@ func (h *Host) readResource(ctx context.Context, w wanted) (tool.Result, error) 
 		_, err := c.client.ReadResource(ctx, request)
 		return err
 	}, func(o map[string]json.RawMessage) tool.Result {
-		var items []json.RawMessage
-		_ = json.Unmarshal(o["contents"], &items) // what is no list has no parts
 		var parts []string
 		var files []chat.File
 		room := maxFiles
-		for _, item := range items {
+		for _, item := range items(o["contents"]) {
 			parts = append(parts, resourcePart(object(item)))
 			if f, ok := fileOf(map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}, len(files)+1, &room); ok {
 				files = append(files, f)
@@ -265,12 +259,10 @@ func (h *Host) getPrompt(ctx context.Context, w wanted) (tool.Result, error) {
 		_, err := c.client.GetPrompt(ctx, request)
 		return err
 	}, func(o map[string]json.RawMessage) tool.Result {
-		var messages []json.RawMessage
-		_ = json.Unmarshal(o["messages"], &messages) // what is no list has none
 		var parts []string
 		var files []chat.File
 		room := maxFiles
-		for _, raw := range messages {
+		for _, raw := range items(o["messages"]) {
 			m := object(raw)
 			said, more := contents(m["content"], &room)
 			parts = append(parts, plain(text(m["role"]))+": "+said)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -40,15 +41,13 @@ func resultOf(raw json.RawMessage) tool.Result {
 // contents reads what servers put into results and messages, one part or a list of
 // them. Data takes from room, in bytes; what has no room is only described.
 func contents(raw json.RawMessage, room *int) (string, []chat.File) {
-	var items []json.RawMessage
-	if object(raw) != nil {
-		items = []json.RawMessage{raw}
-	} else {
-		_ = json.Unmarshal(raw, &items) // what is no list has no parts
+	list := items(raw)
+	if bytes.HasPrefix(raw, []byte("{")) {
+		list = []json.RawMessage{raw}
 	}
 	var parts []string
 	var files []chat.File
-	for _, item := range items {
+	for _, item := range list {
 		o := object(item)
 		if part := partOf(o); part != "" {
 			parts = append(parts, part)

@@ -68,7 +68,7 @@ type server struct {
 	judged    []judged
 	tools     []tool.Tool   // those that are offered
 	changed   chan struct{} // closed at the next change of state
-	consent   *Consent
+	users     users
 
 	pinning sync.Mutex // held while pins are saved
 
@@ -87,7 +87,7 @@ func newServer(h *Host, c Config, source string) *server {
 	s := &server{
 		c: c, h: h, o: o, source: source, mask: masker(c), quit: func() {},
 		log:     o.Log.With("server", c.Name),
-		logs:    &ring{now: o.Now},
+		logs:    &ring{now: o.Now, wrote: h.wrote},
 		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
 		kick:   make(chan struct{}, 1),
 		state:  Uninitialized,
@@ -99,6 +99,7 @@ func newServer(h *Host, c Config, source string) *server {
 		s.settle()
 		return s
 	}
+	s.restoreLog()
 	s.restorePins()
 	s.restored = s.restore()
 	return s
@@ -110,6 +111,7 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	defer s.end()
+	defer s.dismiss()
 	if s.lazy() {
 		s.settle()
 		s.pause(ctx, nil)
@@ -370,17 +372,20 @@ func (s *server) isWanted() bool {
 
 func (s *server) start() error {
 	s.want(true, nil)
+	s.everyone(true, nil)
 	return nil
 }
 
 func (s *server) restart() error {
 	s.want(true, errRestarted)
+	s.everyone(true, errRestarted)
 	return nil
 }
 
 // stop returns when the process or connection is gone. Ending a process takes a
 // few seconds at most; the deadline is for one that the kernel cannot end.
 func (s *server) stop() error {
+	s.everyone(false, errStopped)
 	s.want(false, errStopped)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()

@@ -3,7 +3,6 @@ package mcp
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -77,7 +76,7 @@ func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent, Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
 		if t.State == Offered {
@@ -123,87 +122,12 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	return s.infos()
 }
 
-// asks sets what somebody has to agree to before the server can be used; nil:
-// nothing any longer.
-func (s *server) asks(c *Consent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.consent = c
-}
-
-// LogLine is a line that a server wrote. Stream is stderr, stdout (what is no
-// message), message (sent as a log notification) or bot (what we did).
-type LogLine struct {
-	Time   time.Time `json:"time"`
-	Stream string    `json:"stream"`
-	Text   string    `json:"text"`
-}
-
-const (
-	maxLines = 500
-	maxLine  = 2 << 10 // bytes
-)
-
-// ring holds the newest lines of a server as they came. Room is used again, and
-// lines are cleaned when read, so that a flood costs little.
-type ring struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	kept []written
-	next int
-}
-
-type written struct {
-	at     time.Time
-	stream string
-	text   []byte
-}
-
-func (r *ring) add(stream string, text []byte) {
-	text = text[:min(len(text), maxLine)]
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.kept) < maxLines {
-		r.kept = append(r.kept, written{})
+// consent is what somebody has to agree to before the server can be used, or nil.
+func (s *server) consent() *Consent {
+	if s.o.Waiting == nil {
+		return nil
 	}
-	w := &r.kept[r.next]
-	w.at, w.stream, w.text = r.now(), stream, append(w.text[:0], text...)
-	r.next = (r.next + 1) % maxLines
-}
-
-// inherit puts lines in front that are masked already.
-func (r *ring) inherit(lines []LogLine) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range lines[max(0, len(lines)-maxLines):] {
-		r.kept = append(r.kept, written{l.Time, l.Stream, []byte(l.Text)})
-	}
-	r.next = len(r.kept) % maxLines
-}
-
-func (r *ring) lines(mask func(string) string) []LogLine {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := make([]LogLine, 0, len(r.kept))
-	for i := range r.kept {
-		if len(r.kept) == maxLines {
-			i = (r.next + i) % maxLines
-		}
-		w := r.kept[i]
-		list = append(list, LogLine{w.at, w.stream, mask(plain(string(w.text)))})
-	}
-	return list
-}
-
-// last gives the newest line of a stream, or "".
-func (r *ring) last(stream string, mask func(string) string) string {
-	list := r.lines(mask)
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Stream == stream && strings.TrimSpace(list[i].Text) != "" {
-			return strings.TrimSpace(list[i].Text)
-		}
-	}
-	return ""
+	return s.o.Waiting(s.c)
 }
 
 // plain makes a stranger's line safe for logs and terminals: one line, UTF-8,

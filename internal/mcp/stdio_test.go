@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/schema"
 	"ravenbot/internal/tool"
 )
 
@@ -111,7 +112,9 @@ func TestToolLists(t *testing.T) {
 }
 
 func TestEnvironmentIsAllowListed(t *testing.T) {
-	t.Setenv("DISCORD_TOKEN", "the bot's own")
+	for _, name := range []string{"DISCORD_TOKEN", "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "RAVENBOT_ADMIN_TOKEN", "RAVENBOT_CORPORA", "HTTP_PROXY", "SSH_AUTH_SOCK"} {
+		t.Setenv(name, "the bot's own")
+	}
 	t.Setenv("LC_TIME", "C")
 	dir := t.TempDir()
 	c := fakeServer("a", "plain", "OWN=mine", "TERM=dumb")
@@ -123,7 +126,10 @@ func TestEnvironmentIsAllowListed(t *testing.T) {
 		k, v, _ := strings.Cut(v, "=")
 		got[k] = v
 	}
-	for k := range got {
+	for k, v := range got {
+		if v == "the bot's own" {
+			t.Errorf("the server was given %s", k)
+		}
 		if _, own := c.Env[k]; !own && !inherited(k) {
 			t.Errorf("the server was given %s", k)
 		}
@@ -578,6 +584,27 @@ func TestControl(t *testing.T) {
 		t.Error("an unknown server has a status")
 	}
 	wantFailure(t, call(t, remoteTool(h, "a", "echo"), `{}`), "state: uninitialized")
+}
+
+func TestCallByHand(t *testing.T) {
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Schemas: schema.New()})
+	settled(t, h, "a")
+	res, err := h.Call(t.Context(), "a", "echo", json.RawMessage(`{"x":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, res, `{"x":1}`)
+	res, err = h.Call(t.Context(), "a", "strict", json.RawMessage(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, res, `do not fit its schema: arguments: missing "b"`)
+	if _, err := h.Call(t.Context(), "x", "echo", nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of no server: %v", err)
+	}
+	if _, err := h.Call(t.Context(), "a", "none", nil); err == nil {
+		t.Error("a tool that is not there was called")
+	}
 }
 
 func TestStopDuringStartAndRestart(t *testing.T) {

@@ -100,8 +100,8 @@ func (c *connection) inputs(ctx context.Context, o map[string]json.RawMessage, r
 // visited asks a person to open the addresses that an error names, and waits until
 // the server says that all is done there. It reports false if the person would not.
 func (c *connection) visited(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
-	var list []json.RawMessage
-	if json.Unmarshal(object(encoded(e.Data))["elicitations"], &list) != nil || len(list) == 0 || len(list) > maxAsked {
+	list := items(object(encoded(e.Data))["elicitations"])
+	if len(list) == 0 || len(list) > maxAsked {
 		return false
 	}
 	var all []<-chan struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type tap struct {
 	transport.Interface
 	conn    *connection
 	era     era
+	only    string        // the one version that may be spoken, or ""
 	silence time.Duration // after which to greet in the older way as well; 0: never
 	hello   func() any    // parameters of initialize
 
@@ -44,6 +46,7 @@ type tap struct {
 
 	mu    sync.Mutex
 	early *greeting // an initialize that was sent already
+	never error     // why the older greeting is not to be tried
 }
 
 // greeting is a handshake under way; its reply is there when done is closed.
@@ -73,8 +76,22 @@ func eraOf(over transport.Interface) era {
 func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	switch r.Method {
 	case string(sdk.MethodServerDiscover):
-		return t.discover(ctx, r)
+		response, err := t.discover(ctx, r)
+		if !again(r, response, err) {
+			return response, t.noted(err)
+		}
+		response, err = t.discover(ctx, r)
+		return response, t.noted(err)
 	case string(sdk.MethodInitialize):
+		t.mu.Lock()
+		never := t.never
+		t.mu.Unlock()
+		if never == nil && sdk.IsModernProtocol(t.only) {
+			never = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.only)
+		}
+		if never != nil {
+			return nil, never
+		}
 		if answer, ok := t.greeted(ctx); ok {
 			return answer.response, answer.err
 		}
@@ -82,8 +99,34 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 	response, err := t.conn.supplied(ctx, r, t.send)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
 		c.set(response.Result)
+		if r.Method == string(sdk.MethodToolsCall) { // nobody reads what the library would make of it
+			response = &transport.JSONRPCResponse{JSONRPC: response.JSONRPC, ID: response.ID, Result: json.RawMessage(`{"content":[]}`)}
+		}
 	}
 	return response, err
+}
+
+// noted takes note of a failure to discover that tells nothing of the server's
+// era: the library would go on in the older one.
+func (t *tap) noted(err error) error {
+	var refused authorizing
+	if errors.As(err, &refused) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.never = err
+	}
+	return err
+}
+
+// again reports whether a server refused a version and named the same as one that
+// it supports. The library takes that for the sign of an old server.
+func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err error) bool {
+	if err != nil || response.Error == nil || response.Error.Code != sdk.UNSUPPORTED_PROTOCOL_VERSION {
+		return false
+	}
+	var refused sdk.UnsupportedProtocolVersionError
+	sent := text(object(object(encoded(r.Params))["_meta"])[sdk.MetaKeyProtocolVersion])
+	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
 }
 
 // send sends one request, and tells a server of the older protocol over HTTP when

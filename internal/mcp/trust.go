@@ -206,21 +206,35 @@ func (s *server) waiting() int {
 	return n
 }
 
-// pending are the changes that wait; s.mu is held.
-func (s *server) pending() []Change {
-	list := []Change{}
+// withheld gives the tools that wait, and the pins as they are.
+func (s *server) withheld() ([]judged, pins) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := pins{Entry: s.identity(), Tools: map[string]pin{}}
+	if s.pins != nil {
+		p.Tools = maps.Clone(s.pins.Tools)
+	}
+	var list []judged
 	for _, j := range s.judged {
-		if j.state != Withheld {
-			continue
+		if j.state == Withheld {
+			list = append(list, j)
 		}
+	}
+	return list, p
+}
+
+// changes describes what waits.
+func changes(list []judged, p pins) []Change {
+	described := []Change{}
+	for _, j := range list {
 		c := Change{Tool: j.Name, Kind: AddedTool, After: j.render(), Flags: j.flags}
-		if was, ok := s.pins.Tools[j.Name]; ok {
+		if was, ok := p.Tools[j.Name]; ok {
 			c.Kind, c.Before = ChangedTool, was.Tool.render()
 		}
 		c.Diff = difference(c.Before, c.After)
-		list = append(list, c)
+		described = append(described, c)
 	}
-	return list
+	return described
 }
 
 // Pending gives the tools of a server that wait for Approve; nil if there is no
@@ -230,9 +244,7 @@ func (h *Host) Pending(name string) []Change {
 	if err != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pending()
+	return changes(s.withheld())
 }
 
 // Approve offers what waits, as it is now, and gives what was approved: none is
@@ -248,20 +260,13 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	}
 	s.pinning.Lock()
 	defer s.pinning.Unlock()
-	s.mu.Lock()
-	changes := s.pending()
-	p := pins{Entry: s.identity(), Tools: map[string]pin{}}
-	if s.pins != nil {
-		p.Tools = maps.Clone(s.pins.Tools)
+	list, p := s.withheld()
+	approved := changes(list, p)
+	if len(approved) == 0 {
+		return approved, nil
 	}
-	for _, j := range s.judged {
-		if j.state == Withheld {
-			p.Tools[j.Name] = pin{j.hash, j.spec}
-		}
-	}
-	s.mu.Unlock()
-	if len(changes) == 0 {
-		return changes, nil
+	for _, j := range list {
+		p.Tools[j.Name] = pin{j.hash, j.spec}
 	}
 	if err := s.save(keptPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
@@ -270,8 +275,8 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	s.pins = &p
 	s.judge()
 	s.mu.Unlock()
-	s.log.Info("tools of mcp server approved", "tools", len(changes))
-	return changes, nil
+	s.log.Info("tools of mcp server approved", "tools", len(approved))
+	return approved, nil
 }
 
 // warnings are what is suspicious in what the server says; s.mu is held.

@@ -17,6 +17,7 @@ const maxSteps = 1 << 18
 type compiled struct {
 	mu     sync.Mutex
 	schema *jsonschema.Schema
+	at     map[string]*jsonschema.Schema // its parts, by address
 	left   int
 }
 
@@ -25,11 +26,12 @@ type compiled struct {
 type exhausted struct{}
 
 func bounded(s *jsonschema.Schema) *compiled {
-	c := &compiled{schema: s}
+	c := &compiled{schema: s, at: map[string]*jsonschema.Schema{}}
 	seen := map[*jsonschema.Schema]bool{s: true}
 	for todo := []*jsonschema.Schema{s}; len(todo) > 0; {
 		next := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
+		c.at[next.Location] = next
 		inner := parts(next)
 		c.count(next, 1+len(inner))
 		for _, p := range inner {

@@ -21,11 +21,11 @@ const (
 )
 
 // describe says in one line what is wrong and where, a few problems at most.
-func describe(problem *jsonschema.ValidationError) string {
+func (c *compiled) describe(problem *jsonschema.ValidationError) string {
 	var lines []string
 	more := 0
 	for _, leaf := range leaves(problem) {
-		line := cut(field(leaf.InstanceLocation)+": "+reason(leaf.ErrorKind), maxMessage)
+		line := cut(field(leaf.InstanceLocation)+": "+c.reason(leaf), maxMessage)
 		switch {
 		case slices.Contains(lines, line):
 		case len(lines) == maxProblems:
@@ -60,12 +60,16 @@ func field(location []string) string {
 	return b.String()
 }
 
-func reason(k jsonschema.ErrorKind) string {
-	switch k := k.(type) {
+func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
+	switch k := leaf.ErrorKind.(type) {
 	case *kind.Required:
 		return "missing " + names(k.Missing)
 	case *kind.AdditionalProperties:
-		return "unknown " + names(k.Properties)
+		text := "unknown " + names(k.Properties)
+		if meant := near(k.Properties[0], c.known(leaf.SchemaURL)); meant != "" {
+			text += fmt.Sprintf(", did you mean %q?", short(meant))
+		}
+		return text
 	case *kind.Type:
 		return fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
 	case *kind.Enum:
@@ -79,7 +83,7 @@ func reason(k jsonschema.ErrorKind) string {
 	case *kind.FalseSchema:
 		return "must not be there"
 	}
-	return k.LocalizedString(message.NewPrinter(language.English))
+	return leaf.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
 func names(list []string) string {

@@ -16,7 +16,7 @@ import (
 // gives the result if it then fits. The value given is left as it was.
 func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
 	for range maxRounds {
-		changes := changes(value, problem)
+		changes := append(changes(value, problem), s.strangers(problem)...)
 		if len(changes) == 0 {
 			return nil, false
 		}
@@ -61,6 +61,31 @@ func changes(value any, problem *jsonschema.ValidationError) []change {
 	return list
 }
 
+// strangers takes away the properties that the schema forbids, unless one looks
+// like a name that it has: then the model meant something, and is asked. Where the
+// schema has alternatives, what one forbids another may want.
+func (c *compiled) strangers(problem *jsonschema.ValidationError) []change {
+	switch k := problem.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf, *kind.Not:
+		return nil
+	case *kind.AdditionalProperties:
+		var list []change
+		known := c.known(problem.SchemaURL)
+		for _, name := range k.Properties {
+			if near(name, known) != "" {
+				return nil
+			}
+			list = append(list, change{append(slices.Clone(problem.InstanceLocation), name), drop{}})
+		}
+		return list
+	}
+	var list []change
+	for _, cause := range problem.Causes {
+		list = append(list, c.strangers(cause)...)
+	}
+	return list
+}
+
 // fit gives what may stand at a location instead, if there is only one choice.
 func fit(root any, at, wanted []string) (any, bool) {
 	value, parent, ok := find(root, at)
@@ -91,6 +116,10 @@ func convert(value any, want string) (any, bool) {
 		if n, err := read([]byte(text)); isText && err == nil {
 			number, ok := n.(json.Number)
 			return number, ok
+		}
+	case "string":
+		if n, ok := value.(json.Number); ok {
+			return n.String(), true
 		}
 	case "boolean":
 		if lower := strings.ToLower(text); lower == "true" || lower == "false" {

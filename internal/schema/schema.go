@@ -40,9 +40,10 @@ func New() *Checker {
 }
 
 // Check gives args as they are to be sent: unchanged where they fit the schema,
-// mended where that is possible in one way only ("5" for a number, one value for
-// a list of such values, text that holds the object asked for, null for what may
-// be left out). Missing args are {}. The schema is read as draft 2020-12 unless
+// mended where that is possible in one way only ("5" for a number, 5 for a text, one
+// value for a list of such values, text that holds the object asked for, null for
+// what may be left out, a property that the schema forbids and that looks like none
+// it names). Missing args are {}. The schema is read as draft 2020-12 unless
 // it names an older one; what it refers to elsewhere is never loaded and holds
 // anything. Of a schema that cannot be used only remains that args is an object.
 // The error is meant for the model that made the call.
@@ -58,7 +59,7 @@ func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
 	if problem := s.validate(given.value); problem != nil {
 		mended, ok := mend(s, given.value, problem)
 		if !ok {
-			return nil, errors.New(describe(problem))
+			return nil, errors.New(s.describe(problem))
 		}
 		return encode(mended, nil)
 	}
@@ -191,7 +192,7 @@ func (c *Checker) Fits(schema, value json.RawMessage) error {
 	}
 	if s := c.schema(schema); s != nil {
 		if problem := s.validate(v); problem != nil {
-			return errors.New(describe(problem))
+			return errors.New(s.describe(problem))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -63,13 +64,21 @@ func TestCheck(t *testing.T) {
 
 		{name: "null for required", schema: booking, args: `{"city":null}`, wrong: `city: must be string, not null`},
 		{name: "required", schema: booking, args: `{}`, wrong: `arguments: missing "city"`},
-		{name: "unknown", schema: booking, args: `{"city":"O","nihgts":1}`, wrong: `arguments: unknown "nihgts"`},
+		{name: "unknown", schema: booking, args: `{"city":"O","nihgts":1}`, wrong: `arguments: unknown "nihgts", did you mean "nights"?`},
+		{name: "unknown in another style", schema: booking, args: `{"city":"O","Late_":true}`, wrong: `arguments: unknown "Late_", did you mean "late"?`},
+		{name: "unknown and part of a name", schema: booking, args: `{"city":"O","room_class":1}`, wrong: `arguments: unknown "room_class", did you mean "class"?`},
+		{name: "stranger", schema: booking, args: `{"city":"O","explanation":"because","nights":"2"}`, want: `{"city":"O","nights":2}`},
+		{name: "stranger that is allowed", schema: `{"properties":{"a":{"type":"integer"}}}`, args: `{"a":"1","explanation":"because"}`, want: `{"a":1,"explanation":"because"}`},
+		{name: "stranger of one alternative", schema: `{"anyOf":[{"properties":{"a":{}},"additionalProperties":false,"required":["a"]},{"properties":{"bird":{"type":"integer"}},"additionalProperties":false,"required":["bird"]}]}`, args: `{"bird":"x"}`,
+			wrong: `arguments: missing "a"; arguments: unknown "bird"; bird: must be integer, not string`},
+		{name: "number for text", schema: booking, args: `{"city":5.10,"tags":[1]}`, want: `{"city":"5.10","tags":["1"]}`},
+		{name: "number for a choice", schema: `{"properties":{"a":{"type":"string","enum":["1","2"]}}}`, args: `{"a":2}`, want: `{"a":"2"}`},
 		{name: "no number", schema: booking, args: `{"city":"O","nights":"many"}`, wrong: `nights: must be integer, not string`},
 		{name: "fraction for integer", schema: booking, args: `{"city":"O","nights":"1.5"}`, wrong: `nights: must be integer, not string`},
 		{name: "out of range though mended", schema: booking, args: `{"city":"O","nights":"0"}`, wrong: `nights: must be integer, not string`},
 		{name: "enum", schema: booking, args: `{"city":"O","class":"third"}`, wrong: `class: must be one of first, second`},
 		{name: "nested", schema: booking, args: `{"city":"O","rooms":[{"beds":1},{"beds":"x"}]}`, wrong: `rooms[1].beds: must be integer, not string`},
-		{name: "number for text", schema: booking, args: `{"city":5}`, wrong: `city: must be string, not number`},
+		{name: "boolean for text", schema: booking, args: `{"city":true}`, wrong: `city: must be string, not boolean`},
 		{name: "two readings", schema: `{"properties":{"a":{"anyOf":[{"type":"array"},{"type":"integer"}]}}}`, args: `{"a":"5"}`, wrong: `a: must be array, not string; a: must be integer, not string`},
 		{name: "list", schema: booking, args: `[1]`, wrong: `the arguments must be a JSON object, not a list`},
 		{name: "text", args: `"x"`, wrong: `the arguments must be a JSON object, not text`},
@@ -274,12 +283,19 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","properties":{"a":{"$ref":"y#z"}}}`), []byte(`{"a":1e400}`))
 	f.Add([]byte(`{"properties":{"a":{"multipleOf":1e-300,"pattern":"(?=x)"}}}`), []byte(`{"a":"9e300"}`))
 	f.Fuzz(func(t *testing.T, s, args []byte) {
+		args = bytes.TrimSpace(args)
 		got, err := schema.New().Check(s, args)
-		if err != nil {
-			if len(err.Error()) > 2000 {
+		if err != nil || len(args) == 0 {
+			if err != nil && len(err.Error()) > 2000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
 			return
+		}
+		if fits := schema.New().Fits(s, args); fits == nil && args[0] == '{' && string(got) != string(args) {
+			t.Errorf("what fits was changed: %s into %s", args, got)
+		}
+		if fits := schema.New().Fits(s, got); fits != nil {
+			t.Errorf("what Check gave does not fit: %v\n%s", fits, got)
 		}
 		var object map[string]json.RawMessage
 		if e := json.Unmarshal(got, &object); e != nil {

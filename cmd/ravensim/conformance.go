@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"slices"
+	"sync"
+	"time"
+
+	"ravenbot/internal/egress"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/mcp/oauth"
+	"ravenbot/internal/tool"
+)
+
+const (
+	peer = "peer" // what the suite's server is called here
+	// conformanceTime is less than the 30 s that the suite waits.
+	conformanceTime = 25 * time.Second
+	// documentURL is where the suite takes our client metadata document to be.
+	documentURL = "https://conformance-test.local/client-metadata.json"
+)
+
+// given is what the suite tells a client of a scenario.
+type given struct {
+	ClientID     string `json:"client_id"`
+	ClientSecret string `json:"client_secret"`
+	PrivateKey   string `json:"private_key_pem"`
+	Issuer       string `json:"issuer"`
+	ToolCalls    []struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"toolCalls"`
+}
+
+// conformance connects the suite's server through the host that the bot uses, and
+// calls each tool there is, with a person who consents to everything.
+func conformance(ctx context.Context, w world) int {
+	ctx, cancel := context.WithTimeout(ctx, conformanceTime)
+	defer cancel()
+	if len(w.args) != 1 {
+		fmt.Fprintln(w.err, "usage: ravensim conformance URL")
+		return 2
+	}
+	var g given
+	if text := w.env("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := json.Unmarshal([]byte(text), &g); err != nil {
+			fmt.Fprintln(w.err, "MCP_CONFORMANCE_CONTEXT:", err)
+			return 2
+		}
+	}
+	c, err := newConforming(w, g)
+	if err != nil {
+		fmt.Fprintln(w.err, err)
+		return 1
+	}
+	if err := c.run(ctx); err != nil {
+		fmt.Fprintln(w.err, err)
+		return 1
+	}
+	return 0
+}
+
+// conforming is one run of a scenario.
+type conforming struct {
+	w     world
+	log   *slog.Logger
+	given given
+	host  *mcp.Host
+	door  *http.Server // where the browser comes back to
+	at    net.Listener
+
+	links chan string
+	mu    sync.Mutex
+	open  int           // links that the person has not come back from
+	news  chan struct{} // closed at the next change of open
+}
+
+func newConforming(w world, g given) (*conforming, error) {
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the browser: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(w.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c := &conforming{w: w, log: log, given: g, at: at, links: make(chan string, 16), news: make(chan struct{})}
+	out, err := egress.New(egress.Options{UserAgent: "ravensim"})
+	if err != nil {
+		return nil, err
+	}
+	key := make([]byte, 32)
+	rand.Read(key)
+	broker, err := oauth.New(oauth.Options{Egress: out, Key: key, Log: log, RedirectURL: "http://" + at.Addr().String() + "/oauth/callback",
+		MetadataURL: documentURL, Consent: c.asked, Granted: func(string, string) { _ = c.host.Start(peer) }})
+	if err != nil {
+		return nil, err
+	}
+	entry := oauth.Entry{Name: peer, ClientID: g.ClientID, ClientSecret: g.ClientSecret, PrivateKey: g.PrivateKey, Issuer: g.Issuer}
+	switch w.env("MCP_CONFORMANCE_SCENARIO") {
+	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
+		entry.Grant = oauth.ClientCredentials
+	}
+	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance", Ask: answered,
+		Servers: []mcp.Config{{Name: peer, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true}},
+		Authorize: func(s mcp.Config, next http.RoundTripper) http.RoundTripper {
+			entry.URL = s.URL
+			return broker.Transport(entry, next)
+		}})
+	c.door = &http.Server{Handler: broker.Callback(), ReadHeaderTimeout: 10 * time.Second}
+	return c, err
+}
+
+// run plays the scenario, and ends what it began.
+func (c *conforming) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer c.door.Close()
+	defer cancel()
+	wg.Go(func() { _ = c.door.Serve(c.at) }) // ends when closed
+	wg.Go(func() { _ = c.host.Run(ctx) })    // its one error is a second run
+	wg.Go(func() { c.browse(ctx) })
+	if err := c.connected(ctx); err != nil {
+		return err
+	}
+	var faults []error
+	for _, t := range c.host.Tools() {
+		for _, args := range c.arguments(t.Spec()) {
+			faults = append(faults, c.call(ctx, t, args))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// asked takes the link that a person is to open.
+func (c *conforming) asked(_ context.Context, consent oauth.Consent) error {
+	c.count(1)
+	c.links <- consent.URL
+	return nil
+}
+
+// browse is that person: whatever page comes, the answer is yes.
+func (c *conforming) browse(ctx context.Context) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return
+	}
+	browser := &http.Client{Jar: jar}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case link := <-c.links:
+			c.log.Info("person has answered", "page", consented(ctx, browser, link))
+			c.count(-1)
+		}
+	}
+}
+
+// consented clicks on Continue, and says how that ended.
+func consented(ctx context.Context, browser *http.Client, link string) string {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, link, nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := browser.Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	return resp.Status
+}
+
+// answered is what that person fills into a form: no more than must be. For the
+// rest the host knows the usual values.
+func answered(_ context.Context, q mcp.Question) (mcp.Answer, error) {
+	var form struct {
+		Required   []string                              `json:"required"`
+		Properties map[string]map[string]json.RawMessage `json:"properties"`
+	}
+	if len(q.Schema) > 0 {
+		if err := json.Unmarshal(q.Schema, &form); err != nil {
+			return mcp.Answer{}, err
+		}
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(example(q.Schema)[0], &all); err != nil {
+		return mcp.Answer{}, err
+	}
+	content := map[string]json.RawMessage{}
+	for _, name := range form.Required {
+		if form.Properties[name]["default"] == nil {
+			content[name] = all[name]
+		}
+	}
+	data, err := json.Marshal(content)
+	return mcp.Answer{Action: mcp.Accept, Content: data}, err
+}
+
+func (c *conforming) count(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open += n
+	close(c.news)
+	c.news = make(chan struct{})
+}
+
+// consented waits until no link is open, and reports whether one was.
+func (c *conforming) consented(ctx context.Context) bool {
+	was := false
+	for {
+		c.mu.Lock()
+		open, news := c.open, c.news
+		c.mu.Unlock()
+		if open == 0 {
+			return was
+		}
+		was = true
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// connected waits until the server is connected, however many consents that takes.
+func (c *conforming) connected(ctx context.Context) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for failures := 0; ; {
+		switch st, _ := c.host.Server(peer); st.State {
+		case mcp.Connected, mcp.NoToolsFound:
+			return nil
+		case mcp.Failed:
+			if !c.consented(ctx) {
+				failures++
+			}
+			if failures > 10 { // 100 ms after the last consent
+				return fmt.Errorf("not connected: %s", st.Error)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return errors.New("not connected in time")
+		}
+	}
+}
+
+// call calls a tool, and once more after each consent that it asked for.
+func (c *conforming) call(ctx context.Context, t tool.Tool, args json.RawMessage) error {
+	name := t.Spec().Name
+	for {
+		result, err := t.Call(ctx, args)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.w.out, "%s %s: %s\n", name, args, result.Text)
+		if !result.IsError {
+			return nil
+		}
+		if !c.consented(ctx) {
+			return fmt.Errorf("%s failed: %s", name, result.Text)
+		}
+	}
+}
+
+// arguments are those that the suite wants, or one set that fits the schema.
+func (c *conforming) arguments(s tool.Spec) []json.RawMessage {
+	var list []json.RawMessage
+	for _, call := range c.given.ToolCalls {
+		if call.Name == s.Name {
+			list = append(list, call.Arguments)
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	if s.Name == "json_schema_echo" { // wants the schema of the other tool, as we had it
+		for _, t := range c.host.Tools() {
+			if other := t.Spec(); other.Name != s.Name {
+				list = append(list, slices.Concat([]byte(`{"schema":`), other.Schema, []byte(`}`)))
+			}
+		}
+		return list
+	}
+	return example(s.Schema)
+}
+
+// example makes arguments that fit a simple schema.
+func example(raw json.RawMessage) []json.RawMessage {
+	var schema struct {
+		Properties map[string]struct {
+			Type    any   `json:"type"`
+			Default any   `json:"default"`
+			Enum    []any `json:"enum"`
+		} `json:"properties"`
+	}
+	_ = json.Unmarshal(raw, &schema) // a schema of another shape wants nothing that could be known
+	args := map[string]any{}
+	for name, p := range schema.Properties {
+		kind, _ := p.Type.(string)
+		value, known := map[string]any{"string": "text", "number": 1, "integer": 1, "boolean": true, "array": []any{}, "object": map[string]any{}}[kind]
+		switch {
+		case p.Default != nil:
+			args[name] = p.Default
+		case len(p.Enum) > 0:
+			args[name] = p.Enum[0]
+		case known:
+			args[name] = value
+		}
+	}
+	data, err := json.Marshal(args)
+	if err != nil {
+		return nil
+	}
+	return []json.RawMessage{data}
+}

@@ -1,0 +1,195 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// p99 is the time within which 99 of 100 took place.
+func p99(took []time.Duration) time.Duration {
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+// steadyCalls calls servers at an even pace until told to stop, and gives what each call
+// took. A call that fails ends the test.
+func steadyCalls(t *testing.T, h *Host, names []string, stop <-chan struct{}) []time.Duration {
+	var mu sync.Mutex
+	var all []time.Duration
+	var wg sync.WaitGroup
+	for _, name := range names {
+		echo := find1(t, h, name, "echo")
+		for range 2 {
+			wg.Go(func() {
+				pace := time.NewTicker(4 * time.Millisecond)
+				defer pace.Stop()
+				for {
+					select {
+					case <-stop:
+						return
+					case <-pace.C:
+					}
+					began := time.Now()
+					res, err := echo.Call(t.Context(), json.RawMessage(`{"n":1}`))
+					took := time.Since(began)
+					if err != nil || res.Text != `{"n":1}` {
+						t.Errorf("a call to %s: %+v, %v", name, res, err)
+						return
+					}
+					mu.Lock()
+					all = append(all, took)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+// TestKillsHurtNobodyElse kills server processes under parallel calls to others.
+// RAVENBOT_KILLS says how many; where it is set, what the others' calls take must be
+// within a fifth of what it is without kills.
+func TestKillsHurtNobodyElse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes are looked up in /proc")
+	}
+	kills, long := 20, false
+	if n, err := strconv.Atoi(os.Getenv("RAVENBOT_KILLS")); err == nil {
+		kills, long = n, true
+	}
+	var o Options
+	var victims, others []string
+	for i := range 4 {
+		victims = append(victims, fmt.Sprint("victim", i))
+		o.Servers = append(o.Servers, fakeServer(victims[i], "plain"))
+	}
+	for i := range 3 {
+		others = append(others, fmt.Sprint("other", i))
+		o.Servers = append(o.Servers, fakeServer(others[i], "plain"))
+	}
+	h := running(t, o)
+	for _, c := range o.Servers {
+		settled(t, h, c.Name)
+	}
+	runtime.GC()
+	goroutines := runtime.NumGoroutine()
+
+	quiet := make(chan struct{})
+	time.AfterFunc(time.Duration(2+kills/20)*time.Second, func() { close(quiet) })
+	before := p99(steadyCalls(t, h, others, quiet))
+
+	done := make(chan struct{})
+	var left atomic.Int32
+	left.Store(int32(kills))
+	var wg sync.WaitGroup
+	for _, name := range victims {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 && !t.Failed() {
+				killOnce(t, h, name)
+			}
+		})
+	}
+	go func() { wg.Wait(); close(done) }()
+	during := p99(steadyCalls(t, h, others, done))
+	t.Logf("%d kills: p99 of the others' calls %v, without kills %v", kills, during, before)
+	if long && during > before+before/5 {
+		t.Errorf("p99 of the others' calls is %v, without kills %v", during, before)
+	}
+	for _, name := range victims {
+		until(t, h, name, Connected)
+	}
+	if n := len(processes(t, "FAKE_MARK="+o.Servers[0].Env["FAKE_MARK"])); n != len(o.Servers) {
+		t.Errorf("%d processes run for %d servers", n, len(o.Servers))
+	}
+	for deadline := time.Now().Add(soon); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+		}
+	}
+}
+
+// killOnce kills a server's process, half of the time during a call, and waits until
+// another serves.
+func killOnce(t *testing.T, h *Host, name string) {
+	id, err := strconv.Atoi(pid(t, h, name))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	s := must(h.server(name))
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	if rand.IntN(2) == 0 {
+		wg.Go(func() { wantFailure(t, call(t, remoteTool(h, name, "hang"), `{}`), "") })
+	}
+	if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if !s.await(ctx, func() bool { return s.conn != nil && s.conn != conn }) {
+		t.Errorf("server %s did not come back: %+v", name, s.status())
+	}
+}
+
+// BenchmarkCall compares a call through the host with the library's own round trip
+// to the same server.
+func BenchmarkCall(b *testing.B) {
+	c := fakeServer("a", "plain")
+	b.Run("bare", func(b *testing.B) {
+		var env []string
+		for k, v := range c.Env {
+			env = append(env, k+"="+v)
+		}
+		bare, err := client.NewStdioMCPClient(c.Command, env)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer bare.Close()
+		if _, err := bare.Initialize(b.Context(), sdk.InitializeRequest{}); err != nil {
+			b.Fatal(err)
+		}
+		request := sdk.CallToolRequest{}
+		request.Params.Name, request.Params.Arguments = "echo", json.RawMessage(`{"text":"hello"}`)
+		for b.Loop() {
+			if _, err := bare.CallTool(b.Context(), request); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("host", func(b *testing.B) {
+		h := must(NewHost(Options{Servers: []Config{c}}))
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error)
+		go func() { ended <- h.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		if err := h.Wait(ctx, "a"); err != nil {
+			b.Fatal(err)
+		}
+		echo := h.Tools()
+		i := slices.IndexFunc(names(echo), func(n string) bool { return n == "a/echo" })
+		for b.Loop() {
+			if res, err := echo[i].Call(ctx, json.RawMessage(`{"text":"hello"}`)); err != nil || res.IsError {
+				b.Fatal(res, err)
+			}
+		}
+	})
+}

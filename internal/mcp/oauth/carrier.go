@@ -1,0 +1,144 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxTries is how often one request is sent: each refusal but the last is
+// answered by a new token.
+const maxTries = 3
+
+// carrier carries the requests of one connection.
+type carrier struct {
+	s    *session
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request with the token there is, and once more when a refusal
+// could be answered by another. Its error is a ConsentNeeded where a person is
+// asked for one.
+func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	at := c.s.at
+	if r.Header.Get("Authorization") != "" || r.URL.Scheme != at.Scheme || !strings.EqualFold(r.URL.Host, at.Host) {
+		return c.next.RoundTrip(r)
+	}
+	if r.Method == http.MethodDelete { // the farewell at the end of a session
+		return c.leave(r)
+	}
+	for try := 1; ; try++ {
+		token, err := c.s.current(r.Context())
+		if err != nil {
+			closeBody(r)
+			return nil, explained(r.Context(), err)
+		}
+		attempt, err := bearing(r, token, try)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.next.RoundTrip(attempt)
+		if err != nil {
+			return nil, err
+		}
+		refused := challenged(resp)
+		if refused == nil || try == maxTries || r.Body != nil && r.GetBody == nil {
+			return resp, nil
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // lets the connection be used again
+		resp.Body.Close()
+		if err := c.s.answer(r.Context(), refused, token); err != nil {
+			return nil, explained(r.Context(), err)
+		}
+	}
+}
+
+// leave sends a request with the token there is, and takes any answer for the last.
+func (c *carrier) leave(r *http.Request) (*http.Response, error) {
+	if err := c.s.acquire(r.Context()); err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	token := c.s.rec.Access
+	c.s.release()
+	last, err := bearing(r, token, 1)
+	if err != nil {
+		return nil, err
+	}
+	return c.next.RoundTrip(last)
+}
+
+// failure is why there is no token. Its text has no secret.
+type failure struct{ error }
+
+// Authorizing marks what its text tells as enough.
+func (failure) Authorizing() {}
+
+func (f failure) Unwrap() error { return f.error }
+
+func explained(ctx context.Context, err error) error {
+	var needed *ConsentNeeded
+	if ctx.Err() != nil || errors.As(err, &needed) {
+		return err
+	}
+	return failure{err}
+}
+
+// bearing gives the request to send; the first attempt takes the body that there
+// is, further ones a new one.
+func bearing(r *http.Request, token string, try int) (*http.Request, error) {
+	attempt := r.Clone(r.Context())
+	if token != "" {
+		attempt.Header.Set("Authorization", "Bearer "+token)
+	}
+	if try > 1 && r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		attempt.Body = body
+	}
+	return attempt, nil
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// answer deals with a refusal of a request that was sent with a token, or with
+// none. Without an error the request is worth sending again.
+func (s *session) answer(ctx context.Context, c *challenge, used string) error {
+	if err := s.acquire(ctx); err != nil {
+		return err
+	}
+	p, err := s.settle(ctx, c, used)
+	tell := p != nil && s.due(p)
+	s.release()
+	if p == nil {
+		return err
+	}
+	if tell && s.b.o.Consent != nil {
+		s.tell(ctx, p)
+	}
+	return &ConsentNeeded{p.Consent}
+}
+
+// tell has the link sent to the person; what could not be sent is sent next time.
+func (s *session) tell(ctx context.Context, p *pending) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	defer cancel()
+	err := s.b.o.Consent(ctx, p.Consent)
+	if err == nil {
+		return
+	}
+	s.b.o.Log.Warn("mcp consent link not delivered", "server", s.e.Name, "error", err)
+	if s.acquire(ctx) == nil {
+		p.told, s.quiet = false, time.Time{}
+		s.release()
+	}
+}

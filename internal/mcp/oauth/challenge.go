@@ -1,0 +1,167 @@
+package oauth
+
+import (
+	"net/http"
+	"strings"
+)
+
+// challenge is what a server says with a refusal.
+type challenge struct {
+	bearer   bool // it asks for a bearer token
+	more     bool // the token does not reach far enough
+	metadata string
+	scopes   []string
+}
+
+// challenged reads a refusal; nil if the response is none. A 403 is one only if
+// the server says that more scopes would help.
+func challenged(resp *http.Response) *challenge {
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return nil
+	}
+	c := &challenge{}
+	for _, header := range resp.Header.Values("WWW-Authenticate") {
+		for _, ch := range parseChallenges(header) {
+			if !strings.EqualFold(ch.scheme, "bearer") {
+				continue
+			}
+			c.bearer = true
+			c.more = c.more || ch.params["error"] == "insufficient_scope"
+			if c.metadata == "" {
+				c.metadata = ch.params["resource_metadata"]
+			}
+			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
+		}
+	}
+	if resp.StatusCode == http.StatusForbidden && !c.more {
+		return nil
+	}
+	return c
+}
+
+// offered is one challenge of a WWW-Authenticate header (RFC 9110, 11.6.1).
+type offered struct {
+	scheme string
+	params map[string]string // by lower-case name; the first of a name counts
+}
+
+// parseChallenges reads as much of a header as is well formed.
+func parseChallenges(header string) []offered {
+	var list []offered
+	p := words{header}
+	for {
+		p.skip(" \t,")
+		name := p.token()
+		if name == "" {
+			return list
+		}
+		if p.equals() { // a parameter, also where its challenge is missing
+			value, ok := p.value()
+			if !ok {
+				return list
+			}
+			if n := len(list); n > 0 {
+				key := strings.ToLower(name)
+				if _, given := list[n-1].params[key]; !given {
+					list[n-1].params[key] = value
+				}
+			}
+			continue
+		}
+		list = append(list, offered{name, map[string]string{}})
+	}
+}
+
+// words is what is left of a header.
+type words struct{ rest string }
+
+func (w *words) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
+
+// token takes a token, or the padded text that some schemes have in its place.
+func (w *words) token() string {
+	n := strings.IndexFunc(w.rest, func(c rune) bool { return !isTokenChar(c) })
+	if n < 0 {
+		n = len(w.rest)
+	}
+	t := w.rest[:n]
+	w.rest = w.rest[n:]
+	return t
+}
+
+func isTokenChar(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+}
+
+func (w *words) equals() bool {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(w.rest, " \t"), "=")
+	if ok {
+		w.rest = strings.TrimLeft(rest, " \t")
+	}
+	return ok
+}
+
+// value takes a token or a quoted string.
+func (w *words) value() (string, bool) {
+	quoted, ok := strings.CutPrefix(w.rest, `"`)
+	if !ok {
+		n := strings.IndexAny(w.rest, " \t,")
+		if n < 0 {
+			n = len(w.rest)
+		}
+		v := w.rest[:n]
+		w.rest = w.rest[n:]
+		return v, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(quoted); i++ {
+		switch quoted[i] {
+		case '"':
+			w.rest = quoted[i+1:]
+			return b.String(), true
+		case '\\':
+			if i++; i == len(quoted) {
+				return "", false
+			}
+		}
+		b.WriteByte(quoted[i])
+	}
+	return "", false
+}
+
+// scopesOf splits a scope parameter. Words that hold what no scope may are left
+// out (RFC 6749, 3.3).
+func scopesOf(s string) []string {
+	var list []string
+	for _, word := range strings.Fields(s) {
+		bad := strings.ContainsFunc(word, func(c rune) bool { return c < 0x21 || c > 0x7e || c == '"' || c == '\\' })
+		if !bad {
+			list = union(list, []string{word})
+		}
+	}
+	return list
+}
+
+// union keeps the order of what comes first.
+func union(a, b []string) []string {
+	list := append([]string(nil), a...)
+	for _, s := range b {
+		if !covers(list, []string{s}) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// covers reports whether every one of b is in a.
+func covers(a, b []string) bool {
+	have := map[string]bool{}
+	for _, s := range a {
+		have[s] = true
+	}
+	for _, s := range b {
+		if !have[s] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,218 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Ways in which a client proves at a token endpoint who it is.
+const (
+	none      = "none"
+	basic     = "client_secret_basic"
+	post      = "client_secret_post"
+	assertion = "private_key_jwt"
+)
+
+const clientName = "ravenbot"
+
+// identity gives what the bot is to an authorization server: the client that is
+// configured, else the one that its metadata document describes, else one that it
+// registers, once.
+func (s *session) identity(ctx context.Context, p *place, scopes []string) (client, error) {
+	b := s.b
+	switch {
+	case s.e.ClientID != "":
+		return client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.method(p.authServer)}, nil
+	case p.documents && b.o.MetadataURL != "":
+		return client{ID: b.o.MetadataURL, Method: none}, nil
+	case p.register == "":
+		return client{}, fmt.Errorf("the authorization server %.200s registers no clients by itself: register the bot there, with the redirect address %s, and configure its client id", p.issuer, b.o.RedirectURL)
+	}
+	key := clientKey(s.e.Name, p.issuer, b.o.RedirectURL)
+	var known client
+	if b.load(key, &known) && known.ID != "" && (known.Expires.IsZero() || b.o.Now().Before(known.Expires)) {
+		return known, nil
+	}
+	c, err := s.register(ctx, p, scopes)
+	if err != nil {
+		return client{}, err
+	}
+	return c, b.save(key, c)
+}
+
+// method by which a configured client proves who it is.
+func (s *session) method(a authServer) string {
+	switch {
+	case s.e.PrivateKey != "":
+		return assertion
+	case s.e.ClientSecret == "":
+		return none
+	case len(a.methods) > 0 && !slices.Contains(a.methods, basic) && slices.Contains(a.methods, post):
+		return post
+	}
+	return basic
+}
+
+// register makes a client by dynamic registration (RFC 7591).
+func (s *session) register(ctx context.Context, p *place, scopes []string) (client, error) {
+	wanted := basic // what a server that names none supports (RFC 8414, 2)
+	for _, m := range []string{post, none, basic} {
+		if slices.Contains(p.methods, m) {
+			wanted = m
+		}
+	}
+	about := s.b.describe()
+	about["token_endpoint_auth_method"] = wanted
+	if len(scopes) > 0 {
+		about["scope"] = strings.Join(scopes, " ")
+	}
+	body, err := json.Marshal(about)
+	if err != nil {
+		return client{}, fmt.Errorf("register a client: %w", err)
+	}
+	r, err := http.NewRequest(http.MethodPost, p.register, bytes.NewReader(body))
+	if err != nil {
+		return client{}, fmt.Errorf("register a client: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	status, d, err := s.ask(ctx, r)
+	if err != nil {
+		return client{}, fmt.Errorf("register a client: %w", err)
+	}
+	c := client{ID: d.text("client_id"), Secret: d.text("client_secret"), Method: d.text("token_endpoint_auth_method")}
+	if status/100 != 2 || c.ID == "" {
+		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w", p.issuer, refusal(status, d, nil))
+	}
+	if c.Method == "" {
+		c.Method = wanted
+	}
+	if c.Secret == "" {
+		c.Method = none
+	}
+	var expires int64
+	if json.Unmarshal(d["client_secret_expires_at"], &expires) == nil && expires > 0 {
+		c.Expires = time.Unix(expires, 0)
+	}
+	return c, nil
+}
+
+// describe is what registrations and the metadata document say of the bot.
+func (b *Broker) describe() map[string]any {
+	return map[string]any{
+		"client_name":                clientName,
+		"redirect_uris":              []string{b.o.RedirectURL},
+		"grant_types":                []string{AuthorizationCode, "refresh_token"},
+		"response_types":             []string{"code"},
+		"token_endpoint_auth_method": none,
+		"application_type":           kindOf(b.o.RedirectURL),
+	}
+}
+
+// kindOf tells a client on somebody's own machine from one on a server.
+func kindOf(redirect string) string {
+	u, err := url.Parse(redirect)
+	if err != nil {
+		return "web"
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && addr.IsLoopback() {
+		return "native"
+	}
+	return "web"
+}
+
+// prove adds to a token request what shows who the client is.
+func (s *session) prove(r url.Values, header http.Header, c client, audience string) error {
+	switch c.Method {
+	case basic:
+		pair := url.QueryEscape(c.ID) + ":" + url.QueryEscape(c.Secret)
+		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+	case post:
+		r.Set("client_id", c.ID)
+		r.Set("client_secret", c.Secret)
+	case assertion:
+		signed, err := s.assert(c, audience)
+		if err != nil {
+			return err
+		}
+		r.Set("client_id", c.ID)
+		r.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		r.Set("client_assertion", signed)
+	case none:
+		r.Set("client_id", c.ID)
+	default:
+		return fmt.Errorf("the authorization server wants clients to prove themselves by %.100q, which is not known", c.Method)
+	}
+	return nil
+}
+
+// assert signs a statement that the bearer is the client (RFC 7523), good for a
+// minute.
+func (s *session) assert(c client, audience string) (string, error) {
+	block, _ := pem.Decode([]byte(s.e.PrivateKey))
+	if block == nil {
+		return "", errors.New("the private key of the client is no PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return "", errors.New("the private key of the client is not in PKCS #8")
+	}
+	name := ""
+	switch k := key.(type) {
+	case *ecdsa.PrivateKey:
+		if k.Curve == elliptic.P256() {
+			name = "ES256"
+		}
+	case *rsa.PrivateKey:
+		name = "RS256"
+	}
+	if name == "" {
+		return "", errors.New("the private key of the client is neither EC on P-256 nor RSA")
+	}
+	now := s.b.o.Now()
+	head, err := json.Marshal(map[string]string{"alg": name, "typ": "JWT"})
+	if err != nil {
+		return "", err
+	}
+	claims, err := json.Marshal(map[string]any{"iss": c.ID, "sub": c.ID, "aud": audience, "jti": rand.Text(),
+		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
+	if err != nil {
+		return "", err
+	}
+	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(claims)
+	signature, err := sign(key, []byte(text))
+	if err != nil {
+		return "", errors.New("the private key of the client signs nothing")
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+}
+
+// sign gives a signature in the form that JSON Web Signatures have.
+func sign(key any, text []byte) ([]byte, error) {
+	digest := sha256.Sum256(text)
+	if k, ok := key.(*rsa.PrivateKey); ok {
+		return rsa.SignPKCS1v15(rand.Reader, k, crypto.SHA256, digest[:])
+	}
+	r, s, err := ecdsa.Sign(rand.Reader, key.(*ecdsa.PrivateKey), digest[:])
+	if err != nil {
+		return nil, err
+	}
+	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
+}

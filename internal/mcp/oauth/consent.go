@@ -1,0 +1,114 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+)
+
+// pending is a consent that is asked for.
+type pending struct {
+	Consent
+	s        *session
+	ticket   string // in the link
+	leads    string // where the link leads
+	browser  string // in which it was opened last; guarded by the broker's mu until it is taken
+	state    string
+	verifier string
+	asked    []string // scopes that refusals named
+	told     bool
+	place    *place
+	client   client
+}
+
+// question is the address at which the authorization server asks for consent.
+func (p *pending) question(redirect string) (string, error) {
+	u, err := url.Parse(p.place.authorize)
+	if err != nil {
+		return "", fmt.Errorf("authorization endpoint: %w", err)
+	}
+	sum := sha256.Sum256([]byte(p.verifier))
+	q := u.Query()
+	q.Set("response_type", "code")
+	q.Set("client_id", p.client.ID)
+	q.Set("redirect_uri", redirect)
+	q.Set("state", p.state)
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
+	q.Set("code_challenge_method", "S256")
+	q.Set("resource", p.place.resource)
+	if len(p.Scopes) > 0 {
+		q.Set("scope", strings.Join(p.Scopes, " "))
+	}
+	if covers(p.Scopes, []string{offline}) {
+		q.Set("prompt", "consent") // which OpenID Connect Core, 11, demands for it
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// await makes a consent the one that is asked for in its session.
+func (b *Broker) await(p *pending) {
+	b.abandon(p.s)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pending[p.state] = p
+}
+
+// abandon forgets the consent that a session asks for, and all that are too old.
+func (b *Broker) abandon(s *session) {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
+}
+
+// pendingOf gives the consent that a session asks for, or nil.
+func (b *Broker) pendingOf(s *session) *pending {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pending {
+		if p.s == s && now.Before(p.Expires) {
+			return p
+		}
+	}
+	return nil
+}
+
+// find gives the consent that a link stands for.
+func (b *Broker) find(ticket string) (*pending, bool) {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pending {
+		if subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1 && now.Before(p.Expires) {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// opened notes the browser in which a link was opened, if it still stands for
+// something.
+func (b *Broker) opened(p *pending, browser string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pending[p.state] != p {
+		return false
+	}
+	p.browser = browser
+	return true
+}
+
+// take gives the consent that a state stands for, once.
+func (b *Broker) take(state string) (*pending, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := b.pending[state]
+	delete(b.pending, state)
+	return p, ok && b.o.Now().Before(p.Expires)
+}

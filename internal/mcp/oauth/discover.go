@@ -1,0 +1,296 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// place is where a token for a server can be got.
+type place struct {
+	resource string   // the server's identifier, as it publishes it
+	scopes   []string // that the server supports, if it says so
+	authServer
+}
+
+// authServer is an authorization server, as its metadata describes it.
+type authServer struct {
+	issuer    string
+	authorize string
+	token     string
+	register  string   // "": there is no dynamic registration
+	methods   []string // of proving at the token endpoint who the client is
+	scopes    []string // that it supports, if it says so
+	documents bool     // a client may be the URL of its metadata
+	signs     bool     // its authorization responses name it (RFC 9207)
+	s256      bool     // it verifies PKCE by S256
+}
+
+// document is a JSON object read by its exact keys, where the standard decoder
+// would take any case.
+type document map[string]json.RawMessage
+
+func (d document) text(key string) string {
+	var s string
+	if json.Unmarshal(d[key], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func (d document) list(key string) []string {
+	var l []string
+	if json.Unmarshal(d[key], &l) != nil {
+		return nil
+	}
+	return l
+}
+
+func (d document) flag(key string) bool {
+	var b bool
+	return json.Unmarshal(d[key], &b) == nil && b
+}
+
+// discover finds where the token is got that a refusal asks for. The issuer that
+// was used before is preferred if the server still names it.
+func (s *session) discover(ctx context.Context, c *challenge, before string) (*place, error) {
+	resource, found, err := s.protected(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return s.guess(ctx, c)
+	}
+	p := &place{resource: resource.text("resource"), scopes: resource.list("scopes_supported")}
+	if err := s.names(p.resource); err != nil {
+		return nil, err
+	}
+	issuers := resource.list("authorization_servers")
+	issuer, err := s.choose(issuers, before)
+	if err != nil {
+		return nil, err
+	}
+	p.authServer, err = s.describe(ctx, issuer)
+	return p, err
+}
+
+func (s *session) choose(issuers []string, before string) (string, error) {
+	switch {
+	case len(issuers) == 0:
+		return "", errors.New("the server's metadata names no authorization server")
+	case s.e.Issuer != "" && !slices.Contains(issuers, s.e.Issuer):
+		return "", fmt.Errorf("the server names the authorization server %.200q, and not the one that is configured", issuers[0])
+	case s.e.Issuer != "":
+		return s.e.Issuer, nil
+	case slices.Contains(issuers, before):
+		return before, nil
+	}
+	return issuers[0], nil
+}
+
+// names checks that metadata are about the server that is meant (RFC 9728, 3.3):
+// they may name its URL, or what that lies below.
+func (s *session) names(resource string) error {
+	at, err := url.Parse(resource)
+	if err == nil && at.Scheme == s.at.Scheme && strings.EqualFold(at.Host, s.at.Host) && at.Fragment == "" && at.User == nil {
+		base := strings.TrimSuffix(at.EscapedPath(), "/")
+		rest, ok := strings.CutPrefix(strings.TrimSuffix(s.at.EscapedPath(), "/"), base)
+		if ok && (rest == "" || rest[0] == '/') && (at.RawQuery == "" || at.RawQuery == s.at.RawQuery) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: no sign-in is begun", resource)
+}
+
+// protected gets the metadata of the protected resource (RFC 9728): from where the
+// refusal says, else from the well-known places.
+func (s *session) protected(ctx context.Context, c *challenge) (document, bool, error) {
+	const wellKnown = "/.well-known/oauth-protected-resource"
+	var places []string
+	if c.metadata != "" {
+		places = append(places, c.metadata)
+	}
+	if path := strings.TrimSuffix(s.at.EscapedPath(), "/"); path != "" {
+		places = append(places, s.root()+wellKnown+path)
+	}
+	places = append(places, s.root()+wellKnown)
+	var faults []error
+	for _, at := range slices.Compact(places) {
+		d, err := s.document(ctx, at)
+		if err == nil {
+			return d, true, nil
+		}
+		if ctx.Err() != nil {
+			return nil, false, err
+		}
+		var missing missingError
+		if !errors.As(err, &missing) {
+			faults = append(faults, err)
+		}
+	}
+	return nil, false, errors.Join(faults...)
+}
+
+// root is the origin of the server's URL.
+func (s *session) root() string { return s.at.Scheme + "://" + s.at.Host }
+
+// guess does as the version of 2025-03-26 says for servers without metadata of
+// their own: the authorization server is at their origin, and if that has none
+// either, at the endpoints named there.
+func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
+	if !c.bearer {
+		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
+	}
+	root := s.root()
+	if s.e.Issuer != "" && s.e.Issuer != root {
+		return nil, errors.New("the server does not name the authorization server that is configured")
+	}
+	p := &place{resource: s.identifier()}
+	d, err := s.document(ctx, root+"/.well-known/oauth-authorization-server")
+	var missing missingError
+	switch {
+	case errors.As(err, &missing):
+		p.authServer = authServer{issuer: root, authorize: root + "/authorize", token: root + "/token", register: root + "/register", s256: true}
+		return p, nil
+	case err != nil:
+		return nil, err
+	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
+		return nil, fmt.Errorf("the metadata of the authorization server at %s name the issuer %.200q", root, d.text("issuer"))
+	}
+	p.authServer, err = s.read(d)
+	return p, err
+}
+
+// identifier is the server's URL as its identifier.
+func (s *session) identifier() string {
+	at := *s.at
+	at.Fragment, at.User = "", nil
+	return at.String()
+}
+
+// describe gets the metadata of an authorization server (RFC 8414, OpenID
+// Connect Discovery), which must be its own.
+func (s *session) describe(ctx context.Context, issuer string) (authServer, error) {
+	at, err := s.safe(issuer)
+	if err != nil {
+		return authServer{}, fmt.Errorf("authorization server: %w", err)
+	}
+	root, path := at.Scheme+"://"+at.Host, strings.TrimSuffix(at.EscapedPath(), "/")
+	places := []string{root + "/.well-known/oauth-authorization-server" + path, root + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		places = append(places, root+path+"/.well-known/openid-configuration")
+	}
+	var faults []error
+	for _, at := range places {
+		d, err := s.document(ctx, at)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if d.text("issuer") != issuer {
+			return authServer{}, fmt.Errorf("the metadata of the authorization server %s name another issuer, %.200q: no sign-in is begun", issuer, d.text("issuer"))
+		}
+		return s.read(d)
+	}
+	return authServer{}, fmt.Errorf("the authorization server %s does not describe itself: %w", issuer, errors.Join(faults...))
+}
+
+func (s *session) read(d document) (authServer, error) {
+	a := authServer{
+		issuer: d.text("issuer"), authorize: d.text("authorization_endpoint"), token: d.text("token_endpoint"), register: d.text("registration_endpoint"),
+		methods: d.list("token_endpoint_auth_methods_supported"), scopes: d.list("scopes_supported"),
+		documents: d.flag("client_id_metadata_document_supported"), signs: d.flag("authorization_response_iss_parameter_supported"),
+		s256: slices.Contains(d.list("code_challenge_methods_supported"), "S256"),
+	}
+	for name, at := range map[string]string{"authorization_endpoint": a.authorize, "token_endpoint": a.token, "registration_endpoint": a.register} {
+		if at == "" {
+			continue
+		}
+		if _, err := s.safe(at); err != nil {
+			return a, fmt.Errorf("authorization server %.200s: %s: %w", a.issuer, name, err)
+		}
+	}
+	if a.token == "" {
+		return a, fmt.Errorf("the authorization server %.200s names no token endpoint", a.issuer)
+	}
+	return a, nil
+}
+
+// safe reads an address that a stranger named: https, or http where the server
+// itself is configured with that.
+func (s *session) safe(raw string) (*url.URL, error) {
+	at, err := url.Parse(raw)
+	switch {
+	case err != nil || at.Host == "" || at.User != nil || at.Fragment != "":
+		return nil, fmt.Errorf("%.200q is not an address that can be used", raw)
+	case at.Scheme != "https" && (at.Scheme != "http" || s.at.Scheme != "http"):
+		return nil, fmt.Errorf("%.200q is not https", raw)
+	}
+	return at, nil
+}
+
+// missingError says that there is no document at an address.
+type missingError struct{ at string }
+
+func (e missingError) Error() string { return e.at + " has none" }
+
+func (s *session) document(ctx context.Context, at string) (document, error) {
+	if _, err := s.safe(at); err != nil {
+		return nil, fmt.Errorf("get metadata: %w", err)
+	}
+	r, err := http.NewRequest(http.MethodGet, at, nil)
+	if err != nil {
+		return nil, fmt.Errorf("get metadata: %w", err)
+	}
+	status, d, err := s.ask(ctx, r)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("get metadata: %w", err)
+	case status >= 400 && status < 500 || status == http.StatusOK && d == nil:
+		return nil, missingError{at} // many servers answer whatever is asked with a page
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("get metadata: %s answered HTTP %d", at, status)
+	}
+	return d, nil
+}
+
+// ask makes one request through the guarded way out. The document is nil if the
+// answer is no JSON object.
+func (s *session) ask(ctx context.Context, r *http.Request) (int, document, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	client := s.egress.HTTP()
+	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		if via[0].Method != http.MethodGet || len(via) > 3 || next.URL.Scheme != r.URL.Scheme || next.URL.Host != r.URL.Host {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	defer s.egress.CloseIdle()
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "ravenbot")
+	resp, err := client.Do(r.WithContext(ctx))
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
+	}
+	if len(body) > maxDocument {
+		return 0, nil, fmt.Errorf("%s %s: the answer is larger than %d bytes", r.Method, r.URL, maxDocument)
+	}
+	var d document
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") {
+		_ = json.Unmarshal(body, &d) // what is no object is as good as none
+	}
+	return resp.StatusCode, d, nil
+}

@@ -1,0 +1,158 @@
+package oauth
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const keySize = 32
+
+// LoadKey reads the key by which tokens are encrypted, and makes it at first use:
+// 32 random bytes in a file that only its owner may read. A file that others may
+// read is refused.
+func LoadKey(path string) ([]byte, error) {
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	key = make([]byte, keySize)
+	rand.Read(key)
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("make the key for tokens: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(key)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path) // complete or not at all, and never over another
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return readKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the key for tokens: %w", err)
+	}
+	return key, nil
+}
+
+func readKey(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the key for tokens: %w", err)
+	}
+	if open := info.Mode().Perm() & 0o077; open != 0 {
+		return nil, fmt.Errorf("the key for tokens %s can be read by others (mode %04o): run chmod 600 %[1]s", path, info.Mode().Perm())
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the key for tokens: %w", err)
+	}
+	if len(key) != keySize {
+		return nil, fmt.Errorf("the key for tokens %s has %d bytes and not %d: restore it, or remove it and consent anew", path, len(key), keySize)
+	}
+	return key, nil
+}
+
+func newBox(key []byte) (cipher.AEAD, error) {
+	if len(key) != keySize {
+		return nil, fmt.Errorf("oauth: the key has %d bytes and not %d", len(key), keySize)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// record is what is kept of a server and user. Version 1.
+type record struct {
+	URL       string    `json:"url"` // of the entry that it was got for
+	Issuer    string    `json:"issuer"`
+	Endpoint  string    `json:"endpoint"` // where the token is renewed
+	Resource  string    `json:"resource"`
+	Access    string    `json:"access"`
+	Refresh   string    `json:"refresh,omitempty"`
+	Expires   time.Time `json:"expires,omitzero"`
+	Requested []string  `json:"requested,omitempty"`
+	Granted   []string  `json:"granted,omitempty"`
+	Client    client    `json:"client"`
+}
+
+// client is what the bot is to an authorization server. Version 1.
+type client struct {
+	ID      string    `json:"id"`
+	Secret  string    `json:"secret,omitempty"`
+	Method  string    `json:"method"` // by which it proves at the token endpoint who it is
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+func tokenKey(e Entry) string {
+	return "token/" + url.PathEscape(e.Name) + "/" + url.PathEscape(e.User)
+}
+
+func clientKey(server, issuer, redirect string) string {
+	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(issuer) + "/" + url.PathEscape(redirect)
+}
+
+// recordVersion stands before what is sealed.
+const recordVersion = 1
+
+// save seals a value and keeps it; nil forgets what is kept. The key goes into the
+// seal, so that no record can be put in the place of another.
+func (b *Broker) save(key string, value any) error {
+	if b.o.Keep == nil {
+		return nil
+	}
+	var sealed []byte
+	if value != nil {
+		plain, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+		}
+		sealed = b.box.Seal([]byte{recordVersion}, nil, plain, []byte(key))
+	}
+	if err := b.o.Keep.Save(key, sealed); err != nil {
+		return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+	}
+	return nil
+}
+
+// load opens what is kept under a key, and reports whether there is any. What
+// cannot be opened, because the key file is another one, counts as none.
+func (b *Broker) load(key string, into any) bool {
+	if b.o.Keep == nil {
+		return false
+	}
+	sealed, err := b.o.Keep.Load(key)
+	if err == nil && len(sealed) == 0 {
+		return false
+	}
+	if err == nil {
+		err = b.unseal(key, sealed, into)
+	}
+	if err != nil {
+		b.o.Log.Warn("mcp token not read", "key", key, "error", err)
+	}
+	return err == nil
+}
+
+func (b *Broker) unseal(key string, sealed []byte, into any) error {
+	if sealed[0] != recordVersion {
+		return fmt.Errorf("it is of version %d, which is not known", sealed[0])
+	}
+	plain, err := b.box.Open(nil, nil, sealed[1:], []byte(key))
+	if err != nil {
+		return errors.New("it was encrypted with another key")
+	}
+	return json.Unmarshal(plain, into)
+}
