@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/mcp/oauth"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/settings"
@@ -72,6 +73,9 @@ type App struct {
 	announced chan struct{} // closed when the bot is ready
 	hold      chan struct{} // closed when MCP servers may start
 
+	signIn    *oauth.Broker
+	added     sync.Map // name of an MCP server added through the API → config.MCPServer
+	callers   sync.Map // who has to sign in for themselves → tool.Caller
 	setup     atomic.Pointer[setup]
 	reloading sync.Mutex
 
@@ -106,6 +110,9 @@ func (a *App) assemble() error {
 	}
 	feeds, pages, err := a.buildEgress()
 	if err != nil {
+		return err
+	}
+	if err := a.buildSignIn(pages); err != nil {
 		return err
 	}
 	if err := a.buildTools(feeds, pages); err != nil {

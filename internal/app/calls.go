@@ -20,14 +20,17 @@ import (
 func (a *App) buildCalls() error {
 	a.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now,
 		Post: a.interject})
-	a.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.reaches, Log: a.o.Log})
+	a.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.reaches, Log: a.o.Log, Now: a.o.Now})
 	if err := a.approvals.Load(context.Background()); err != nil {
 		return err
 	}
 	a.calls = invoke.New(invoke.Options{Check: schema.New().Check, Free: agent.FreeOfPolicy, Approvals: a.approvals,
-		Decide: func(_ tool.Caller, n tool.Named) (tool.Decision, string) { return a.setup.Load().rules.Decide(n) },
-		Hooks:  func() []tool.Hook { return a.setup.Load().hooks },
-		Mask:   func(s string) string { return a.setup.Load().mask(s) }, Log: a.o.Log, Now: a.o.Now})
+		Decide: func(c tool.Caller, n tool.Named) (tool.Decision, string) {
+			a.noteCaller(c, n)
+			return a.setup.Load().rules.Decide(n)
+		},
+		Hooks: func() []tool.Hook { return a.setup.Load().hooks },
+		Mask:  func(s string) string { return a.setup.Load().mask(s) }, Log: a.o.Log, Now: a.o.Now})
 	return nil
 }
 

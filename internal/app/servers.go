@@ -47,6 +47,7 @@ func (a *App) serverEntry(name string, raw []byte) (mcp.Config, error) {
 	if _, err := a.conf().Entry(raw, &e); err != nil {
 		return mcp.Config{}, err
 	}
+	a.added.Store(name, e)
 	return serverConfig(name, e), nil
 }
 

@@ -78,7 +78,7 @@ func (n native) Tools() []tool.Tool { return n }
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
 	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
@@ -154,7 +154,7 @@ func entries(c *config.Config) []mcp.Config {
 
 func serverConfig(name string, e config.MCPServer) mcp.Config {
 	return mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
-		URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, Timeout: e.Timeout.Std(),
+		URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, PerUser: e.OAuth.PerUser, Protocol: e.Protocol, Timeout: e.Timeout.Std(),
 		Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
 }
 

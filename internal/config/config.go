@@ -304,8 +304,30 @@ type MCPServer struct {
 	AlwaysAllow []string `json:"alwaysAllow" alias:"autoApprove"`
 	// true: none of its tools needs an approval.
 	Trust bool `json:"trust"`
+	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
+	OAuth ServerOAuth `json:"oauth"`
+	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
+	Protocol string `json:"protocol"`
 	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.
 	Egress Egress `json:"egress"`
+}
+
+// ServerOAuth is how the bot signs in to an MCP server.
+type ServerOAuth struct {
+	// The id of a client that was registered by hand. Empty: the bot registers itself.
+	ClientID string `json:"clientId"`
+	// That client's secret.
+	ClientSecret Secret `json:"clientSecret"`
+	// Or its key, PKCS #8 in PEM, for signed assertions.
+	PrivateKey Secret `json:"privateKey"`
+	// The one authorization server that may be used. Empty: the one that the server names.
+	Issuer string `json:"issuer" form:"http"`
+	// The scopes to ask for, instead of those that the server names.
+	Scopes []string `json:"scopes"`
+	// Whether a person consents, or the client's own credentials are enough.
+	Grant string `json:"grant" default:"authorization_code" enum:"authorization_code|client_credentials"`
+	// true: each user signs in for themselves, and calls run with their own access.
+	PerUser bool `json:"perUser"`
 }
 
 // Feeds is how feeds are fetched.

@@ -185,6 +185,14 @@ func (h *Headers) set(d *decoder, place *node, name string, text *node) {
 	}
 }
 
+// decode reads how to sign in; true and false, by which some hosts turn it on and
+// off, say nothing here.
+func (o *ServerOAuth) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if n.kind != 't' && n.kind != 'f' && d.expect(n, '{', "an object") {
+		d.decodeStruct(n, reflect.ValueOf(o).Elem())
+	}
+}
+
 // decode reads a link as a name or as {"name", "enabled"}.
 func (l *ServerLink) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if n.kind == '{' {

@@ -82,14 +82,14 @@ func TestForeignKeysWarnOnce(t *testing.T) {
 	c := mustLoad(t, `{
 		"inputs": [{"id": "key"}],
 		"servers": {
-			"a": {"command": "x", "gallery": true, "oauth": {"clientId": "c"}},
+			"a": {"command": "x", "gallery": true, "oauth": {"clientId": "c", "callbackPort": 1}},
 			"b": {"url": "https://x/", "cwdd": "y"}
 		}
 	}`, nil, nil)
 	if len(c.Warnings) != 1 {
 		t.Fatalf("got %d warnings: %v", len(c.Warnings), c.Warnings)
 	}
-	for _, key := range []string{"inputs", "mcpServers.a.gallery", "mcpServers.a.oauth", "mcpServers.b.cwdd"} {
+	for _, key := range []string{"inputs", "mcpServers.a.gallery", "mcpServers.a.oauth.callbackPort", "mcpServers.b.cwdd"} {
 		if said := c.Warnings[0].String(); !strings.Contains(strings.ReplaceAll(said, "servers.", "mcpServers."), key) {
 			t.Errorf("%q does not name %s", said, key)
 		}

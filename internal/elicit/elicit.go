@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
@@ -61,6 +62,36 @@ const mostOpen = 200
 // ErrNobody is returned where there is nobody who could be asked.
 var ErrNobody = errors.New("there is nobody here who could be asked")
 
+// Offer tells a person that a server wants them to open an address, which only they
+// can see, as often as they like, until it ends.
+func (d *Desk) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
+	if to.User.ID == "" || !d.o.Reaches(to.Conversation) {
+		return ErrNobody
+	}
+	offer := &question{Question: q, id: newID(), caller: to, until: until}
+	d.mu.Lock()
+	for id, other := range d.open {
+		if !other.until.IsZero() && !d.o.Now().Before(other.until) {
+			delete(d.open, id)
+		}
+	}
+	full := len(d.open) >= mostOpen
+	if !full {
+		d.open[offer.id] = offer
+	}
+	d.mu.Unlock()
+	if full {
+		return errors.New("too many questions are open")
+	}
+	p := chat.Draft{Key: offer.key(), Buttons: []chat.Button{{Label: "Show the link", Value: pressAnswer + " " + offer.id, Style: chat.Primary}},
+		Text: fmt.Sprintf("**The MCP server `%s` wants %s to sign in.** Only they can see the link.", q.Server, nameOf(to.User))}
+	if err := d.o.Post(ctx, to.Conversation, p, ""); err != nil {
+		d.forget(offer)
+		return err
+	}
+	return nil
+}
+
 // Options are what a Desk needs.
 type Options struct {
 	// Post posts at once, past what waits in the conversation; with replaces it takes
@@ -68,6 +99,7 @@ type Options struct {
 	Post    func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 	Reaches func(to chat.Address) bool
 	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Desk holds the questions that are open. It is safe for concurrent use.
@@ -83,7 +115,8 @@ type question struct {
 	id     string
 	caller tool.Caller
 	fields []field
-	answer chan Answer // has room for one
+	answer chan Answer // has room for one; nil: nobody waits for it
+	until  time.Time   // of an offer
 	done   bool
 }
 
@@ -199,7 +232,7 @@ func (d *Desk) find(m chat.Message) (q *question, what, rest string) {
 		return d.open[rest], what, ""
 	case (m.Command == "" || m.Command == "ask") && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
 		for _, open := range d.open {
-			if open.is(m) && !open.done {
+			if open.is(m) && !open.done && open.answer != nil {
 				return open, what, strings.TrimSpace(rest)
 			}
 		}
@@ -272,6 +305,9 @@ func (d *Desk) Answer(_ context.Context, m chat.Message) (chat.Draft, bool) {
 
 // give hands an answer over, if it is the first.
 func (d *Desk) give(q *question, a Answer, words string) chat.Draft {
+	if q.answer == nil {
+		return chat.Draft{Ephemeral: true, Text: words}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q.done {
