@@ -89,7 +89,9 @@ func TestACrowdTooLarge(t *testing.T) {
 
 func newCrowd(t *testing.T, modelTakes time.Duration) *crowd {
 	w := newWorld(t)
-	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Reply{Text: []string{"fine"}, Delay: modelTakes} })
+	w.model.SetScript(func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Text: []string{"fine"}, Delay: modelTakes}
+	})
 	c := &crowd{world: w, bot: w.run(w.base()), said: map[string]string{}, stamps: map[string]string{}}
 	for n := range 2 {
 		c.slack = append(c.slack, w.slack.AddChannel(fmt.Sprint("crowd", n)))

@@ -95,7 +95,7 @@ type Service struct {
 	lanes    map[chat.Address]*lane
 	subjects map[string]*question // the questions that wait or are being answered, by their messages
 	crowd    crowd
-	lost     []store.Post         // given up, and not known yet where they were to be
+	lost     []store.Post // given up, and not known yet where they were to be
 	waiting  int
 	held     bool // lanes do not begin to work yet
 	closed   bool
