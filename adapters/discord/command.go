@@ -61,7 +61,8 @@ func slash() command {
 			{Type: optString, Name: optionName, Description: "The digest's name, but for list", Completed: true}}},
 		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
 			{Type: optString, Name: optionText, Description: "Nothing opens a form; or, for example: language Norwegian; channel", Completed: true}}},
-		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here"},
+		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here", Options: []option{
+			{Type: optString, Name: optionText, Description: "The name of a server, for its tools alone"}}},
 		{Type: optSubcommand, Name: "usage", Description: "What was used by you and in this channel"},
 		{Type: optSubcommand, Name: "memory", Description: "See or delete what the bot remembers of you", Options: []option{
 			{Type: optString, Name: optionText, Description: "For example: delete 3; channel list"}}},

@@ -648,3 +648,46 @@ func post(t *testing.T, b *bot, p simslack.Parcel) int {
 	}
 	return status
 }
+
+// Of those who are turned away each is told once, alone, also where many are; a
+// command is told of each time.
+func TestBusyIsSaidOnceToEach(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	turned := make(chan struct{}, 1000)
+	b.refuse = func(chat.Message) error { turned <- struct{}{}; return chat.ErrBusy }
+	up(t, b)
+	channel := b.sim.AddChannel("general").ID
+	users := []simslack.User{}
+	for n := range 100 {
+		users = append(users, b.sim.AddUser(fmt.Sprint("user", n)))
+	}
+	for range 3 {
+		for _, u := range users {
+			b.sim.Mention(channel, u, "hi")
+		}
+	}
+	for range 600 { // a mention comes as two events
+		<-turned
+	}
+	told := map[string]int{}
+	if _, err := b.sim.WaitEphemeral(deadline(t), func(p simslack.Post) bool {
+		told[p.EphemeralTo]++
+		return len(told) == len(users)
+	}); err != nil {
+		t.Fatalf("%d of %d were told: %v", len(told), len(users), err)
+	}
+	for n := range 2 {
+		call := b.sim.Slash(channel, users[0], "/raven", "help")
+		if a, err := b.sim.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }); err != nil || a.InChannel || !strings.Contains(a.Text, "too much to do") {
+			t.Errorf("command %d is answered %+v: %v", n, a, err)
+		}
+	}
+	for _, p := range b.sim.Ephemerals() {
+		if p.ThreadTS != "" || !strings.Contains(p.Shown(), "try again") {
+			t.Errorf("told with %+v", p)
+		}
+	}
+	if n := len(b.sim.Ephemerals()); n != len(users) || len(b.sim.Posts(channel)) != 0 {
+		t.Errorf("%d whispers to %d people, and %d posts for all to see", n, len(users), len(b.sim.Posts(channel)))
+	}
+}

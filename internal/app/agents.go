@@ -30,7 +30,7 @@ func (a *App) buildAgent() error {
 		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
 	})
 	commands["help"] = a.agent.Help
-	commands["tools"] = a.agent.Tools
+	commands["tools"] = a.toolsCommand
 	commands["settings"] = a.settings.Command
 	commands[chat.Submitted] = a.submitted
 	commands["usage"] = a.usageCommand

@@ -12,8 +12,8 @@ import (
 // those given here.
 type Crowd struct {
 	// Every is how often a user may say something, after Burst messages at once: 3
-	// seconds, and 10. That is asked of nobody while less than Ease messages are not
-	// answered: a twentieth of Options.Backlog.
+	// seconds, and 10. That is asked of nobody whose messages are all answered, or
+	// while less than Ease of all are not: a twentieth of Options.Backlog.
 	Every time.Duration
 	Burst int
 	Ease  int
@@ -87,7 +87,7 @@ func newCrowd(c Crowd, turns, backlog int) crowd {
 // channel in which all is answered finds room for longer than those that fill it.
 func (c *crowd) admits(m chat.Message, open int, now time.Time) bool {
 	user, channel := userOf(m), m.Conversation.Base()
-	within := c.spend(user, now) || open < c.Ease
+	within := c.spend(user, now) || open < c.Ease || c.users[user] == 0
 	switch {
 	case open >= c.backlog && c.channels[channel] > 0, open >= 2*c.backlog:
 		return false
