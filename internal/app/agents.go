@@ -43,7 +43,7 @@ func (a *App) buildAgent() error {
 
 // fetch reads a file that came with a message.
 func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
-	p, ok := a.platforms[platform].(chat.Fetcher)
+	p, ok := a.platform(platform).(chat.Fetcher)
 	if !ok {
 		return nil, fmt.Errorf("%s gives no files", platform)
 	}

@@ -53,7 +53,6 @@ type App struct {
 	o         Options
 	store     *bolt.DB
 	backups   *bolt.Backups
-	platforms map[string]chat.Platform
 	web       *web.Web
 	mcp       *mcp.Host
 	registry  *tool.Registry
@@ -79,8 +78,11 @@ type App struct {
 	setup     atomic.Pointer[setup]
 	reloading sync.Mutex
 
-	mu      sync.Mutex
-	refused map[string]error // platforms that cannot ever connect
+	mu        sync.Mutex
+	platforms map[string]chat.Platform
+	refused   map[string]error // platforms that cannot ever connect
+	runs      map[string]*connected
+	connects  func(name string, p chat.Platform) // while Run runs
 }
 
 // New puts the bot together and opens its store. The errors are those of the
@@ -124,7 +126,7 @@ func (a *App) assemble() error {
 	if err := a.buildAgent(); err != nil {
 		return err
 	}
-	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platforms: a.platforms,
+	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platform: a.platform,
 		Admit: a.admit, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds); err != nil {
 		return err
@@ -208,9 +210,12 @@ func (a *App) Run(ctx context.Context) error {
 	start("agent", a.agent.Run)
 	start("approvals", a.approvals.Run)
 	start("mcp", func(context.Context) error { return a.mcp.Run(tools) })
-	for name, p := range a.platforms {
-		wg.Go(func() { a.connect(ctx, name, p) })
-	}
+	a.connectAll(ctx, &wg)
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.connects = nil
+	}()
 	if !a.o.Local {
 		wg.Go(func() { a.loop.Run(ctx) })
 		wg.Go(func() { a.poll(ctx) })

@@ -23,7 +23,7 @@ func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, repl
 	return a.delivery.Interject(ctx, to, d, replaces)
 }
 
-func (a *App) reaches(to chat.Address) bool { return a.platforms[to.Platform] != nil }
+func (a *App) reaches(to chat.Address) bool { return a.platform(to.Platform) != nil }
 
 // aside reports that a message is about work under way: an approval, or an answer to
 // the question of a tool server.

@@ -32,10 +32,8 @@ func (a *App) buildAdmin() error {
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
 	}
-	if s, ok := a.platforms["slack"].(*slack.Slack); ok && c.Platforms.Slack.Mode == "http" {
-		for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
-			o.Mounts[path] = s.Handler()
-		}
+	for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
+		o.Mounts[path] = http.HandlerFunc(a.fromSlack)
 	}
 	a.admin = admin.New(o)
 	return nil
@@ -83,6 +81,16 @@ func (c conversations) DeleteConversation(ctx context.Context, address chat.Addr
 		err = c.DB.DeleteRoom(ctx, address.Channel)
 	}
 	return err
+}
+
+// fromSlack takes what Slack sends where it is to send and not to be listened to.
+func (a *App) fromSlack(w http.ResponseWriter, r *http.Request) {
+	s, ok := a.platform("slack").(*slack.Slack)
+	if !ok || a.conf().Platforms.Slack.Mode != "http" {
+		http.NotFound(w, r)
+		return
+	}
+	s.Handler().ServeHTTP(w, r)
 }
 
 // callView shows tool calls to the HTTP side.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/adapters/discord"
@@ -20,22 +21,103 @@ func (a *App) buildPlatforms() {
 	c := a.conf()
 	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
+	for name, p := range map[string]chat.Platform{"discord": a.newDiscord(c), "slack": a.newSlack(c)} {
+		if p != nil {
+			a.platforms[name] = p
+		}
+	}
+}
+
+// newDiscord gives nil where Discord is switched off.
+func (a *App) newDiscord(c *config.Config) chat.Platform {
+	if a.o.Local || !c.DiscordEnabled() {
+		return nil
+	}
+	d := c.Platforms.Discord
+	return discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
+		MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
+		Shards: d.Shards, Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
+}
+
+// newSlack gives nil where Slack is switched off.
+func (a *App) newSlack(c *config.Config) chat.Platform {
+	if a.o.Local || !c.SlackEnabled() {
+		return nil
+	}
+	s := c.Platforms.Slack
+	return slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
+		SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
+		CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Log: a.o.Log, Now: a.o.Now})
+}
+
+// platform gives a platform as it is now; nil: it is switched off.
+func (a *App) platform(name string) chat.Platform {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.platforms[name]
+}
+
+// connected is a platform that runs.
+type connected struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// connectAll runs the platforms, and lets Reload replace them while ctx lasts.
+func (a *App) connectAll(ctx context.Context, wg *sync.WaitGroup) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs = map[string]*connected{}
+	a.connects = func(name string, p chat.Platform) {
+		own, stop := context.WithCancel(ctx)
+		run := &connected{stop, make(chan struct{})}
+		a.runs[name] = run
+		delete(a.refused, name)
+		wg.Go(func() {
+			defer close(run.done)
+			defer stop()
+			a.connect(own, name, p)
+		})
+	}
+	for name, p := range a.platforms {
+		a.connects(name, p)
+	}
+}
+
+// reconnect puts platforms whose configuration has changed in the place of those
+// that run.
+func (a *App) reconnect(old, now *config.Config) {
 	if a.o.Local {
 		return
 	}
-	if c.DiscordEnabled() {
-		d := c.Platforms.Discord
-		p := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
-			MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
-			Shards: d.Shards, Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
-		a.platforms[p.Name()] = p
+	if old.Platforms.Discord != now.Platforms.Discord || overhears(old, "discord") != overhears(now, "discord") {
+		a.swap("discord", a.newDiscord(now))
 	}
-	if c.SlackEnabled() {
-		s := c.Platforms.Slack
-		p := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
-			SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
-			CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Log: a.o.Log, Now: a.o.Now})
-		a.platforms[p.Name()] = p
+	if old.Platforms.Slack != now.Platforms.Slack {
+		a.swap("slack", a.newSlack(now))
+	}
+}
+
+// swap ends a platform and runs another in its place; nil: none.
+func (a *App) swap(name string, p chat.Platform) {
+	a.mu.Lock()
+	run := a.runs[name]
+	a.mu.Unlock()
+	if run != nil {
+		run.stop()
+		<-run.done
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.platforms, name)
+	delete(a.runs, name)
+	delete(a.refused, name)
+	if p == nil {
+		return
+	}
+	a.platforms[name] = p
+	if a.connects != nil {
+		a.connects(name, p)
 	}
 }
 

@@ -59,6 +59,36 @@ func TestTheConfigurationIsTakenUpWhileTheBotRuns(t *testing.T) {
 	if after := kit(); before == "" || after != before {
 		t.Errorf("the server that did not change was started anew")
 	}
+	connected := func(want string) func() bool {
+		return func() bool {
+			var status struct {
+				Platforms []struct {
+					Name      string
+					Connected bool
+				}
+			}
+			if d.api(http.MethodGet, "/api/v1/status", &status) != nil {
+				return false
+			}
+			var names []string
+			for _, p := range status.Platforms {
+				if p.Connected {
+					names = append(names, p.Name)
+				}
+			}
+			return strings.Join(names, " ") == want
+		}
+	}
+	within(t, "both are connected", connected("discord slack web"))
+	slack := d.settings["platforms"].(map[string]any)["slack"]
+	delete(d.settings["platforms"].(map[string]any), "slack")
+	d.write()
+	within(t, "Slack is off", connected("discord web"))
+	d.settings["platforms"].(map[string]any)["slack"] = slack
+	d.write()
+	within(t, "Slack is on again", connected("discord slack web"))
+	d.idle()
+	asked("You have changed.")
 	d.idle()
 	d.end()
 }

@@ -55,6 +55,7 @@ func (a *App) Reload(c *config.Config) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.setup.Store(next)
+	a.reconnect(old.config, c)
 	changed, waits := changes(old.config, c)
 	a.o.Log.Info("configuration taken up", "changed", strings.Join(changed, ","))
 	if len(waits) > 0 {

@@ -24,7 +24,7 @@ const (
 // toolsCommand lists the tools that may be used here, or those of the server that
 // is named.
 func (a *App) toolsCommand(ctx context.Context, m chat.Message) chat.Draft {
-	profile := a.router()(m)
+	profile := a.route(m)
 	servers, all := map[string][]tool.Named{}, 0
 	for _, n := range a.registry.List() {
 		if profile.Uses(n) {

@@ -217,7 +217,7 @@ func (s *Service) think(ctx context.Context, q chat.Asked, view *live) (turn *co
 		}
 	}()
 	show := view.show
-	if w, ok := s.o.Platforms[m.Conversation.Platform].(chat.Watcher); ok {
+	if w, ok := s.o.Platform(m.Conversation.Platform).(chat.Watcher); ok {
 		show = func(p chat.Progress) {
 			view.show(p)
 			p.Message = m.ID
@@ -237,7 +237,7 @@ const (
 // typing shows that an answer is being written until the returned function is
 // called.
 func (s *Service) typing(ctx context.Context, a chat.Address) func() {
-	t, ok := s.o.Platforms[a.Platform].(chat.Typist)
+	t, ok := s.o.Platform(a.Platform).(chat.Typist)
 	if !ok {
 		return func() {}
 	}

@@ -68,9 +68,10 @@ type Answerer interface {
 
 // Options are what a Service needs.
 type Options struct {
-	Store     Store
-	Answerer  Answerer
-	Platforms map[string]chat.Platform
+	Store    Store
+	Answerer Answerer
+	// Platform gives the platform of a name, as it is now; nil: there is none.
+	Platform func(name string) chat.Platform
 	// Admit says whether a message is for the bot. Messages that are not are
 	// forgotten before they are stored.
 	Admit func(ctx context.Context, m chat.Message) bool
@@ -85,6 +86,11 @@ type Options struct {
 	Crowd          Crowd
 	// Grace is how long Run lets answers finish when it is told to end.
 	Grace time.Duration
+}
+
+// Among gives platforms that stay as they are.
+func Among(all map[string]chat.Platform) func(string) chat.Platform {
+	return func(name string) chat.Platform { return all[name] }
 }
 
 // Service is the inbox, the lanes and the outbox at work.

@@ -43,7 +43,7 @@ func (s *Service) watch(ctx context.Context, a chat.Address, q *question) *live 
 	s.mu.Lock()
 	messages, known := q.messages, q.again != nil || q.reply != nil
 	s.mu.Unlock()
-	platform := s.o.Platforms[a.Platform]
+	platform := s.o.Platform(a.Platform)
 	if len(messages) == 0 || known || platform == nil || platform.Limits().Edits == 0 {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (s *Service) claim(which func(store.Post) bool) []store.Post {
 
 // confess tells of one post, and reports whether that is done with.
 func (s *Service) confess(ctx context.Context, p store.Post) bool {
-	platform := s.o.Platforms[p.To.Platform]
+	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {
 		return false
 	}

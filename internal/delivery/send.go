@@ -114,7 +114,7 @@ func (s *Service) gathered(first outcome) (batch []store.Posted, waiters []chan 
 }
 
 func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
-	platform := s.o.Platforms[p.To.Platform]
+	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {
 		return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
 	}
