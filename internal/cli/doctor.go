@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,8 +17,11 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
+	"ravenbot/internal/admin"
 	"ravenbot/internal/app"
 	"ravenbot/internal/config"
+	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -27,6 +33,8 @@ type finding struct {
 	Cause string `json:"cause,omitempty"`
 	Lost  string `json:"lost,omitempty"` // what does not work without it
 	Fix   string `json:"fix,omitempty"`
+	// Notes are what is good to know of what is in order.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // doctorTime bounds all checks together.
@@ -55,6 +63,7 @@ func doctor(ctx context.Context, c *call) error {
 	}
 	list = append(list, checkPlatforms(ctx, cfg)...)
 	list = append(list, checkPrograms(cfg)...)
+	list = append(list, checkSchemas(ctx, cfg)...)
 	return c.report(list)
 }
 
@@ -134,6 +143,45 @@ func checkPrograms(cfg *config.Config) []finding {
 	return list
 }
 
+// checkSchemas tells what models of Gemini are not told of the tools of MCP servers,
+// as far as the running daemon knows them.
+func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }) {
+		return nil
+	}
+	d, err := daemon(ctx, cfg)
+	if err != nil {
+		return nil // said before
+	}
+	var servers struct {
+		Items []admin.ServerView `json:"items"`
+	}
+	if d.get(ctx, http.MethodGet, serversPath, &servers) != nil {
+		return nil
+	}
+	var list []finding
+	for _, s := range servers.Items {
+		var tools struct {
+			Items []struct {
+				Name   string          `json:"name"`
+				Schema json.RawMessage `json:"inputSchema"`
+			} `json:"items"`
+		}
+		if len(s.Tools) == 0 || d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(s.Name)+"/tools", &tools) != nil {
+			continue
+		}
+		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
+		for _, t := range tools.Items {
+			told, err := json.Marshal(gemini.Schema(t.Schema))
+			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
+				f.Notes = append(f.Notes, fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
 // report prints what was found; anything wrong is a failure.
 func (c *call) report(list []finding) error {
 	wrong := 0
@@ -152,6 +200,9 @@ func (c *call) report(list []finding) error {
 	for _, k := range list {
 		if k.OK {
 			fmt.Fprintf(c.Out, "ok    %s\n", k.Name)
+			for _, note := range k.Notes {
+				fmt.Fprintf(c.Out, "      note: %s\n", note)
+			}
 			continue
 		}
 		fmt.Fprintf(c.Out, "FAIL  %s: %s\n      lost: %s\n      fix: %s\n", k.Name, k.Cause, k.Lost, k.Fix)
