@@ -30,7 +30,12 @@ const (
 	promptShown = 3000
 )
 
-var errNotAdmin = errors.New("Only administrators change the settings of a channel. Yours you can change with `/raven settings`.")
+// refusal is a sentence for whoever asked for a form.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+const notAdmin refusal = "Only administrators change the settings of a channel. Yours you can change with `/raven settings`."
 
 // Form is a chat.Former: it gives the form of a person's settings, or that of the
 // channel's to an administrator, for `/raven settings` without anything to set.
@@ -43,7 +48,7 @@ func (b *Book) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
 		return b.form(formMe, "Your settings", "They hold for you wherever you write to me, before those of the channel.", m), nil
 	case "channel":
 		if !m.Author.Admin {
-			return nil, errNotAdmin
+			return nil, notAdmin
 		}
 		return b.form(formChannel, "Channel settings", "They hold for everybody in this channel who has not set their own.", m), nil
 	}
@@ -126,7 +131,7 @@ func (b *Book) Submitted(ctx context.Context, m chat.Message) (chat.Draft, bool)
 		return chat.Draft{}, false
 	}
 	if m.Text == formChannel && !m.Author.Admin {
-		return chat.Draft{Ephemeral: true, Failed: true, Text: errNotAdmin.Error()}, true
+		return chat.Draft{Ephemeral: true, Failed: true, Text: notAdmin.Error()}, true
 	}
 	l, scope := b.at(m.Text, m)
 	err := l.fill(m.Values)
