@@ -292,7 +292,7 @@ func (s *server) connected(conn *connection, list []spec) {
 	now := listed{Tools: list, Instructions: conn.instructions, Offers: conn.offers()}
 	s.mu.Lock()
 	same := s.conn != nil && equal(s.listed, now)
-	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
+	s.conn, s.about, s.checked, s.consent = conn, conn.about, s.o.Now(), nil
 	s.mu.Unlock()
 	if same {
 		s.rejudge()
@@ -331,6 +331,9 @@ func (s *server) wake() {
 
 func (s *server) fail(err error, wait time.Duration) {
 	problem := s.mask(plain(err.Error()))
+	s.mu.Lock()
+	s.consent = consentOf(err)
+	s.mu.Unlock()
 	s.move(Failed, problem)
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode"
@@ -44,8 +45,24 @@ type Status struct {
 
 // Consent is what a person has to agree to before a server can be used.
 type Consent struct {
-	URL  string `json:"url"`            // where; for that person alone
-	User string `json:"user,omitempty"` // who; empty: the operator
+	URL   string    `json:"url"`            // where; for that person alone
+	User  string    `json:"user,omitempty"` // who; empty: the operator
+	Until time.Time `json:"until,omitzero"` // when the URL is of no use any longer
+}
+
+// consentOf gives what an error of connecting says that a person has to agree to;
+// nil: nothing.
+func consentOf(err error) *Consent {
+	var needed interface {
+		error
+		Link() (url, user string, until time.Time)
+	}
+	if !errors.As(err, &needed) {
+		return nil
+	}
+	var c Consent
+	c.URL, c.User, c.Until = needed.Link()
+	return &c
 }
 
 // ToolInfo describes a tool of a server.
@@ -120,14 +137,6 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.infos()
-}
-
-// asks sets what somebody has to agree to before the server can be used; nil:
-// nothing any longer.
-func (s *server) asks(c *Consent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.consent = c
 }
 
 // plain makes a stranger's line safe for logs and terminals: one line, UTF-8,

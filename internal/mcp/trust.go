@@ -38,6 +38,24 @@ type pins struct {
 type pin struct {
 	Hash string `json:"hash"`
 	Tool spec   `json:"tool"`
+	// Clean is the scanning by which nothing suspicious was found, or 0.
+	Clean int `json:"clean,omitempty"`
+}
+
+func pinned(t inspected) pin {
+	p := pin{Hash: t.hash, Tool: t.spec}
+	if len(t.flags) == 0 && t.refused == "" {
+		p.Clean = scanning
+	}
+	return p
+}
+
+// look inspects a tool, unless it is what was pinned to the letter and was clean.
+func (p pins) look(t spec) inspected {
+	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanning && known.Tool.same(t) {
+		return inspected{spec: t, hash: known.Hash, shown: t.about(), schema: t.Schema}
+	}
+	return inspect(t)
 }
 
 // identity tells programs and addresses apart: an entry that names another one is
@@ -75,7 +93,7 @@ type judged struct {
 
 // judge decides which tools are offered, and reports whether it pinned any; s.mu
 // is held.
-func (s *server) judge() (pinned bool) {
+func (s *server) judge() (more bool) {
 	first := s.pins == nil
 	if first && len(s.seen) > 0 {
 		s.pins = &pins{Entry: s.identity(), Tools: map[string]pin{}}
@@ -93,7 +111,7 @@ func (s *server) judge() (pinned bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = Withheld, "it is new and suspicious"
 			case !was:
-				s.pins.Tools[t.Name], pinned = pin{t.hash, t.spec}, true
+				s.pins.Tools[t.Name], more = pinned(t), true
 			}
 		}
 		if j.state == Offered {
@@ -102,7 +120,7 @@ func (s *server) judge() (pinned bool) {
 		s.judged = append(s.judged, j)
 	}
 	s.wake()
-	return pinned
+	return more
 }
 
 // barred says why a tool cannot be offered, whatever was approved.
@@ -156,17 +174,18 @@ func (c *claims) release(server string) {
 
 // adopt takes what the server offers.
 func (s *server) adopt(now listed) {
+	_, p := s.withheld()
 	seen := make([]inspected, 0, len(now.Tools))
 	for _, t := range now.Tools {
-		seen = append(seen, inspect(t))
+		seen = append(seen, p.look(t))
 	}
 	cautions := suspicions("instructions", now.Instructions)
 	s.mu.Lock()
 	s.listed, s.seen, s.cautions = now, seen, cautions
-	pinned := s.judge()
+	more := s.judge()
 	waits := s.waiting()
 	s.mu.Unlock()
-	if pinned {
+	if more {
 		s.keepPins()
 	}
 	if waits > 0 {
@@ -177,9 +196,9 @@ func (s *server) adopt(now listed) {
 // rejudge decides anew: another server may have left a name free.
 func (s *server) rejudge() {
 	s.mu.Lock()
-	pinned := s.judge()
+	more := s.judge()
 	s.mu.Unlock()
-	if pinned {
+	if more {
 		s.keepPins()
 	}
 }
@@ -266,7 +285,7 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 		return approved, nil
 	}
 	for _, j := range list {
-		p.Tools[j.Name] = pin{j.hash, j.spec}
+		p.Tools[j.Name] = pinned(j.inspected)
 	}
 	if err := s.save(keptPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)

@@ -122,6 +122,27 @@ func TestMasker(t *testing.T) {
 	}
 }
 
+// linked is the error of a connection that waits for a person.
+type linked struct{ error }
+
+func (linked) Link() (url, user string, until time.Time) {
+	return "https://as.example/consent", "ann", time.Unix(9, 0)
+}
+
+func TestConsentIsShown(t *testing.T) {
+	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}}))
+	s := must(h.server("a"))
+	s.fail(fmt.Errorf("connect: %w", linked{errors.New("sign in first")}), time.Second)
+	st, _ := h.Server("a")
+	if diff := cmp.Diff(&Consent{"https://as.example/consent", "ann", time.Unix(9, 0)}, st.NeedsConsent); diff != "" || strings.Contains(st.Error, "https") {
+		t.Errorf("error %q, consent (-want +got):\n%s", st.Error, diff)
+	}
+	s.fail(errors.New("down"), time.Second)
+	if st, _ := h.Server("a"); st.NeedsConsent != nil {
+		t.Errorf("consent is wanted still: %+v", st.NeedsConsent)
+	}
+}
+
 func TestFrames(t *testing.T) {
 	const limit = 100 << 10
 	long := strings.Repeat("x", limit)
