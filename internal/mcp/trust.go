@@ -98,7 +98,7 @@ func (s *server) judge() (more bool) {
 	if first && len(s.seen) > 0 {
 		s.pins = &pins{Entry: s.identity(), Tools: map[string]pin{}}
 	}
-	s.judged, s.tools = make([]judged, 0, len(s.seen)), nil
+	s.judged, s.tools, s.held = make([]judged, 0, len(s.seen)), nil, map[string]bool{}
 	for _, t := range s.seen {
 		j := judged{inspected: t, state: Offered}
 		if j.state, j.why = s.barred(t); j.state == Offered {
@@ -114,8 +114,11 @@ func (s *server) judge() (more bool) {
 				s.pins.Tools[t.Name], more = pinned(t), true
 			}
 		}
-		if j.state == Offered {
+		switch j.state {
+		case Offered:
 			s.tools = append(s.tools, remote{s, t})
+		case Withheld:
+			s.held[t.Name] = true
 		}
 		s.judged = append(s.judged, j)
 	}
@@ -183,7 +186,7 @@ func (s *server) adopt(now listed) {
 	s.mu.Lock()
 	s.listed, s.seen, s.cautions = now, seen, cautions
 	more := s.judge()
-	waits := s.waiting()
+	waits := len(s.held)
 	s.mu.Unlock()
 	if more {
 		s.keepPins()
@@ -203,6 +206,13 @@ func (s *server) rejudge() {
 	}
 }
 
+// waits reports whether a tool waits for Approve.
+func (s *server) waits(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[name]
+}
+
 // keepPins saves the pins as they are.
 func (s *server) keepPins() {
 	s.pinning.Lock()
@@ -212,17 +222,6 @@ func (s *server) keepPins() {
 	p.Tools = maps.Clone(p.Tools)
 	s.mu.Unlock()
 	s.keep(keptPins, p)
-}
-
-// waiting counts the tools that wait for Approve; s.mu is held.
-func (s *server) waiting() int {
-	n := 0
-	for _, j := range s.judged {
-		if j.state == Withheld {
-			n++
-		}
-	}
-	return n
 }
 
 // withheld gives the tools that wait, and the pins as they are.
