@@ -92,7 +92,7 @@ func (a *App) awaited(c mcp.Config) *mcp.Consent {
 	if !ok {
 		return nil
 	}
-	return &mcp.Consent{URL: w.URL, User: w.User}
+	return &mcp.Consent{URL: w.URL, User: w.User, Until: w.Expires}
 }
 
 // callers remembers where people were who had a server called that each signs in to

@@ -454,3 +454,31 @@ func TestResultsAreHeldAgainstTheirSchema(t *testing.T) {
 	}
 	wantFailure(t, call(t, find1(t, h, "a", "return"), `{"result":{"content":[{"type":"text","text":"no"}],"isError":true}}`), "no")
 }
+
+// FuzzFulfil feeds what servers may ask for; whatever it is, the answer is JSON or a
+// refusal.
+func FuzzFulfil(f *testing.F) {
+	f.Add("elicitation/create", []byte(form))
+	f.Add("elicitation/create", []byte(visit))
+	f.Add("sampling/createMessage", []byte(`{"messages":[{"role":5,"content":[{"type":"image","data":"AA=="},{"type":"text","text":"x"}]}],"temperature":"hot","stopSequences":[1],"modelPreferences":{"hints":[{"name":"m"}]}}`))
+	f.Add("roots/list", []byte(`null`))
+	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Roots: []Root{}, Schemas: schema.New(),
+		Ask:    func(context.Context, Question) (Answer, error) { return Answer{Action: Accept}, nil },
+		Sample: func(context.Context, Sampling) (Sampled, error) { return Sampled{Text: "x"}, nil }}))
+	c := must(h.server("a")).connection(nil)
+	f.Fuzz(func(t *testing.T, method string, params []byte) {
+		flight, landed := c.fly(t.Context(), "x", time.Minute)
+		defer landed()
+		result, refused := c.fulfil(flight.ctx, method, params)
+		if refused == nil && !json.Valid(result) || refused != nil && refused.message == "" {
+			t.Errorf("%s %s: %s, %v", method, params, result, refused)
+		}
+		fields := map[string]any{}
+		if json.Unmarshal(params, &fields) == nil && fields != nil {
+			fields["progressToken"] = flight.token
+			c.progressed(fields)
+			c.takenBack(fields)
+			c.logged(fields)
+		}
+	})
+}

@@ -42,6 +42,9 @@ func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, er
 	}
 	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
 	s, conn, why := r.s.reach(ctx)
+	if r.s.waits(r.t.Name) { // which may have shown only now that the server was started
+		return tool.Failure(fmt.Sprintf("The tool %q of the MCP server %q has changed, and waits until an administrator approves it. Nothing was run.", r.t.Name, r.s.c.Name)), nil
+	}
 	for again := false; conn != nil; again = true {
 		raw, err := conn.call(ctx, r.t.Name, args, s.timeout())
 		if err == nil {

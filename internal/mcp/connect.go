@@ -244,13 +244,13 @@ func (s *server) initialize() any {
 func (c *connection) listen() {
 	offers := c.client.GetServerCapabilities()
 	modern := sdk.IsModernProtocol(c.about.protocol)
-	if offers.Logging != nil {
+	if offers.Logging != nil && !modern {
 		c.background(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTime)
 			defer cancel()
-			request := sdk.SetLevelRequest{}
-			request.Params.Level = sdk.LoggingLevelInfo
-			_ = c.client.SetLevel(ctx, request) // its own choice of level will do
+			request := transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: sdk.NewRequestId("level"), Method: "logging/setLevel",
+				Params: map[string]string{"level": "info"}}
+			_, _ = c.client.GetTransport().SendRequest(ctx, request) // its own choice of level will do
 		})
 	}
 	filter := sdk.SubscriptionFilter{ToolsListChanged: offers.Tools != nil && offers.Tools.ListChanged,

@@ -46,6 +46,12 @@ func (t spec) about() string {
 	return t.Description
 }
 
+// same reports whether two tools are written alike, to the letter.
+func (t spec) same(o spec) bool {
+	return t.Name == o.Name && t.Title == o.Title && t.Description == o.Description &&
+		bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Output, o.Output) && bytes.Equal(t.Notes, o.Notes)
+}
+
 // listed is what a server has told of what it offers.
 type listed struct {
 	Tools        []spec `json:"tools"`

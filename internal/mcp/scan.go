@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// scanning counts the changes of what is looked for.
+	scanning = 1
 	maxFlags = 20  // a tool
 	maxPlace = 150 // bytes, of where something stands in a schema
 	// maxNesting is how deep a schema may be: people have to read it.
@@ -90,20 +92,34 @@ func suspicions(at, said string) []string {
 // orders are the turns of phrase by which published attacks speak to the model
 // over the user's head. The list is short on purpose: it flags, it does not bar,
 // and an honest description should pass. They are matched against text from which
-// all that is hidden was taken, with runs of blanks made one.
-var orders = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`),
-	regexp.MustCompile(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`),
-	regexp.MustCompile(`(?i)\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,60}\b(user|human|operator|owner|anyone)\b`),
-	regexp.MustCompile(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`),
-	regexp.MustCompile(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`),
-	regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`),
+// all that is hidden was taken, with runs of blanks made one; and only if one of
+// their words is in it, since a start goes through everything that is known.
+var orders = []struct {
+	words  []string
+	phrase *regexp.Regexp
+}{
+	{[]string{"ignore", "disregard", "forget", "override"},
+		regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
+	{[]string{"<"},
+		regexp.MustCompile(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`)},
+	{[]string{"do not", "don't", "never", "without"},
+		regexp.MustCompile(`(?i)\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,60}\b(user|human|operator|owner|anyone)\b`)},
+	{[]string{".ssh", "id_rsa", "id_ed25519", ".aws/", "/etc/", "mcp.json", ".gnupg"},
+		regexp.MustCompile(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`)},
+	{[]string{"credentials", "api key", "password", "private key", "chat history", "system prompt", "environment variables"},
+		regexp.MustCompile(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
+	{[]string{"system prompt", "system instruction", "you are now"},
+		regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
 }
 
 func ordering(said string) string {
 	said = strings.Join(strings.Fields(scrub(said)), " ")
+	lower := strings.ToLower(said)
 	for _, order := range orders {
-		if found := order.FindString(said); found != "" {
+		if !slices.ContainsFunc(order.words, func(w string) bool { return strings.Contains(lower, w) }) {
+			continue
+		}
+		if found := order.phrase.FindString(said); found != "" {
 			return found
 		}
 	}
@@ -115,14 +131,19 @@ var ansi = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9
 
 // concealed names what a text holds that a reader does not see, or "".
 func concealed(said string) string {
+	if ordinary(said) {
+		return ""
+	}
 	if ansi.MatchString(said) {
 		return "terminal sequences"
 	}
 	var found []string
 	before := rune(0)
 	for _, c := range said {
-		if code := fmt.Sprintf("U+%04X", c); hides(before, c) && !slices.Contains(found, code) && len(found) < 5 {
-			found = append(found, code)
+		if hides(before, c) && len(found) < 5 {
+			if code := fmt.Sprintf("U+%04X", c); !slices.Contains(found, code) {
+				found = append(found, code)
+			}
 		}
 		before = c
 	}
@@ -155,9 +176,19 @@ func variation(c rune) bool {
 	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
 }
 
+// ordinary reports whether a text is of visible ASCII alone.
+func ordinary(said string) bool {
+	for n := range len(said) {
+		if c := said[n]; c >= 0x7F || c < ' ' && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
 // scrub takes from a text what a reader would not see.
 func scrub(said string) string {
-	if !strings.ContainsFunc(said, func(c rune) bool { return c > unicode.MaxASCII || c < ' ' && c != '\n' && c != '\t' || c == 0x7F }) {
+	if ordinary(said) {
 		return said
 	}
 	said = ansi.ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
@@ -244,8 +275,7 @@ func compact(value any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// hash is of everything about a tool that a model or a policy goes by. The first
-// figure counts changes of what goes in.
+// hash is of everything about a tool that a model or a policy goes by.
 func (t spec) hash() string {
 	parts := []any{t.Name, t.Title, t.Description}
 	for _, raw := range []json.RawMessage{t.Schema, t.Output, t.Notes} {
@@ -255,5 +285,5 @@ func (t spec) hash() string {
 			parts = append(parts, string(raw))
 		}
 	}
-	return "1:" + digest(parts...)
+	return digest(parts...)
 }

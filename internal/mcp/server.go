@@ -66,8 +66,9 @@ type server struct {
 	cautions  []string    // what is suspicious in what it says of its use
 	pins      *pins       // nil: none of its tools was ever seen
 	judged    []judged
-	tools     []tool.Tool   // those that are offered
-	changed   chan struct{} // closed at the next change of state
+	held      map[string]bool // tools that wait for Approve
+	tools     []tool.Tool     // those that are offered
+	changed   chan struct{}   // closed at the next change of state
 	users     users
 
 	pinning sync.Mutex // held while pins are saved
@@ -332,6 +333,8 @@ func (s *server) wake() {
 
 func (s *server) fail(err error, wait time.Duration) {
 	problem := s.mask(plain(err.Error()))
+	s.mu.Lock()
+	s.mu.Unlock()
 	s.move(Failed, problem)
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
@@ -349,7 +352,7 @@ func (s *server) end() {
 func (s *server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed, s.seen, s.cautions, s.judged, s.tools = listed{}, nil, nil, nil, nil
+	s.listed, s.seen, s.cautions, s.judged, s.tools, s.held = listed{}, nil, nil, nil, nil, nil
 }
 
 // offered are the tools that may be called now. A lost connection keeps its

@@ -44,8 +44,9 @@ type Status struct {
 
 // Consent is what a person has to agree to before a server can be used.
 type Consent struct {
-	URL  string `json:"url"`            // where; for that person alone
-	User string `json:"user,omitempty"` // who; empty: the operator
+	URL   string    `json:"url"`            // where; for that person alone
+	User  string    `json:"user,omitempty"` // who; empty: the operator
+	Until time.Time `json:"until,omitzero"` // when the URL is of no use any longer
 }
 
 // ToolInfo describes a tool of a server.
@@ -76,7 +77,7 @@ func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: s.waiting(), Warnings: s.warnings(), NeedsConsent: s.consent(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Pending: len(s.held), Warnings: s.warnings(), NeedsConsent: s.consent(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
 		if t.State == Offered {
@@ -93,7 +94,7 @@ func (s *server) status() Status {
 func (s *server) shown() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
-		if s.waiting() > 0 {
+		if len(s.held) > 0 {
 			return Quarantined
 		}
 	}

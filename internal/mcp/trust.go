@@ -38,6 +38,24 @@ type pins struct {
 type pin struct {
 	Hash string `json:"hash"`
 	Tool spec   `json:"tool"`
+	// Clean is the scanning by which nothing suspicious was found, or 0.
+	Clean int `json:"clean,omitempty"`
+}
+
+func pinned(t inspected) pin {
+	p := pin{Hash: t.hash, Tool: t.spec}
+	if len(t.flags) == 0 && t.refused == "" {
+		p.Clean = scanning
+	}
+	return p
+}
+
+// look inspects a tool, unless it is what was pinned to the letter and was clean.
+func (p pins) look(t spec) inspected {
+	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanning && known.Tool.same(t) {
+		return inspected{spec: t, hash: known.Hash, shown: t.about(), schema: t.Schema}
+	}
+	return inspect(t)
 }
 
 // identity tells programs and addresses apart: an entry that names another one is
@@ -75,12 +93,12 @@ type judged struct {
 
 // judge decides which tools are offered, and reports whether it pinned any; s.mu
 // is held.
-func (s *server) judge() (pinned bool) {
+func (s *server) judge() (more bool) {
 	first := s.pins == nil
 	if first && len(s.seen) > 0 {
 		s.pins = &pins{Entry: s.identity(), Tools: map[string]pin{}}
 	}
-	s.judged, s.tools = make([]judged, 0, len(s.seen)), nil
+	s.judged, s.tools, s.held = make([]judged, 0, len(s.seen)), nil, map[string]bool{}
 	for _, t := range s.seen {
 		j := judged{inspected: t, state: Offered}
 		if j.state, j.why = s.barred(t); j.state == Offered {
@@ -93,16 +111,19 @@ func (s *server) judge() (pinned bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = Withheld, "it is new and suspicious"
 			case !was:
-				s.pins.Tools[t.Name], pinned = pin{t.hash, t.spec}, true
+				s.pins.Tools[t.Name], more = pinned(t), true
 			}
 		}
-		if j.state == Offered {
+		switch j.state {
+		case Offered:
 			s.tools = append(s.tools, remote{s, t})
+		case Withheld:
+			s.held[t.Name] = true
 		}
 		s.judged = append(s.judged, j)
 	}
 	s.wake()
-	return pinned
+	return more
 }
 
 // barred says why a tool cannot be offered, whatever was approved.
@@ -156,17 +177,18 @@ func (c *claims) release(server string) {
 
 // adopt takes what the server offers.
 func (s *server) adopt(now listed) {
+	_, p := s.withheld()
 	seen := make([]inspected, 0, len(now.Tools))
 	for _, t := range now.Tools {
-		seen = append(seen, inspect(t))
+		seen = append(seen, p.look(t))
 	}
 	cautions := suspicions("instructions", now.Instructions)
 	s.mu.Lock()
 	s.listed, s.seen, s.cautions = now, seen, cautions
-	pinned := s.judge()
-	waits := s.waiting()
+	more := s.judge()
+	waits := len(s.held)
 	s.mu.Unlock()
-	if pinned {
+	if more {
 		s.keepPins()
 	}
 	if waits > 0 {
@@ -177,11 +199,18 @@ func (s *server) adopt(now listed) {
 // rejudge decides anew: another server may have left a name free.
 func (s *server) rejudge() {
 	s.mu.Lock()
-	pinned := s.judge()
+	more := s.judge()
 	s.mu.Unlock()
-	if pinned {
+	if more {
 		s.keepPins()
 	}
+}
+
+// waits reports whether a tool waits for Approve.
+func (s *server) waits(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[name]
 }
 
 // keepPins saves the pins as they are.
@@ -193,17 +222,6 @@ func (s *server) keepPins() {
 	p.Tools = maps.Clone(p.Tools)
 	s.mu.Unlock()
 	s.keep(keptPins, p)
-}
-
-// waiting counts the tools that wait for Approve; s.mu is held.
-func (s *server) waiting() int {
-	n := 0
-	for _, j := range s.judged {
-		if j.state == Withheld {
-			n++
-		}
-	}
-	return n
 }
 
 // withheld gives the tools that wait, and the pins as they are.
@@ -266,7 +284,7 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 		return approved, nil
 	}
 	for _, j := range list {
-		p.Tools[j.Name] = pin{j.hash, j.spec}
+		p.Tools[j.Name] = pinned(j.inspected)
 	}
 	if err := s.save(keptPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
