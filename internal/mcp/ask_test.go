@@ -413,9 +413,13 @@ func TestTheTimeOfACall(t *testing.T) {
 			f.advanced("x")
 		}, 50 * time.Second},
 		{"progress for ever", func(f *flight) {
-			for f.ctx.Err() == nil {
-				time.Sleep(time.Second)
-				f.advanced("x")
+			for {
+				select {
+				case <-time.After(time.Second):
+					f.advanced("x")
+				case <-f.ctx.Done():
+					return
+				}
 			}
 		}, 300 * time.Second},
 	}

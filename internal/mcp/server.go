@@ -293,16 +293,20 @@ func (s *server) connected(conn *connection, list []spec) {
 	}
 	now := listed{Tools: list, Instructions: conn.instructions, Offers: conn.offers()}
 	s.mu.Lock()
-	same := s.conn != nil && equal(s.listed, now)
-	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
+	same := equal(s.listed, now)
 	s.mu.Unlock()
 	if same {
 		s.rejudge()
 	} else {
 		s.adopt(now)
+	}
+	s.mu.Lock() // calls are made from here on, and know what is withheld
+	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
+	s.moved(state, "")
+	s.mu.Unlock()
+	if !same {
 		s.remember(now)
 	}
-	s.move(state, "")
 }
 
 func (s *server) disconnected() {
@@ -315,6 +319,11 @@ func (s *server) disconnected() {
 func (s *server) move(to State, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.moved(to, problem)
+}
+
+// moved is move with s.mu held.
+func (s *server) moved(to State, problem string) {
 	if s.state == to && s.problem == problem {
 		return
 	}
