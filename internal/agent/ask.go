@@ -66,7 +66,9 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 	defer cancel()
 	wait := firstWait
 	for try := 1; ; try++ {
+		began := r.e.o.Now()
 		m, err := r.collect(ctx, model, q)
+		r.e.o.Log.Info("model step", "turn", r.turn.ID, "model", model.ID(), "calls", len(m.Calls()), "ms", r.e.o.Now().Sub(began).Milliseconds(), "failed", err != nil)
 		var fault *llm.Error
 		if err == nil || !errors.As(err, &fault) || !fault.Again() || try == attempts {
 			return m, err

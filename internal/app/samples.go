@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"slices"
 
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/metrics"
@@ -33,7 +34,7 @@ func (a *App) samples() []metrics.Sample {
 	}
 	for _, s := range a.mcp.Servers() {
 		list = append(list, metrics.Sample{Name: "ravenbot_mcp_server_connected", Help: "Whether an MCP server is connected.",
-			Value: oneIf(s.State == mcp.Connected), Labels: []string{"server", s.Name}})
+			Value: oneIf(slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)), Labels: []string{"server", s.Name}})
 	}
 	return append(list, a.storeSamples()...)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -61,11 +62,21 @@ func returnBase(c *config.Config) string {
 type signIns struct{ db *bolt.DB }
 
 func (s signIns) Load(key string) ([]byte, error) {
-	return s.db.LoadTools(context.Background(), "oauth/"+key)
+	raw, err := s.db.LoadTools(context.Background(), "oauth/"+key)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	var data []byte
+	err = json.Unmarshal(raw, &data)
+	return data, err
 }
 
 func (s signIns) Save(key string, data []byte) error {
-	return s.db.SaveTools(context.Background(), "oauth/"+key, data)
+	raw, err := json.Marshal(data) // nil becomes null, which stands for nothing
+	if err != nil {
+		return err
+	}
+	return s.db.SaveTools(context.Background(), "oauth/"+key, raw)
 }
 
 // authorize gives what carries requests to a server that may ask for a sign-in.

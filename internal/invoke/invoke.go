@@ -21,9 +21,10 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Timeout is the longest that any tool may take; servers have shorter limits of
-// their own. Time spent waiting for an approval does not count.
-const Timeout = 5 * time.Minute
+// Timeout is the longest that any tool may take, with the 15 minutes that a server may
+// wait for a person's answer or report progress; all have shorter limits of their own.
+// Time spent waiting for an approval does not count.
+const Timeout = 20 * time.Minute
 
 // Approvals asks people whether a call may be made.
 type Approvals interface {
