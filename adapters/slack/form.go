@@ -53,13 +53,13 @@ func (s *Slack) prepare(ctx context.Context, m *chat.Message) (done bool) {
 	form, err := s.former(ctx, *m)
 	switch {
 	case err != nil:
-		s.whisper(ctx, *m, err.Error())
+		s.whisper(*m, err.Error())
 	case form == nil:
 		return false
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
 			s.o.Log.Warn("form not opened", "form", form.ID, "error", redacted(err))
-			s.whisper(ctx, *m, "The form could not be opened; please try again.")
+			s.whisper(*m, "The form could not be opened; please try again.")
 		}
 	}
 	return true
@@ -83,7 +83,7 @@ func (s *Slack) former(ctx context.Context, m chat.Message) (form *chat.Form, er
 }
 
 // whisper tells whoever sent a command or pressed a button something, soon.
-func (s *Slack) whisper(ctx context.Context, m chat.Message, text string) {
+func (s *Slack) whisper(m chat.Message, text string) {
 	d := chat.Draft{Key: m.Key() + "/form", Reply: m.Reply, Ephemeral: true, Failed: true, Text: text}
 	s.chore(func(ctx context.Context) error {
 		_, err := s.Post(ctx, m.Conversation, d)
@@ -99,8 +99,11 @@ func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) erro
 		return fmt.Errorf("read what answers the command: %w", err)
 	}
 	kept, err := json.Marshal(state)
-	if err != nil || len(kept) > stateLength {
-		return fmt.Errorf("keep what answers the form in %d bytes: %w", len(kept), err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("keep what answers the form: %w", err)
+	case len(kept) > stateLength:
+		return fmt.Errorf("keep what answers the form: %d bytes, of which Slack takes %d", len(kept), stateLength)
 	}
 	view, err := json.Marshal(newView(f, string(kept)))
 	if err != nil {

@@ -95,6 +95,7 @@ type view struct {
 	Entries []store.Entry
 	Before  uint64 // Seq below which there is more; 0: nothing is
 	Newest  uint64 // Seq of the last entry
+	State   string // of the room, as old as the entries or older
 	Working []work
 }
 
@@ -121,11 +122,12 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 // look reads lines below before, and what is being worked on where these are the
 // newest.
 func (w *Web) look(ctx context.Context, name string, before uint64) (view, error) {
+	v := view{Room: name, State: w.room(name).state()}
 	entries, err := w.o.Log.Entries(ctx, name, before, pageSize+1)
 	if err != nil {
 		return view{}, err
 	}
-	v := view{Room: name, Entries: entries}
+	v.Entries = entries
 	if len(entries) > pageSize {
 		v.Entries = entries[1:]
 		v.Before = v.Entries[0].Seq

@@ -76,7 +76,7 @@ func TestThePageAndItsForms(t *testing.T) {
 		want         string // part of the answer
 	}{
 		{method: "GET", path: "/", status: 303, location: "/chat/general"},
-		{method: "GET", path: "/chat/general", status: 200, want: `sse-connect="/chat/general/events?since=0"`},
+		{method: "GET", path: "/chat/general", status: 200, want: `sse-connect="/chat/general/events?since=0&amp;state=`},
 		{method: "GET", path: "/chat/a%2Fb", status: 400, want: "a room&#39;s name has"},
 		{method: "GET", path: "/chat/general/earlier?before=x", status: 400, want: "the number of a line"},
 		{method: "GET", path: "/chat/UP/events", status: 400, want: "a room&#39;s name has"},

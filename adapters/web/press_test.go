@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -183,5 +184,44 @@ func TestNothingForeignBecomesActiveInForms(t *testing.T) {
 		if got := active(t, parts(s)); len(got) != want {
 			t.Errorf("with %q it holds %d active parts, want %d", s, len(got), want)
 		}
+	}
+}
+
+// A line that took another's place after the page was made, and before the browser
+// began to listen, is shown all the same.
+func TestAReplacedLineIsNotMissed(t *testing.T) {
+	w, base, c, _ := taking(t, nil)
+	ref, err := w.Post(t.Context(), general, chat.Draft{Key: "k", Text: "It failed."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, page := request(t, c, "GET", base+"/chat/general", nil)
+	events := regexp.MustCompile(`sse-connect="([^"]+)"`).FindStringSubmatch(page)
+	look := func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		q, err := http.NewRequestWithContext(ctx, "GET", base+strings.ReplaceAll(events[1], "&amp;", "&"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		first := ""
+		for in := bufio.NewScanner(r.Body); in.Scan() && in.Text() != ""; {
+			first += in.Text() + "\n"
+		}
+		return first
+	}
+	if got := look(); strings.Contains(got, "It failed.") {
+		t.Errorf("what the page shows is sent again: %s", got)
+	}
+	if _, err := w.Post(t.Context(), general, chat.Draft{Key: "k2", Text: "Now it works.", Replaces: ref}); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(); !strings.Contains(got, "Now it works.") {
+		t.Errorf("the stream begins with %s", got)
 	}
 }

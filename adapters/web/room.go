@@ -2,6 +2,7 @@ package web
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -24,6 +25,7 @@ type Event struct {
 // room is what this process knows of a room: who looks, and what is worked on.
 type room struct {
 	name string
+	born string // tells the room of one process from that of another
 
 	// order is held from before a line is written until it is shown, so that lines
 	// are shown in the order of their Seq. It guards the three fields below.
@@ -32,9 +34,10 @@ type room struct {
 	last  uint64 // highest Seq in the log
 	wrote uint64 // Seq of the line written last
 
-	mu    sync.Mutex
-	turns []*turn
-	subs  map[chan Event]struct{}
+	mu      sync.Mutex
+	changes int // lines that took another's place
+	turns   []*turn
+	subs    map[chan Event]struct{}
 }
 
 // turn is a message that is being answered.
@@ -95,9 +98,19 @@ func (r *room) record(event Event, isNew bool) {
 		ids := append(e.Draft.For(), event.Ends...)
 		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return slices.Contains(ids, t.id) })
 	}
+	if event.Anew {
+		r.changes++
+	}
 	if isNew || event.Anew {
 		r.publish(event)
 	}
+}
+
+// state names the lines that took another's place until now.
+func (r *room) state() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.born + "." + strconv.Itoa(r.changes)
 }
 
 // said reports that the line of a message was put on record by this process.

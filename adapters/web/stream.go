@@ -36,7 +36,7 @@ func (w *Web) stream(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "text/event-stream")
 	rw.Header().Set("Cache-Control", "no-store")
 	rw.Header().Set("X-Accel-Buffering", "no")
-	s := &streamer{w: w, room: w.room(name), seen: seen, out: http.NewResponseController(rw), rw: rw}
+	s := &streamer{w: w, room: w.room(name), seen: seen, state: r.FormValue("state"), out: http.NewResponseController(rw), rw: rw}
 	if err := s.run(r.Context()); err != nil && r.Context().Err() == nil {
 		w.o.Logger.Debug("stream to a browser ended", "room", name, "error", err)
 	}
@@ -47,6 +47,7 @@ type streamer struct {
 	w     *Web
 	room  *room
 	seen  uint64 // Seq of the newest line sent
+	state string // of the room as the browser shows it; empty: not known
 	rw    http.ResponseWriter
 	out   *http.ResponseController
 	shown map[string]int // messages whose work the browser shows, and of how many tool runs
@@ -104,10 +105,11 @@ func (s *streamer) sync(ctx context.Context) error {
 		return err
 	}
 	parts := []string{"sync-working"}
-	if v.Newest > s.seen {
+	if v.Newest > s.seen || s.state != "" && v.State != s.state {
 		parts = append(parts, "sync-log")
-		s.seen = v.Newest
+		s.seen = max(s.seen, v.Newest)
 	}
+	s.state = v.State
 	s.stale, s.shown = nil, map[string]int{}
 	for _, t := range v.Working {
 		s.shown[t.ID] = len(t.Tools)

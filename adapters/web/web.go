@@ -273,7 +273,7 @@ func (w *Web) room(name string) *room {
 	defer w.mu.Unlock()
 	r := w.rooms[name]
 	if r == nil {
-		r = &room{name: name, subs: map[chan Event]struct{}{}}
+		r = &room{name: name, born: newToken(), subs: map[chan Event]struct{}{}}
 		w.rooms[name] = r
 	}
 	return r
