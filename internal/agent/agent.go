@@ -207,6 +207,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 
 // pressed answers the press of a button that asks for no new answer.
 func (e *Engine) pressed(ctx context.Context, m chat.Message, what, turn string) *chat.Draft {
+	if what == chat.PressTools {
+		return e.callsOf(ctx, m, turn)
+	}
 	if what != chat.PressGood && what != chat.PressBad {
 		return &chat.Draft{Ephemeral: true, Text: "This button does nothing any more."}
 	}

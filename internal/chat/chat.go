@@ -119,6 +119,7 @@ const (
 	PressRetry = "retry "
 	PressGood  = "good "
 	PressBad   = "bad "
+	PressTools = "tools " // show the tool calls behind an answer
 )
 
 // Press takes apart what a button says: PressRetry and the turn, for example.
