@@ -3,7 +3,6 @@ package feed
 import (
 	"bytes"
 	"encoding/json"
-
 	"fmt"
 	"net/http"
 	"net/url"
@@ -65,7 +64,8 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	if isPage(text) {
 		return Document{}, notFeed(text)
 	}
-	clean, root, err := cleanXML(text, base)
+	c, err := cleanXML(text, base)
+	root := c.root
 	switch {
 	case err != nil && root == "":
 		return Document{}, notFeed(text)
@@ -76,11 +76,13 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	case root != "rss" && root != "rdf" && root != "feed" && root != "channel":
 		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
 	}
-	parsed, err := newParser().Parse(bytes.NewReader(clean))
+	parsed, err := newParser().Parse(bytes.NewReader(c.out.Bytes()))
 	if err != nil {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	}
-	return convert(parsed), nil
+	doc := convert(parsed)
+	doc.Pace = c.pace
+	return doc, nil
 }
 
 func newParser() *gofeed.Parser {
