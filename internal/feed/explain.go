@@ -41,6 +41,8 @@ func Explain(address string, err error) string {
 			names[i] = l.URL
 		}
 		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
+	case errors.Is(err, ErrNoFeed):
+		return address + " names no feed, and there is none in the usual places."
 	case errors.Is(err, ErrNotFeed):
 		return address + " is not a feed."
 	case strings.HasPrefix(address, "bundled:"):
