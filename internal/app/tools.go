@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/config"
@@ -38,7 +39,7 @@ func (a *App) buildEgress() (*feed.Fetcher, *egress.Client, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("feeds.allowPrivateHosts: %w", err)
 	}
-	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now}), pages, nil
+	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond}), pages, nil
 }
 
 // feedStates keeps the feed room's records in the store, which does not know them.

@@ -23,6 +23,7 @@ var ErrNotFeed = errors.New("not a feed")
 type Document struct {
 	Feed  Feed   `json:"feed"`
 	Items []Item `json:"items"`
+	Pace  Pace   `json:"-"`
 }
 
 // Feed describes the feed itself.
