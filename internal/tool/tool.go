@@ -78,7 +78,13 @@ type Caller struct {
 	// Report takes a few words on how far the call is. It must not block. nil: nobody
 	// watches.
 	Report func(note string)
+	// Servers tells which MCP servers may be reached by tools that reach several. nil:
+	// all.
+	Servers func(name string) bool
 }
+
+// Reaches reports whether tools may reach an MCP server for the caller.
+func (c Caller) Reaches(server string) bool { return c.Servers == nil || c.Servers(server) }
 
 type callerKey struct{}
 
