@@ -35,7 +35,7 @@ func (a *App) buildAgent() error {
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
 	commands["digest"] = a.digestCommand
-	a.registry.Add(native{invoke.Reader(a.store, a.shownResult())})
+	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }
 

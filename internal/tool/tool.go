@@ -75,6 +75,7 @@ type Caller struct {
 	User         chat.User
 	Turn         string // the turn that called it; empty: no conversation did
 	Call         string // the call's id in the turn
+	Shown        int    // bytes of a result that are shown at once; 0: not said
 	// Report takes a few words on how far the call is. It must not block. nil: nobody
 	// watches.
 	Report func(note string)
