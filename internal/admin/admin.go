@@ -79,6 +79,8 @@ type Options struct {
 	Ask           Ask
 	Platforms     func() []PlatformHealth
 	Servers       Servers
+	Agents        Agents
+	Files         Files
 	Digests       Digests
 	Conversations Conversations
 	Status        func() any                                      // becomes JSON

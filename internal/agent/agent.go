@@ -72,11 +72,13 @@ type Model struct {
 type Profile struct {
 	Agent     string
 	Models    []string // configured names, each standing in for those before it
+	Utility   []string // the same for summaries of what is old; none: Models
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
 	Uses      func(tool.Named) bool
-	ToolText  bool // System holds a text of the operator's about tools
+	Servers   func(name string) bool // MCP servers that it may reach; nil: all
+	ToolText  bool                   // System holds a text of the operator's about tools
 }
 
 // Calls makes tool calls that fit and are allowed.

@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/policy"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -167,40 +166,7 @@ func revealed[M ~map[string]config.Secret](m M) map[string]string {
 	return out
 }
 
-// usable gives the test by which an agent's tools are chosen (contract §1).
-func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bool {
-	if !enabled {
-		return func(tool.Named) bool { return false }
-	}
-	linked := map[string]bool{}
-	for _, l := range ag.MCPServers {
-		if l.Enabled && !c.MCPServers[l.Name].Disabled {
-			linked[l.Name] = true
-		}
-	}
-	all, fallback := ag.MCPServers == nil, ag.MCPServers != nil && len(linked) == 0
-	return func(n tool.Named) bool {
-		spec := n.Tool.Spec()
-		stands := fallback && slices.ContainsFunc(ag.FallbackServers, func(p string) bool { return policy.Match(p, spec.Server) })
-		if spec.Server == "mcp" && spec.Native { // it reaches every server
-			return all || policy.Any(ag.Tools, n)
-		}
-		if spec.Native {
-			return stands || spec.Server == "result" || policy.Any(ag.Tools, n)
-		}
-		return all || linked[spec.Server] || stands
-	}
-}
-
 func join(words []string) string {
 	slices.Sort(words)
 	return strings.Join(words, ",")
-}
-
-// toolText goes before the agent's prompt where tools are declared.
-func toolText(c *config.Config) string {
-	if !c.Tools.Enabled {
-		return ""
-	}
-	return c.Tools.SystemPrompt
 }

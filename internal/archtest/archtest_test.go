@@ -27,12 +27,12 @@ var rooms = map[string][]string{
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {}, "internal/failpoint": {}, "internal/metrics": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
 	"internal/llm/offline":     append(vocabulary(), "internal/summary"),
-	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary"),
+	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
 	"internal/mcp":             append(vocabulary(), "internal/egress"),
 	"internal/mcp/oauth":       {"internal/egress"},
@@ -41,7 +41,7 @@ var rooms = map[string][]string{
 	"internal/agent":           behaviour(),
 	"internal/delivery":        behaviour(),
 	"internal/policy":          behaviour(),
-	"internal/invoke":          behaviour(),
+	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
 	"internal/elicit":          behaviour(),
@@ -72,7 +72,7 @@ func behaviour() []string {
 
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
-	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/tool/web"},
+	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
@@ -88,7 +88,7 @@ var holders = map[string][]string{
 	"github.com/tailscale/hujson":                     {"internal/config"},
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
-	"golang.org/x/net":                                {"internal/feed", "internal/tool/web"},
+	"golang.org/x/net":                                {"internal/feed", "internal/page"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
 	"google.golang.org/genai":                         {"internal/llm/gemini"},
 }
