@@ -36,7 +36,7 @@ func (a *App) buildAgent() error {
 	commands["usage"] = a.usageCommand
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
-	commands["digest"] = a.digestCommand
+	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{invoke.Reader(a.store, a.shownResult())})
 	return nil
 }
@@ -136,6 +136,9 @@ func profiles(c *config.Config) map[string]agent.Profile {
 // route gives the profile of a message: the agent of the first rule that matches its
 // channel.
 func (a *App) route(m chat.Message) agent.Profile {
+	if p, ok := a.taskProfile(m); ok {
+		return p
+	}
 	set := a.setup.Load()
 	name := set.config.ChannelFor(m.Conversation.String()).Agent
 	return adjusted(set.config, set.profiles[name], set.config.Agents[name], a.settings.For(m.Conversation, m.Author.ID))
@@ -174,7 +177,7 @@ func (a *App) admit(ctx context.Context, m chat.Message) bool {
 		return false
 	}
 	switch {
-	case m.Reach == chat.Addressed, rule.RespondTo == "all":
+	case m.Reach == chat.Addressed, rule.RespondTo == "all", m.Reach == chat.Followed && a.digests.Threaded(m):
 		return true
 	case m.Reach == chat.Followed && !m.ForOther:
 		known, err := a.store.HasConversation(ctx, m.Conversation)
