@@ -76,6 +76,7 @@ type Profile struct {
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
+	MaxTokens int // that a turn may use before it has to answer; 0: any number
 	Uses      func(tool.Named) bool
 	Servers   func(name string) bool // MCP servers that it may reach; nil: all
 	ToolText  bool                   // System holds a text of the operator's about tools

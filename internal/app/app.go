@@ -29,7 +29,6 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
 	"ravenbot/internal/mcpserve"
-	"ravenbot/internal/schedule"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
@@ -64,7 +63,7 @@ type App struct {
 	agent     *agent.Engine
 	delivery  *delivery.Service
 	digests   *digest.Service
-	loop      *schedule.Loop
+	loop      *jobs
 	settings  *settings.Book
 	admin     *admin.Server
 	listener  net.Listener
@@ -128,7 +127,7 @@ func (a *App) assemble() error {
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platform: a.platform,
 		Admit: a.admit, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
-	if err := a.buildDigests(feeds); err != nil {
+	if err := a.buildDigests(feeds, pages); err != nil {
 		return err
 	}
 	if err := a.buildEndpoint(); err != nil {

@@ -76,7 +76,7 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
+	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages))
 	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
 	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
@@ -116,18 +116,6 @@ func taken(pack packs) func(name string) bool {
 			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
 		})
 	}
-}
-
-// digestFeeds lists the feeds of all digests, each once.
-func digestFeeds(c *config.Config) []string {
-	var all []string
-	for _, d := range c.Digests {
-		for _, f := range d.Feeds {
-			all = append(all, f.Reveal())
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // serverKeep keeps in the store what is known of MCP servers, so that their tools

@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
@@ -246,6 +247,7 @@ func (c *call) load() (*config.Config, error) {
 // checks are what the configuration room cannot judge by itself.
 func checks() config.Checks {
 	return config.Checks{
+		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {
