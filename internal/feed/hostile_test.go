@@ -117,7 +117,7 @@ func TestHostileServers(t *testing.T) {
 
 // TestServersThatTakeTheirTime takes as long as a fetch may.
 func TestServersThatTakeTheirTime(t *testing.T) {
-	s, f := world(t)
+	s, _ := world(t)
 	slow := s.Slow("/slow", bytes.Repeat([]byte("<rss>"), 1000), "text/xml", 100*time.Millisecond)
 	hanging := strings.Replace(s.Hang("/hang"), "127.0.0.1", "localhost", 1) // another host, so that neither waits for the other
 	client, err := egress.New(egress.Options{AllowPrivateHosts: []string{"127.0.0.1", "localhost"}})
@@ -125,7 +125,7 @@ func TestServersThatTakeTheirTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdle)
-	f = feed.NewFetcher(client, nil, feed.Options{})
+	f := feed.NewFetcher(client, nil, feed.Options{})
 	var wg sync.WaitGroup
 	for _, url := range []string{slow, hanging} {
 		wg.Go(func() {
