@@ -72,4 +72,3 @@ func (g articles) text(ctx context.Context, address string) (string, error) {
 	_, body, _ := strings.Cut(web.Page(res.Body, kind, res.URL), "\n\n") // the title is known
 	return markdown.Plain(body), nil
 }
-

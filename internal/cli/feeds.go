@@ -247,9 +247,9 @@ func exportFeeds(c *call) error {
 	list := []feed.Outline{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
 		for _, f := range cfg.Digests[name].Feeds {
-			switch address := f.Reveal(); {
-			case address != f.String():
-				fmt.Fprintf(c.Err, "left out, since it holds a secret: %s of digest %s\n", f, name)
+			switch address := f.URL.Reveal(); {
+			case address != f.URL.String():
+				fmt.Fprintf(c.Err, "left out, since it holds a secret: %s of digest %s\n", f.URL, name)
 			case strings.HasPrefix(address, "bundled:"):
 				fmt.Fprintf(c.Err, "left out, since it comes with the bot: %s of digest %s\n", address, name)
 			default:
