@@ -29,6 +29,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/schedule"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
@@ -63,7 +64,7 @@ type App struct {
 	agent     *agent.Engine
 	delivery  *delivery.Service
 	digests   *digest.Service
-	loop      *jobs
+	loop      *schedule.Loop
 	settings  *settings.Book
 	admin     *admin.Server
 	listener  net.Listener

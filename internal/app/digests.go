@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool/feeds"
@@ -23,12 +24,12 @@ import (
 const digestTimeout = 10 * time.Minute
 
 func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
-	a.loop = &jobs{do: a.runDigest, now: a.o.Now}
+	a.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
 	a.digests = digest.New(digest.Options{Feeds: reader, Store: whenReady{a.store, a.delivery}, Writer: a.writer, Task: a.task,
 		Article: articles{pages}.text, Language: func(to chat.Address) string { return a.settings.For(to, "").Language },
 		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Changed: func() { a.loop.Set(a.digests.Jobs()) },
 		Log: a.o.Log, Now: a.o.Now})
-	a.loop.lastDue = a.digests.LastDue
+	a.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native{feeds.Subscribe(a.digests), feeds.Create(planner{a.digests})})
 	return errors.Join(a.digests.Configure(plans(a.conf())), a.digests.Load(context.Background()))
 }

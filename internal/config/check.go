@@ -273,7 +273,7 @@ func (k checker) schedule(g Digest, name string) {
 		return
 	}
 	if err := k.checks.Schedule(g.Schedule, g.Timezone); err != nil {
-		k.judged(err, g.Schedule, "write minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
+		k.judged(err, g.Schedule, "write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
 	}
 }
 

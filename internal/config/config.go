@@ -354,7 +354,7 @@ type Feeds struct {
 
 // Digest is a post made from feeds, or an agent's task, on a schedule.
 type Digest struct {
-	// When: a five-field cron expression such as 30 8 * * 1-5, or on-new: each item as it comes.
+	// When: weekdays at 8:30, a five-field cron expression such as 30 8 * * 1-5, or on-new: each item as it comes.
 	Schedule string `json:"schedule" required:"true"`
 	// The IANA zone the schedule is read in.
 	Timezone string `json:"timezone" default:"UTC"`

@@ -56,8 +56,11 @@ func (i *item) text() string {
 	return i.Item.Text()
 }
 
-// Image is the address of a picture that comes with the item, or empty.
-func (i *item) Image() string {
+// picture is the address of a picture that comes with the item, or empty.
+func (i *item) picture() string {
+	if web(i.Item.Image) {
+		return i.Item.Image
+	}
 	for _, e := range i.Enclosures {
 		if strings.HasPrefix(e.Type, "image/") && web(e.URL) {
 			return e.URL
@@ -142,13 +145,17 @@ func (s *Service) fetch(ctx context.Context, d spec, e *edition) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
+	read := s.o.Feeds.Fetch
+	if d.quiet {
+		read = s.o.Feeds.Poll
+	}
 	slots := make(chan struct{}, fetchAtOnce)
 	var wg sync.WaitGroup
 	for n, f := range d.Feeds {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[n], errs[n] = s.o.Feeds.Fetch(ctx, f.URL)
+			results[n], errs[n] = read(ctx, f.URL)
 		})
 	}
 	wg.Wait()

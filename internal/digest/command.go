@@ -310,10 +310,14 @@ func (s *Service) describe(ctx context.Context, m chat.Message) (string, error) 
 }
 
 func (i Info) line(d spec) string {
-	line := fmt.Sprintf("**%s**: `%s` (%s), %s to %s", escape(i.Name), i.Schedule, d.Timezone, plural(len(i.Feeds), "feed"), d.targets())
+	what, when := plural(len(i.Feeds), "feed"), fmt.Sprintf("`%s` (%s)", i.Schedule, d.Timezone)
 	if d.task() {
-		line = fmt.Sprintf("**%s**: `%s` (%s), a task, to %s", escape(i.Name), i.Schedule, d.Timezone, d.targets())
+		what = "a task"
 	}
+	if words := d.when.Describe(); !d.instant() && words != i.Schedule {
+		when = words + ", " + when
+	}
+	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.targets())
 	if i.By != "" {
 		line += ", made by " + escape(i.By)
 	}

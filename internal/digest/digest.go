@@ -44,9 +44,12 @@ func (BadPlan) BadInput() bool { return true }
 // model, and an error where no model could.
 type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
 
-// Feeds reads a feed.
+// Feeds reads feeds, for somebody who waits (Fetch) and again and again (Poll), and
+// finds those of a page. The errors are those of feed.Fetcher.
 type Feeds interface {
 	Fetch(ctx context.Context, url string) (feed.Result, error)
+	Poll(ctx context.Context, url string) (feed.Result, error)
+	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 
 // Runs remembers what was seen, run and posted.
@@ -139,7 +142,7 @@ func (s *Service) Configure(plans []Plan) error {
 		p.Source = FromConfig
 		d, err := compile(p)
 		if err != nil {
-			return fmt.Errorf("digests.%s.%w", p.Name, err)
+			return fmt.Errorf("digests.%s: %w", p.Name, err)
 		}
 		specs[p.Name] = d
 	}
@@ -205,12 +208,12 @@ func (s *Service) lock(name string) (unlock func()) {
 	return m.Unlock
 }
 
-// Jobs are the digests that are due at certain times, paused ones apart.
+// Jobs are the digests that are due at certain times.
 func (s *Service) Jobs() []schedule.Job {
 	var jobs []schedule.Job
 	for _, d := range s.all() {
-		if !d.instant() && !d.Paused {
-			jobs = append(jobs, schedule.Job{Name: d.Name, Schedule: d.when, CatchUp: d.CatchUp != "skip"})
+		if !d.instant() {
+			jobs = append(jobs, schedule.Job{Name: d.Name, Schedule: d.when, CatchUp: d.CatchUp != "skip", Paused: d.Paused})
 		}
 	}
 	return jobs

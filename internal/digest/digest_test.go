@@ -35,6 +35,12 @@ func (f feeds) Fetch(_ context.Context, address string) (feed.Result, error) {
 	return feed.Result{Document: feed.Document{Feed: feed.Feed{Title: "Feed " + address[len(address)-1:]}, Items: items}}, nil
 }
 
+func (f feeds) Poll(ctx context.Context, address string) (feed.Result, error) {
+	return f.Fetch(ctx, address)
+}
+
+func (f feeds) Find(context.Context, string) ([]feed.Link, error) { return nil, feed.ErrNoFeed }
+
 func story(n int) feed.Item {
 	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n), Link: fmt.Sprintf("https://example.org/%d", n),
 		Summary:   fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised by it.</p>", n),

@@ -68,7 +68,7 @@ func hash(s string) string {
 
 func entryOf(i *item) entry {
 	return entry{ID: i.id, Title: i.Heading(), Link: i.Link, Source: i.source, Feed: hash(i.feed), Text: shorten(i.text(), keptText),
-		Image: i.Image(), Time: i.Item.Time(), Topics: i.Categories[:min(len(i.Categories), 10)]}
+		Image: i.picture(), Time: i.Item.Time(), Topics: i.Categories[:min(len(i.Categories), 10)]}
 }
 
 // remember keeps what a run is about to post. A run that is not on record then does

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
 
@@ -112,33 +113,26 @@ type FeedInfo struct {
 
 // KnownFeeds lists every feed of all digests and subscriptions once, by address.
 func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
-	failing, err := s.keptTroubles(ctx)
-	if err != nil {
-		return nil, err
-	}
 	subs, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	byURL := map[string]*FeedInfo{}
-	use := func(f Feed, digest, by string) {
+	use := func(f Feed, by string) {
 		i := byURL[f.URL]
 		if i == nil {
 			i = &FeedInfo{Name: f.shown(), UsedBy: []string{}}
 			byURL[f.URL] = i
 		}
 		i.UsedBy = append(i.UsedBy, by)
-		if t, fails := failing[digest][f.URL]; fails && (i.FailingSince == nil || t.Since.Before(*i.FailingSince)) {
-			i.FailingSince, i.Failure = &t.Since, t.Why
-		}
 	}
 	for _, d := range s.all() {
 		for _, f := range d.Feeds {
-			use(f, d.Name, d.Name)
+			use(f, d.Name)
 		}
 	}
 	for _, sub := range subs {
-		use(Feed{URL: sub.URL}, subscribed(sub).Name, sub.To.String())
+		use(Feed{URL: sub.URL}, sub.To.String())
 	}
 	list := []FeedInfo{}
 	for url, i := range byURL {
@@ -157,24 +151,21 @@ func (s *Service) fetched(ctx context.Context, url string, i *FeedInfo) error {
 	if err != nil || !found {
 		return err
 	}
-	var state struct {
-		FetchedAt   time.Time `json:"fetchedAt"`
-		NextAllowed time.Time `json:"nextAllowed"`
-		Document    struct {
-			Feed struct {
-				Title string `json:"title"`
-			} `json:"feed"`
-		} `json:"document"`
-	}
+	var state feed.State
 	if err := json.Unmarshal(kept.Data, &state); err != nil {
 		return fmt.Errorf("read what is kept of feed %s: %w", i.Name, err)
 	}
-	i.Title = state.Document.Feed.Title
+	i.Title = state.Document.Feed.Heading()
 	if !state.FetchedAt.IsZero() {
 		i.LastFetch = &state.FetchedAt
 	}
-	if state.NextAllowed.After(s.o.Now()) {
-		i.Next = &state.NextAllowed
+	if since, times := state.Failing(); times > 0 {
+		i.FailingSince, i.Failure = &since, state.LastFailure
+	}
+	for _, until := range []*time.Time{&state.NextAllowed, &state.FreshUntil, &state.TryAgain} {
+		if until.After(s.o.Now()) && (i.Next == nil || until.After(*i.Next)) {
+			i.Next = until
+		}
 	}
 	return nil
 }

@@ -133,18 +133,28 @@ func (s *Service) resolve(ctx context.Context, words string) (address, title str
 		}
 	}
 	res, err := s.o.Feeds.Fetch(ctx, address)
-	var page *feed.PageError
-	if errors.As(err, &page) && len(page.Links) > 0 {
-		var offers []string
-		for _, l := range page.Links[:min(len(page.Links), 10)] {
-			offers = append(offers, l.URL+" ("+l.Title+")")
+	if errors.Is(err, feed.ErrNotFeed) {
+		offers, findErr := s.o.Feeds.Find(ctx, address)
+		if len(offers) > 1 {
+			return "", "", fmt.Errorf("%s is a page with several feeds; ask which is meant: %s", address, offered(offers))
 		}
-		return "", "", fmt.Errorf("%s is a page with several feeds; ask which is meant: %s", address, strings.Join(offers, ", "))
+		if findErr == nil && len(offers) == 1 {
+			address = offers[0].URL
+			res, err = s.o.Feeds.Fetch(ctx, address)
+		}
 	}
 	if err != nil {
-		return "", "", errors.New(feed.Explain(address, err))
+		return "", "", errors.New(strings.TrimSuffix(feed.Explain(address, err), "."))
 	}
 	return address, cmp.Or(res.Feed.Heading(), host(address)), nil
+}
+
+func offered(list []feed.Link) string {
+	var all []string
+	for _, l := range list[:min(len(list), 10)] {
+		all = append(all, strings.TrimSpace(l.URL+" "+l.Title))
+	}
+	return strings.Join(all, ", ")
 }
 
 // known finds, among the feeds that the bot reads already, the one whose title or
@@ -197,7 +207,7 @@ func (s *Service) question(w wish, d spec, titles []string) chat.Draft {
 	if d.instant() {
 		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", mostALook, mostAnHour))
 	} else {
-		lines = append(lines, "- runs `"+d.Schedule+"` ("+d.Timezone+"): "+strings.Join(d.upcoming(s.o.Now(), 3), ", "))
+		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.upcoming(s.o.Now(), 3), ", "))
 	}
 	for what, value := range map[string]string{"style": d.Style, "language": d.Language} {
 		if value != "" {

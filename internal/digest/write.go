@@ -79,7 +79,7 @@ func nonEmpty(words ...string) []string {
 }
 
 func card(n int, st story) chat.Card {
-	c := chat.Card{N: n, Title: st.Heading(), URL: st.Link, Source: st.source, Time: st.Item.Time(), Image: st.Image(),
+	c := chat.Card{N: n, Title: st.Heading(), URL: st.Link, Source: st.source, Time: st.Item.Time(), Image: st.picture(),
 		Text: shorten(strings.Join(summary.Summarize(st.Heading(), st.text(), cardSentences), " "), cardLength)}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
@@ -265,7 +265,7 @@ func numbered(cards []chat.Card, length int) string {
 var (
 	citation = regexp.MustCompile(`\[(\d+)\]`)
 	titled   = regexp.MustCompile(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
-	address  = regexp.MustCompile(`(?i)<?\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:|tel:|javascript:|data:)[^\s<>]*>?|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
+	address  = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?|\b(?:mailto|tel|javascript|data):[^\s<>]+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
 	tag      = regexp.MustCompile(`<[^<>]*>`)
 	// sentence ends after its citations, or at a full stop without one.
 	sentence = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
@@ -306,26 +306,28 @@ func (p *page) grounded(text string) string {
 	return strings.Join(kept, " ")
 }
 
-// cite makes the citations in a sentence links, and gives the items that it cites.
+// cite makes the citations in a sentence links, each item's once, and gives the items
+// that it cites.
 func (p *page) cite(one string) (string, []int) {
-	var items []int
-	bare := citation.ReplaceAllString(one, "")
-	if !letters.MatchString(bare) {
+	if !letters.MatchString(citation.ReplaceAllString(one, "")) {
 		return "", nil
 	}
-	one = strings.NewReplacer("[", "\x00", "]", "\x01").Replace(citation.ReplaceAllStringFunc(one, func(c string) string {
-		n, err := strconv.Atoi(c[1 : len(c)-1])
-		if err != nil || n < 1 || n > len(p.cards) {
-			return ""
+	round := strings.NewReplacer("[", "(", "]", ")")
+	var items []int
+	var b strings.Builder
+	at := 0
+	for _, m := range citation.FindAllStringSubmatchIndex(one, -1) {
+		b.WriteString(round.Replace(one[at:m[0]]))
+		at = m[1]
+		n, err := strconv.Atoi(one[m[2]:m[3]])
+		if err != nil || n < 1 || n > len(p.cards) || slices.Contains(items, n-1) {
+			continue
 		}
 		items = append(items, n-1)
-		return fmt.Sprintf("\x02%d\x03", n)
-	}))
-	one = strings.NewReplacer("\x00", "(", "\x01", ")").Replace(one)
-	for _, n := range items {
-		one = strings.ReplaceAll(one, fmt.Sprintf("\x02%d\x03", n+1), fmt.Sprintf("[[%d]](%s)", n+1, target(p.cards[n].URL)))
+		fmt.Fprintf(&b, "[[%d]](%s)", n, target(p.cards[n-1].URL))
 	}
-	return strings.TrimSpace(one), items
+	b.WriteString(round.Replace(one[at:]))
+	return strings.TrimSpace(b.String()), items
 }
 
 // target is an address inside a Markdown link.

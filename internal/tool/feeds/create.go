@@ -42,7 +42,7 @@ func Create(p Planner) tool.Tool {
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"name":{"type":"string","description":"a short name; made up when absent"},` +
 				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or of pages that name one; the title of a feed that the bot reads already will do"},` +
-				`"schedule":{"type":"string","description":"five-field cron such as 0 9 * * 1-5, or on-new to post items as they come"},` +
+				`"schedule":{"type":"string","description":"plain English such as weekdays at 8:30, five-field cron, or on-new to post items as they come"},` +
 				`"timezone":{"type":"string","description":"IANA zone of the schedule such as Europe/Oslo; UTC when absent, so ask if it is not known"},` +
 				`"style":{"type":"string","enum":["brief","bullets","topics","titles"]},` +
 				`"language":{"type":"string","description":"in which it is written; that of the channel or of the items when absent"},` +
