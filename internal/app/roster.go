@@ -27,6 +27,11 @@ type member struct {
 	config.Agent
 	source string // as that of an MCP server
 	reach  reach
+	knows  func() bool // there are files that it knows
+}
+
+func (a *App) member(c *config.Config, name string, ag config.Agent, source string) member {
+	return member{ag, source, a.reachOf(c, ag), func() bool { return a.knowledge.Has(name, ag.Knowledge) }}
 }
 
 // roster gives the agents of a configuration with those that were made through the
@@ -34,7 +39,7 @@ type member struct {
 func (a *App) roster(c *config.Config) (map[string]member, map[string]string, error) {
 	agents, rooms := map[string]member{}, map[string]string{}
 	for name, ag := range c.Agents {
-		agents[name] = member{ag, mcp.FromConfig, a.reachOf(c, ag)}
+		agents[name] = a.member(c, name, ag, mcp.FromConfig)
 	}
 	made, err := a.store.Items(context.Background(), agentItems)
 	if err != nil {
@@ -50,7 +55,7 @@ func (a *App) roster(c *config.Config) (map[string]member, map[string]string, er
 			a.o.Log.Error("agent that was made through the API left out", "agent", name, "error", err)
 			continue
 		}
-		agents[name] = member{ag, fromAPI, a.reachOf(c, ag)}
+		agents[name] = a.member(c, name, ag, fromAPI)
 	}
 	chosen, err := a.store.Items(context.Background(), roomItems)
 	if err != nil {
@@ -195,7 +200,7 @@ func (g agents) Remove(ctx context.Context, name string) error {
 	if err := g.a.store.DeleteItem(ctx, agentItems, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return g.a.regroup()
+	return errors.Join(g.a.regroup(), g.a.knowledge.Forget(name))
 }
 
 // Rooms gives the web rooms for which an agent was chosen.

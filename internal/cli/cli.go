@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/pdftext"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
@@ -110,6 +111,8 @@ func Run(ctx context.Context, w World) int {
 			return done
 		}
 		name, after = after[0], []string{"--help"}
+	case pdftext.Word:
+		return pdftext.Main(w.In, w.Out)
 	case "-version", "--version":
 		name = "version"
 	}
@@ -298,9 +301,6 @@ func unserved(c *config.Config) []string {
 	}
 	b := c.Budget
 	add(b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD > 0, "budget", "caps are not enforced by this version")
-	for name, a := range c.Agents {
-		add(len(a.Knowledge) > 0, "agents."+name+".knowledge", "knowledge files are not read by this version")
-	}
 	slices.Sort(list)
 	return list
 }
