@@ -83,8 +83,10 @@ func commands() map[string]command {
 		"slack":     {[]string{"manifest"}, "print the manifest from which Slack makes the app, as the configuration needs it", slackFlags, slackApp},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
 		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
-		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},
-		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
+		"tools": {[]string{"list", "search QUERY", "why TOOL", "eval"},
+			"list the tools there are, find some, say what decides whether one may be used, or measure the search", toolFlags, tools},
+		"agents":  {nil, "list the agents: who answers, with which model and tools", jsonFlag, listAgents},
+		"version": {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }
 
