@@ -81,6 +81,7 @@ type Options struct {
 	Servers       Servers
 	Agents        Agents
 	Files         Files
+	Tools         Tools
 	Digests       Digests
 	Conversations Conversations
 	Status        func() any                                      // becomes JSON

@@ -44,6 +44,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/mcp/servers/{name}/pending":       {"GET": s.serverPending},
 		"/mcp/servers/{name}/tools":         {"GET": s.serverTools},
 		"/mcp/servers/{name}/logs":          {"GET": s.serverLogs},
+		"/tools":                            {"GET": s.listTools},
+		"/tools/{name}/why":                 {"GET": s.whyTool},
 		"/agents":                           {"GET": s.listAgents, "POST": s.addAgent},
 		"/agents/{name}":                    {"GET": s.getAgent, "PUT": s.putAgent, "DELETE": s.deleteAgent},
 		"/agents/{name}/files":              {"GET": s.listFiles, "POST": s.addFiles},

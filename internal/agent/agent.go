@@ -80,6 +80,9 @@ type Profile struct {
 	Uses      func(tool.Named) bool
 	Servers   func(name string) bool // MCP servers that it may reach; nil: all
 	ToolText  bool                   // System holds a text of the operator's about tools
+	// Recall gives what the agent knows from files about a question, for the system
+	// prompt. nil: nothing.
+	Recall func(ctx context.Context, question string) string
 }
 
 // Calls makes tool calls that fit and are allowed.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -21,7 +22,10 @@ func (a *App) profiles(c *config.Config, agents map[string]member) map[string]ag
 			System:   strings.TrimSpace(toolText(c) + "\n\n" + ag.SystemPrompt),
 			ToolText: toolText(c) != "",
 			MaxSteps: cmp.Or(ag.Limits.MaxSteps, c.Tools.MaxSteps), MaxResult: cmp.Or(ag.Limits.MaxResultBytes, c.Tools.MaxResultBytes),
-			Uses: usable(ag, c.Tools.Enabled), Servers: ag.reach.to}
+			Uses: usable(ag, c.Tools.Enabled), Servers: ag.reach.to,
+			Recall: func(ctx context.Context, question string) string {
+				return a.knowledge.Recall(ctx, name, ag.Knowledge, question)
+			}}
 	}
 	return profiles
 }
@@ -127,6 +131,8 @@ func usable(ag member, enabled bool) func(tool.Named) bool {
 			return ag.reach.to(spec.Server)
 		case spec.Server == "mcp" && ag.MCPServers == nil: // it reaches no server but those that the agent does
 			return true
+		case spec.Server == "knowledge":
+			return ag.knows()
 		}
 		return spec.Server == "result" || anyMatch(ag.reach.fallback, spec.Server) || policy.Any(ag.Tools, n)
 	}

@@ -27,6 +27,11 @@ type member struct {
 	config.Agent
 	source string // as that of an MCP server
 	reach  reach
+	knows  func() bool // there are files that it knows
+}
+
+func (a *App) member(c *config.Config, name string, ag config.Agent, source string) member {
+	return member{ag, source, a.reachOf(c, ag), func() bool { return a.knowledge.Has(name, ag.Knowledge) }}
 }
 
 // roster gives the agents of a configuration with those that were made through the
@@ -34,7 +39,7 @@ type member struct {
 func (a *App) roster(c *config.Config) (map[string]member, map[string]string, error) {
 	agents, rooms := map[string]member{}, map[string]string{}
 	for name, ag := range c.Agents {
-		agents[name] = member{ag, mcp.FromConfig, a.reachOf(c, ag)}
+		agents[name] = a.member(c, name, ag, mcp.FromConfig)
 	}
 	made, err := a.store.Items(context.Background(), agentItems)
 	if err != nil {
@@ -50,7 +55,7 @@ func (a *App) roster(c *config.Config) (map[string]member, map[string]string, er
 			a.o.Log.Error("agent that was made through the API left out", "agent", name, "error", err)
 			continue
 		}
-		agents[name] = member{ag, fromAPI, a.reachOf(c, ag)}
+		agents[name] = a.member(c, name, ag, fromAPI)
 	}
 	chosen, err := a.store.Items(context.Background(), roomItems)
 	if err != nil {
@@ -66,29 +71,36 @@ func (a *App) roster(c *config.Config) (map[string]member, map[string]string, er
 	return agents, rooms, nil
 }
 
-// agentAt names the agent that answers in a conversation: that of a web room, else
-// the one of the first rule of channels that fits, else, by name, the first that
-// names the channel itself, else the default one.
+// agentAt names the agent that answers in a conversation.
 func (s *setup) agentAt(at chat.Address) string {
-	name, address := "", at.String()
+	name, _ := s.bound(at)
+	return name
+}
+
+// bound names the agent that answers in a conversation, and says why it does: it was
+// chosen for the web room, or the first rule of channels that fits names it, or it is,
+// by name, the first that names the channel itself; else it is the default one. One
+// that is there no more is the default one, too.
+func (s *setup) bound(at chat.Address) (name, why string) {
+	address := at.String()
 	rule, ruled := s.config.ChannelRule(address)
 	switch {
 	case at.Platform == "web" && s.rooms[at.Channel] != "":
-		name = s.rooms[at.Channel]
+		name, why = s.rooms[at.Channel], "it was chosen for this web room"
 	case ruled:
-		name = rule.Agent
+		name, why = rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
 	default:
 		for _, n := range slices.Sorted(maps.Keys(s.agents)) {
 			if slices.ContainsFunc(s.agents[n].Channels, func(p string) bool { return config.Covers(p, address) }) {
-				name = n
+				name, why = n, "it names this channel"
 				break
 			}
 		}
 	}
 	if _, ok := s.agents[name]; !ok {
-		return "default"
+		return "default", "nothing names another"
 	}
-	return name
+	return name, why
 }
 
 // agents shows the agents to the HTTP side, and keeps those that it makes.
@@ -195,7 +207,7 @@ func (g agents) Remove(ctx context.Context, name string) error {
 	if err := g.a.store.DeleteItem(ctx, agentItems, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return g.a.regroup()
+	return errors.Join(g.a.regroup(), g.a.knowledge.Forget(name))
 }
 
 // Rooms gives the web rooms for which an agent was chosen.

@@ -195,6 +195,11 @@ func (k checker) agent(a Agent, servers map[string]MCPServer, path ...any) {
 	for i, link := range a.MCPServers {
 		named(k, "MCP server", link.Name, servers, within("mcpServers", i)...)
 	}
+	for i, file := range a.Knowledge {
+		if _, err := os.Stat(file); err != nil {
+			k.warn(at(k.root, within("knowledge", i)...), "there is no such file or folder", "make it, or remove the name")
+		}
+	}
 	for i, match := range a.Channels {
 		k.match(match, within("channels", i)...)
 	}

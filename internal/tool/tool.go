@@ -73,6 +73,7 @@ type Tool interface {
 type Caller struct {
 	Conversation chat.Address
 	User         chat.User
+	Agent        string // that works on it; empty: none does
 	Turn         string // the turn that called it; empty: no conversation did
 	Call         string // the call's id in the turn
 	Shown        int    // bytes of a result that are shown at once; 0: not said
