@@ -119,8 +119,11 @@ type Options struct {
 	Summaries Summaries
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
 	// Fetch reads a file of a message of a platform: at most limit bytes.
-	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
-	Used     func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
+	Fetch func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+	Used  func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
+	// Spend lets a request be made in the name of a channel and a user, and gives what
+	// takes its count when it has ended; an error keeps it from being made. nil: all are.
+	Spend    func(ctx context.Context, on store.Usage, q llm.Request) (settle func(llm.Usage), err error)
 	Window   conversation.Window
 	Commands map[string]Command
 	Log      *slog.Logger
@@ -203,7 +206,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 		d = e.failure(ctx, m, err)
 		d.Tools = r.runs
 		r.turn.State = conversation.Failed
-		if blocked(err) {
+		if isKind(err, llm.Blocked) {
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
 		}
 	}
@@ -262,7 +265,7 @@ func reference() string {
 // gives the answer and the name of the model that gave it. What it used counts for
 // the channel and the user of on.
 func (e *Engine) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
-	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}}
+	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}, on: on}
 	request := llm.Request{System: system, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
 	answer, err := r.ask(ctx, func(string) llm.Request { return request })

@@ -28,6 +28,7 @@ type run struct {
 	specs []llm.ToolSpec
 	finds bool // tools have to be found
 
+	on      store.Usage    // for whom models are asked
 	at      int            // index in p.Models of the model in use
 	failing string         // why an earlier model of the chain is not
 	times   map[string]int // how often each call was made
@@ -86,6 +87,7 @@ func (e *Engine) begin(ctx context.Context, q chat.Asked, show func(chat.Progres
 			r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.User, Parts: append(said(m), e.read(ctx, m)...)})
 		}
 	}
+	r.on = store.Usage{Channel: m.Conversation, User: r.turn.User}
 	r.look(ctx)
 	r.recall(ctx)
 	if i := slices.IndexFunc(past.turns, func(o conversation.Turn) bool { return o.ID == r.turn.ID }); i >= 0 {

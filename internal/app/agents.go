@@ -23,7 +23,7 @@ func (a *App) buildAgent() error {
 	a.agent = agent.New(agent.Options{
 		Route: a.route, Model: a.model, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
 		Window: conversation.DefaultWindow(), Commands: commands,
-		Calls: a.calls, Hold: a.mcp.Hold, Fresh: a.approvals.Fresh, Aside: a.answerAside, Used: a.store.CountUsage,
+		Calls: a.calls, Hold: a.mcp.Hold, Fresh: a.approvals.Fresh, Aside: a.answerAside, Used: a.store.CountUsage, Spend: a.spend,
 		Discovery: a.discovery(), Threshold: a.threshold,
 		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
 	})

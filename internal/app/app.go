@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/admin"
 	"ravenbot/internal/agent"
 	"ravenbot/internal/approval"
+	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/delivery"
@@ -70,6 +71,7 @@ type App struct {
 	digests   *digest.Service
 	loop      *schedule.Loop
 	settings  *settings.Book
+	ledger    *budget.Ledger
 	knowledge *knowledge.Base
 	admin     *admin.Server
 	listener  net.Listener
@@ -114,6 +116,9 @@ func (a *App) assemble() error {
 	a.buildPlatforms()
 	a.settings = settings.New(a.store, a.modelNames)
 	if err := a.settings.Load(context.Background()); err != nil {
+		return err
+	}
+	if err := a.buildLedger(); err != nil {
 		return err
 	}
 	feeds, pages, err := a.buildEgress()

@@ -121,7 +121,7 @@ func (a *App) writer(p digest.Plan) digest.Writer {
 		return nil
 	}
 	return func(ctx context.Context, system, prompt string) (string, string, error) {
-		return a.agent.Complete(ctx, store.Usage{Channel: writesTo(p)}, models, system, prompt)
+		return a.agent.Complete(ctx, store.Usage{Channel: taskAddress(p)}, models, system, prompt)
 	}
 }
 

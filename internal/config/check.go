@@ -52,6 +52,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.discord()
 	k.slack()
 	k.models()
+	k.budget()
 	k.agents()
 	k.channels()
 	k.digests()
@@ -144,6 +145,19 @@ func (k checker) models() {
 	}
 	if models := k.root.get("models"); models != nil && len(models.members) > 0 && models.get("default") == nil {
 		k.warn(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
+	}
+}
+
+// budget warns where a cap cannot be kept, for want of a price.
+func (k checker) budget() {
+	b := k.c.Budget
+	if b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
+		if m := k.c.Models[name]; m.Provider != "offline" && m.Price == (Price{}) {
+			k.warn(at(k.root, "models", name), "has no price, so what it costs counts for no budget", `write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`)
+		}
 	}
 }
 

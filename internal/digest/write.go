@@ -3,6 +3,7 @@ package digest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/summary"
 )
 
@@ -211,10 +213,20 @@ func (s *Service) written(ctx context.Context, d spec, e *edition) (text, model 
 	if err != nil {
 		if ctx.Err() == nil {
 			s.o.Log.Warn("summary of a digest not written by a model", "digest", d.Name, "error", err)
+			e.notes = append(e.notes, "no language model: "+whyNot(err))
 		}
 		return "", ""
 	}
 	return text[:min(len(text), mostWritten)], model
+}
+
+// whyNot tells a reader why no model wrote.
+func whyNot(err error) string {
+	var fault *llm.Error
+	if errors.As(err, &fault) && fault.Kind == llm.Capped && fault.Err != nil {
+		return fault.Err.Error()
+	}
+	return "it gave no answer"
 }
 
 func (s *Service) language(d spec) string {

@@ -144,6 +144,7 @@ const (
 	BadRequest  Kind = "bad request"  // ours is malformed or too large
 	Denied      Kind = "denied"       // the key is refused or may not use the model
 	Exhausted   Kind = "exhausted"    // the day's quota or the account's money is spent
+	Capped      Kind = "over budget"  // a cap of the operator's is reached; Reason is for whoever asked
 )
 
 // Narrow is a Model that can do only some requests, as the offline one. It is
