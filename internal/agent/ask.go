@@ -29,7 +29,7 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 			continue
 		}
 		m, err2 := r.insist(ctx, model, q)
-		if err = err2; err != nil && len(r.images) > 0 && !r.blind && isKind(err, llm.BadRequest) {
+		if err = err2; err != nil && len(r.images)+len(r.given) > 0 && !r.blind && isKind(err, llm.BadRequest) {
 			r.blind = true
 			m, err = r.insist(ctx, model, request(model.ID()))
 		}

@@ -126,7 +126,7 @@ func (r *run) call(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCal
 	}
 	seen.Result = conversation.Cut(out.Result.Text, shownResult)
 	r.ran(seen)
-	r.attach(out.Result.Files)
+	r.attach(c.Name, out.Result.Files)
 	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, records
 }
 
@@ -136,13 +136,16 @@ const (
 	mostFilesB = 8 << 20
 )
 
-// attach keeps files that a tool gave for the answer.
-func (r *run) attach(files []chat.File) {
+// attach keeps files that a tool gave for the answer, and its images for the model.
+func (r *run) attach(tool string, files []chat.File) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := 0
 	for _, f := range r.files {
 		size += len(f.Data)
+	}
+	for _, f := range files {
+		r.picture(tool, f)
 	}
 	for _, f := range files {
 		if size += len(f.Data); len(r.files) == mostFiles || size > mostFilesB {

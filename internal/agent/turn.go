@@ -35,6 +35,7 @@ type run struct {
 	stopped string         // why the model may call no more tools
 	cut     bool           // the answer ended at the model's length limit
 	images  []llm.Part     // of the user's
+	given   []llm.Part     // images of tools, each behind a text that says so
 	blind   bool           // the model takes no images
 	known   string         // what the agent knows from files of what is asked
 	lost    []string       // tools of which it is not known whether they took effect
