@@ -51,6 +51,9 @@ type Options struct {
 	// ReadPDF gives the text of the pages of a PDF; nil: it is read in this process, which
 	// a hostile one can harm.
 	ReadPDF func(ctx context.Context, data []byte) ([]string, error)
+	// Watch is told of every group of processes that a tool server is, as in mcp.Options;
+	// nil: should the bot be killed, what servers have started may be left behind.
+	Watch func(group int) (done func())
 }
 
 // App is the bot.

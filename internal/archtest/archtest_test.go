@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
+	"internal/warden":          {},
 	"internal/budget":          behaviour(),
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
