@@ -310,6 +310,23 @@ type Typist interface {
 	Typing(ctx context.Context, to Address) error
 }
 
+// Said is one message as it is read back.
+type Said struct {
+	ID   string // the platform's own, which comes later the later it was said
+	By   string // a name, or what the platform gives in its place
+	Bot  bool
+	Text string
+	At   time.Time
+}
+
+// Historian is a Platform that can read back what was said in a conversation.
+type Historian interface {
+	// History gives up to most messages, oldest first: the newest before the one with
+	// the given id; "" is the end. Fewer than most may be given though there are more.
+	// The error is for people where it is a *SetupError.
+	History(ctx context.Context, at Address, before string, most int) ([]Said, error)
+}
+
 // Progress is a passing view of work under way: never stored, and nothing is
 // lost when it is dropped. One of Text, Tool, Note and Reset is set.
 type Progress struct {
