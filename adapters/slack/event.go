@@ -233,12 +233,25 @@ type handle struct {
 	Press       bool      `json:"press,omitempty"`
 }
 
+// onceID names what a person did but once, so that the same thing sent again is
+// known. Slack documents the trigger as what opens a form and says nowhere that no
+// two are alike, so what was done counts, too.
+func onceID(kind, trigger string, did ...string) string {
+	return kind + "/" + trigger + "/" + shortKey(strings.Join(did, "\x00"))
+}
+
+// triggerOf is the trigger within an id of onceID.
+func triggerOf(id string) string {
+	_, rest, _ := strings.Cut(id, "/")
+	if end := strings.LastIndexByte(rest, '/'); end >= 0 {
+		return rest[:end]
+	}
+	return rest
+}
+
 func (s *Slack) command(c slash) (chat.Message, bool) {
 	if c.ChannelID == "" || c.UserID == "" {
 		return chat.Message{}, false
-	}
-	if c.TriggerID == "" { // Slack always sends one; its response_url is as unique
-		c.TriggerID = shortKey(c.ChannelID + c.UserID + c.Text + c.ResponseURL)
 	}
 	if c.TeamID == "" {
 		c.TeamID = s.self.team
@@ -248,7 +261,8 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 		return chat.Message{}, false
 	}
 	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), chat.Commands())
-	return chat.Message{ID: "cmd/" + c.TriggerID, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
+	id := onceID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
+	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
 		Conversation: chat.Address{Platform: "slack", Workspace: c.TeamID, Channel: c.ChannelID}}, true
 }

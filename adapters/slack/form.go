@@ -109,8 +109,7 @@ func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) erro
 	if err != nil {
 		return fmt.Errorf("write the form: %w", err)
 	}
-	_, trigger, _ := strings.Cut(m.ID, "/")
-	return s.ask(ctx, "views.open", url.Values{"trigger_id": {trigger}, "view": {string(view)}}, nil)
+	return s.ask(ctx, "views.open", url.Values{"trigger_id": {triggerOf(m.ID)}, "view": {string(view)}}, nil)
 }
 
 func words(text string, most int) *slackgo.TextBlockObject {
@@ -244,6 +243,7 @@ type submission struct {
 	} `json:"user"`
 	View struct {
 		ID       string `json:"id"`
+		Hash     string `json:"hash"`
 		Callback string `json:"callback_id"`
 		Kept     string `json:"private_metadata"`
 		State    struct {
@@ -270,6 +270,7 @@ func (s *Slack) submitted(payload []byte) (chat.Message, bool) {
 	for name, block := range sent.View.State.Values {
 		values[name] = block[fieldAction].text()
 	}
-	return chat.Message{ID: "form/" + sent.View.ID, Author: chat.User{ID: sent.User.ID, Name: sent.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
+	id := onceID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
+	return chat.Message{ID: id, Author: chat.User{ID: sent.User.ID, Name: sent.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
 		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At}, true
 }

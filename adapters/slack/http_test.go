@@ -164,3 +164,29 @@ func TestSlackIsAnsweredAtOnceWhileAnswersTakeLong(t *testing.T) {
 	b.sim.Close()
 	<-posted
 }
+
+// A trigger is what opens a form; nothing says that no two commands share one.
+func TestCommandsThatShareATriggerAreSeveral(t *testing.T) {
+	b := inHTTPMode(t)
+	now := time.Now()
+	for n, form := range []url.Values{
+		{"text": {"help"}, "response_url": {"https://hooks.example/1"}},
+		{"text": {"usage"}, "response_url": {"https://hooks.example/1"}},
+		{"text": {"usage"}, "response_url": {"https://hooks.example/2"}},
+		{"text": {"usage"}, "response_url": {"https://hooks.example/2"}}, // the same once more
+	} {
+		for key, value := range map[string]string{"channel_id": "C1", "user_id": "U1", "command": "/raven", "trigger_id": "1.2.abc"} {
+			form.Set(key, value)
+		}
+		if code := status(b, signedRequest("/slack/commands", []byte(form.Encode()), now.Add(time.Duration(n)*time.Second))); code != http.StatusOK {
+			t.Fatalf("command %d: status %d", n, code)
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range b.wait(t, 4) {
+		ids[m.ID] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d different messages, want 3: %v", len(ids), ids)
+	}
+}

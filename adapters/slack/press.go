@@ -32,6 +32,7 @@ type interaction struct {
 	Actions []struct {
 		ID    string `json:"action_id"`
 		Value string `json:"value"`
+		TS    string `json:"action_ts"`
 	} `json:"actions"`
 }
 
@@ -68,6 +69,8 @@ func (s *Slack) press(payload []byte) (chat.Message, bool) {
 	if at.Thread == i.Container.TS { // it is the root of a thread, not in one
 		at.Thread = ""
 	}
-	return chat.Message{ID: "press/" + i.Trigger, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
+	did := i.Actions[0]
+	id := onceID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
+	return chat.Message{ID: id, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
 		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at}, true
 }

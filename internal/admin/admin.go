@@ -27,7 +27,8 @@ import (
 // Usage is what was asked of a model, and what it cost in US dollars.
 type Usage struct {
 	store.Usage
-	USD float64 `json:"usd"`
+	Channel string  `json:"channel"` // its address, as everywhere in the API
+	USD     float64 `json:"usd"`
 }
 
 // Event is a step towards an answer: a passing view of the work, or last the

@@ -630,6 +630,7 @@ func TestServersCallsAndApprovalsOverTheAPI(t *testing.T) {
 		{"POST /mcp/servers/none/call", `{"tool":"t"}`, 404, "not_found"},
 		{"GET /tool-usage", "", 200, `"arguments":{"x":1}`},
 		{"GET /tool-usage?limit=1", "", 200, `"next":"7"`},
+		{"GET /tool-usage?limit=1&next=7", "", 200, `{"items":[],"next":""}`},
 		{"GET /tool-usage?limit=1&after=7", "", 200, `{"items":[],"next":""}`},
 		{"GET /tool-usage?tool=another", "", 200, `"items":[]`},
 		{"GET /tool-usage?limit=x", "", 400, "whole numbers"},

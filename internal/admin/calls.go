@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,13 +119,13 @@ const (
 )
 
 // listCalls gives calls newest first: those of ?server, ?tool, ?channel, ?user and
-// ?turn, ?limit of them from ?after on, which a page before gave as next.
+// ?turn, ?limit of them from ?next on (or ?after), which a page before gave as next.
 func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	n, err := number(q.Get("limit"), pageSize)
-	before, err2 := number(q.Get("after"), 0)
+	before, err2 := number(cmp.Or(q.Get("next"), q.Get("after")), 0)
 	if err = errors.Join(err, err2); err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit and after have to be whole numbers above 0", "leave them out for the newest calls")
+		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0", "leave them out for the newest calls")
 		return
 	}
 	n = min(n, mostPage)

@@ -51,7 +51,7 @@ func (a *App) Usage(ctx context.Context) ([]admin.Usage, error) {
 	}
 	list := []admin.Usage{}
 	for _, u := range kept {
-		list = append(list, admin.Usage{Usage: u, USD: a.cost(u)})
+		list = append(list, admin.Usage{Usage: u, Channel: u.Channel.String(), USD: a.cost(u)})
 	}
 	return list, nil
 }
@@ -80,7 +80,7 @@ func (a *App) usageCommand(ctx context.Context, m chat.Message) chat.Draft {
 		}
 		return fmt.Sprintf("- %s: %d answers, %d tokens in, %d out, $%.4f", what, turns, in, out, usd)
 	}
-	here := func(u admin.Usage) bool { return u.Channel == m.Conversation.Base() }
+	here := func(u admin.Usage) bool { return u.Usage.Channel == m.Conversation.Base() }
 	mine := func(u admin.Usage) bool { return u.User == user }
 	lines := []string{"**Usage** (days end at midnight UTC)", "",
 		line("you, today", func(u admin.Usage) bool { return mine(u) && u.Day == today }),

@@ -254,13 +254,13 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 	}
 	var used struct {
 		Items []struct {
-			Model string
-			Turns int
-			USD   float64 `json:"usd"`
+			Model, Channel string
+			Turns          int
+			USD            float64 `json:"usd"`
 		}
 	}
 	b.call(http.MethodGet, "/api/v1/usage", nil, &used)
-	if len(used.Items) != 1 || used.Items[0].Model != "default" || used.Items[0].Turns != 3 {
+	if len(used.Items) != 1 || used.Items[0].Model != "default" || used.Items[0].Channel != "web:/general" || used.Items[0].Turns != 3 {
 		t.Errorf("usage over the API: %+v", used)
 	}
 	if text := answerIn(t, b.ask("general", "/forget")); !strings.Contains(text, "Forgotten") {

@@ -12,7 +12,7 @@ import (
 
 // lookEvery is how often the files of the configuration are looked at: a look costs
 // two system calls, and works on every file system.
-const lookEvery = 2 * time.Second
+const lookEvery = time.Second
 
 // stamp tells one state of the configuration's files from another.
 type stamp struct {

@@ -286,7 +286,7 @@ func (k checker) taskless(g Digest, name string) {
 func (k checker) schedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
 		k.bad(k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
-		return
+		g.Timezone = "UTC" // the expression is wrong or right in any zone
 	}
 	if k.checks.Schedule == nil || g.Schedule == "" || g.Schedule == onNew {
 		return

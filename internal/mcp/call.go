@@ -16,7 +16,8 @@ import (
 
 const (
 	defaultTimeout = 30 * time.Second
-	// againTime is how long a call that may be repeated waits for a lost server.
+	// againTime is how long a call waits for a server that was lost and is about to
+	// come back.
 	againTime = 5 * time.Second
 )
 
@@ -32,7 +33,8 @@ func (r remote) Spec() tool.Spec {
 }
 
 // Call runs the tool. What goes wrong on the server's side is a result that says
-// so, at once if the server is down; an error is returned only when ctx ends.
+// so, at once if the server is down and not about to come back; an error is returned
+// only when ctx ends.
 func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -110,19 +112,38 @@ func (s *server) timeout() time.Duration {
 }
 
 // ready gives the connection, or the state that is instead of one. A server that
-// was not started because its tools were known is started now.
+// was not started because its tools were known is started now; one that was lost and
+// is about to be tried again is waited for.
 func (s *server) ready(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
-	conn, state := s.conn, s.state
+	conn, state, soon := s.conn, s.state, s.soon()
 	s.mu.Unlock()
-	if conn == nil && s.o.Keep != nil && s.h.running() && (state == Uninitialized || state == Connecting && !s.tried()) {
+	switch {
+	case conn != nil || !s.h.running():
+		return conn, state
+	case s.o.Keep != nil && (state == Uninitialized || state == Connecting && !s.tried()):
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.conn, s.state
+	case soon:
+		ctx, cancel := context.WithTimeout(ctx, againTime)
+		defer cancel()
+		s.await(ctx, func() bool { return s.conn != nil || !s.soon() })
 	}
-	return conn, state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn, s.state
+}
+
+// soon reports whether a server whose tools were known a moment ago is being
+// connected, or will be within againTime; s.mu is held.
+func (s *server) soon() bool {
+	switch s.state {
+	case Connecting:
+		return len(s.tools) > 0
+	case Failed:
+		return !s.due.IsZero() && s.due.Sub(s.o.Now()) < againTime
+	}
+	return false
 }
 
 // tried reports that the first attempt to connect has ended.

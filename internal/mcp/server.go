@@ -56,6 +56,7 @@ type server struct {
 	state     State
 	problem   string
 	since     time.Time
+	due       time.Time // the next attempt, after a connection that was good was lost
 	checked   time.Time
 	wanted    bool
 	interrupt context.CancelCauseFunc // ends the attempt or connection there is
@@ -161,7 +162,7 @@ func (s *server) run(ctx context.Context) {
 		}
 		failures++
 		wait := delay(failures, rand.Float64())
-		s.fail(err, wait)
+		s.fail(err, wait, reached)
 		timer := time.NewTimer(wait)
 		if s.pause(ctx, timer.C) {
 			failures = 0
@@ -351,9 +352,14 @@ func (s *server) wake() {
 	s.changed = make(chan struct{})
 }
 
-func (s *server) fail(err error, wait time.Duration) {
+func (s *server) fail(err error, wait time.Duration, came reached) {
 	problem := s.mask(plain(err.Error()))
-	s.move(Failed, problem)
+	s.mu.Lock()
+	if s.due = (time.Time{}); came != nothing {
+		s.due = s.o.Now().Add(wait)
+	}
+	s.moved(Failed, problem)
+	s.mu.Unlock()
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
 }
@@ -392,12 +398,21 @@ func (s *server) isWanted() bool {
 }
 
 func (s *server) start() error {
+	s.mu.Lock()
+	if s.conn == nil {
+		s.moved(Connecting, "") // whoever asked for it sees that it was heard
+	}
+	s.mu.Unlock()
 	s.want(true, nil)
 	s.everyone(true, nil)
 	return nil
 }
 
 func (s *server) restart() error {
+	s.mu.Lock()
+	s.conn = nil // new calls wait for the next
+	s.moved(Connecting, "")
+	s.mu.Unlock()
 	s.want(true, errRestarted)
 	s.everyone(true, errRestarted)
 	return nil

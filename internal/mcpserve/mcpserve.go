@@ -100,14 +100,15 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 }
 
 // Serve speaks MCP over two streams, a message a line, for the operator, until the
-// input ends.
+// input ends and what was asked before is answered.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, owner string) error {
 	s.sync()
 	std := server.NewStdioServer(s.mcp)
 	std.SetContextFunc(func(ctx context.Context) context.Context {
 		return context.WithValue(ctx, grantKey{}, grant{"stdio", owner, []string{"*"}})
 	})
-	return std.Listen(ctx, in, out)
+	d := newDrain(ctx, in, out)
+	return std.Listen(ctx, d, d)
 }
 
 // usable gives the tools that a caller may use.

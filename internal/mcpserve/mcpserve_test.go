@@ -150,11 +150,13 @@ func TestOfManyWhoReplaceATokenOneHasIt(t *testing.T) {
 
 // host is the endpoint with a few tools and one token.
 type host struct {
-	t      *testing.T
-	server *httptest.Server
-	token  string
-	ran    []tool.Intent
-	kept   []store.ToolCall
+	t       *testing.T
+	server  *httptest.Server
+	token   string
+	streams *mcpserve.Server
+	hold    chan struct{} // calls end when it is closed, if there is one
+	ran     []tool.Intent
+	kept    []store.ToolCall
 }
 
 func newHost(t *testing.T, patterns ...string) *host {
@@ -170,6 +172,12 @@ func newHost(t *testing.T, patterns ...string) *host {
 		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
 		Call: func(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, store.ToolCall) {
 			h.ran = append(h.ran, in)
+			if h.hold != nil {
+				select {
+				case <-h.hold:
+				case <-ctx.Done():
+				}
+			}
 			out := tool.Outcome{Shown: "ran " + in.Tool.Name + string(in.Args)}
 			if spec := in.Tool.Tool.Spec(); spec.Server == "discovery" {
 				r, _ := in.Tool.Tool.Call(ctx, in.Args)
@@ -178,6 +186,7 @@ func newHost(t *testing.T, patterns ...string) *host {
 			return out, store.ToolCall{Tool: in.Tool.Name}
 		},
 		Record: func(_ context.Context, calls []store.ToolCall) error { h.kept = append(h.kept, calls...); return nil }})
+	h.streams = s
 	tokens := load(t, &shelf{items: map[string]json.RawMessage{}}, time.Now)
 	_, secret, err := tokens.Create(t.Context(), "admin", "laptop", patterns, 0, false)
 	if err != nil {
@@ -242,5 +251,52 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"}, User: chat.User{ID: "admin/laptop", Name: "laptop"}}
 	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User != want.User {
 		t.Errorf("called by %+v", got)
+	}
+}
+
+// ending tells when its end is read.
+type ending struct {
+	io.Reader
+	ended func()
+}
+
+func (e ending) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if err == io.EOF {
+		e.ended()
+	}
+	return n, err
+}
+
+// A shell that pipes requests in ends its output before they are answered.
+func TestRequestsAreAnsweredThoughTheInputEnds(t *testing.T) {
+	h := newHost(t)
+	h.hold = make(chan struct{})
+	in := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":"two","method":"tools/call","params":{"name":"feeds_fetch","arguments":{"x":1}}}` // without a line's end
+	var out bytes.Buffer
+	err := h.streams.Serve(t.Context(), ending{strings.NewReader(in), sync.OnceFunc(func() { close(h.hold) })}, &out, "operator")
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"id":"two"`) || !strings.Contains(out.String(), `ran feeds_fetch`) {
+		t.Errorf("the answers were %s", out.String())
+	}
+}
+
+// What is cancelled is never answered, and keeps nobody waiting.
+func TestACancelledRequestDoesNotHoldTheEnd(t *testing.T) {
+	h := newHost(t)
+	h.hold = make(chan struct{})
+	defer close(h.hold)
+	in := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"feeds_fetch","arguments":{}}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
+`
+	began := time.Now()
+	var out bytes.Buffer
+	_ = h.streams.Serve(t.Context(), strings.NewReader(in), &out, "operator") // how the end of the input is told is the library's
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it ended after %v", took)
 	}
 }
