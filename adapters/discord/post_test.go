@@ -51,7 +51,7 @@ func TestLongAnswerIsSplit(t *testing.T) {
 		"\n\n```go\n" + strings.Repeat("fmt.Println(\"a line of code\")\n", 100) + "```\n\n| a | b |\n|---|---|\n" +
 		strings.Repeat("| some cell | another cell |\n", 60)
 	ref := s.post(t, s.address(), chat.Draft{Key: "long", Text: text, Footer: "answered by a test", Reply: chat.Reply{MessageID: asked.ID},
-		Tools: []chat.ToolRun{{Name: "web_fetch", State: chat.Done}, {Name: "web_fetch", State: chat.Done}, {Name: "files_read", State: chat.Failed}}})
+		Tools: []chat.ToolRun{{Name: "web_fetch", State: chat.Done}, {Name: "web_fetch", State: chat.Done}, {Name: "files_read", State: chat.Failed, Note: "3 of 10: reading"}}})
 	posts := s.Posts(s.general.ID)
 	if len(posts) < 4 || len(posts) != len(ref.IDs) {
 		t.Fatalf("%d posts, ref %v", len(posts), ref)
@@ -74,7 +74,7 @@ func TestLongAnswerIsSplit(t *testing.T) {
 			t.Errorf("%q came %d times, want %d", what, got, n)
 		}
 	}
-	if want := "\n-# ✓ web_fetch ×2 · ✗ files_read · answered by a test"; !strings.HasSuffix(posts[len(posts)-1].Content, want) {
+	if want := "\n-# ✓ web_fetch ×2 · ✗ files_read (3 of 10: reading) · answered by a test"; !strings.HasSuffix(posts[len(posts)-1].Content, want) {
 		t.Errorf("ends with %q", posts[len(posts)-1].Content)
 	}
 }

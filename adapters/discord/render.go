@@ -213,12 +213,15 @@ func smallLine(d chat.Draft) string {
 	}
 	for i := 0; i < len(d.Tools); {
 		same := i + 1
-		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State {
+		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State && d.Tools[same].Note == d.Tools[i].Note {
 			same++
 		}
 		word := mark(d.Tools[i].State) + " " + d.Tools[i].Name
 		if same-i > 1 {
 			word += fmt.Sprintf(" ×%d", same-i)
+		}
+		if note := d.Tools[i].Note; note != "" {
+			word += " (" + strings.Join(strings.Fields(note), " ") + ")"
 		}
 		words, i = append(words, word), same
 	}

@@ -127,7 +127,11 @@ func small(d chat.Draft) string {
 		case chat.Running:
 			mark = "…"
 		}
-		notes = append(notes, mark+" `"+t.Name+"`")
+		line := mark + " `" + t.Name + "`"
+		if t.Note != "" {
+			line += " (" + escape(t.Note) + ")"
+		}
+		notes = append(notes, line)
 	}
 	if d.Footer != "" {
 		notes = append(notes, escape(d.Footer))

@@ -20,8 +20,8 @@ const holdAt = textLimit * 3 / 4
 // where it would have to change it is ended, and edited as a whole from then on.
 type stream struct {
 	open  bool
-	text  string                   // Markdown that it shows
-	tools map[string]chat.RunState // by their calls: what it shows of them
+	text  string                             // Markdown that it shows
+	tools map[string]slackgo.TaskUpdateChunk // by their calls: what it shows of them
 }
 
 // spot names a message.
@@ -37,7 +37,7 @@ func (p *posting) begin(ctx context.Context, n int) (string, error) {
 	if known, _ := p.paces.of.get("chat.startStream " + p.to.Channel); known.next.After(p.o.Now()) {
 		return "", nil
 	}
-	st := &stream{open: true, tools: map[string]chat.RunState{}}
+	st := &stream{open: true, tools: map[string]slackgo.TaskUpdateChunk{}}
 	chunks, grown := p.growth(st, n, p.target(n))
 	if len(chunks) == 0 {
 		return "", errNothingYet
@@ -125,9 +125,10 @@ func (p *posting) growth(st *stream, n int, text string) ([]slackgo.StreamChunk,
 	var chunks []slackgo.StreamChunk
 	if n == 0 {
 		for _, t := range p.d.Tools {
-			if grown.tools[t.ID] != t.State {
-				grown.tools[t.ID] = t.State
-				chunks = append(chunks, task(t))
+			now := task(t)
+			if was := grown.tools[t.ID]; was.Status != now.Status || was.Details != now.Details {
+				grown.tools[t.ID] = now
+				chunks = append(chunks, now)
 			}
 		}
 	}
@@ -138,8 +139,9 @@ func (p *posting) growth(st *stream, n int, text string) ([]slackgo.StreamChunk,
 }
 
 // task shows a tool call as a card that Slack folds.
-func task(t chat.ToolRun) slackgo.StreamChunk {
+func task(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	c := slackgo.NewTaskUpdateChunk(t.ID, t.Name)
+	c.Details = t.Note
 	switch t.State {
 	case chat.Running:
 		c.Status = slackgo.TaskCardStatusInProgress

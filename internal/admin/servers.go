@@ -249,11 +249,15 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	res, err := s.o.Servers.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
-	if err != nil {
+	var bad interface{ BadInput() bool }
+	switch {
+	case errors.As(err, &bad) && bad.BadInput():
+		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/mcp/servers/{name}/tools names those there are")
+	case err != nil:
 		s.serverFault(w, r, err)
-		return
+	default:
+		writeJSON(w, http.StatusOK, res)
 	}
-	writeJSON(w, http.StatusOK, res)
 }
 
 // serverPending lists the tools that wait for an approval, with what is new in them.

@@ -76,6 +76,7 @@ type Profile struct {
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
+	MaxTokens int // that a turn may use before it has to answer; 0: any number
 	Uses      func(tool.Named) bool
 	Servers   func(name string) bool // MCP servers that it may reach; nil: all
 	ToolText  bool                   // System holds a text of the operator's about tools
@@ -212,6 +213,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 
 // pressed answers the press of a button that asks for no new answer.
 func (e *Engine) pressed(ctx context.Context, m chat.Message, what, turn string) *chat.Draft {
+	if what == chat.PressTools {
+		return e.callsOf(ctx, m, turn)
+	}
 	if what != chat.PressGood && what != chat.PressBad {
 		return &chat.Draft{Ephemeral: true, Text: "This button does nothing any more."}
 	}

@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/store"
 )
 
 // Help is the command that tells what the bot can do here.
@@ -52,4 +55,41 @@ func (e *Engine) Tools(_ context.Context, m chat.Message) chat.Draft {
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
+}
+
+// Limits of what is shown of the calls behind an answer.
+const (
+	shownCalls = 12
+	shownText  = 300 // bytes of arguments, and of a result
+)
+
+// callsOf shows the tool calls of a turn to whoever asks where it took place.
+func (e *Engine) callsOf(ctx context.Context, m chat.Message, turn string) *chat.Draft {
+	at, t, err := e.o.Memory.TurnOf(ctx, turn)
+	if errors.Is(err, store.ErrNotFound) || err == nil && at.Base() != m.Conversation.Base() {
+		return &chat.Draft{Ephemeral: true, Text: "I no longer know how I came to this answer."}
+	}
+	if err != nil {
+		return e.failure(ctx, m, err)
+	}
+	runs := shownRuns(t)
+	lines := []string{fmt.Sprintf("**What I did for this answer** (%d calls)", len(runs))}
+	for n, r := range runs {
+		if n == shownCalls {
+			lines = append(lines, fmt.Sprintf("and %d more", len(runs)-n))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("`%s`: %s", r.Name, r.State), fenced(string(r.Args)), fenced(r.Result))
+	}
+	return &chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n\n")}
+}
+
+// fenced shows the beginning of a text as it is.
+func fenced(s string) string {
+	s = conversation.Cut(strings.TrimSpace(s), shownText)
+	fence := "```"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	return fence + "\n" + s + "\n" + fence
 }

@@ -478,3 +478,26 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 		t.Errorf("%d images, %d requests; want the image, and without it for the model that refuses it", images, len(requests))
 	}
 }
+
+func TestTheCallsBehindAnAnswerAreShownWhereItWasGiven(t *testing.T) {
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Text("a ```fence``` and " + strings.Repeat("more ", 100)), nil
+	})}
+	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return llmtest.Calls("look", `{"at":"it"}`), nil
+		}
+		return llmtest.Says("seen"), nil
+	}})
+	b.answer(t, t.Context(), one(asks("1", "look")))
+	m := asks("press", chat.PressTools+"web/1")
+	m.Command = chat.Pressed
+	d := b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
+	if !d.Ephemeral || !strings.Contains(d.Text, "`look`: done") || !strings.Contains(d.Text, "```\n{\"at\":\"it\"}\n```") || !strings.Contains(d.Text, "````\na ```fence```") || len(d.Text) > 900 {
+		t.Errorf("shown as %+v", d)
+	}
+	m.Conversation = chat.Address{Platform: "web", Channel: "elsewhere"}
+	if d := b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}}); strings.Contains(d.Text, "look") {
+		t.Errorf("elsewhere shown as %+v", d)
+	}
+}

@@ -240,6 +240,9 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if step > r.p.MaxSteps && r.stopped == "" && len(r.specs) > 0 {
 			r.stopped = fmt.Sprintf("stopped after %d rounds of tool calls", r.p.MaxSteps)
 		}
+		if used := r.turn.Usage.Input + r.turn.Usage.Output; r.p.MaxTokens > 0 && used >= r.p.MaxTokens && r.stopped == "" {
+			r.stopped = fmt.Sprintf("stopped after %d tokens", used)
+		}
 		m, err := r.ask(asking, r.request)
 		if err != nil && r.outdated() {
 			err = errRevised

@@ -34,7 +34,7 @@ func (a *App) buildAgent() error {
 	commands["usage"] = a.usageCommand
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
-	commands["digest"] = a.digestCommand
+	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }
@@ -131,7 +131,7 @@ func (a *App) admit(ctx context.Context, m chat.Message) bool {
 		return false
 	}
 	switch {
-	case m.Reach == chat.Addressed, rule.RespondTo == "all":
+	case m.Reach == chat.Addressed, rule.RespondTo == "all", m.Reach == chat.Followed && a.digests.Threaded(m):
 		return true
 	case m.Reach == chat.Followed && !m.ForOther:
 		known, err := a.store.HasConversation(ctx, m.Conversation)

@@ -134,7 +134,7 @@ func (a *App) assemble() error {
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platform: a.platform,
 		Admit: a.admit, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
-	if err := a.buildDigests(feeds); err != nil {
+	if err := a.buildDigests(feeds, pages); err != nil {
 		return err
 	}
 	if err := a.buildEndpoint(); err != nil {

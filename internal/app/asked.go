@@ -25,16 +25,21 @@ func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, repl
 
 func (a *App) reaches(to chat.Address) bool { return a.platform(to.Platform) != nil }
 
-// aside reports that a message is about work under way: an approval, or an answer to
-// the question of a tool server.
-func (a *App) aside(m chat.Message) bool { return a.approvals.Aside(m) || a.questions.Aside(m) }
+// aside reports that a message is about work under way: an approval, an answer to the
+// question of a tool server, a word on a digest.
+func (a *App) aside(m chat.Message) bool {
+	return a.approvals.Aside(m) || a.questions.Aside(m) || a.digests.Aside(m)
+}
 
 // answerAside answers such a message.
 func (a *App) answerAside(ctx context.Context, m chat.Message) (chat.Draft, bool) {
 	if d, ours := a.approvals.Answer(ctx, m); ours {
 		return d, true
 	}
-	return a.questions.Answer(ctx, m)
+	if d, ours := a.questions.Answer(ctx, m); ours {
+		return d, true
+	}
+	return a.digests.Answer(ctx, m)
 }
 
 // ask puts the question of an MCP server to the person on whose behalf it is called.

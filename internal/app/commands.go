@@ -36,41 +36,8 @@ func (a *App) submitted(ctx context.Context, m chat.Message) chat.Draft {
 	return chat.Draft{Ephemeral: true, Failed: true, Text: "This form is no longer known; please open it again."}
 }
 
-// mostExplained is how many items of a digest are explained in the chat; the
-// command line and the dashboard explain all.
-const mostExplained = 60
-
-// literal keeps what a feed says from being Markdown.
+// literal keeps what others say from being Markdown.
 var literal = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]", "<", "\\<", "~", "\\~", "|", "\\|", "\n", " ")
-
-// digestCommand answers /raven digest: what "explain NAME" asks for, of every item
-// why it would be posted now or not, and what the digests answer themselves.
-func (a *App) digestCommand(ctx context.Context, m chat.Message) chat.Draft {
-	verb, name, _ := strings.Cut(strings.TrimSpace(m.Text), " ")
-	if !strings.EqualFold(verb, "explain") {
-		return a.digests.Command(ctx, m)
-	}
-	p, err := a.digests.Preview(ctx, strings.TrimSpace(name))
-	if err != nil {
-		m.Text = "preview " + name
-		return a.digests.Command(ctx, m) // says what is wrong
-	}
-	lines := []string{"**" + p.Digest + "**, as it would be now", ""}
-	for n, item := range p.Items {
-		if n == mostExplained {
-			lines = append(lines, fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(p.Items)-n, p.Digest))
-			break
-		}
-		lines = append(lines, "- "+literal.Replace(item.Title)+": *"+literal.Replace(item.Verdict)+"*")
-	}
-	for _, fault := range p.Faults {
-		lines = append(lines, "- "+fault)
-	}
-	if len(p.Items)+len(p.Faults) == 0 {
-		lines = append(lines, "Its feeds hold nothing.")
-	}
-	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
-}
 
 // usageDays is how far back usage is told.
 const usageDays = 30

@@ -2,13 +2,17 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
@@ -16,40 +20,34 @@ import (
 	"ravenbot/internal/tool/feeds"
 )
 
-// digestTimeout bounds one run: its feeds, and its summary.
+// digestTimeout bounds one run: its feeds, and its summary or task.
 const digestTimeout = 10 * time.Minute
 
-func (a *App) buildDigests(reader *feed.Fetcher) error {
-	var specs []digest.Spec
-	var jobs []schedule.Job
-	for name, d := range a.conf().Digests {
-		zone, err := schedule.LoadZone(d.Timezone)
-		if err != nil {
-			return fmt.Errorf("digests.%s.timezone: %w", name, err)
-		}
-		when, err := schedule.Parse(d.Schedule, zone)
-		if err != nil {
-			return fmt.Errorf("digests.%s.schedule: %w", name, err)
-		}
-		spec := digest.Spec{Name: name, Schedule: d.Schedule, Timezone: d.Timezone, Next: when.Next, MaxItems: d.MaxItems,
-			SayEmpty: d.WhenEmpty == "say", Filters: d.Filters, Writer: a.writer(d)}
+func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
+	a.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
+	a.digests = digest.New(digest.Options{Feeds: reader, Store: whenReady{a.store, a.delivery}, Writer: a.writer, Task: a.task,
+		Article: articles{pages}.text, Language: func(to chat.Address) string { return a.settings.For(to, "").Language },
+		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Changed: func() { a.loop.Set(a.digests.Jobs()) },
+		Log: a.o.Log, Now: a.o.Now})
+	a.loop.LastDue = a.digests.LastDue
+	a.registry.Add(native{feeds.Subscribe(a.digests), feeds.Create(planner{a.digests})})
+	return errors.Join(a.digests.Configure(plans(a.conf())), a.digests.Load(context.Background()))
+}
+
+// plans are the digests of a configuration.
+func plans(c *config.Config) []digest.Plan {
+	var list []digest.Plan
+	for _, name := range slices.Sorted(maps.Keys(c.Digests)) {
+		d := c.Digests[name]
+		p := digest.Plan{Name: name, Schedule: d.Schedule, Timezone: d.Timezone, Post: d.Post, MaxItems: d.MaxItems, MaxAge: digest.Duration(d.MaxAge.Std()),
+			CatchUp: d.CatchUp, WhenEmpty: d.WhenEmpty, Agent: d.Agent, Prompt: d.Prompt, Style: d.Style, Language: d.Language, Template: d.Template,
+			MaxTokens: d.MaxTokens, Teasers: !d.Articles, Filters: d.Filters}
 		for _, f := range d.Feeds {
-			spec.Feeds = append(spec.Feeds, f.Reveal())
+			p.Feeds = append(p.Feeds, digest.Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
 		}
-		for _, to := range d.Post {
-			address, err := chat.ParseAddress(to)
-			if err != nil {
-				return fmt.Errorf("digests.%s.post: %w", name, err)
-			}
-			spec.Post = append(spec.Post, address)
-		}
-		specs = append(specs, spec)
-		jobs = append(jobs, schedule.Job{Name: name, Schedule: when, CatchUp: d.CatchUp == "once"})
+		list = append(list, p)
 	}
-	a.digests = digest.New(digest.Options{Specs: specs, Feeds: reader, Store: whenReady{a.store, a.delivery}, Deliver: a.delivery.Deliver, Log: a.o.Log, Now: a.o.Now})
-	a.registry.Add(native{feeds.Subscribe(a.digests)})
-	a.loop = &schedule.Loop{Jobs: jobs, LastDue: a.lastDue, Do: a.runDigest, Now: a.o.Now}
-	return nil
+	return list
 }
 
 // whenReady is the store of digests: a run is recorded, with its posts, only when
@@ -68,7 +66,8 @@ func (w whenReady) FinishRun(ctx context.Context, r store.Run, saw []string, pos
 	}
 }
 
-// poll looks at the subscriptions until ctx ends.
+// poll looks at subscriptions, and at digests that post items as they come, until ctx
+// ends.
 func (a *App) poll(ctx context.Context) {
 	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
 	defer tick.Stop()
@@ -82,14 +81,6 @@ func (a *App) poll(ctx context.Context) {
 	}
 }
 
-func (a *App) lastDue(name string) (time.Time, bool) {
-	runs, err := a.store.LastRuns(context.Background(), name, 1)
-	if err != nil || len(runs) == 0 {
-		return time.Time{}, false
-	}
-	return runs[0].Due, true
-}
-
 func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, digestTimeout)
 	defer cancel()
@@ -100,20 +91,29 @@ func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 
 // writesTo is the channel for which a digest's use of models counts: the first that
 // it is posted to.
-func writesTo(d config.Digest) chat.Address {
-	if len(d.Post) == 0 {
+func writesTo(p digest.Plan) chat.Address {
+	if len(p.Post) == 0 {
 		return chat.Address{}
 	}
-	a, _ := chat.ParseAddress(d.Post[0]) // it was read before
+	a, _ := chat.ParseAddress(p.Post[0]) // it was read before
 	return a
+}
+
+// agentOf is the agent of a digest: the one that it names, else that of its channel.
+func (a *App) agentOf(p digest.Plan) string {
+	if _, ok := a.conf().Agents[p.Agent]; ok {
+		return p.Agent
+	}
+	return a.conf().ChannelFor(writesTo(p).String()).Agent
 }
 
 // writer has the digest's agent write its summary; nil where the agent has no
 // language model.
-func (a *App) writer(d config.Digest) digest.Writer {
+func (a *App) writer(p digest.Plan) digest.Writer {
+	c := a.conf()
 	var models []string
-	for _, name := range a.conf().ModelChain(a.conf().Agents[d.Agent].Model) {
-		if a.conf().Models[name].Provider != "offline" {
+	for _, name := range c.ModelChain(c.Agents[a.agentOf(p)].Model) {
+		if c.Models[name].Provider != "offline" {
 			models = append(models, name)
 		}
 	}
@@ -121,9 +121,22 @@ func (a *App) writer(d config.Digest) digest.Writer {
 		return nil
 	}
 	return func(ctx context.Context, system, prompt string) (string, string, error) {
-		if d.Prompt != "" {
-			system += "\n\nThe operator adds: " + d.Prompt
-		}
-		return a.agent.Complete(ctx, store.Usage{Channel: writesTo(d)}, models, system, prompt)
+		return a.agent.Complete(ctx, store.Usage{Channel: writesTo(p)}, models, system, prompt)
 	}
+}
+
+// planner shows the digests to the tool that makes them.
+type planner struct{ digests *digest.Service }
+
+func (p planner) Propose(ctx context.Context, w feeds.Wish) (string, error) {
+	plan := digest.Plan{Name: w.Name, Schedule: w.Schedule, Timezone: w.Timezone, Style: w.Style, Language: w.Language, Prompt: w.Prompt, MaxItems: w.MaxItems, Filters: w.Filters}
+	for _, f := range w.Feeds {
+		plan.Feeds = append(plan.Feeds, digest.Feed{URL: f})
+	}
+	text, err := p.digests.Propose(ctx, w.Caller, plan)
+	var bad digest.BadPlan
+	if errors.As(err, &bad) || errors.Is(err, digest.ErrExists) {
+		return "", feeds.Unfit{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
+	}
+	return text, err
 }

@@ -40,7 +40,7 @@ type agentFiles struct{ a *App }
 
 // List gives the files of an agent.
 func (f agentFiles) List(agent string) ([]admin.FileView, error) {
-	if _, err := (agents{f.a}).Get(agent); err != nil {
+	if _, err := agents(f).Get(agent); err != nil {
 		return nil, err
 	}
 	list := []admin.FileView{}
@@ -77,7 +77,7 @@ func (f agentFiles) uploaded(agent, name string) (admin.FileView, error) {
 
 // Put keeps a file of an agent, also of one of the configuration's.
 func (f agentFiles) Put(_ context.Context, agent, name string, data []byte) (admin.FileView, error) {
-	if _, err := (agents{f.a}).Get(agent); err != nil {
+	if _, err := agents(f).Get(agent); err != nil {
 		return admin.FileView{}, err
 	}
 	if err := f.a.knowledge.Put(agent, name, data); err != nil {
@@ -104,7 +104,7 @@ func (f agentFiles) Open(agent, name string) (io.ReadCloser, admin.FileView, err
 
 // Delete removes a file that was sent.
 func (f agentFiles) Delete(_ context.Context, agent, name string) error {
-	if _, err := (agents{f.a}).Get(agent); err != nil {
+	if _, err := agents(f).Get(agent); err != nil {
 		return err
 	}
 	err := f.a.knowledge.Delete(agent, name)

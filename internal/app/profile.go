@@ -53,6 +53,9 @@ func utility(c *config.Config, ag config.Agent) []string {
 
 // route gives the profile of a message.
 func (a *App) route(m chat.Message) agent.Profile {
+	if p, ok := a.taskProfile(m); ok {
+		return p
+	}
 	set := a.setup.Load()
 	name := set.agentAt(m.Conversation)
 	return adjusted(set.config, set.profiles[name], set.agents[name], a.settings.For(m.Conversation, m.Author.ID))

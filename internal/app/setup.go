@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -61,6 +62,10 @@ func (a *App) Reload(c *config.Config) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.setup.Store(next)
+	if err := a.digests.Configure(plans(c)); err != nil {
+		a.setup.Store(old)
+		return errors.Join(err, a.mcp.Apply(entries(old.config)))
+	}
 	a.reconnect(old.config, c)
 	changed, waits := changes(old.config, c)
 	a.o.Log.Info("configuration taken up", "changed", strings.Join(changed, ","))

@@ -21,11 +21,7 @@ var zoneNames string
 func (a *App) suggest(ctx context.Context, at chat.Address, command, option, typed string) []string {
 	switch {
 	case command == "digest" && option == "name":
-		var names []string
-		for name := range a.conf().Digests {
-			names = append(names, name)
-		}
-		return matching(names, typed)
+		return matching(a.digests.Names(at), typed)
 	case option == "feed":
 		return matching(a.feedsFor(ctx, at), typed)
 	case option == "zone":
@@ -40,7 +36,7 @@ func (a *App) suggest(ctx context.Context, at chat.Address, command, option, typ
 // or a password may hold a secret of the operator's.
 func (a *App) feedsFor(ctx context.Context, at chat.Address) []string {
 	var feeds []string
-	for _, f := range digestFeeds(a.conf()) {
+	for _, f := range a.digests.Known() {
 		if u, err := url.Parse(f); err == nil && u.RawQuery == "" && u.User == nil {
 			feeds = append(feeds, f)
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/config"
@@ -37,7 +38,7 @@ func (a *App) buildEgress() (*feed.Fetcher, *egress.Client, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("feeds.allowPrivateHosts: %w", err)
 	}
-	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now}), pages, nil
+	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond}), pages, nil
 }
 
 // feedStates keeps the feed room's records in the store, which does not know them.
@@ -75,7 +76,7 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	always := append(feeds.Tools(reader, func() []string { return digestFeeds(a.conf()) }), web.Fetch(pages))
+	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages))
 	pack := packs(func() []tool.Tool { return slices.Concat(always, a.setup.Load().packs, a.knowledgeTools()) })
 	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
@@ -115,18 +116,6 @@ func taken(pack packs) func(name string) bool {
 			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
 		})
 	}
-}
-
-// digestFeeds lists the feeds of all digests, each once.
-func digestFeeds(c *config.Config) []string {
-	var all []string
-	for _, d := range c.Digests {
-		for _, f := range d.Feeds {
-			all = append(all, f.Reveal())
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // serverKeep keeps in the store what is known of MCP servers, so that their tools

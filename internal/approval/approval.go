@@ -162,6 +162,8 @@ func (b *Book) Ask(ctx context.Context, in tool.Intent, reason string) (bool, st
 	case <-e.decided:
 	case <-left.C:
 		b.settle(ctx, e.ID, store.Expired, "")
+	case <-in.Caller.Revised:
+		b.settle(ctx, e.ID, store.Denied, "whoever asked changed the question")
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
 			b.settle(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")

@@ -225,6 +225,25 @@ func TestStopIsANoAndAnOldQuestionEnds(t *testing.T) {
 	})
 }
 
+func TestAChangedQuestionIsANo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		revised := make(chan struct{})
+		in := intent("1", anna, `{}`)
+		in.Caller.Revised = revised
+		got := ask(t.Context(), b, in)
+		close(revised)
+		if a := <-got; a.ok || a.err != nil || !strings.Contains(a.words, "changed the question") {
+			t.Errorf("the answer is %+v", a)
+		}
+		synctest.Wait()
+		if p := d.last(); !strings.Contains(p.Text, "Denied") {
+			t.Errorf("the question became %q", p.Text)
+		}
+	})
+}
+
 func TestTooManyQuestionsAreNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()

@@ -119,6 +119,7 @@ const (
 	PressRetry = "retry "
 	PressGood  = "good "
 	PressBad   = "bad "
+	PressTools = "tools " // show the tool calls behind an answer
 )
 
 // Press takes apart what a button says: PressRetry and the turn, for example.
@@ -222,6 +223,10 @@ type Card struct {
 	Source string    `json:"source,omitempty"` // the feed's title
 	Time   time.Time `json:"time,omitzero"`
 	Also   []Link    `json:"also,omitempty"` // the same story elsewhere
+	// N is the number by which people and the post's text refer to it; 0: it has none.
+	N int `json:"n,omitempty"`
+	// Image is the address of a picture, http or https.
+	Image string `json:"image,omitempty"`
 }
 
 // Link is a titled URL.

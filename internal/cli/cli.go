@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
@@ -75,7 +76,8 @@ func commands() map[string]command {
 			"list digests, show what one would post, or have the daemon post it", digestFlags, digests},
 		"discord": {[]string{"invite"}, "print the address at which the bot is added to a server", jsonFlag, discordApp},
 		"doctor":  {nil, "check everything that can be checked, and say what is wrong, what is lost by it, and how to mend it", jsonFlag, doctor},
-		"feeds":   {[]string{"parse FILE-or-URL…"}, "show what a feed holds", feedFlags, feeds},
+		"feeds": {[]string{"parse FILE-or-URL…", "discover URL", "import OPML", "export"},
+			"show what a feed holds, find the feeds of a page, or take lists of feeds from other readers and to them", feedFlags, feeds},
 		"mcp": {[]string{"list", "tools SERVER-or-URL", "call SERVER TOOL JSON", "logs SERVER", "approve SERVER", "serve"},
 			"look at MCP servers and use them, or offer the bot's own tools as one on standard streams", jsonFlag, mcpCommand},
 		"tokens":    {[]string{"create NAME", "list", "revoke NAME"}, "make and revoke the tokens with which other MCP hosts use the bot's tools", tokenFlags, tokens},
@@ -250,6 +252,7 @@ func (c *call) load() (*config.Config, error) {
 // checks are what the configuration room cannot judge by itself.
 func checks() config.Checks {
 	return config.Checks{
+		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {

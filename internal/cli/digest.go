@@ -76,6 +76,9 @@ func listDigests(ctx context.Context, c *call) error {
 	fmt.Fprintln(t, "NAME\tSCHEDULE\tNEXT\tLAST\tFEEDS\tPOSTS TO")
 	for _, i := range list.Items {
 		next, last := "never", "never"
+		if i.Paused {
+			next = "paused"
+		}
 		if i.Next != nil {
 			next = i.Next.Format(time.RFC3339)
 		}
@@ -122,7 +125,11 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 		fmt.Fprintln(c.Out)
 		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 		for _, v := range p.Items {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", v.Verdict, v.Title, v.Link)
+			verdict := v.Verdict
+			if v.Reason != "" {
+				verdict += " (" + v.Reason + ")"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\n", verdict, v.Title, v.Link)
 		}
 		return t.Flush()
 	}

@@ -229,12 +229,43 @@ func (k checker) digests() {
 	for name, g := range k.c.Digests {
 		named(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
 		k.schedule(g, name)
+		k.taskless(g, name)
 		for i, feed := range g.Feeds {
-			k.feed(feed.Reveal(), "digests", name, "feeds", i)
+			k.feed(feed.URL.Reveal(), "digests", name, "feeds", i)
 		}
 		for i, address := range g.Post {
 			k.post(address, "digests", name, "post", i)
 		}
+		for i, f := range g.Filters {
+			k.passes(k.checks.Filter, f, "write a word, -word, /expression/, -/expression/ or mute:WORD until 2026-12-24", "digests", name, "filters", i)
+		}
+		if g.Template != "" {
+			k.passes(k.checks.Template, g.Template, "write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut", "digests", name, "template")
+		}
+	}
+}
+
+// passes has another package judge a value.
+func (k checker) passes(judge func(string) error, value, remedy string, path ...any) {
+	if judge == nil {
+		return
+	}
+	if err := judge(value); err != nil {
+		k.judged(err, value, remedy, path...)
+	}
+}
+
+// onNew is the schedule of a digest that posts items as they come.
+const onNew = "on-new"
+
+// taskless reports a digest that has nothing to do.
+func (k checker) taskless(g Digest, name string) {
+	switch {
+	case len(g.Feeds) > 0:
+	case g.Prompt == "":
+		k.bad("missing or empty, and there is no prompt either", "name feeds, or give a prompt as the agent's task", "digests", name, "feeds")
+	case g.Schedule == onNew:
+		k.bad("on-new needs feeds", "name feeds, or write when the task is due", "digests", name, "schedule")
 	}
 }
 
@@ -243,11 +274,11 @@ func (k checker) schedule(g Digest, name string) {
 		k.bad(k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
 		return
 	}
-	if k.checks.Schedule == nil || g.Schedule == "" {
+	if k.checks.Schedule == nil || g.Schedule == "" || g.Schedule == onNew {
 		return
 	}
 	if err := k.checks.Schedule(g.Schedule, g.Timezone); err != nil {
-		k.judged(err, g.Schedule, "write minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
+		k.judged(err, g.Schedule, "write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
 	}
 }
 

@@ -352,30 +352,50 @@ type Feeds struct {
 	AllowPrivateHosts []string `json:"allowPrivateHosts"`
 }
 
-// Digest is a post made from feeds on a schedule.
+// Digest is a post made from feeds, or an agent's task, on a schedule.
 type Digest struct {
-	// When: a five-field cron expression such as 30 8 * * 1-5.
+	// When: weekdays at 8:30, a five-field cron expression such as 30 8 * * 1-5, or on-new: each item as it comes.
 	Schedule string `json:"schedule" required:"true"`
 	// The IANA zone the schedule is read in.
 	Timezone string `json:"timezone" default:"UTC"`
-	// Where items come from: http(s) addresses, or bundled:NAME.
-	Feeds []Masked `json:"feeds" required:"true"`
+	// Where items come from: http(s) addresses, or bundled:NAME. Empty: prompt is an agent's task.
+	Feeds []DigestFeed `json:"feeds"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
 	// Items in one post.
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
 	// Which items count as new: those first seen after the last success.
 	Window string `json:"window" default:"sinceLast" enum:"sinceLast"`
+	// How old an item may be. 0s: of any age.
+	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
 	// What happens to runs that fell due while away: one of them is made good, or none.
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
 	// Whether a run with nothing new is silent or says so.
 	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
 	// Name of the agent whose model writes it.
 	Agent string `json:"agent" default:"default"`
-	// What the model is told beside ravenbot's own rules for digests.
+	// What the model is told beside ravenbot's own rules for digests; without feeds, the agent's task.
 	Prompt string `json:"prompt"`
-	// Words of which an item must have one; with a leading -, words it must not have.
+	// A summary above cards, a sentence an item, sentences grouped by topic, or titles alone.
+	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles"`
+	// The language it is written in. Empty: that of its channel's settings, else that of the items.
+	Language string `json:"language"`
+	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's own.
+	Template string `json:"template"`
+	// Tokens that one run may use of a model. 0: no cap.
+	MaxTokens int `json:"maxTokens" min:"0"`
+	// Whether the page of an item is read where the feed has only a teaser.
+	Articles bool `json:"articles" default:"true"`
+	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until 2026-12-24.
 	Filters []string `json:"filters"`
+}
+
+// DigestFeed is a feed of a digest.
+type DigestFeed struct {
+	// An http(s) address, or bundled:NAME.
+	URL Masked `json:"url" required:"true"`
+	// false: its items are never put together with others that tell the same story.
+	MergeDuplicates bool `json:"mergeDuplicates" default:"true"`
 }
 
 // Budget caps spend in US dollars a day.

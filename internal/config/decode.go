@@ -166,6 +166,9 @@ func noun(t reflect.Type) string {
 	if t == reflect.TypeFor[FileRoot]() {
 		return "root"
 	}
+	if t == reflect.TypeFor[DigestFeed]() {
+		return "feed"
+	}
 	return strings.ToLower(t.Name())
 }
 

@@ -27,6 +27,8 @@ type Checks struct {
 	Address func(address string) error
 	// Bundled judges the NAME of a feed written bundled:NAME.
 	Bundled func(name string) error
+	// Filter judges a filter of a digest, Template the template of one.
+	Filter, Template func(text string) error
 	// Tariff judges the file that the billing tools compute with.
 	Tariff func(path string) error
 }

@@ -90,6 +90,9 @@ func (g generator) object(t reflect.Type) map[string]any {
 	case reflect.TypeFor[MCPServer]():
 		g.asOtherHostsWriteIt(properties)
 		return out // with any key of other hosts
+	case reflect.TypeFor[Digest]():
+		something := map[string]any{"properties": map[string]any{"feeds": map[string]any{"minItems": 1}}, "required": []string{"feeds"}}
+		out["anyOf"] = []any{something, map[string]any{"required": []string{"prompt"}}}
 	case reflect.TypeFor[Config]():
 		properties["inputs"] = map[string]any{"description": "Ignored; other hosts ask their user for these."}
 	}
@@ -153,7 +156,7 @@ func (g generator) value(t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}}}
 	case reflect.TypeFor[Headers]():
 		return map[string]any{"type": []string{"object", "array"}, "additionalProperties": str, "items": str}
-	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot]():
+	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot](), reflect.TypeFor[DigestFeed]():
 		return map[string]any{"anyOf": []any{str, g.object(t)}}
 	}
 	switch t.Kind() {

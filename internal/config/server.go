@@ -222,6 +222,15 @@ func (r *FileRoot) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 }
 
+// decode reads a feed as an address or as {"url", "mergeDuplicates"}.
+func (f *DigestFeed) decode(d *decoder, n *node, tag reflect.StructTag) {
+	if n.kind == '{' {
+		d.decodeStruct(n, reflect.ValueOf(f).Elem())
+	} else if d.expect(n, '"', `an address or {"url", "mergeDuplicates"}`) {
+		f.URL.decode(d, n, tag)
+	}
+}
+
 // warnForeign says once which keys of other hosts were left aside.
 func (d *decoder) warnForeign(top []member) {
 	all := append(slices.Clone(d.foreign), top...)

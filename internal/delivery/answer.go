@@ -143,6 +143,9 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 	}
 	if turn != nil {
 		d.Buttons = below(turn.ID, d)
+		if _, shows := s.o.Platform(a.Platform).(chat.Watcher); !shows && len(d.Buttons) > 0 && len(d.Tools) > 0 {
+			d.Buttons = append(d.Buttons, chat.Button{Label: "What I did", Value: chat.PressTools + turn.ID})
+		}
 	}
 	p.Draft = d
 	return p

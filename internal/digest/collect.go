@@ -3,17 +3,14 @@ package digest
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
 )
 
@@ -24,44 +21,83 @@ const (
 	fetchTimeout = 2 * time.Minute
 )
 
+// seenBefore is the verdict on what an earlier run looked at.
+const seenBefore = "already seen"
+
 // Verdict says what became of an item, and why.
 type Verdict struct {
-	Title   string `json:"title"`
-	Link    string `json:"link"`
-	Feed    string `json:"feed"`
-	Verdict string `json:"verdict"` // posted | already seen | filtered by … | merged into … | over the limit | no link
+	Title string `json:"title"`
+	Link  string `json:"link"`
+	Feed  string `json:"feed"`
+	// Verdict is one of: posted, already seen, too old, filtered by …, merged into …,
+	// over the limit, no link, taken as known; feed failed: … stands for all of a feed.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"` // what decided it
 }
 
 // item is a feed's item on its way through a digest.
 type item struct {
 	feed.Item
 	source string // the feed's title
+	feed   string // its address
 	id     string // identity within the digest
+	apart  bool   // to be put together with no other
 	fate   string
+	why    string // the fate
+	before string // title of what an earlier run posted, that it tells again
+	page   string // main text of its page
+}
+
+// text is what is known of an item's contents.
+func (i *item) text() string {
+	if i.page != "" {
+		return i.page
+	}
+	return i.Item.Text()
+}
+
+// picture is the address of a picture that comes with the item, or empty.
+func (i *item) picture() string {
+	if web(i.Item.Image) {
+		return i.Item.Image
+	}
+	for _, e := range i.Enclosures {
+		if strings.HasPrefix(e.Type, "image/") && web(e.URL) {
+			return e.URL
+		}
+	}
+	return ""
 }
 
 // edition is a digest in the making.
 type edition struct {
-	items    []*item
-	chosen   []story
-	saw      []string // the ids of all items
-	fresh    []string // of those that were not seen before
-	faults   []string // feeds that could not be read, for readers
-	failed   int
-	draft    chat.Draft
+	items   []*item
+	chosen  []story
+	surplus []story  // of an instant digest: what was too much
+	saw     []string // the ids of all items
+	fresh   []string // of those that were not seen before
+	faults  []string // feeds that could not be read, for readers
+	failed  map[string]string
+	shown   map[string]string // feeds by address, as they may be shown
+	notes   []string          // what else was left out
+	hold    bool              // nothing is posted and nothing counts as seen
+	stock   bool              // everything counts as seen, nothing is posted
+	page
 	verdicts []Verdict
 }
 
 // story is what one card tells: an item, and others that tell the same.
 type story struct {
 	*item
-	also []*item
+	also  []*item
+	score float64
 }
 
 // collect reads the feeds and decides over every item.
-func (s *Service) collect(ctx context.Context, d Spec) (*edition, error) {
-	e := &edition{}
+func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
+	e := &edition{failed: map[string]string{}, shown: map[string]string{}}
 	if err := s.fetch(ctx, d, e); err != nil {
+		e.verdict()
 		return e, err
 	}
 	for _, i := range e.items {
@@ -71,64 +107,78 @@ func (s *Service) collect(ctx context.Context, d Spec) (*edition, error) {
 	if err != nil {
 		return e, err
 	}
+	now := s.o.Now()
 	for _, i := range e.items {
 		if !seen[i.id] {
 			e.fresh = append(e.fresh, i.id)
 		}
 		switch {
 		case seen[i.id]:
-			i.fate = "already seen"
+			i.fate = seenBefore
 		case !web(i.Link):
 			i.fate = "no link"
+		case d.MaxAge > 0 && !i.Item.Time().IsZero() && now.Sub(i.Item.Time()) > time.Duration(d.MaxAge):
+			i.fate = "too old"
 		default:
-			i.fate = filtered(i, d.Filters)
+			i.fate = filtered(i, d.filters, now)
 		}
 	}
-	e.choose(d.MaxItems)
-	for _, i := range e.items {
-		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.fate})
+	if err := s.choose(ctx, d, e); err != nil {
+		return e, err
 	}
+	e.verdict()
 	return e, nil
 }
 
+// verdict writes down what became of every item, and of the feeds without any.
+func (e *edition) verdict() {
+	for _, i := range e.items {
+		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.fate, Reason: i.why})
+	}
+	for address, reason := range e.failed {
+		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: "feed failed: " + reason})
+	}
+}
+
 // fetch reads the feeds in parallel and keeps their items in the feeds' order.
-func (s *Service) fetch(ctx context.Context, d Spec, e *edition) error {
+func (s *Service) fetch(ctx context.Context, d spec, e *edition) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
+	read := s.o.Feeds.Fetch
+	if d.quiet {
+		read = s.o.Feeds.Poll
+	}
 	slots := make(chan struct{}, fetchAtOnce)
 	var wg sync.WaitGroup
-	for n, address := range d.Feeds {
+	for n, f := range d.Feeds {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[n], errs[n] = s.o.Feeds.Fetch(ctx, address)
+			results[n], errs[n] = read(ctx, f.URL)
 		})
 	}
 	wg.Wait()
-	for n, address := range d.Feeds {
+	for n, f := range d.Feeds {
+		e.shown[f.URL] = f.shown()
 		if errs[n] != nil {
-			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", address, "error", errs[n])
-			e.faults = append(e.faults, strings.TrimSuffix(feed.Explain(address, errs[n]), "."))
-			e.failed++
+			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.shown(), "error", errs[n])
+			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.shown())
+			e.faults, e.failed[f.URL] = append(e.faults, reason), reason
 			continue
 		}
-		source := cmp.Or(results[n].Feed.Heading(), host(address))
+		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
-			e.items = append(e.items, &item{Item: it, source: source, id: identity(address, it)})
+			e.items = append(e.items, &item{Item: it, source: source, feed: f.URL, id: identity(f.URL, it), apart: f.Apart})
 		}
 	}
-	if e.failed == len(d.Feeds) {
+	if len(e.failed) == len(d.Feeds) {
 		return fmt.Errorf("no feed could be read: %w", errors.Join(errs...))
 	}
 	return nil
 }
 
-// identity is short and fits any store.
-func identity(address string, it feed.Item) string {
-	sum := sha256.Sum256([]byte(address + "\x00" + it.ID))
-	return hex.EncodeToString(sum[:12])
-}
+func identity(address string, it feed.Item) string { return hash(address + "\x00" + it.ID) }
 
 func host(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -142,52 +192,4 @@ func web(link string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// filtered names the filter that an item fails, or is empty.
-func filtered(i *item, filters []string) string {
-	text := strings.ToLower(i.Heading() + " " + feed.Plain(i.Summary) + " " + strings.Join(i.Categories, " "))
-	var wanted []string
-	found := false
-	for _, f := range filters {
-		if word, not := strings.CutPrefix(f, "-"); not {
-			if strings.Contains(text, strings.ToLower(word)) {
-				return "filtered by " + f
-			}
-			continue
-		}
-		wanted = append(wanted, f)
-		found = found || strings.Contains(text, strings.ToLower(f))
-	}
-	if len(wanted) > 0 && !found {
-		return "filtered by " + strings.Join(wanted, ", ")
-	}
-	return ""
-}
-
-// choose merges what tells the same and takes the newest.
-func (e *edition) choose(limit int) {
-	byID := map[string]*item{}
-	var fresh []feed.Item
-	for _, i := range e.items {
-		if i.fate == "" {
-			byID[i.id] = i
-			it := i.Item
-			it.ID = i.id
-			fresh = append(fresh, it)
-		}
-	}
-	slices.SortStableFunc(fresh, func(a, b feed.Item) int { return b.Time().Compare(a.Time()) })
-	for n, same := range feed.Dedupe(fresh) {
-		st := story{item: byID[same.Item.ID]}
-		if st.fate = "posted"; n >= limit {
-			st.fate = "over the limit"
-		}
-		for _, a := range same.Also {
-			also := byID[a.ID]
-			also.fate = "merged into " + st.Heading()
-			st.also = append(st.also, also)
-		}
-		if n < limit {
-			e.chosen = append(e.chosen, st)
-		}
-	}
-}
+func escapeHTML(s string) string { return html.EscapeString(s) }

@@ -1,73 +1,116 @@
 // Package digest turns feeds into posts: it collects what is new, puts the same
-// story together, chooses, has a short summary written, and hands the posts to
-// the outbox. It promises that every link it posts comes from a feed item, that a
-// run for one due instant posts once however often it is started, and that a
-// preview comes out of the same code as a run. When runs are due is schedule's
-// business, how posts look the adapters'.
+// story together, ranks, has it written, and hands the posts to the outbox; without
+// feeds it has an agent carry out a task at each due time. It promises that every
+// link it posts comes from a feed item, that a run for one due instant posts once
+// however often it is started, that there is a verdict for every item it saw, and
+// that a preview comes out of the same code as a run. When runs are due is
+// schedule's business, how posts look the adapters'.
 package digest
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 )
 
-// ErrUnknown is returned for a digest that is not configured.
-var ErrUnknown = errors.New("no such digest")
+// What may be wrong with a request about a digest.
+var (
+	ErrUnknown    = errors.New("no such digest")
+	ErrExists     = errors.New("there is a digest of that name")
+	ErrConfigured = errors.New("the digest belongs to config.json and is changed there")
+)
 
-// Spec is one digest of the configuration.
-type Spec struct {
-	Name     string
-	Title    string // what readers see; empty: Name
-	Quiet    bool   // a run without anything to post leaves no trace
-	Schedule string // as it is written
-	Timezone string
-	Next     func(after time.Time) (time.Time, bool)
-	Feeds    []string
-	Post     []chat.Address
-	MaxItems int
-	SayEmpty bool     // a run with nothing new says so
-	Filters  []string // words an item must have one of; with a leading -, must not have
-	Writer   Writer   // writes the summary; nil: it is made of the items' own sentences
-}
+// BadPlan is a plan that cannot be carried out; its words are for whoever made it.
+type BadPlan struct{ Err error }
+
+func (e BadPlan) Error() string { return e.Err.Error() }
+func (e BadPlan) Unwrap() error { return e.Err }
+
+// BadInput marks it as the sender's to mend.
+func (BadPlan) BadInput() bool { return true }
 
 // Writer has a language model write. It returns the text and the name of the
 // model, and an error where no model could.
 type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
 
-// Feeds reads a feed.
+// Feeds reads feeds, for somebody who waits (Fetch) and again and again (Poll), and
+// finds those of a page. The errors are those of feed.Fetcher.
 type Feeds interface {
 	Fetch(ctx context.Context, url string) (feed.Result, error)
+	Poll(ctx context.Context, url string) (feed.Result, error)
+	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 
-// Store remembers what was seen and run.
-type Store interface {
+// Runs remembers what was seen, run and posted.
+type Runs interface {
 	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
+}
+
+// Items keeps what is made in chat and what has to outlive a restart.
+type Items interface {
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+}
+
+// Store is all that a Service keeps.
+type Store interface {
+	Runs
+	Items
 	SaveSubscription(ctx context.Context, s store.Subscription) error
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
+	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
+	// Ref says where a post of not long ago is.
+	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Feedback lists what people think of posts.
+	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
 
-// Options are what a Service needs.
+// Task is a prompt for an agent at a due time.
+type Task struct {
+	Key    string // names the run: a task that was cut off goes on under it
+	Plan   Plan
+	To     chat.Address // the first place that it is posted to
+	Prompt string
+}
+
+// Options are what a Service needs. All functions may be called concurrently.
 type Options struct {
-	Specs []Spec
 	Feeds Feeds
 	Store Store
+	// Writer gives what writes a digest; nil: it has no language model.
+	Writer func(Plan) Writer
+	// Task has an agent with its tools carry out a prompt. settled is called when what
+	// became of it is on record.
+	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
+	// Article gives the main text of a page; nil: pages are not read.
+	Article func(ctx context.Context, url string) (string, error)
+	// Language is the one set for a channel, or empty.
+	Language func(to chat.Address) string
 	// Deliver queues posts that have been recorded; what it returns waits for what
 	// becomes of them while ctx lasts.
 	Deliver func([]store.Post) func(ctx context.Context) []store.Posted
+	// Post posts at once; with replaces it takes the place of the post of that key.
+	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+	// Reaches tells whether anything can be posted to a conversation.
+	Reaches func(to chat.Address) bool
+	// Changed is called when digests, or when they are due, have changed.
+	Changed func()
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -75,178 +118,203 @@ type Options struct {
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
 	o     Options
-	specs map[string]Spec
-	busy  map[string]*sync.Mutex // one run of a digest at a time
-	polls sync.Mutex             // one look at the subscriptions at a time
+	polls sync.Mutex // one look at subscriptions and what is on-new at a time
+
+	mu         sync.Mutex
+	configured map[string]spec
+	made       map[string]spec
+	paused     map[string]pause
+	busy       map[string]*sync.Mutex // one run of a digest at a time
+	wishes     map[string]wish
 }
 
-// New returns a service over the digests of o.
+// New returns a Service that has no digests yet: Configure gives it those of the
+// configuration, Load those that were made in chat.
 func New(o Options) *Service {
-	s := &Service{o: o, specs: map[string]Spec{}, busy: map[string]*sync.Mutex{}}
-	for _, d := range o.Specs {
-		s.specs[d.Name], s.busy[d.Name] = d, &sync.Mutex{}
+	return &Service{o: o, configured: map[string]spec{}, made: map[string]spec{}, paused: map[string]pause{},
+		busy: map[string]*sync.Mutex{}, wishes: map[string]wish{}}
+}
+
+// Configure replaces the digests of the configuration, all or, with an error, none.
+func (s *Service) Configure(plans []Plan) error {
+	specs := map[string]spec{}
+	for _, p := range plans {
+		p.Source = FromConfig
+		d, err := compile(p)
+		if err != nil {
+			return fmt.Errorf("digests.%s: %w", p.Name, err)
+		}
+		specs[p.Name] = d
 	}
-	return s
+	s.mu.Lock()
+	s.configured = specs
+	s.mu.Unlock()
+	s.changed()
+	return nil
+}
+
+func (s *Service) changed() {
+	if s.o.Changed != nil {
+		s.o.Changed()
+	}
+}
+
+// find gives a digest as it is now.
+func (s *Service) find(name string) (spec, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.findLocked(name)
+}
+
+func (s *Service) findLocked(name string) (spec, bool) {
+	d, ok := s.configured[name]
+	if !ok {
+		d, ok = s.made[name]
+	}
+	d.Paused = s.paused[name].Paused
+	return d, ok
+}
+
+// all gives all digests, by name.
+func (s *Service) all() []spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := map[string]bool{}
+	for name := range s.configured {
+		names[name] = true
+	}
+	for name := range s.made {
+		names[name] = true
+	}
+	var list []spec
+	for name := range names {
+		d, _ := s.findLocked(name)
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b spec) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// lock keeps a digest from being run twice at a time.
+func (s *Service) lock(name string) (unlock func()) {
+	s.mu.Lock()
+	m := s.busy[name]
+	if m == nil {
+		m = &sync.Mutex{}
+		s.busy[name] = m
+	}
+	s.mu.Unlock()
+	m.Lock()
+	return m.Unlock
+}
+
+// Jobs are the digests that are due at certain times.
+func (s *Service) Jobs() []schedule.Job {
+	var jobs []schedule.Job
+	for _, d := range s.all() {
+		if !d.instant() {
+			jobs = append(jobs, schedule.Job{Name: d.Name, Schedule: d.when, CatchUp: d.CatchUp != "skip", Paused: d.Paused})
+		}
+	}
+	return jobs
+}
+
+// LastDue is the instant up to which nothing of a digest is to be caught up with:
+// its last run, or when it was made, changed or resumed; false: it never ran.
+func (s *Service) LastDue(name string) (time.Time, bool) {
+	s.mu.Lock()
+	d, _ := s.findLocked(name)
+	since := s.paused[name].Since
+	s.mu.Unlock()
+	if d.At.After(since) {
+		since = d.At
+	}
+	runs, err := s.o.Store.LastRuns(context.Background(), name, 1)
+	if err != nil {
+		s.o.Log.Error("last run of a digest not read, so nothing of it is caught up with", "digest", name, "error", err)
+	}
+	if len(runs) > 0 && runs[0].Due.After(since) {
+		since = runs[0].Due
+	}
+	return since, !since.IsZero()
 }
 
 // Info describes a digest.
 type Info struct {
 	Name     string     `json:"name"`
+	Source   string     `json:"source"` // config, chat, api
 	Schedule string     `json:"schedule"`
 	Timezone string     `json:"timezone"`
-	Next     *time.Time `json:"next,omitempty"`
+	Next     *time.Time `json:"next,omitempty"` // in that zone
+	Paused   bool       `json:"paused,omitempty"`
 	Feeds    []string   `json:"feeds"`
 	Post     []string   `json:"post"`
+	Style    string     `json:"style,omitempty"`
+	Prompt   string     `json:"prompt,omitempty"`
+	By       string     `json:"by,omitempty"` // who made it
 	Last     *store.Run `json:"last,omitempty"`
 }
 
 // List describes all digests, by name.
 func (s *Service) List(ctx context.Context) ([]Info, error) {
 	list := []Info{}
-	for _, d := range s.specs {
-		i := Info{Name: d.Name, Schedule: d.Schedule, Timezone: d.Timezone, Feeds: d.Feeds}
-		for _, a := range d.Post {
-			i.Post = append(i.Post, a.String())
-		}
-		if next, ok := d.Next(s.o.Now()); ok {
-			i.Next = &next
-		}
-		runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
+	for _, d := range s.all() {
+		i, err := s.info(ctx, d)
 		if err != nil {
 			return nil, err
 		}
-		if len(runs) > 0 {
-			i.Last = &runs[0]
-		}
 		list = append(list, i)
 	}
-	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
-// Preview is what a run would post now, and why.
-type Preview struct {
-	Digest string     `json:"digest"`
-	Draft  chat.Draft `json:"draft"` // without text where nothing would be posted
-	Items  []Verdict  `json:"items"` // every item of every feed
-	Faults []string   `json:"faults,omitempty"`
-}
-
-// Preview makes a digest without posting or remembering anything.
-func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
-	d, ok := s.specs[name]
-	if !ok {
-		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
+func (s *Service) info(ctx context.Context, d spec) (Info, error) {
+	i := Info{Name: d.Name, Source: d.Source, Schedule: d.Schedule, Timezone: d.Timezone, Paused: d.Paused, Feeds: []string{},
+		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID)}
+	if d.Style != Brief {
+		i.Style = d.Style
 	}
-	e, err := s.make(ctx, d)
+	for _, f := range d.Feeds {
+		i.Feeds = append(i.Feeds, f.shown())
+	}
+	if next, ok := d.next(s.o.Now()); ok {
+		i.Next = &next
+	}
+	runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
 	if err != nil {
-		return Preview{}, fmt.Errorf("preview digest %s: %w", name, err)
+		return i, err
 	}
-	return Preview{Digest: name, Draft: e.draft, Items: e.verdicts, Faults: e.faults}, nil
+	if len(runs) > 0 {
+		i.Last = &runs[0]
+	}
+	return i, nil
 }
 
-// Run makes and posts a digest for a due instant, and waits a while for what
-// becomes of its posts. A second run for the same instant posts nothing.
-func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	return s.run(ctx, name, due, manual, s.follow)
+// Plan gives the plan of a digest; false: there is none of that name.
+func (s *Service) Plan(name string) (Plan, bool) {
+	d, ok := s.find(name)
+	return d.Plan, ok
 }
 
-// follower looks after the posts of a run.
-type follower func(context.Context, store.Run, *edition, int, func(context.Context) []store.Posted) (store.Run, error)
-
-// leave does not: in a conversation that the digest is posted to, the posts wait
-// for the very message that asked for it.
-func leave(_ context.Context, run store.Run, _ *edition, _ int, _ func(context.Context) []store.Posted) (store.Run, error) {
-	return run, nil
-}
-
-func (s *Service) run(ctx context.Context, name string, due time.Time, manual bool, follow follower) (store.Run, error) {
-	d, ok := s.specs[name]
-	if !ok {
-		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
-	}
-	s.busy[name].Lock()
-	defer s.busy[name].Unlock()
-	return s.carryOut(ctx, d, due, manual, follow)
-}
-
-func (s *Service) carryOut(ctx context.Context, d Spec, due time.Time, manual bool, follow follower) (store.Run, error) {
-	name := d.Name
-	run := store.Run{Digest: name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
-	e, err := s.make(ctx, d)
-	if ctx.Err() != nil {
-		return run, ctx.Err() // cut off, not failed: the next start catches up
-	}
-	if d.Quiet && (err != nil || len(e.draft.Cards) == 0) {
-		return run, err
-	}
-	run.Ended = s.o.Now().UTC()
-	run.Note = strings.Join(e.faults, "; ")
-	if err != nil {
-		run.Note = err.Error()
-		e.draft, e.saw = chat.Draft{Failed: true, Text: "The digest **" + name + "** could not be made: none of its feeds could be read. " +
-			"It is tried again at its next time; the bot's log has the reasons."}, nil
-	} else {
-		run.OK, run.Posted = true, len(e.draft.Cards)
-	}
-	posts := s.posts(d, run, e.draft)
-	isNew, storeErr := s.o.Store.FinishRun(ctx, run, e.saw, posts)
-	if storeErr != nil {
-		return run, fmt.Errorf("run digest %s: %w", name, storeErr)
-	}
-	if isNew && len(posts) > 0 {
-		outcomes := s.o.Deliver(posts)
-		if err == nil {
-			run, err = follow(ctx, run, e, len(posts), outcomes)
+// Names are those of the digests that may be named in a conversation.
+func (s *Service) Names(at chat.Address) []string {
+	var names []string
+	for _, d := range s.all() {
+		if d.visible(chat.Message{Conversation: at}) {
+			names = append(names, d.Name)
 		}
 	}
-	s.o.Log.Info("digest run", "digest", name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", isNew, "note", run.Note)
-	if err != nil {
-		return run, fmt.Errorf("run digest %s: %w", name, err)
-	}
-	return run, nil
+	return names
 }
 
-// followFor is how long a run waits to hear what became of its posts. What takes
-// longer is still on its way.
-const followFor = 20 * time.Second
-
-// follow amends a run by what became of its posts. Where no place took it the run
-// has failed, and its items are new again for the next one.
-func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts int, outcomes func(context.Context) []store.Posted) (store.Run, error) {
-	waiting, cancel := context.WithTimeout(ctx, followFor)
-	defer cancel()
-	var refused []string
-	for _, o := range outcomes(waiting) {
-		if o.Error != "" {
-			refused = append(refused, "not posted to "+o.Key[strings.LastIndex(o.Key, "Z/")+2:]+": "+o.Error)
+// Known are the addresses of the feeds of all digests, each once.
+func (s *Service) Known() []string {
+	var all []string
+	for _, d := range s.all() {
+		for _, f := range d.Feeds {
+			all = append(all, f.URL)
 		}
 	}
-	if len(refused) == 0 {
-		return run, nil
-	}
-	slices.Sort(refused)
-	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
-	var forget []string
-	if len(refused) == posts {
-		run.OK, run.Posted = false, 0
-		forget = e.fresh
-	}
-	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
-	if err == nil && !run.OK {
-		err = errors.New(run.Note)
-	}
-	return run, err
-}
-
-func (s *Service) posts(d Spec, run store.Run, draft chat.Draft) []store.Post {
-	if draft.Text == "" {
-		return nil
-	}
-	var posts []store.Post
-	for _, to := range d.Post {
-		draft.Key = fmt.Sprintf("digest/%s/%s/%s", d.Name, run.Due.Format(time.RFC3339Nano), to)
-		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: run.Ended})
-	}
-	return posts
+	slices.Sort(all)
+	return slices.Compact(all)
 }

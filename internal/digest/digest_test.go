@@ -35,6 +35,12 @@ func (f feeds) Fetch(_ context.Context, address string) (feed.Result, error) {
 	return feed.Result{Document: feed.Document{Feed: feed.Feed{Title: "Feed " + address[len(address)-1:]}, Items: items}}, nil
 }
 
+func (f feeds) Poll(ctx context.Context, address string) (feed.Result, error) {
+	return f.Fetch(ctx, address)
+}
+
+func (f feeds) Find(context.Context, string) ([]feed.Link, error) { return nil, feed.ErrNoFeed }
+
 func story(n int) feed.Item {
 	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n), Link: fmt.Sprintf("https://example.org/%d", n),
 		Summary:   fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised by it.</p>", n),
@@ -44,39 +50,82 @@ func story(n int) feed.Item {
 // bench is a service over a store of its own.
 type bench struct {
 	*digest.Service
-	feeds  feeds
-	db     *bolt.DB
-	sent   []store.Post
-	refuse func(chat.Address) string // why a place takes nothing
+	feeds   feeds
+	db      *bolt.DB
+	now     time.Time
+	sent    []store.Post
+	shown   []chat.Draft              // posted at once
+	refuse  func(chat.Address) string // why a place takes nothing
+	options digest.Options
 }
 
-func service(t *testing.T, d digest.Spec) *bench {
+// service has one digest, called morning and posted to general.
+func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *bench {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	b := &bench{feeds: feeds{}, now: monday}
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return b.now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	b := &bench{feeds: feeds{}, db: db}
-	d.Name, d.Post = "morning", []chat.Address{general}
-	d.Next = func(after time.Time) (time.Time, bool) { return after.Add(time.Hour), true }
-	b.Service = digest.New(digest.Options{Specs: []digest.Spec{d}, Feeds: b.feeds, Store: db,
-		Deliver: func(posts []store.Post) func(context.Context) []store.Posted {
-			b.sent = append(b.sent, posts...)
-			return func(context.Context) []store.Posted {
-				var all []store.Posted
-				for _, p := range posts {
-					o := store.Posted{Key: p.Key}
-					if b.refuse != nil {
-						o.Error = b.refuse(p.To)
-					}
-					all = append(all, o)
-				}
-				return all
-			}
-		},
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return monday }})
+	b.db = db
+	b.options = digest.Options{Feeds: b.feeds, Store: db, Deliver: b.deliver, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
+		Reaches: func(chat.Address) bool { return true },
+		Post: func(_ context.Context, _ chat.Address, d chat.Draft, _ string) error {
+			b.shown = append(b.shown, d)
+			return nil
+		}}
+	for _, c := range change {
+		c(&b.options)
+	}
+	p.Name, p.Post = "morning", []string{general.String()}
+	if p.Schedule == "" {
+		p.Schedule = "30 8 * * *"
+	}
+	b.Service = digest.New(b.options)
+	if err := b.Configure([]digest.Plan{p}); err != nil {
+		t.Fatal(err)
+	}
 	return b
+}
+
+func (b *bench) deliver(posts []store.Post) func(context.Context) []store.Posted {
+	b.sent = append(b.sent, posts...)
+	return func(context.Context) []store.Posted {
+		var all []store.Posted
+		for _, p := range posts {
+			o := store.Posted{Key: p.Key}
+			if b.refuse != nil {
+				o.Error = b.refuse(p.To)
+			}
+			all = append(all, o)
+		}
+		return all
+	}
+}
+
+// restart begins anew on what the store holds.
+func (b *bench) restart(t *testing.T, plans ...digest.Plan) {
+	t.Helper()
+	b.Service = digest.New(b.options)
+	if err := errors.Join(b.Configure(plans), b.Load(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writes(text string) func(*digest.Options) {
+	return func(o *digest.Options) {
+		o.Writer = func(digest.Plan) digest.Writer {
+			return func(context.Context, string, string) (string, string, error) { return text, "gemini/test", nil }
+		}
+	}
+}
+
+func from(urls ...string) (list []digest.Feed) {
+	for _, u := range urls {
+		list = append(list, digest.Feed{URL: u})
+	}
+	return list
 }
 
 func (b *bench) run(t *testing.T, due time.Time) store.Run {
@@ -99,7 +148,7 @@ func urls(d chat.Draft) []string {
 const a, b2 = "https://example.org/feed/a", "https://example.org/feed/b"
 
 func TestOnlyWhatIsNewIsPosted(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 3})
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 3})
 	for n := range 5 {
 		b.feeds[a] = append(b.feeds[a], story(n))
 	}
@@ -123,7 +172,7 @@ func TestOnlyWhatIsNewIsPosted(t *testing.T) {
 		var got []string
 		for _, post := range b.sent {
 			got = append(got, urls(post.Draft)...)
-			p.Draft.Key = post.Draft.Key
+			p.Draft.Key, p.Draft.Buttons = post.Draft.Key, post.Draft.Buttons // of the run alone
 			if diff := cmp.Diff(p.Draft, post.Draft); diff != "" {
 				t.Errorf("run %d differs from its preview (-preview +run):\n%s", i, diff)
 			}
@@ -135,7 +184,7 @@ func TestOnlyWhatIsNewIsPosted(t *testing.T) {
 }
 
 func TestARunForOneInstantPostsOnce(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 3})
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 3})
 	b.feeds[a] = []feed.Item{story(1)}
 	b.run(t, monday)
 	b.feeds[a] = append(b.feeds[a], story(2))
@@ -146,7 +195,7 @@ func TestARunForOneInstantPostsOnce(t *testing.T) {
 }
 
 func TestTheSameStoryIsOneEntry(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a, b2}, MaxItems: 10, Filters: []string{"-spam"}})
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 10, Filters: []string{"-spam"}})
 	twin := story(1)
 	twin.Link += "?utm_source=feed"
 	spam, bare, evil := story(5), story(6), story(7)
@@ -170,35 +219,73 @@ func TestTheSameStoryIsOneEntry(t *testing.T) {
 }
 
 func TestAFeedThatFailsIsNamedAndOthersGoOn(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a, b2}, MaxItems: 10})
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 10})
 	b.feeds[a] = []feed.Item{story(1)}
 	b.run(t, monday)
 	footer := b.sent[0].Draft.Footer
+	if told := b.notices(); len(told) != 1 || !strings.Contains(told[0], b2+" could not be fetched") {
+		t.Errorf("the channel was told %q, want the feed that fails", told)
+	}
 	if !strings.Contains(footer, b2+" could not be fetched") || strings.Contains(footer, "secret") {
 		t.Errorf("footer %q, want the feed named without the inside", footer)
 	}
 	delete(b.feeds, a)
 	run, err := b.Run(t.Context(), "morning", monday.Add(time.Hour), false)
-	if err == nil || run.OK || len(b.sent) != 2 || !b.sent[1].Draft.Failed {
+	if err == nil || run.OK || len(b.sent) != 3 || !b.sent[2].Draft.Failed {
 		t.Errorf("with no feed at all: run %+v, %d posts, error %v; want a failure that is posted", run, len(b.sent), err)
 	}
 	b.feeds[a] = []feed.Item{story(1), story(2)}
 	b.run(t, monday.Add(2*time.Hour))
-	if got := urls(b.sent[2].Draft); len(got) != 1 || got[0] != "2" {
+	if got := urls(b.sent[3].Draft); len(got) != 1 || got[0] != "2" {
 		t.Errorf("after the failure %v was posted, want what is new since the last success", got)
+	}
+}
+
+// notices are the posts about feeds that fail and work again.
+func (b *bench) notices() (list []string) {
+	for _, p := range b.sent {
+		if strings.Contains(p.Key, "/feeds/") {
+			list = append(list, p.Draft.Text)
+		}
+	}
+	return list
+}
+
+func TestAChannelIsToldOnceThatAFeedFailsAndOnceThatItWorks(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 10})
+	b.feeds[a] = []feed.Item{story(1)}
+	for n, want := range []int{1, 1, 1, 2, 2, 3} {
+		b.now = monday.AddDate(0, 0, n)
+		if delete(b.feeds, b2); n == 3 || n == 4 {
+			b.feeds[b2] = []feed.Item{story(2)}
+		}
+		b.run(t, b.now)
+		if n == 2 {
+			b.restart(t, digest.Plan{Name: "morning", Schedule: "30 8 * * *", Post: []string{general.String()}, Feeds: from(a, b2), MaxItems: 10})
+		}
+		told := b.notices()
+		if len(told) != want {
+			t.Fatalf("after run %d the channel was told %d times, want %d: %q", n, len(told), want, told)
+		}
+		if last := told[len(told)-1]; strings.Contains(last, "A feed works again") != (n == 3 || n == 4) || strings.Contains(last, "secret") {
+			t.Errorf("run %d: %q", n, last)
+		}
 	}
 }
 
 func TestAModelsSentencesNeedAnItem(t *testing.T) {
 	written := "The council met on two matters [1][2]. Aliens have landed in Oslo. It was **settled** late. [2] " +
 		"More at [this page](https://evil.example/x) and https://evil.example [1]. Nothing else [9]."
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10,
-		Writer: func(_ context.Context, _, prompt string) (string, string, error) {
-			if !strings.Contains(prompt, "[1] Story number 2") {
-				t.Errorf("prompt lacks the numbered items:\n%s", prompt)
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10}, func(o *digest.Options) {
+		o.Writer = func(digest.Plan) digest.Writer {
+			return func(_ context.Context, _, prompt string) (string, string, error) {
+				if !strings.Contains(prompt, "[1] Story number 2") {
+					t.Errorf("prompt lacks the numbered items:\n%s", prompt)
+				}
+				return written, "gemini/test", nil
 			}
-			return written, "gemini/test", nil
-		}})
+		}
+	})
 	b.feeds[a] = []feed.Item{story(1), story(2)}
 	p, err := b.Preview(t.Context(), "morning")
 	if err != nil {
@@ -221,8 +308,11 @@ func TestAModelsSentencesNeedAnItem(t *testing.T) {
 }
 
 func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10,
-		Writer: func(context.Context, string, string) (string, string, error) { return "", "", errors.New("down") }})
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10}, func(o *digest.Options) {
+		o.Writer = func(digest.Plan) digest.Writer {
+			return func(context.Context, string, string) (string, string, error) { return "", "", errors.New("down") }
+		}
+	})
 	b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
 	p, err := b.Preview(t.Context(), "morning")
 	if err != nil {
@@ -235,7 +325,7 @@ func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
 
 func TestNothingNewIsSaidWhereItIsWanted(t *testing.T) {
 	for _, say := range []bool{true, false} {
-		b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10, SayEmpty: say})
+		b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, WhenEmpty: map[bool]string{true: "say"}[say]})
 		b.feeds[a] = []feed.Item{}
 		if b.run(t, monday); (len(b.sent) == 1) != say {
 			t.Errorf("sayEmpty %v: %d posts", say, len(b.sent))
@@ -244,20 +334,20 @@ func TestNothingNewIsSaidWhereItIsWanted(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10, Schedule: "30 8 * * *", Timezone: "UTC"})
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, Schedule: "30 8 * * *", Timezone: "UTC"})
 	b.feeds[a] = []feed.Item{story(1)}
 	for _, c := range []struct{ text, want string }{
 		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
 		{"run morning", "on its way to `web:/general` with 1 items"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
-		if d := b.Command(t.Context(), chat.Message{Text: c.text}); !strings.Contains(d.Text, c.want) {
+		if d := b.Command(t.Context(), chat.Message{Text: c.text, Conversation: general, Author: chat.User{ID: "1"}}); !strings.Contains(d.Text, c.want) {
 			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)
 		}
 	}
 }
 
 func TestADigestThatNoPlaceTakesHasFailed(t *testing.T) {
-	b := service(t, digest.Spec{Feeds: []string{a}, MaxItems: 10})
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10})
 	b.feeds[a] = []feed.Item{story(1)}
 	b.refuse = func(chat.Address) string { return "unknown channel" }
 	run, err := b.Run(t.Context(), "morning", monday, true)

@@ -30,6 +30,7 @@ type cleaner struct {
 	stack []frame
 	items int
 	root  string
+	pace  Pace
 }
 
 // frame is an open element.
@@ -48,17 +49,17 @@ type frame struct {
 	text     []byte // not written yet
 }
 
-// cleanXML returns the cleaned document and the local name of its root.
-func cleanXML(data []byte, base *url.URL) (clean []byte, root string, err error) {
+// cleanXML gives the cleaned document in out, and the local name of its root.
+func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	c := &cleaner{}
 	c.out.Grow(len(data) + len(data)/8)
 	if err := c.copy(data, base); err != nil {
-		return nil, c.root, err
+		return c, err
 	}
 	if c.root == "" {
-		return nil, "", errors.New("no element in it")
+		return c, errors.New("no element in it")
 	}
-	return c.out.Bytes(), c.root, nil
+	return c, nil
 }
 
 var errEnough = errors.New("as many items as are read")
@@ -337,6 +338,9 @@ func (c *cleaner) leaf(f *frame) {
 	text := bytes.TrimSpace(f.text)
 	if len(text) == 0 {
 		return
+	}
+	if depth := len(c.stack); depth > 1 && len(text) < 20 {
+		c.pace.note(c.stack[depth-2].local, f.local, string(text))
 	}
 	if linkElements[f.local] {
 		text = []byte(absolute(f.base, string(text)))

@@ -58,9 +58,6 @@ func convertItem(in *gofeed.Item) Item {
 		Categories: categories(append(in.Categories, moreCategories(in.Extensions)...)),
 		Enclosures: []Enclosure{},
 	}
-	if in.Image != nil {
-		item.Image = safeLink(in.Image.URL)
-	}
 	for _, e := range in.Enclosures {
 		if address := safeLink(e.URL); address != "" {
 			length, err := strconv.ParseInt(strings.TrimSpace(e.Length), 10, 64)
@@ -70,6 +67,7 @@ func convertItem(in *gofeed.Item) Item {
 			item.Enclosures = append(item.Enclosures, Enclosure{URL: address, Type: field(e.Type), Length: length})
 		}
 	}
+	mediaOf(in.Extensions).adopt(&item, in)
 	guid := field(in.GUID)
 	if item.Link == "" && isWeb(guid) {
 		item.Link = safeLink(guid)

@@ -2,22 +2,122 @@ package feed
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	xhtml "golang.org/x/net/html"
+
+	"ravenbot/internal/egress"
 )
 
 const (
 	maxPage  = 1 << 20 // of a page is searched
 	maxLinks = 20
+	// searchTime bounds all of a search, probeTime one of its guesses.
+	searchTime = 30 * time.Second
+	probeTime  = 5 * time.Second
 )
 
-// Link is a feed that a page names.
+// Link is a feed that a page has.
 type Link struct {
 	URL   string `json:"url"`
-	Title string `json:"title"`
-	Type  string `json:"type"`
+	Title string `json:"title"` // as the page or the feed has it; may be empty
+	Type  string `json:"type"`  // a media type
+}
+
+// ErrNoFeed says that a page has no feed, as far as can be found out.
+var ErrNoFeed = errors.New("no feed was found")
+
+// Find offers the feeds that a web page has, the likeliest first: the address itself
+// where it is a feed, those that its site documents (YouTube, GitHub, Reddit and
+// others), those that the page names, and only where there is none, what lies in the
+// usual places. An address without a scheme is taken for https. The error is ErrNoFeed
+// where there is a page and no feed.
+func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	address = strings.TrimSpace(address)
+	if !strings.Contains(address, ":") || !strings.Contains(address, "//") && !strings.HasPrefix(address, bundledScheme) {
+		address = "https://" + address
+	}
+	if strings.HasPrefix(address, bundledScheme) {
+		res, err := f.Fetch(ctx, address)
+		return []Link{{URL: address, Title: res.Feed.Heading(), Type: rssXML}}, err
+	}
+	page, err := url.Parse(address)
+	if err != nil || page.Host == "" {
+		return nil, fmt.Errorf("find feeds of %.100q: %w", address, egress.ErrURL)
+	}
+	if list := known(page); len(list) > 0 {
+		return list, nil
+	}
+	res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes})
+	if err != nil {
+		return nil, err
+	}
+	if link, ok := asFeed(res); ok {
+		return []Link{link}, nil
+	}
+	if list := Discover(res.Body, res.URL); len(list) > 0 {
+		return list, nil
+	}
+	if final, err := url.Parse(res.URL); err == nil {
+		page = final
+	}
+	return f.probe(ctx, page)
+}
+
+// look fetches a page in its host's turn.
+func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
+	turn, err := f.hosts.enter(ctx, hostOf(address))
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", address, err)
+	}
+	defer turn.leave()
+	res, err := f.client.Get(ctx, address, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case res.Status == http.StatusTooManyRequests:
+		pause, _ := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
+		return nil, &WaitError{address, f.opts.Now().Add(pause)}
+	case res.Status < 200 || res.Status > 299:
+		return nil, &StatusError{address, res.Status}
+	}
+	return res, nil
+}
+
+func asFeed(res *egress.Response) (Link, bool) {
+	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
+	if err != nil {
+		return Link{}, false
+	}
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: field(kind)}, true
+}
+
+// probe tries the usual places and stops at the first feed, or where the server has
+// had enough of it. Redirects are not followed: they lead to front pages.
+func (f *Fetcher) probe(ctx context.Context, page *url.URL) ([]Link, error) {
+	for _, address := range usual(page) {
+		res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTime, MaxRedirects: -1})
+		if err == nil {
+			if link, ok := asFeed(res); ok {
+				return []Link{link}, nil
+			}
+			continue
+		}
+		if status := (*StatusError)(nil); !errors.As(err, &status) || status.Status >= 500 {
+			return nil, fmt.Errorf("%s names no feed, and looking in the usual places failed: %w", page, err)
+		}
+	}
+	return nil, fmt.Errorf("find feeds of %s: %w: the page names none, and there is none in the usual places", page, ErrNoFeed)
 }
 
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",

@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"ravenbot/internal/egress"
@@ -21,11 +22,17 @@ func Explain(address string, err error) string {
 		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
 	}
 	var wait *WaitError
+	var failing *FailingError
 	var status *StatusError
 	var page *PageError
 	switch {
 	case errors.As(err, &wait):
 		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
+	case errors.As(err, &failing):
+		return fmt.Sprintf("%s has failed %d times since %s and is tried again after %s. The last time: %s", address, failing.Times,
+			failing.Since.UTC().Format("2 January 15:04 MST"), failing.TryAgain.UTC().Format("2 January 15:04 MST"), failing.Last)
+	case errors.As(err, &status) && status.Status == http.StatusGone:
+		return address + " is gone for good, its server says."
 	case errors.As(err, &status):
 		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
 	case errors.As(err, &page) && len(page.Links) > 0:
@@ -34,6 +41,8 @@ func Explain(address string, err error) string {
 			names[i] = l.URL
 		}
 		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
+	case errors.Is(err, ErrNoFeed):
+		return address + " names no feed, and there is none in the usual places."
 	case errors.Is(err, ErrNotFeed):
 		return address + " is not a feed."
 	case strings.HasPrefix(address, "bundled:"):

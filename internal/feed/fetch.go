@@ -39,6 +39,8 @@ type Options struct {
 	Bundled fs.FS
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// HostPause is how long Poll leaves a host alone between two requests.
+	HostPause time.Duration
 }
 
 // Fetcher gets feeds. It is safe for concurrent use; feeds of one host are fetched
@@ -47,15 +49,17 @@ type Fetcher struct {
 	client *egress.Client
 	store  StateStore
 	opts   Options
-	hosts  hostLocks
+	hosts  hosts
+	fresh  sync.Map // address → time.Time, until when an answer of "not modified" serves
 }
 
-// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first.
+// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first, and
+// gives whole documents; with one, the texts of items are cut to what is kept.
 func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Fetcher{client: client, store: store, opts: opts, hosts: hostLocks{held: map[string]*hostLock{}}}
+	return &Fetcher{client: client, store: store, opts: opts, hosts: hosts{known: map[string]*host{}}}
 }
 
 // Result is the outcome of a fetch.
@@ -93,6 +97,21 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("fetch %s: the server answers %d %s", e.URL, e.Status, http.StatusText(e.Status))
 }
 
+// FailingError says that Poll did not ask, because the feed has failed before.
+type FailingError struct {
+	URL      string
+	Since    time.Time // the first failure
+	Times    int       // failures in a row
+	TryAgain time.Time
+	Last     string // what the last failure was
+}
+
+// Error implements error.
+func (e *FailingError) Error() string {
+	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", e.URL, e.Times,
+		e.Since.UTC().Format(time.RFC3339), e.TryAgain.UTC().Format(time.RFC3339), e.Last)
+}
+
 // PageError says that the address is that of a web page, and which feeds the
 // page names. It is an ErrNotFeed.
 type PageError struct {
@@ -116,20 +135,54 @@ func (e *PageError) Error() string {
 // Unwrap gives the error of Parse.
 func (e *PageError) Unwrap() error { return e.cause }
 
-// Fetch gets a feed: an http or https address, that of a page that names a single
-// feed, or bundled:NAME. It asks only for what changed since the last success and
-// keeps to what the server said then. Nothing is retried; the errors WaitError,
-// StatusError, PageError and those of egress tell what to do next.
+// Fetch gets a feed for somebody who wants it now: an http or https address, that
+// of a page that names a single feed, or bundled:NAME. It asks for what changed since
+// the last success, and asks nothing only where the server said so (Retry-After).
+// Nothing is retried; the errors WaitError, StatusError, PageError and those of
+// egress tell what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
+	return f.read(ctx, strings.TrimSpace(address), false)
+}
+
+// Poll is Fetch for looking again and again while nobody waits. It asks for nothing
+// while the last document is fresh (ttl, Cache-Control, Expires, skipHours, skipDays)
+// and gives that one, leaves a feed alone for longer the more often it failed (the
+// error is then a FailingError), and spaces its requests to a host.
+func (f *Fetcher) Poll(ctx context.Context, address string) (Result, error) {
+	return f.read(ctx, strings.TrimSpace(address), true)
+}
+
+// State is what is known about a feed, such as since when it fails.
+func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
+	return f.load(ctx, strings.TrimSpace(address))
+}
+
+// Told notes that a reader was told how the feed is, so that State.News has nothing
+// for that reader until it changes.
+func (f *Fetcher) Told(ctx context.Context, address, reader string) error {
 	address = strings.TrimSpace(address)
+	turn, err := f.hosts.enter(ctx, hostOf(address))
+	if err != nil {
+		return fmt.Errorf("note what was told of %s: %w", address, err)
+	}
+	defer turn.leave()
+	state, err := f.load(ctx, address)
+	if err != nil || state.News(reader) == NoNews {
+		return err
+	}
+	state.tell(reader)
+	return f.save(ctx, state)
+}
+
+func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Result, error) {
 	if name, ok := strings.CutPrefix(address, bundledScheme); ok {
 		return f.bundled(name)
 	}
-	unlock, err := f.hosts.lock(ctx, hostOf(address))
+	turn, err := f.hosts.enter(ctx, hostOf(address))
 	if err != nil {
 		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", address, err)
 	}
-	defer unlock()
+	defer turn.leave()
 	state, err := f.load(ctx, address)
 	if err != nil {
 		return Result{}, err
@@ -137,12 +190,62 @@ func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
 	if f.opts.Now().Before(state.NextAllowed) {
 		return Result{}, &WaitError{address, state.NextAllowed}
 	}
+	if politely {
+		if res, spared, err := f.spare(&state); spared {
+			return res, err
+		}
+		if err := turn.pause(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
+			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", address, err)
+		}
+	}
 	res, err := f.fetch(ctx, &state)
 	if err != nil && state.MovedTo != "" && isGone(err) {
-		state = State{Version: stateVersion, URL: address} // the new place was not for good after all
+		state.forgetPlace() // the new one was not for good after all
 		res, err = f.fetch(ctx, &state)
 	}
-	return res, err
+	if wait, ok := errors.AsType[*WaitError](err); ok {
+		turn.closed(wait.Until)
+	}
+	return f.remember(ctx, &state, res, err)
+}
+
+// spare answers without a request where none is due.
+func (f *Fetcher) spare(s *State) (Result, bool, error) {
+	now := f.opts.Now()
+	if s.Failures > 0 && now.Before(s.TryAgain) {
+		return Result{}, true, &FailingError{s.URL, s.FailingSince, s.Failures, s.TryAgain, s.LastFailure}
+	}
+	until := s.FreshUntil
+	if later, ok := f.fresh.Load(s.URL); ok {
+		until = later.(time.Time)
+	}
+	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.rests(now) {
+		return Result{}, false, nil
+	}
+	s.Document.attribute()
+	return Result{Document: s.Document, NotModified: true, FinalURL: s.address(), MovedTo: s.MovedTo}, true, nil
+}
+
+// fetched is an answer on its way to a Result.
+type fetched struct {
+	Result
+	changed bool // there is something to remember
+}
+
+// remember keeps what an attempt taught. One that was cut off taught nothing.
+func (f *Fetcher) remember(ctx context.Context, s *State, got fetched, err error) (Result, error) {
+	if err == nil {
+		if s.healed() || got.changed {
+			err = f.save(ctx, *s)
+		}
+		return got.Result, err
+	}
+	if ctx.Err() != nil {
+		return Result{}, err
+	}
+	status, _ := errors.AsType[*StatusError](err)
+	s.failed(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
+	return Result{}, errors.Join(err, f.save(ctx, *s))
 }
 
 func isGone(err error) bool {
@@ -198,33 +301,38 @@ func (f *Fetcher) save(ctx context.Context, state State) error {
 }
 
 // fetch asks once, and once more where a page names the feed.
-func (f *Fetcher) fetch(ctx context.Context, state *State) (Result, error) {
-	address, moved := state.address(), state.MovedTo
+func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
+	address := state.address()
 	res, doc, err := f.ask(ctx, state, address)
 	if page, ok := errors.AsType[*PageError](err); ok && len(page.Links) == 1 {
 		address = page.Links[0].URL
 		if res, doc, err = f.ask(ctx, state, address); err == nil {
-			res.PermanentURL = firstOf(res.PermanentURL, address)
+			state.MovedOnce = firstOf(res.PermanentURL, address) // the page itself is never the feed
+			res.PermanentURL = state.MovedOnce
 		}
 	}
 	if err != nil {
-		return Result{}, err
+		return fetched{}, err
 	}
-	if res.PermanentURL != "" && res.PermanentURL != state.URL {
-		state.MovedTo = res.PermanentURL
+	got := fetched{Result: Result{Document: doc, FinalURL: res.URL}, changed: state.moved(res.PermanentURL)}
+	if got.MovedTo = state.MovedTo; res.PermanentURL != "" && res.PermanentURL != state.URL {
+		got.MovedTo = res.PermanentURL
 	}
-	result := Result{Document: doc, FinalURL: res.URL, MovedTo: state.MovedTo}
+	now := f.opts.Now()
 	if res.Status == http.StatusNotModified {
-		result.NotModified = true
-		if state.MovedTo == moved {
-			return result, nil // nothing to write
-		}
-		return result, f.save(ctx, *state)
+		got.NotModified = true
+		f.fresh.Store(state.URL, now.Add(jittered(freshFor(res.Header, state.Pace.TTL, now)))) // not worth a write
+		return got, nil
 	}
+	got.changed = true
+	f.fresh.Delete(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
-	state.FetchedAt, state.NextAllowed = f.opts.Now(), time.Time{}
-	state.Document = doc.excerpt()
-	return result, f.save(ctx, *state)
+	state.FetchedAt, state.NextAllowed = now, time.Time{}
+	state.Pace, state.FreshUntil = doc.Pace, now.Add(jittered(freshFor(res.Header, doc.Pace.TTL, now)))
+	if state.Document = doc.excerpt(); f.store != nil {
+		got.Document = state.Document
+	}
+	return got, nil
 }
 
 func firstOf(a, b string) string {
@@ -247,7 +355,7 @@ func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egres
 		doc.attribute()
 		return res, doc, nil
 	case res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable:
-		return nil, Document{}, f.wait(ctx, state, address, res)
+		return nil, Document{}, f.wait(state, address, res)
 	case res.Status < 200 || res.Status > 299:
 		return nil, Document{}, &StatusError{address, res.Status}
 	}
@@ -261,17 +369,14 @@ func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egres
 	return res, doc, nil
 }
 
-// wait remembers until when the server wants no requests. A plain 503 without a
-// time is an error like others.
-func (f *Fetcher) wait(ctx context.Context, state *State, address string, res *egress.Response) error {
+// wait notes until when the server wants no requests. A plain 503 without a time
+// is an error like others.
+func (f *Fetcher) wait(state *State, address string, res *egress.Response) error {
 	pause, said := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
 	if !said && res.Status == http.StatusServiceUnavailable {
 		return &StatusError{address, res.Status}
 	}
 	state.NextAllowed = f.opts.Now().Add(pause)
-	if err := f.save(ctx, *state); err != nil {
-		return err
-	}
 	return &WaitError{address, state.NextAllowed}
 }
 
@@ -284,42 +389,6 @@ func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 		return min(max(at.Sub(now), 0), longestWait), true
 	}
 	return defaultWait, false
-}
-
-// hostLocks lets one request at a time to each host.
-type hostLocks struct {
-	mu   sync.Mutex
-	held map[string]*hostLock
-}
-
-type hostLock struct {
-	turn  chan struct{}
-	users int
-}
-
-func (l *hostLocks) lock(ctx context.Context, host string) (unlock func(), err error) {
-	l.mu.Lock()
-	h := l.held[host]
-	if h == nil {
-		h = &hostLock{turn: make(chan struct{}, 1)}
-		l.held[host] = h
-	}
-	h.users++
-	l.mu.Unlock()
-	leave := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if h.users--; h.users == 0 {
-			delete(l.held, host)
-		}
-	}
-	select {
-	case h.turn <- struct{}{}:
-		return func() { <-h.turn; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
 }
 
 func hostOf(address string) string {

@@ -120,8 +120,8 @@ func TestFetchRemembersMoves(t *testing.T) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	if old.Load() != 1 {
-		t.Errorf("the old address was asked %d times, want once", old.Load())
+	if old.Load() != 2 {
+		t.Errorf("the old address was asked %d times, want twice: a move counts when it is said again", old.Load())
 	}
 	gone.Store(1)
 	if res, err := f.Fetch(t.Context(), s.URL+"/old"); err != nil || res.MovedTo != "" || len(res.Items) != 2 {
@@ -260,18 +260,18 @@ func TestFetchOneAtATime(t *testing.T) {
 	if most.Load() != 1 || total.Load() != 8 {
 		t.Errorf("%d requests, up to %d at once", total.Load(), most.Load())
 	}
-	if len(f.hosts.held) != 0 {
-		t.Errorf("%d host locks are left over", len(f.hosts.held))
+	if len(f.hosts.known) != 0 {
+		t.Errorf("%d host locks are left over", len(f.hosts.known))
 	}
 }
 
 func TestFetchWaitingEndsWithItsContext(t *testing.T) {
 	s, f := newSite(t)
-	unlock, err := f.hosts.lock(t.Context(), hostOf(s.URL))
+	turn, err := f.hosts.enter(t.Context(), hostOf(s.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unlock()
+	defer turn.leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.Fetch(ctx, s.URL+"/feed"); !errors.Is(err, context.Canceled) {
@@ -320,6 +320,18 @@ func TestStateIsBounded(t *testing.T) {
 		t.Error("the document itself was cut")
 	}
 	checkDocument(t, "excerpt", excerpt)
+}
+
+// TestExcerptKeepsTheNewest has the oldest item first, as some feeds do.
+func TestExcerptKeepsTheNewest(t *testing.T) {
+	var doc Document
+	for i := range 3 * keptItems {
+		doc.Items = append(doc.Items, Item{ID: fmt.Sprint(i), Published: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC)})
+	}
+	items := doc.excerpt().Items
+	if len(items) != keptItems || items[0].ID != fmt.Sprint(2*keptItems) || items[keptItems-1].ID != fmt.Sprint(3*keptItems-1) {
+		t.Errorf("%d items from %s on", len(items), items[0].ID)
+	}
 }
 
 // TestStoredStateOfVersion1 holds what the first release wrote.

@@ -2,13 +2,10 @@ package feed
 
 import (
 	"bytes"
-	"encoding/json"
-
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/mmcdole/gofeed"
 	xhtml "golang.org/x/net/html"
@@ -65,7 +62,8 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	if isPage(text) {
 		return Document{}, notFeed(text)
 	}
-	clean, root, err := cleanXML(text, base)
+	c, err := cleanXML(text, base)
+	root := c.root
 	switch {
 	case err != nil && root == "":
 		return Document{}, notFeed(text)
@@ -76,57 +74,19 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	case root != "rss" && root != "rdf" && root != "feed" && root != "channel":
 		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
 	}
-	parsed, err := newParser().Parse(bytes.NewReader(clean))
+	parsed, err := newParser().Parse(bytes.NewReader(c.out.Bytes()))
 	if err != nil {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	}
-	return convert(parsed), nil
+	doc := convert(parsed)
+	doc.Pace = c.pace
+	return doc, nil
 }
 
 func newParser() *gofeed.Parser {
 	p := gofeed.NewParser()
 	p.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
 	return p
-}
-
-func parseJSON(text []byte, base *url.URL) (Document, error) {
-	var probe struct {
-		Version string          `json:"version"`
-		Items   json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(text, &probe); err != nil {
-		return Document{}, fmt.Errorf("%w: broken JSON: %w", ErrNotFeed, err)
-	}
-	if !strings.Contains(probe.Version, "jsonfeed.org") && probe.Items == nil {
-		return Document{}, fmt.Errorf("%w: it is JSON, but neither of JSON Feed's version nor with items", ErrNotFeed)
-	}
-	parsed, err := newParser().Parse(bytes.NewReader(text))
-	if err != nil {
-		return Document{}, fmt.Errorf("parse JSON feed: %w", err)
-	}
-	doc := convert(parsed)
-	doc.rebase(base)
-	return doc, nil
-}
-
-// rebase makes the links of a JSON feed absolute; XML is done before parsing,
-// where xml:base is known.
-func (d *Document) rebase(base *url.URL) {
-	if base == nil {
-		return
-	}
-	d.Feed.Link = absolute(base, d.Feed.Link)
-	d.Feed.Image = absolute(base, d.Feed.Image)
-	for i := range d.Items {
-		item := &d.Items[i]
-		item.Link = absolute(base, item.Link)
-		item.Image = absolute(base, item.Image)
-		item.Summary = string(absoluteMarkup(base, []byte(item.Summary)))
-		item.Content = string(absoluteMarkup(base, []byte(item.Content)))
-		for k := range item.Enclosures {
-			item.Enclosures[k].URL = absolute(base, item.Enclosures[k].URL)
-		}
-	}
 }
 
 var (

@@ -69,7 +69,8 @@ func htmlHead(text, id string, size int) string {
 	if len(md)+len(note)+2 <= size {
 		return note + "\n\n" + md
 	}
-	return pageOf(md, fmt.Sprintf("id %q, as %q", id, markdownForm), 0, size)
+	// One that fits alone is cut, too: it has to say what it is.
+	return pageOf(md, fmt.Sprintf("id %q, as %q", id, markdownForm), 0, min(size, len(md)-1))
 }
 
 func asMarkdown(text string) string {

@@ -62,6 +62,9 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	if shown <= 0 {
 		shown = DefaultPage
 	}
+	if in.Caller.Call == "" { // no turn named it
+		in.Caller.Call = "call-" + reference()
+	}
 	began := i.o.Now()
 	in.Caller.Shown = shown
 	res, note := i.perform(ctx, &in)

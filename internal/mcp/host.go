@@ -43,6 +43,9 @@ type Host struct {
 	started bool
 	ctx     context.Context // while it runs, else nil
 	work    sync.WaitGroup  // what was started for ctx
+
+	once     sync.Once // recall
+	recalled bool      // what is kept of the servers has been taken, or is being
 }
 
 // hold keeps alive what there was when it began: all servers, or one.
@@ -271,6 +274,7 @@ func (h *Host) hold(on *server) (release func()) {
 
 // server gives the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
+	h.recall()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.servers[name]; s != nil {
@@ -279,8 +283,28 @@ func (h *Host) server(name string) (*server, error) {
 	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
 }
 
+// recall takes what is kept of the servers, once, when it is first asked for: starting
+// needs none of it. They come in the order of their names, as the first that has a
+// tool's name keeps it.
+func (h *Host) recall() {
+	h.once.Do(func() {
+		h.mu.Lock()
+		names := slices.Sorted(maps.Keys(h.servers))
+		list := make([]*server, len(names))
+		for i, name := range names {
+			list[i] = h.servers[name]
+		}
+		h.recalled = true
+		h.mu.Unlock()
+		for _, s := range list {
+			s.recall()
+		}
+	})
+}
+
 // all gives every server, sorted by name.
 func (h *Host) all() []*server {
+	h.recall()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := make([]*server, 0, len(h.servers))

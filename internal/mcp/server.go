@@ -100,10 +100,20 @@ func newServer(h *Host, c Config, source string) *server {
 		s.settle()
 		return s
 	}
+	if h.recalled { // else that is done for all together, when it is first asked for
+		s.recall()
+	}
+	return s
+}
+
+// recall takes what is kept of the server.
+func (s *server) recall() {
+	if s.c.Disabled {
+		return
+	}
 	s.restoreLog()
 	s.restorePins()
 	s.restored = s.restore()
-	return s
 }
 
 // run keeps the server connected while it is wanted, until ctx ends.
@@ -113,15 +123,16 @@ func (s *server) run(ctx context.Context) {
 	}
 	defer s.end()
 	defer s.dismiss()
-	if s.lazy() {
-		s.settle()
-		s.pause(ctx, nil)
-	}
 	if s.o.After != nil {
 		select {
 		case <-s.o.After:
 		case <-ctx.Done():
 		}
+	}
+	s.h.recall()
+	if s.lazy() {
+		s.settle()
+		s.pause(ctx, nil)
 	}
 	failures := 0
 	for ctx.Err() == nil {
@@ -342,8 +353,6 @@ func (s *server) wake() {
 
 func (s *server) fail(err error, wait time.Duration) {
 	problem := s.mask(plain(err.Error()))
-	s.mu.Lock()
-	s.mu.Unlock()
 	s.move(Failed, problem)
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))

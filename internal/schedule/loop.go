@@ -2,13 +2,14 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// look is how often a waiting job looks at the clock, which may jump while
-	// timers run on.
+	// look is how often the loop looks at the clock while it waits, since the clock
+	// may jump while timers run on.
 	look = 30 * time.Second
 	// grace is how late a due instant may be met while the loop runs and still
 	// count as on time.
@@ -23,18 +24,21 @@ const (
 
 // Job is something to be run on a schedule.
 type Job struct {
-	Name     string
+	Name     string // tells jobs apart
 	Schedule Schedule
 	// CatchUp says that after downtime the latest missed due instant is run once;
 	// without it missed instants are passed over.
 	CatchUp bool
+	// Paused says that what becomes due is passed over, also once it goes on.
+	Paused bool
 }
 
-// Loop runs jobs when they are due. Jobs, LastDue and Do are required.
+// Loop runs jobs when they are due. LastDue and Do are required.
 type Loop struct {
+	// Jobs are those to begin with; Set replaces them.
 	Jobs []Job
-	// LastDue is the last due instant of a job that was given to Run before this
-	// process started; false when there was none. Called once for each job.
+	// LastDue is the last due instant of a job that was given to Do before the loop
+	// knew the job; false when there was none. Called once for each job that is new.
 	LastDue func(name string) (time.Time, bool)
 	// Do is called for each due instant, in order, each instant once; calls
 	// for one job never overlap, those of different jobs may. Instants that
@@ -43,100 +47,189 @@ type Loop struct {
 	Do func(ctx context.Context, name string, due time.Time)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+
+	mu      sync.Mutex
+	next    []Job
+	changed bool
+	wake    chan struct{} // made by Run
+}
+
+// Set replaces the jobs, by their names; it is safe to call at any time. A job that
+// stays goes on where it is: what it ran is not run again, what runs is let finish.
+// A new schedule counts from now. A job that is new is treated as when the loop
+// starts: with CatchUp the latest instant missed since LastDue is run.
+func (l *Loop) Set(jobs []Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next, l.changed = slices.Clone(jobs), true
+	if l.wake != nil {
+		select {
+		case l.wake <- struct{}{}:
+		default: // it has yet to see an earlier change
+		}
+	}
 }
 
 // Run blocks until ctx ends and every call of Do has returned.
 func (l *Loop) Run(ctx context.Context) {
-	now := l.Now
-	if now == nil {
-		now = time.Now
+	r := &run{loop: l, now: l.Now, states: map[string]*state{}, done: make(chan *state)}
+	if r.now == nil {
+		r.now = time.Now
 	}
-	var wg sync.WaitGroup
-	for _, job := range l.Jobs {
-		r := &runner{job: job, now: now, do: l.Do}
-		last, ok := l.LastDue(job.Name)
-		wg.Go(func() { r.run(ctx, last, ok) })
+	l.mu.Lock()
+	l.wake = make(chan struct{}, 1)
+	if !l.changed {
+		l.next, l.changed = l.Jobs, true
 	}
-	wg.Wait()
-}
-
-// runner is one job's state: everything up to base is settled.
-type runner struct {
-	job   Job
-	now   func() time.Time
-	do    func(ctx context.Context, name string, due time.Time)
-	base  time.Time
-	given []time.Time
-}
-
-func (r *runner) run(ctx context.Context, last time.Time, ok bool) {
-	r.base = r.now()
-	if ok {
-		r.given = append(r.given, last)
-		r.base = last
-		r.settle(ctx, 0)
-	}
+	l.mu.Unlock()
 	for ctx.Err() == nil {
-		if !r.wait(ctx) {
-			return
-		}
-		r.settle(ctx, grace)
-	}
-}
-
-// wait returns true when the next due instant has come or the clock has jumped
-// so far back that base must be set anew.
-func (r *runner) wait(ctx context.Context) bool {
-	next, ok := r.job.Schedule.Next(r.base)
-	for {
-		now := r.now()
-		pause := look
-		if ok {
-			pause = min(pause, next.Sub(now))
-		}
-		if pause <= 0 || r.base.Sub(now) > wrong {
-			return true
-		}
-		timer := time.NewTimer(pause)
+		r.apply()
+		timer := time.NewTimer(r.step(ctx))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return false
+		case <-l.wake:
+		case s := <-r.done:
+			r.rest(s)
 		case <-timer.C:
 		}
+		timer.Stop()
 	}
+	r.calls.Wait()
 }
 
-// settle gives the latest due instant that has passed, when it is no later than
-// lateness or the job catches up, and moves base to it.
-func (r *runner) settle(ctx context.Context, lateness time.Duration) {
-	now := r.now()
-	if r.base.Sub(now) > wrong {
-		r.base = now
-		return
-	}
-	due, ok := r.job.Schedule.Latest(r.base, now)
-	if !ok {
-		return
-	}
-	r.base = due
-	if r.wasGiven(due) || (!r.job.CatchUp && now.Sub(due) > lateness) {
-		return
-	}
-	if len(r.given) == remembered {
-		r.given = r.given[1:]
-	}
-	r.given = append(r.given, due)
-	if ctx.Err() == nil {
-		r.do(ctx, r.job.Name, due)
-	}
+// run is the loop while it runs; all of it belongs to the goroutine of Run.
+type run struct {
+	loop   *Loop
+	now    func() time.Time
+	states map[string]*state
+	done   chan *state
+	calls  sync.WaitGroup
 }
 
-func (r *runner) wasGiven(due time.Time) bool {
-	for _, g := range r.given {
-		if g.Equal(due) {
-			return true
+// state is where a job stands: everything up to base is settled.
+type state struct {
+	job     Job
+	base    time.Time
+	due     time.Time // the next after base
+	isDue   bool      // false: there is none
+	given   []time.Time
+	busy    bool
+	removed bool
+}
+
+// apply takes over the jobs that were set.
+func (r *run) apply() {
+	r.loop.mu.Lock()
+	jobs, changed := r.loop.next, r.loop.changed
+	r.loop.changed = false
+	r.loop.mu.Unlock()
+	if !changed {
+		return
+	}
+	named := map[string]bool{}
+	for _, job := range jobs {
+		named[job.Name] = true
+		if s := r.states[job.Name]; s != nil {
+			s.become(job, r.now())
+		} else {
+			r.states[job.Name] = r.begin(job)
 		}
 	}
-	return false
+	for name, s := range r.states {
+		if s.removed = !named[name]; s.removed && !s.busy {
+			delete(r.states, name)
+		}
+	}
+}
+
+func (r *run) begin(job Job) *state {
+	s := &state{job: job}
+	now := r.now()
+	last, ok := r.loop.LastDue(job.Name)
+	if !ok {
+		s.settled(now)
+		return s
+	}
+	s.given = append(s.given, last)
+	s.settled(last)
+	if onTime := now.Add(-1); !job.CatchUp && onTime.After(last) {
+		s.settled(onTime) // what is due this very instant was not missed
+	}
+	return s
+}
+
+// become gives a job that goes on its new settings.
+func (s *state) become(job Job, now time.Time) {
+	fresh := !s.job.Schedule.same(job.Schedule) || s.job.Paused && !job.Paused || s.removed
+	s.job = job
+	if fresh && now.After(s.base) {
+		s.base = now
+	}
+	s.settled(s.base)
+}
+
+func (s *state) settled(base time.Time) {
+	s.base = base
+	s.due, s.isDue = s.job.Schedule.Next(base)
+}
+
+// rest ends a call of Do.
+func (r *run) rest(s *state) {
+	if s.busy = false; s.removed {
+		delete(r.states, s.job.Name)
+	}
+}
+
+// step gives what is due and returns how long nothing will be.
+func (r *run) step(ctx context.Context) time.Duration {
+	now, pause := r.now(), look
+	for _, s := range r.states {
+		if s.busy || s.removed {
+			continue
+		}
+		if due, ok := s.settle(now); ok {
+			r.give(ctx, s, due)
+		} else if s.isDue {
+			pause = min(pause, s.due.Sub(now))
+		}
+	}
+	return pause
+}
+
+// settle moves base to the latest due instant that has passed, and returns it when
+// it is to be given.
+func (s *state) settle(now time.Time) (due time.Time, give bool) {
+	if s.base.Sub(now) > wrong {
+		s.settled(now)
+		return time.Time{}, false
+	}
+	if !s.isDue || s.due.After(now) {
+		return time.Time{}, false
+	}
+	due, ok := s.job.Schedule.Latest(s.base, now)
+	if !ok {
+		return time.Time{}, false
+	}
+	s.settled(due)
+	isLate := now.Sub(due) > grace && !s.job.CatchUp
+	if s.job.Paused || isLate || slices.ContainsFunc(s.given, due.Equal) {
+		return time.Time{}, false
+	}
+	return due, true
+}
+
+func (r *run) give(ctx context.Context, s *state, due time.Time) {
+	if len(s.given) == remembered {
+		s.given = s.given[1:]
+	}
+	s.given = append(s.given, due)
+	s.busy = true
+	name := s.job.Name
+	r.calls.Go(func() {
+		r.loop.Do(ctx, name, due)
+		select {
+		case r.done <- s:
+		case <-ctx.Done():
+		}
+	})
 }

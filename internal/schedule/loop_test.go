@@ -2,7 +2,9 @@ package schedule
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -151,24 +153,193 @@ func TestLoopSurvivesClockJumps(t *testing.T) {
 	}
 }
 
-// TestLoopOverRestarts lives 400 days with a restart every 17 hours: nothing
-// due is lost, nothing is run twice.
+// TestLoopOverRestarts lives 400 days in 20 zones, with restarts at random that
+// cut runs off: for every local date one run is done, and one alone.
 func TestLoopOverRestarts(t *testing.T) {
+	zones := []string{"Africa/Cairo", "America/Havana", "America/New_York", "America/Santiago", "America/Sao_Paulo", "America/St_Johns",
+		"Antarctica/Troll", "Asia/Amman", "Asia/Beirut", "Asia/Gaza", "Asia/Kathmandu", "Asia/Tehran", "Asia/Tokyo", "Atlantic/Azores",
+		"Australia/Lord_Howe", "Europe/Berlin", "Europe/London", "Pacific/Auckland", "Pacific/Chatham", "UTC"}
+	times := []string{"0 0 * * *", "daily at 1:30", "15 2 * * *", "30 2 * * *", "every day at 3:00", "30 8 * * *", "45 23 * * *"}
 	synctest.Test(t, func(t *testing.T) {
-		var last time.Time
-		var all []string
-		for range 400 * 24 / 20 {
-			w := begin(t, "0 8 * * *", true, last, 0)
-			<-time.After(17 * time.Hour)
-			all = append(all, w.take()...)
-			w.stop()
-			if len(w.due) > 0 {
-				last = w.due[len(w.due)-1]
+		h := history{last: map[string]time.Time{}, dates: map[string]int{}}
+		for i, name := range zones {
+			s, err := Parse(times[i%len(times)], zone(t, name))
+			if err != nil {
+				t.Fatal(err)
 			}
-			<-time.After(3 * time.Hour)
+			h.jobs = append(h.jobs, Job{Name: name, Schedule: s, CatchUp: true})
 		}
-		if len(all) != 400 || len(slices.Compact(slices.Clone(all))) != 400 {
-			t.Errorf("%d runs in 400 days", len(all))
+		chance := rand.New(rand.NewPCG(1, 2))
+		begin := time.Now()
+		for time.Since(begin) < 400*day {
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { h.loop().Run(ctx) })
+			<-time.After(time.Duration(15+chance.IntN(60*60)) * time.Minute) // long enough for one run
+			cancel()
+			wg.Wait()
+			<-time.After(time.Duration(chance.IntN(20*60)) * time.Minute)
+		}
+		h.check(t, begin, begin.AddDate(0, 0, 398))
+	})
+}
+
+// history is what outlives a restart.
+type history struct {
+	mu    sync.Mutex
+	jobs  []Job
+	last  map[string]time.Time
+	dates map[string]int // runs by zone and local date
+}
+
+func (h *history) loop() *Loop {
+	return &Loop{Jobs: h.jobs,
+		LastDue: func(name string) (time.Time, bool) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			last, ok := h.last[name]
+			return last, ok
+		},
+		Do: func(ctx context.Context, name string, due time.Time) {
+			select {
+			case <-time.After(7 * time.Minute):
+			case <-ctx.Done(): // cut off before it was recorded
+				return
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.last[name] = due
+			h.dates[name+due.Format(" 2006-01-02")]++
+		}}
+}
+
+func (h *history) check(t *testing.T, from, to time.Time) {
+	for _, job := range h.jobs {
+		for date := from.AddDate(0, 0, 2); date.Before(to); date = date.AddDate(0, 0, 1) {
+			key := job.Name + date.Format(" 2006-01-02")
+			if runs := h.dates[key]; runs != 1 {
+				t.Errorf("%s: %d runs", key, runs)
+			}
+		}
+	}
+	for key, runs := range h.dates {
+		if runs != 1 {
+			t.Errorf("%s: %d runs", key, runs)
+		}
+	}
+}
+
+// setting is a loop whose jobs are changed while it runs.
+type setting struct {
+	loop *Loop
+	mu   sync.Mutex
+	runs []string
+}
+
+func (s *setting) job(t *testing.T, name, expr string) Job {
+	t.Helper()
+	when, err := Parse(expr, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Job{Name: name, Schedule: when, CatchUp: true}
+}
+
+func (s *setting) take() string {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.runs)
+	runs := strings.Join(s.runs, ", ")
+	s.runs = nil
+	return runs
+}
+
+func (s *setting) start(t *testing.T, takes time.Duration) {
+	s.loop.LastDue = func(string) (time.Time, bool) { return time.Time{}, false }
+	s.loop.Do = func(ctx context.Context, name string, due time.Time) {
+		s.mu.Lock()
+		s.runs = append(s.runs, name+due.Format(" 2 15:04"))
+		s.mu.Unlock()
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.loop.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func TestSetWhileTheLoopRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &setting{loop: &Loop{}}
+		a, b := s.job(t, "a", "daily at 8:00"), s.job(t, "b", "daily at 9:00")
+		s.loop.Set([]Job{a})
+		s.start(t, 0)
+		for _, step := range []struct {
+			wait time.Duration // before the next jobs are set
+			jobs []Job
+			want string // what has run until then
+		}{
+			{10 * time.Hour, []Job{a, b}, "a 1 08:00"}, // b is new: nothing is due for it until tomorrow
+			{24 * time.Hour, []Job{a, b}, "a 2 08:00, b 2 09:00"},
+			{30 * time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, ""}, // counts from now, 10:30
+			{24 * time.Hour, []Job{b}, "a 3 07:00, b 3 09:00"},
+			{24 * time.Hour, nil, "b 4 09:00"},
+			{48 * time.Hour, []Job{a}, ""},
+			{24 * time.Hour, nil, "a 7 08:00"},
+		} {
+			<-time.After(step.wait)
+			if got := s.take(); got != step.want {
+				t.Errorf("on %s: ran %q, want %q", time.Now().UTC().Format("2 15:04"), got, step.want)
+			}
+			s.loop.Set(step.jobs)
+		}
+	})
+}
+
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &setting{loop: &Loop{}}
+		job := s.job(t, "a", "daily at 8:00")
+		s.loop.Jobs = []Job{job}
+		s.start(t, 0)
+		for _, paused := range []bool{false, true, true, false} {
+			<-time.After(12 * time.Hour)
+			job.Paused = paused
+			s.loop.Set([]Job{job})
+			<-time.After(12 * time.Hour)
+		}
+		if got := s.take(); got != "a 1 08:00, a 2 08:00" {
+			t.Errorf("ran %q", got)
+		}
+		<-time.After(9 * time.Hour)
+		if got := s.take(); got != "a 5 08:00" {
+			t.Errorf("after the pause: ran %q", got)
+		}
+	})
+}
+
+// TestSetDoesNotOverlapAJob takes a job out and puts it back while it runs.
+func TestSetDoesNotOverlapAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &setting{loop: &Loop{}}
+		job := s.job(t, "a", "every minute")
+		s.loop.Jobs = []Job{job}
+		s.start(t, 10*time.Minute)
+		<-time.After(2 * time.Minute)
+		s.loop.Set(nil)
+		synctest.Wait()
+		s.loop.Set([]Job{job})
+		<-time.After(8 * time.Minute)
+		if got := s.take(); got != "a 1 00:01" {
+			t.Errorf("while it ran: %q", got)
+		}
+		<-time.After(2 * time.Minute)
+		if got := s.take(); got != "a 1 00:11" {
+			t.Errorf("afterwards: %q", got)
 		}
 	})
 }

@@ -183,7 +183,8 @@ func TestLatestAgreesWithNext(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"30 8 * * 1-5", "@daily", "*/5 */2 1,15 jan-mar mon", "0 0 * * 5-7/2", "TZ=UTC", "? ? ? ? ?"} {
+	for _, seed := range []string{"30 8 * * 1-5", "@daily", "*/5 */2 1,15 jan-mar mon", "0 0 * * 5-7/2", "TZ=UTC", "? ? ? ? ?",
+		"weekdays at 8:30", "every 2 hours from 9 to 17", "the 1st, last and 3rd friday of may at :15 and 9 a.m.", "every every and and"} {
 		f.Add(seed, int64(1767225600))
 	}
 	loc := zone(f, "America/New_York")
@@ -196,6 +197,9 @@ func FuzzParse(f *testing.F) {
 		due, ok := s.Next(after)
 		if ok && (!due.After(after) || due.Second() != 0) {
 			t.Fatalf("%q after %s is due at %s", expr, after, due)
+		}
+		if s.Describe() == "" {
+			t.Fatalf("%q has no words", expr)
 		}
 	})
 }

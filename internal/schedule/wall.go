@@ -7,20 +7,55 @@ import (
 
 const day = 24 * time.Hour
 
+// All values of a field, as bits.
+const (
+	allMinutes  uint64 = 1<<60 - 1
+	allHours    uint64 = 1<<24 - 1
+	allDates    uint64 = 1<<32 - 2
+	allMonths   uint64 = 1<<13 - 2
+	allWeekdays uint64 = 1<<7 - 1
+)
+
+// rule is a set of wall times: those whose fields are among the bits.
+type rule struct {
+	minute uint64
+	hour   uint64
+	dom    uint64
+	month  uint64
+	dow    uint64
+	// weeks says which of a month's weekdays count: bit n the nth, bit 0 the last;
+	// none of the bits: all.
+	weeks uint8
+	// lastDate says that the last date of a month counts as well as those of dom.
+	lastDate bool
+	// anyDay says that one of the two day fields starts with "*": then both must
+	// match, otherwise one is enough (crontab(5)).
+	anyDay bool
+	// elapsed says that hours are those of a stopwatch, not of the wall clock.
+	elapsed bool
+}
+
+func (r rule) next(after time.Time, zone *time.Location) (time.Time, bool) {
+	if r.elapsed {
+		return r.nextElapsed(after, zone)
+	}
+	return r.nextOnWall(after, zone)
+}
+
 // nextOnWall walks the local dates. First passes of ascending wall times are
 // ascending instants, so the first one that is late enough is the answer.
-func (s Schedule) nextOnWall(after time.Time) (time.Time, bool) {
+func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool) {
 	// A wall time in a gap fires after its own date's other times and possibly on
 	// a later date (Samoa left out a whole day), so start two dates back.
-	date := dateOf(after.In(s.zone)).Add(-2 * day)
+	date := dateOf(after.In(zone)).Add(-2 * day)
 	for end := date.AddDate(horizonYears, 0, 3); date.Before(end); date = date.Add(day) {
-		if !s.matchesDate(date) {
+		if !r.matchesDate(date) {
 			continue
 		}
-		for hours := s.hour & (1<<24 - 1); hours != 0; hours &= hours - 1 {
+		for hours := r.hour; hours != 0; hours &= hours - 1 {
 			hour := time.Duration(bits.TrailingZeros64(hours)) * time.Hour
-			if s.firstPass(date.Add(hour + 59*time.Minute)).After(after) {
-				if due, ok := s.inHour(date.Add(hour), after); ok {
+			if firstPass(date.Add(hour+59*time.Minute), zone).After(after) {
+				if due, ok := r.inHour(date.Add(hour), after, zone); ok {
 					return due, !due.After(after.AddDate(horizonYears, 0, 0))
 				}
 			}
@@ -29,9 +64,9 @@ func (s Schedule) nextOnWall(after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func (s Schedule) inHour(hour, after time.Time) (time.Time, bool) {
-	for minutes := s.minute & (1<<60 - 1); minutes != 0; minutes &= minutes - 1 {
-		due := s.firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes)) * time.Minute))
+func (r rule) inHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
+	for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
+		due := firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes))*time.Minute), zone)
 		if due.After(after) {
 			return due, true
 		}
@@ -41,39 +76,39 @@ func (s Schedule) inHour(hour, after time.Time) (time.Time, bool) {
 
 // firstPass is the first instant at which clocks show the wall time (written as
 // if it were UTC), or the end of the gap that swallows it.
-func (s Schedule) firstPass(wall time.Time) time.Time {
-	probe := wall.Add(-26 * time.Hour).In(s.zone) // before any instant of that wall time
+func firstPass(wall time.Time, zone *time.Location) time.Time {
+	probe := wall.Add(-26 * time.Hour).In(zone) // before any instant of that wall time
 	for {
 		start, end, shift := stretch(probe)
 		at := wall.Add(-shift)
 		switch {
 		case !start.IsZero() && at.Before(start):
-			return start.In(s.zone)
+			return start.In(zone)
 		case end.IsZero() || at.Before(end):
-			return at.In(s.zone)
+			return at.In(zone)
 		}
-		probe = end.In(s.zone)
+		probe = end.In(zone)
 	}
 }
 
 // nextElapsed walks the stretches of constant offset; within one of them wall
 // time is elapsed time.
-func (s Schedule) nextElapsed(after time.Time) (time.Time, bool) {
+func (r rule) nextElapsed(after time.Time, zone *time.Location) (time.Time, bool) {
 	limit := after.AddDate(horizonYears, 0, 0)
-	for probe := after.In(s.zone); probe.Before(limit); {
+	for probe := after.In(zone); probe.Before(limit); {
 		_, end, shift := stretch(probe)
 		stop := limit
 		if !end.IsZero() && end.Before(limit) {
 			stop = end
 		}
-		if wall, ok := s.nextWall(probe.UTC().Add(shift), stop.UTC().Add(shift)); ok {
-			return wall.Add(-shift).In(s.zone), true
+		if wall, ok := r.nextWall(probe.UTC().Add(shift), stop.UTC().Add(shift)); ok {
+			return wall.Add(-shift).In(zone), true
 		}
 		if end.IsZero() {
 			break
 		}
-		probe = end.In(s.zone) // an instant exactly at the change counts too
-		if wall := wallOf(probe); s.matchesMinute(wall) {
+		probe = end.In(zone) // an instant exactly at the change counts too
+		if wall := wallOf(probe); r.matchesMinute(wall) {
 			return probe, !probe.After(limit)
 		}
 	}
@@ -81,15 +116,15 @@ func (s Schedule) nextElapsed(after time.Time) (time.Time, bool) {
 }
 
 // nextWall is the first matching wall time in (after, stop).
-func (s Schedule) nextWall(after, stop time.Time) (time.Time, bool) {
+func (r rule) nextWall(after, stop time.Time) (time.Time, bool) {
 	wall := after.Truncate(time.Minute).Add(time.Minute)
 	for wall.Before(stop) {
 		switch {
-		case !s.matchesDate(wall):
+		case !r.matchesDate(wall):
 			wall = dateOf(wall).Add(day)
-		case s.hour&(1<<wall.Hour()) == 0:
+		case r.hour&(1<<wall.Hour()) == 0:
 			wall = wall.Truncate(time.Hour).Add(time.Hour)
-		case s.minute&(1<<wall.Minute()) == 0:
+		case r.minute&(1<<wall.Minute()) == 0:
 			wall = wall.Add(time.Minute)
 		default:
 			return wall, true
@@ -98,20 +133,29 @@ func (s Schedule) nextWall(after, stop time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func (s Schedule) matchesMinute(wall time.Time) bool {
-	return wall.Second() == 0 && s.matchesDate(wall) && s.hour&(1<<wall.Hour()) != 0 && s.minute&(1<<wall.Minute()) != 0
+func (r rule) matchesMinute(wall time.Time) bool {
+	return wall.Second() == 0 && r.matchesDate(wall) && r.hour&(1<<wall.Hour()) != 0 && r.minute&(1<<wall.Minute()) != 0
 }
 
-func (s Schedule) matchesDate(date time.Time) bool {
-	if s.month&(1<<int(date.Month())) == 0 {
+func (r rule) matchesDate(date time.Time) bool {
+	if r.month&(1<<int(date.Month())) == 0 {
 		return false
 	}
-	dom := s.dom&(1<<date.Day()) != 0
-	dow := s.dow&(1<<int(date.Weekday())) != 0
-	if s.anyDay {
+	dom := r.dom&(1<<date.Day()) != 0 || r.lastDate && date.Day() == daysIn(date)
+	dow := r.dow&(1<<int(date.Weekday())) != 0 && r.matchesWeek(date)
+	if r.anyDay {
 		return dom && dow
 	}
 	return dom || dow
+}
+
+func (r rule) matchesWeek(date time.Time) bool {
+	nth, last := (date.Day()+6)/7, date.Day()+7 > daysIn(date)
+	return r.weeks == 0 || r.weeks&(1<<nth) != 0 || r.weeks&1 != 0 && last
+}
+
+func daysIn(date time.Time) int {
+	return time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
 // dateOf is midnight of the time's own date, written as if it were UTC.

@@ -80,6 +80,9 @@ type Caller struct {
 	// Report takes a few words on how far the call is. It must not block. nil: nobody
 	// watches.
 	Report func(note string)
+	// Revised is closed when what was asked has changed or is gone: what has not begun
+	// by then need not begin. nil: it does not change.
+	Revised <-chan struct{}
 	// Servers tells which MCP servers may be reached by tools that reach several. nil:
 	// all.
 	Servers func(name string) bool

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/bundled"
+	"ravenbot/internal/egress"
+	"ravenbot/internal/feed"
+)
+
+// headers collects repeated --header flags.
+type headers http.Header
+
+func (h headers) String() string { return "" }
+
+// Set reads "K: V".
+func (h headers) Set(s string) error {
+	k, v, ok := strings.Cut(s, ":")
+	if !ok {
+		return errors.New("want 'Name: value'")
+	}
+	http.Header(h).Add(strings.TrimSpace(k), strings.TrimSpace(v))
+	return nil
+}
+
+func feedFlags(c *call) {
+	jsonFlag(c)
+	c.flags.String("url", "", "the address, `U`, that a file was served from")
+	c.flags.Var(headers{}, "header", "a header `'K: V'` that a server would have sent with a file; may be given again")
+}
+
+// parsed is what feeds parse prints of one document.
+type parsed struct {
+	File  string       `json:"file,omitempty"`
+	Error string       `json:"error,omitempty"`
+	Feed  *feed.Feed   `json:"feed,omitempty"`
+	Items *[]feed.Item `json:"items,omitempty"`
+}
+
+func feeds(ctx context.Context, c *call) error {
+	verb, names := strings.Join(c.args[:min(1, len(c.args))], ""), c.args[min(1, len(c.args)):]
+	switch {
+	case verb == "parse" && len(names) > 0:
+		return parseFeeds(ctx, c, names)
+	case verb == "discover" && len(names) == 1:
+		return discoverFeeds(ctx, c, names[0])
+	case verb == "import" && len(names) == 1:
+		return importFeeds(c, names[0])
+	case verb == "export" && len(names) == 0:
+		return exportFeeds(c)
+	}
+	return misuse("say parse and at least one file or address, discover URL, import OPML, or export")
+}
+
+func parseFeeds(ctx context.Context, c *call, names []string) error {
+	var fetcher *feed.Fetcher
+	if slices.ContainsFunc(names, isAddress) {
+		var err error
+		if fetcher, err = c.fetcher(); err != nil {
+			return err
+		}
+	}
+	var failures int
+	for _, name := range names {
+		doc, err := c.parseFeed(ctx, fetcher, name)
+		out := parsed{Feed: &doc.Feed, Items: &doc.Items}
+		if err != nil {
+			failures++
+			out = parsed{Error: err.Error()}
+			if len(names) == 1 || !c.json {
+				fmt.Fprintf(c.Err, "%s: %v\n", name, err)
+			}
+		}
+		if len(names) > 1 {
+			out.File = name
+		}
+		if c.json {
+			if len(names) == 1 && err != nil {
+				continue
+			}
+			if err := writeJSON(c.Out, out); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			printFeed(c.Out, doc)
+		}
+	}
+	if failures > 0 {
+		return fmt.Errorf("%d of %d could not be read as a feed", failures, len(names))
+	}
+	return nil
+}
+
+func isAddress(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:")
+}
+
+// fetcher reads feeds as the bot does: guarded.
+func (c *call) fetcher() (*feed.Fetcher, error) {
+	private, err := c.allowed()
+	if err != nil {
+		return nil, err
+	}
+	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: "ravenbot"})
+	if err != nil {
+		return nil, err
+	}
+	return feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), nil
+}
+
+func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string) (feed.Document, error) {
+	if isAddress(name) {
+		res, err := fetcher.Fetch(ctx, name)
+		return res.Document, err
+	}
+	data, err := readFile(c, name, maxText)
+	if err != nil {
+		return feed.Document{}, err
+	}
+	h := http.Header(c.flags.Lookup("header").Value.(headers))
+	return feed.Parse(data, feed.Hint{URL: c.flags.Lookup("url").Value.String(), ContentType: h.Get("Content-Type"),
+		ContentLocation: h.Get("Content-Location")})
+}
+
+// allowed are the private hosts that the configuration lets feeds be on. One
+// that was not asked for, and may be another program's, need not be in order.
+func (c *call) allowed() ([]string, error) {
+	cfg, err := c.load()
+	switch asked := c.config != c.flags.Lookup("config").DefValue; {
+	case err == nil:
+		return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
+	case asked:
+		return nil, err
+	case !errors.Is(err, errNoConfig):
+		fmt.Fprintf(c.Err, "warning: %s is not used, for it is not in order; ravenbot config check tells more\n", c.config)
+	}
+	return nil, nil
+}
+
+func printFeed(w io.Writer, doc feed.Document) {
+	fmt.Fprintf(w, "%s\n%s\n", doc.Feed.Heading(), doc.Feed.Link)
+	for _, i := range doc.Items {
+		date := ""
+		if !i.Time().IsZero() {
+			date = i.Time().Format("2006-01-02 ")
+		}
+		fmt.Fprintf(w, "- %s%s\n  %s\n", date, i.Heading(), i.Link)
+	}
+}
+
+// candidate is a feed that a page has, as an item of a list.
+type candidate struct {
+	Name string `json:"name"` // the address
+	feed.Link
+}
+
+func discoverFeeds(ctx context.Context, c *call, address string) error {
+	fetcher, err := c.fetcher()
+	if err != nil {
+		return err
+	}
+	found, err := fetcher.Find(ctx, address)
+	if err != nil {
+		return err
+	}
+	list := []candidate{}
+	for _, l := range found {
+		list = append(list, candidate{l.URL, l})
+	}
+	if c.json {
+		return writeItems(c.Out, list)
+	}
+	for _, l := range list {
+		fmt.Fprintf(c.Out, "%s\n  %s\n", l.URL, strings.TrimSpace(l.Title+" ("+l.Type+")"))
+	}
+	return nil
+}
+
+// outline is a feed of an OPML file, as an item of a list.
+type outline struct {
+	Name   string   `json:"name"`
+	URL    string   `json:"url"`
+	Page   string   `json:"page,omitempty"`
+	Folder []string `json:"folder"`
+}
+
+// importFeeds shows what of an OPML file would go into the configuration: a feed
+// that is in several folders goes there once.
+func importFeeds(c *call, name string) error {
+	data, err := readFile(c, name, maxText)
+	if err != nil {
+		return err
+	}
+	outlines, err := feed.ReadOPML(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	list, known := []outline{}, map[string]bool{}
+	for _, o := range outlines {
+		if key := feed.CanonicalURL(o.URL); !known[key] {
+			known[key] = true
+			list = append(list, outline{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
+		}
+	}
+	if c.json {
+		return writeItems(c.Out, list)
+	}
+	return printImport(c, list)
+}
+
+// printImport writes a key of a digest, as config.json has it.
+func printImport(c *call, list []outline) error {
+	fmt.Fprintf(c.Err, "%d feeds; in a digest of config.json they are written so:\n", len(list))
+	fmt.Fprintln(c.Out, `"feeds": [`)
+	for i, o := range list {
+		address, err := json.Marshal(o.URL)
+		if err != nil {
+			return err
+		}
+		comma := ","
+		if i == len(list)-1 {
+			comma = ""
+		}
+		fmt.Fprintf(c.Out, "  %s%s // %s\n", address, comma, strings.Join(append(o.Folder, o.Name), " / "))
+	}
+	_, err := fmt.Fprintln(c.Out, "]")
+	return err
+}
+
+// exportFeeds writes the feeds of all configured digests, a folder for each digest.
+func exportFeeds(c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	list := []feed.Outline{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
+		for _, f := range cfg.Digests[name].Feeds {
+			switch address := f.URL.Reveal(); {
+			case address != f.URL.String():
+				fmt.Fprintf(c.Err, "left out, since it holds a secret: %s of digest %s\n", f.URL, name)
+			case strings.HasPrefix(address, "bundled:"):
+				fmt.Fprintf(c.Err, "left out, since it comes with the bot: %s of digest %s\n", address, name)
+			default:
+				list = append(list, feed.Outline{URL: address, Folder: []string{name}})
+			}
+		}
+	}
+	if !c.json {
+		return feed.WriteOPML(c.Out, "ravenbot", list)
+	}
+	items := []outline{}
+	for _, o := range list {
+		items = append(items, outline{Name: o.URL, URL: o.URL, Folder: o.Folder})
+	}
+	return writeItems(c.Out, items)
+}

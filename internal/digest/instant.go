@@ -1,0 +1,129 @@
+package digest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// How much is posted of what comes by itself: in one look, and in an hour. What is too
+// much for a look is told in one line; what is too much for the hour waits.
+const (
+	mostALook    = 5
+	mostAnHour   = 30
+	runsAnHour   = 150 // that are looked through to count
+	takenAsKnown = "taken as known"
+)
+
+// ration chooses from what has come since the last look. The first look posts nothing:
+// what is there already is not new.
+func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story, first bool) error {
+	if first && d.Source != fromSubscription {
+		e.stock = true
+		for _, st := range stories {
+			st.fate, st.why = takenAsKnown, "it was there before the first look"
+		}
+		return nil
+	}
+	runs, err := s.o.Store.LastRuns(ctx, d.Name, runsAnHour)
+	if err != nil {
+		return err
+	}
+	room := mostAnHour
+	for _, r := range runs {
+		if s.o.Now().Sub(r.Due) < time.Hour {
+			room -= r.Posted
+		}
+	}
+	if room <= 0 && len(stories) > 0 {
+		e.hold = true
+		for _, st := range stories {
+			st.fate, st.why = "over the limit", fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
+		}
+		return nil
+	}
+	limit := min(room, mostALook, d.MaxItems)
+	for n, st := range stories {
+		if n < limit {
+			st.fate = "posted"
+			e.chosen = append(e.chosen, st)
+			continue
+		}
+		st.fate, st.why = "over the limit", fmt.Sprintf("%d items a look are posted, the others named", limit)
+		e.surplus = append(e.surplus, st)
+	}
+	return nil
+}
+
+// fromSubscription is the source of what a conversation follows by itself.
+const fromSubscription = "subscription"
+
+func subscribed(sub store.Subscription) spec {
+	return spec{Plan: Plan{Name: "subscription/" + hash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew, Feeds: []Feed{{URL: sub.URL}},
+		MaxItems: mostALook, Source: fromSubscription, Teasers: true}, title: sub.Title, zone: time.UTC, quiet: true, post: []chat.Address{sub.To}}
+}
+
+// Subscribe has what is new in a feed from now on posted to a conversation, and
+// gives the feed's title. What the feed holds already is not posted.
+func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string) (string, error) {
+	res, err := s.o.Feeds.Fetch(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	now := s.o.Now().UTC()
+	sub := store.Subscription{To: to, URL: address, Title: cmp.Or(res.Feed.Heading(), host(address)), At: now}
+	var saw []string
+	for _, it := range res.Items {
+		saw = append(saw, identity(address, it))
+	}
+	run := store.Run{Digest: subscribed(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
+	if _, err := s.o.Store.FinishRun(ctx, run, saw, nil); err != nil {
+		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
+	}
+	return sub.Title, s.o.Store.SaveSubscription(ctx, sub)
+}
+
+// Unsubscribe ends a subscription; store.ErrNotFound says there is none.
+func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
+	return s.o.Store.DeleteSubscription(ctx, to, address)
+}
+
+// Poll looks at the feeds of all subscriptions and of the digests that post items as
+// they come, and posts what is new. A feed that cannot be read is logged and looked
+// at again the next time.
+func (s *Service) Poll(ctx context.Context) {
+	s.polls.Lock()
+	defer s.polls.Unlock()
+	list := slices.DeleteFunc(s.all(), func(d spec) bool { return !d.instant() || d.Paused })
+	subs, err := s.o.Store.Subscriptions(ctx)
+	if err != nil {
+		s.o.Log.Error("subscriptions not read", "error", err)
+	}
+	for _, sub := range subs {
+		list = append(list, subscribed(sub))
+	}
+	for _, d := range list {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := s.look(ctx, d); err != nil && ctx.Err() == nil {
+			s.o.Log.Warn("what is new could not be posted", "digest", d.Name, "to", d.Post, "error", err)
+		}
+	}
+}
+
+// lookTimeout bounds one look at one digest.
+const lookTimeout = 3 * time.Minute
+
+func (s *Service) look(ctx context.Context, d spec) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	defer s.lock(d.Name)()
+	_, err := s.carryOut(ctx, d, s.o.Now(), false, leave)
+	return err
+}

@@ -1,0 +1,164 @@
+package digest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Page is what a template of a digest is executed with. Its texts are Markdown in
+// which nothing that a feed says is markup, and links lead to items alone.
+type Page struct {
+	Name    string
+	Date    string // of the run, in the digest's zone: Monday, 2 January 2006
+	Count   int    // of items
+	Summary string // empty but in the style brief
+	By      string // who wrote the words
+	Items   []PageItem
+	Topics  []PageTopic // the same items below their topics, one without a name where the style has none
+	LeftOut []string    // feeds that could not be read
+}
+
+// PageItem is an item on a Page.
+type PageItem struct {
+	N         int
+	Title     string
+	Link      string // the title as a Markdown link
+	URL       string
+	Source    string
+	Time      time.Time // in the digest's zone; zero where unknown
+	Text      string    // sentences of the item
+	Statement string    // what the model says of it, with its citations; else as Text
+	Image     string
+	Also      []string // Markdown links to the same story elsewhere
+}
+
+// PageTopic is a group of items.
+type PageTopic struct {
+	Name  string
+	Items []PageItem
+}
+
+// mostLaidOut is how much a template may write, in bytes.
+const mostLaidOut = 32 << 10
+
+var errTooLong = errors.New("the template writes too much")
+
+// CheckTemplate tells what is wrong with a template.
+func CheckTemplate(text string) error {
+	_, err := parseTemplate(text)
+	return err
+}
+
+// parseTemplate reads a template and tries it on a page.
+func parseTemplate(text string) (*template.Template, error) {
+	t, err := template.New("digest").Funcs(template.FuncMap{
+		"join":  strings.Join,
+		"clock": func(t time.Time) string { return t.Format("2 Jan 15:04") },
+	}).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	one := PageItem{N: 1, Title: "Title", Link: "[Title](https://example.org/)", URL: "https://example.org/", Source: "Source", Text: "Text.", Statement: "Text.",
+		Also: []string{"[Other](https://example.org/o)"}}
+	sample := Page{Name: "sample", Date: "Monday, 2 January 2006", Count: 1, Summary: "Summary.", Items: []PageItem{one}, Topics: []PageTopic{{"Topic", []PageItem{one}}}, LeftOut: []string{"a feed"}}
+	for _, p := range []Page{sample, {Name: "empty"}} {
+		if _, err := lay(t, p); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// short is a strings.Builder that refuses to grow too long.
+type short struct{ strings.Builder }
+
+func (s *short) Write(p []byte) (int, error) {
+	if s.Len()+len(p) > mostLaidOut {
+		return 0, errTooLong
+	}
+	return s.Builder.Write(p)
+}
+
+func lay(t *template.Template, p Page) (string, error) {
+	var b short
+	err := t.Execute(&b, p)
+	return strings.TrimSpace(b.String()), err
+}
+
+// compose makes the draft of what was written.
+func (e *edition) compose(d spec, now time.Time) error {
+	if d.layout != nil {
+		text, err := lay(d.layout, e.laidOut(d, now))
+		if err != nil {
+			return fmt.Errorf("fill in the template: %w", err)
+		}
+		e.draft = chat.Draft{Text: text}
+		return nil
+	}
+	text := "**" + escape(d.title) + "**: " + count(e.cards)
+	switch d.Style {
+	case Bullets, Topics, Titles:
+		for _, p := range e.parts {
+			if p.topic != "" {
+				text += "\n\n**" + escape(p.topic) + "**"
+			}
+			text += "\n"
+			for _, l := range p.entries {
+				text += "\n" + e.row(d.Style, l)
+			}
+		}
+		e.draft = chat.Draft{Text: text}
+	default:
+		e.draft = chat.Draft{Text: strings.TrimSpace(text + "\n\n" + e.summary), Cards: e.cards}
+	}
+	return nil
+}
+
+// row is an entry as a line of a list.
+func (e *edition) row(style string, l line) string {
+	c := e.cards[l.n]
+	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, link(c.Title, c.URL), escape(c.Source))
+	if said := e.own(l); said != "" && style != Titles {
+		text += ": " + said
+	}
+	if also := links(c.Also); len(also) > 0 {
+		text += " · also: " + strings.Join(also, ", ")
+	}
+	return text
+}
+
+func links(list []chat.Link) []string {
+	var all []string
+	for _, l := range list {
+		all = append(all, link(l.Title, l.URL))
+	}
+	return all
+}
+
+func (e *edition) laidOut(d spec, now time.Time) Page {
+	p := Page{Name: escape(d.title), Date: now.In(d.zone).Format("Monday, 2 January 2006"), Count: len(e.cards), Summary: e.summary, By: e.by}
+	for _, f := range e.faults {
+		p.LeftOut = append(p.LeftOut, escape(f))
+	}
+	for _, part := range e.parts {
+		t := PageTopic{Name: escape(part.topic)}
+		for _, l := range part.entries {
+			c := e.cards[l.n]
+			i := PageItem{N: c.N, Title: escape(c.Title), Link: link(c.Title, c.URL), URL: target(c.URL), Source: escape(c.Source), Text: escape(c.Text),
+				Statement: cmp.Or(l.statement, escape(c.Text)), Image: target(c.Image), Also: links(c.Also)}
+			if !c.Time.IsZero() {
+				i.Time = c.Time.In(d.zone)
+			}
+			t.Items = append(t.Items, i)
+		}
+		p.Topics = append(p.Topics, t)
+		p.Items = append(p.Items, t.Items...)
+	}
+	return p
+}

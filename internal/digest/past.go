@@ -1,0 +1,207 @@
+package digest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
+)
+
+// What was posted is kept, by kinds of items: to know a story again when another
+// feed tells it later, to find the entry that somebody asks about, and to learn from
+// what people found helpful.
+const (
+	pastKind    = "digest run/" // followed by the digest's name; items are named after the due instant
+	verdictKind = "digest verdicts"
+
+	keepPast    = 30 * 24 * time.Hour
+	mostPast    = 150  // runs of a digest
+	keptText    = 1500 // characters of an item
+	mostKept    = 200  // verdicts of a run
+	pastVersion = 1
+)
+
+// past is a run that posted something.
+type past struct {
+	Version int       `json:"version"`
+	Due     time.Time `json:"due"`
+	Turn    string    `json:"turn"` // by which the buttons below the post name it
+	Entries []entry   `json:"entries"`
+	// Aside are items that told again what an earlier run had posted.
+	Aside []entry `json:"aside,omitempty"`
+	Apart bool    `json:"apart,omitempty"` // somebody wants them as entries of their own
+}
+
+// entry is a story as it was posted, or one that was put together with it.
+type entry struct {
+	N      int       `json:"n,omitempty"` // its number in the post
+	ID     string    `json:"id"`
+	Title  string    `json:"title"`
+	Link   string    `json:"link"`
+	Source string    `json:"source"`
+	Feed   string    `json:"feed"` // short for its address
+	Text   string    `json:"text,omitempty"`
+	Image  string    `json:"image,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	Topics []string  `json:"topics,omitempty"`
+	With   string    `json:"with,omitempty"` // the title that it was put together with
+	Also   []entry   `json:"also,omitempty"`
+}
+
+// turnOf names a run in the values of buttons, which are short.
+func turnOf(digest string, due time.Time) string {
+	return "digest/" + hash(digest+"\x00"+due.UTC().Format(time.RFC3339Nano))
+}
+
+// hash is short and fits any store.
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:12])
+}
+
+func entryOf(i *item) entry {
+	return entry{ID: i.id, Title: i.Heading(), Link: i.Link, Source: i.source, Feed: hash(i.feed), Text: shorten(i.text(), keptText),
+		Image: i.picture(), Time: i.Item.Time(), Topics: i.Categories[:min(len(i.Categories), 10)]}
+}
+
+// remember keeps what a run is about to post. A run that is not on record then does
+// not count (see pasts).
+func (s *Service) remember(ctx context.Context, name string, due time.Time, e *edition) error {
+	p := past{Version: pastVersion, Due: due.UTC(), Turn: turnOf(name, due)}
+	for n, st := range e.chosen {
+		one := entryOf(st.item)
+		one.N = n + 1
+		for _, a := range st.also {
+			one.Also = append(one.Also, entryOf(a))
+		}
+		p.Entries = append(p.Entries, one)
+	}
+	for _, i := range e.items {
+		if i.before != "" {
+			one := entryOf(i)
+			one.With = i.before
+			p.Aside = append(p.Aside, one)
+		}
+	}
+	if len(p.Entries)+len(p.Aside) == 0 {
+		return nil
+	}
+	return s.save(ctx, pastKind+name, p.Due.Format(time.RFC3339Nano), p)
+}
+
+func (s *Service) save(ctx context.Context, kind, name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.o.Store.SaveItem(ctx, kind, name, raw, true)
+}
+
+// pasts gives the runs of a digest that posted something, newest first.
+func (s *Service) pasts(ctx context.Context, name string) ([]past, error) {
+	items, err := s.o.Store.Items(ctx, pastKind+name)
+	if err != nil || len(items) == 0 {
+		return nil, err
+	}
+	runs, err := s.o.Store.LastRuns(ctx, name, mostPast+50)
+	if err != nil {
+		return nil, err
+	}
+	held := map[time.Time]bool{}
+	for _, r := range runs {
+		held[r.Due.UTC()] = r.OK
+	}
+	var list []past
+	for key, raw := range items {
+		var p past
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, fmt.Errorf("read what digest %s posted at %s: %w", name, key, err)
+		}
+		if p.Version == pastVersion && held[p.Due] {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b past) int { return b.Due.Compare(a.Due) })
+	return list, nil
+}
+
+// forget drops what is kept of runs long ago.
+func (s *Service) forget(ctx context.Context, name string) error {
+	items, err := s.o.Store.Items(ctx, pastKind+name)
+	if err != nil {
+		return err
+	}
+	old := s.o.Now().Add(-keepPast)
+	var dues []time.Time
+	for key := range items {
+		due, err := time.Parse(time.RFC3339Nano, key)
+		if err != nil {
+			continue
+		}
+		dues = append(dues, due)
+	}
+	slices.SortFunc(dues, func(a, b time.Time) int { return b.Compare(a) })
+	for n, due := range dues {
+		if n >= mostPast || due.Before(old) {
+			if err := s.o.Store.DeleteItem(ctx, pastKind+name, due.UTC().Format(time.RFC3339Nano)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// explained is what became of the items that the last run looked at.
+type explained struct {
+	Due   time.Time `json:"due"`
+	Items []Verdict `json:"items"`
+	More  int       `json:"more,omitempty"` // that are not kept
+}
+
+func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
+	x := explained{Due: due.UTC(), Items: slices.Clone(all)}
+	// What was decided now tells more than what was known before.
+	slices.SortStableFunc(x.Items, func(a, b Verdict) int { return cmp.Compare(dull(a), dull(b)) })
+	if len(x.Items) > mostKept {
+		x.More, x.Items = len(x.Items)-mostKept, x.Items[:mostKept]
+	}
+	for i := range x.Items {
+		x.Items[i].Title = shorten(x.Items[i].Title, 160)
+	}
+	return s.save(ctx, verdictKind, name, x)
+}
+
+func dull(v Verdict) int {
+	if v.Verdict == seenBefore {
+		return 1
+	}
+	return 0
+}
+
+// lastVerdicts is false where no run of a digest is on record.
+func (s *Service) lastVerdicts(ctx context.Context, name string) (explained, bool, error) {
+	var x explained
+	items, err := s.o.Store.Items(ctx, verdictKind)
+	raw, ok := items[name]
+	if err == nil && ok {
+		err = json.Unmarshal(raw, &x)
+	}
+	return x, ok, err
+}
+
+// asItem is an entry as feeds give items, to be compared with newer ones.
+func (e entry) asItem() feed.Item {
+	return feed.Item{ID: e.ID, Title: escapeHTML(e.Title), Link: e.Link, Summary: escapeHTML(e.Text), Published: e.Time, Categories: e.Topics}
+}
+
+// card is an entry as it looks in a post.
+func (e entry) card(sentences string) chat.Card {
+	return chat.Card{N: e.N, Title: cmp.Or(e.Title, e.Link), URL: e.Link, Source: e.Source, Time: e.Time, Image: e.Image, Text: sentences}
+}

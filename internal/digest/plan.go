@@ -1,0 +1,243 @@
+package digest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/schedule"
+)
+
+// OnNew is the schedule of a digest that posts items as they come.
+const OnNew = "on-new"
+
+// The styles in which a digest is written.
+const (
+	Brief   = "brief"   // a summary above cards
+	Bullets = "bullets" // a sentence an item
+	Topics  = "topics"  // the same, grouped
+	Titles  = "titles"  // no words but the titles
+)
+
+// Where a digest comes from. Those of the configuration are changed there alone.
+const (
+	FromConfig = "config"
+	FromChat   = "chat"
+	FromAPI    = "api"
+)
+
+// Plan says what a digest is. It is kept as JSON when it was made in chat.
+type Plan struct {
+	Name      string   `json:"name"`
+	Schedule  string   `json:"schedule"` // what schedule.Parse reads, or OnNew
+	Timezone  string   `json:"timezone,omitempty"`
+	Feeds     []Feed   `json:"feeds,omitempty"` // empty: Prompt is an agent's task
+	Post      []string `json:"post"`            // addresses
+	MaxItems  int      `json:"maxItems,omitempty"`
+	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age
+	CatchUp   string   `json:"catchUp,omitempty"`   // once (or empty), skip
+	WhenEmpty string   `json:"whenEmpty,omitempty"` // skip (or empty), say
+	Agent     string   `json:"agent,omitempty"`
+	Prompt    string   `json:"prompt,omitempty"`
+	Style     string   `json:"style,omitempty"`
+	Language  string   `json:"language,omitempty"`
+	Template  string   `json:"template,omitempty"`
+	MaxTokens int      `json:"maxTokens,omitempty"` // of one run; 0: no cap
+	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
+	Filters   []string `json:"filters,omitempty"`
+
+	Source string    `json:"source"`
+	By     chat.User `json:"by,omitzero"`      // who made it in chat
+	On     string    `json:"on,omitempty"`     // the platform on which
+	At     time.Time `json:"at,omitzero"`      // when it was made or changed last
+	Paused bool      `json:"paused,omitempty"` // kept beside the plan for those of the configuration
+}
+
+// Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates"}.
+type Feed struct {
+	URL   string
+	Shown string // without secrets; empty: as URL
+	Apart bool   // its items are put together with no others
+}
+
+type feedJSON struct {
+	URL   string `json:"url"`
+	Merge *bool  `json:"mergeDuplicates,omitempty"`
+}
+
+// MarshalJSON writes the address itself: what is kept has to be fetched again.
+func (f Feed) MarshalJSON() ([]byte, error) {
+	if !f.Apart {
+		return json.Marshal(f.URL)
+	}
+	no := false
+	return json.Marshal(feedJSON{f.URL, &no})
+}
+
+// UnmarshalJSON reads both forms.
+func (f *Feed) UnmarshalJSON(data []byte) error {
+	var long feedJSON
+	err := json.Unmarshal(data, &long.URL)
+	if err != nil {
+		err = json.Unmarshal(data, &long)
+	}
+	*f = Feed{URL: long.URL, Apart: long.Merge != nil && !*long.Merge}
+	return err
+}
+
+func (f Feed) shown() string {
+	if f.Shown != "" {
+		return f.Shown
+	}
+	return f.URL
+}
+
+// Duration is a time.Duration that JSON writes like "48h0m0s".
+type Duration time.Duration
+
+// MarshalText writes a duration as Go does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads "48h".
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// spec is a plan that was read and can be carried out.
+type spec struct {
+	Plan
+	title   string // what readers see
+	zone    *time.Location
+	when    schedule.Schedule // of the zero value nothing is due
+	post    []chat.Address
+	filters []filter
+	layout  *template.Template
+	quiet   bool // a run without anything to post leaves no trace
+}
+
+func (d spec) instant() bool { return d.Schedule == OnNew }
+func (d spec) task() bool    { return len(d.Feeds) == 0 }
+
+// Limits of what a plan may hold, for those that people make in chat.
+const (
+	mostFeeds   = 50
+	mostText    = 4000 // bytes of a prompt or template
+	mostWords   = 200  // bytes of other texts
+	mostTargets = 20
+	usualItems  = 10
+)
+
+// naming is what a digest made in chat may be called: it is part of commands.
+var naming = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
+
+// compile reads a plan. Its errors are for whoever wrote it.
+func compile(p Plan) (spec, error) {
+	d := spec{Plan: p, title: p.Name, quiet: p.Schedule == OnNew}
+	if d.Timezone == "" {
+		d.Timezone = "UTC"
+	}
+	if d.MaxItems == 0 {
+		d.MaxItems = usualItems
+	}
+	var err error
+	if d.zone, err = schedule.LoadZone(d.Timezone); err != nil {
+		return d, fmt.Errorf("timezone: %w", err)
+	}
+	if !d.instant() {
+		if d.when, err = schedule.Parse(p.Schedule, d.zone); err != nil {
+			return d, fmt.Errorf("schedule: %w", err)
+		}
+	}
+	for _, to := range p.Post {
+		a, err := chat.ParseAddress(to)
+		if err != nil {
+			return d, fmt.Errorf("post: %w", err)
+		}
+		d.post = append(d.post, a)
+	}
+	for _, text := range p.Filters {
+		f, err := parseFilter(text, d.zone)
+		if err != nil {
+			return d, fmt.Errorf("filters: %w", err)
+		}
+		d.filters = append(d.filters, f)
+	}
+	if p.Template != "" {
+		if d.layout, err = parseTemplate(p.Template); err != nil {
+			return d, fmt.Errorf("template: %w", err)
+		}
+	}
+	return d, d.check()
+}
+
+// check judges what hangs together.
+func (d spec) check() error {
+	switch {
+	case d.task() && strings.TrimSpace(d.Prompt) == "":
+		return errors.New("it has neither feeds nor a prompt")
+	case d.task() && d.instant():
+		return errors.New("schedule: on-new needs feeds")
+	case len(d.post) == 0:
+		return errors.New("post: it is posted nowhere")
+	case d.MaxItems < 1 || d.MaxTokens < 0 || d.MaxAge < 0:
+		return errors.New("maxItems has to be 1 or more, and maxTokens and maxAge may not be negative")
+	}
+	for what, choice := range map[string][]string{
+		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles},
+		"catchUp " + d.CatchUp:     {d.CatchUp, "", "once", "skip"},
+		"whenEmpty " + d.WhenEmpty: {d.WhenEmpty, "", "skip", "say"}} {
+		if !oneOf(choice[0], choice[1:]) {
+			return fmt.Errorf("%s is not known; want one of %s", what, strings.Join(choice[2:], ", "))
+		}
+	}
+	return nil
+}
+
+func oneOf(s string, list []string) bool {
+	for _, one := range list {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// modest judges a plan that did not come from the operator's configuration.
+func modest(p Plan) error {
+	switch {
+	case !naming.MatchString(p.Name):
+		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _", p.Name)
+	case len(p.Feeds) > mostFeeds || len(p.Post) > mostTargets || len(p.Filters) > mostFeeds:
+		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", mostFeeds, mostTargets, mostFeeds)
+	case len(p.Prompt) > mostText || len(p.Template) > mostText:
+		return fmt.Errorf("prompt and template may have %d bytes each", mostText)
+	case p.MaxItems > 100:
+		return errors.New("maxItems may be 100 at most")
+	}
+	for _, text := range append([]string{p.Schedule, p.Language, p.Agent}, p.Filters...) {
+		if len(text) > mostWords {
+			return fmt.Errorf("%.40q… is too long: %d bytes are taken", text, mostWords)
+		}
+	}
+	for _, f := range p.Feeds {
+		if !web(f.URL) && !strings.HasPrefix(f.URL, "bundled:") {
+			return fmt.Errorf("%.100q is no address of a feed: want http://…, https://… or bundled:NAME", f.URL)
+		}
+	}
+	return nil
+}
+
+// Next is when a digest is due after an instant; false: it never is.
+func (d spec) next(after time.Time) (time.Time, bool) {
+	if d.instant() || d.Paused {
+		return time.Time{}, false
+	}
+	return d.when.Next(after)
+}

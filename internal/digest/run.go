@@ -1,0 +1,252 @@
+package digest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Preview is what a run would post now, and why.
+type Preview struct {
+	Digest string     `json:"digest"`
+	Draft  chat.Draft `json:"draft"` // without text where nothing would be posted
+	Items  []Verdict  `json:"items"` // every item of every feed
+	Faults []string   `json:"faults,omitempty"`
+}
+
+// Preview makes a digest without posting or remembering anything. A task is not
+// carried out: its tools could do something.
+func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
+	d, ok := s.find(name)
+	if !ok {
+		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
+	}
+	if d.task() {
+		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) + "** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
+	}
+	e, err := s.make(ctx, d)
+	if err != nil {
+		return Preview{}, fmt.Errorf("preview digest %s: %w", name, err)
+	}
+	return Preview{Digest: name, Draft: e.draft, Items: e.verdicts, Faults: e.faults}, nil
+}
+
+// LastVerdicts tells what became of the items that the last run of a digest looked
+// at, and when that was; how many are not told, and false where none is known.
+func (s *Service) LastVerdicts(ctx context.Context, name string) (due time.Time, items []Verdict, more int, known bool, err error) {
+	if _, ok := s.find(name); !ok {
+		return due, nil, 0, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+	}
+	x, known, err := s.lastVerdicts(ctx, name)
+	return x.Due, x.Items, x.More, known, err
+}
+
+// Run makes and posts a digest for a due instant, and waits a while for what
+// becomes of its posts. A second run for the same instant posts nothing.
+func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	return s.run(ctx, name, due, manual, s.follow)
+}
+
+// follower looks after the posts of a run.
+type follower func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Posted) (store.Run, error)
+
+// leave does not: in a conversation that the digest is posted to, the posts wait
+// for the very message that asked for it.
+func leave(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Posted) (store.Run, error) {
+	return run, nil
+}
+
+func (s *Service) run(ctx context.Context, name string, due time.Time, manual bool, follow follower) (store.Run, error) {
+	defer s.lock(name)()
+	d, ok := s.find(name)
+	if !ok {
+		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
+	}
+	if !manual && d.Paused {
+		return store.Run{Digest: name, Due: due.UTC()}, nil
+	}
+	return s.carryOut(ctx, d, due, manual, follow)
+}
+
+// carryOut makes a digest, records the run with its posts, and sends them. The caller
+// holds the digest's lock.
+func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bool, follow follower) (store.Run, error) {
+	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
+	e, settled, err := s.produce(ctx, d, due)
+	if ctx.Err() != nil {
+		return run, ctx.Err() // cut off, not failed: the next start catches up
+	}
+	if e.hold {
+		return run, nil
+	}
+	run.Ended = s.o.Now().UTC()
+	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")
+	told, notices, tellErr := s.troubles(ctx, d, e, run.Ended)
+	if tellErr != nil {
+		return run, fmt.Errorf("run digest %s: %w", d.Name, tellErr)
+	}
+	switch {
+	case err != nil:
+		run.Note, e.saw = err.Error(), nil
+		if e.draft = (chat.Draft{}); !d.quiet {
+			e.draft, notices = failed(d), nil // says so already
+		}
+	default:
+		run.OK, run.Posted = true, len(e.chosen)
+	}
+	if d.quiet && len(notices) == 0 && (err != nil || len(e.fresh) == 0 && !e.stock) {
+		return run, errors.Join(err, s.keepTroubles(ctx, d, told))
+	}
+	posts := s.posts(d, run, e.draft)
+	recorded, storeErr := s.record(ctx, d, run, e, slices.Concat(posts, notices), told)
+	if storeErr == nil && settled != nil {
+		storeErr = settled(context.WithoutCancel(ctx))
+	}
+	if storeErr != nil {
+		return run, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
+	}
+	if len(recorded) > 0 {
+		outcomes := s.o.Deliver(recorded)
+		if err == nil && len(posts) > 0 {
+			run, err = follow(ctx, run, e, posts, outcomes)
+		}
+	}
+	s.o.Log.Info("digest run", "digest", d.Name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", recorded != nil, "note", run.Note)
+	if err != nil {
+		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
+	}
+	return run, nil
+}
+
+// produce makes what is posted: from feeds, or by an agent.
+func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition, func(context.Context) error, error) {
+	if !d.task() {
+		e, err := s.make(ctx, d)
+		return e, nil, err
+	}
+	e := &edition{}
+	if s.o.Task == nil {
+		return e, nil, errors.New("there is no agent here")
+	}
+	t := Task{Key: keyOf(d.Name, due), Plan: d.Plan, To: d.post[0], Prompt: d.Prompt}
+	if language := s.language(d); language != "" {
+		t.Prompt += "\n\nAnswer in this language: " + language + "."
+	}
+	draft, settled, err := s.o.Task(ctx, t)
+	if err == nil && draft.Failed {
+		err = errors.New(draft.Text)
+	}
+	if err == nil {
+		draft.Text = "**" + escape(d.title) + "**\n\n" + draft.Text
+		e.draft = draft
+	}
+	return e, settled, err
+}
+
+func failed(d spec) chat.Draft {
+	why := "none of its feeds could be read"
+	if d.task() {
+		why = "the agent found no answer"
+	}
+	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
+		"It is tried again at its next time; the bot's log has the reasons."}
+}
+
+// record keeps a run with its posts; the ones that are new come back, nil where the run
+// was on record before.
+func (s *Service) record(ctx context.Context, d spec, run store.Run, e *edition, posts []store.Post, told map[string]trouble) ([]store.Post, error) {
+	if run.OK {
+		if err := s.remember(ctx, d.Name, run.Due, e); err != nil {
+			return nil, err
+		}
+	}
+	isNew, err := s.o.Store.FinishRun(ctx, run, e.saw, posts)
+	if err != nil || !isNew {
+		return nil, err
+	}
+	keep := context.WithoutCancel(ctx)
+	if posts == nil {
+		posts = []store.Post{}
+	}
+	return posts, errors.Join(s.keepTroubles(keep, d, told), s.keepVerdicts(keep, d.Name, run.Due, e.verdicts), s.forget(keep, d.Name))
+}
+
+// followFor is how long a run waits to hear what became of its posts. What takes
+// longer is still on its way.
+const followFor = 20 * time.Second
+
+// follow amends a run by what became of its posts. Where no place took it the run
+// has failed, and its items are new again for the next one.
+func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Posted) (store.Run, error) {
+	waiting, cancel := context.WithTimeout(ctx, followFor)
+	defer cancel()
+	places := map[string]chat.Address{}
+	for _, p := range posts {
+		places[p.Key] = p.To
+	}
+	var refused []string
+	for _, o := range outcomes(waiting) {
+		if to, ours := places[o.Key]; ours && o.Error != "" {
+			refused = append(refused, "not posted to "+to.String()+": "+o.Error)
+		}
+	}
+	if len(refused) == 0 {
+		return run, nil
+	}
+	slices.Sort(refused)
+	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
+	var forget []string
+	if len(refused) == len(posts) {
+		run.OK, run.Posted = false, 0
+		forget = e.fresh
+	}
+	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
+	if err == nil && !run.OK {
+		err = errors.New(run.Note)
+	}
+	return run, err
+}
+
+// keyOf names a run wherever it leaves a trace.
+func keyOf(name string, due time.Time) string {
+	return fmt.Sprintf("digest/%s/%s", name, due.UTC().Format(time.RFC3339Nano))
+}
+
+func postKey(name string, due time.Time, to chat.Address) string {
+	return keyOf(name, due) + "/" + to.String()
+}
+
+func (s *Service) posts(d spec, run store.Run, draft chat.Draft) []store.Post {
+	if draft.Text == "" {
+		return nil
+	}
+	if run.OK && run.Posted > 0 && !d.quiet {
+		draft.Buttons = buttons(turnOf(d.Name, run.Due), draft.Cards)
+	}
+	var posts []store.Post
+	for _, to := range d.post {
+		draft.Key = postKey(d.Name, run.Due, to)
+		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: run.Ended})
+	}
+	return posts
+}
+
+// pressApart is what the button says that shows merged items as entries of their own;
+// behind it stands the name of the run.
+const pressApart = "apart "
+
+// buttons are for saying whether a digest helped, and for looking at what was merged.
+func buttons(turn string, cards []chat.Card) []chat.Button {
+	list := []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
+	if slices.ContainsFunc(cards, func(c chat.Card) bool { return len(c.Also) > 0 }) {
+		list = append(list, chat.Button{Label: "Unmerge", Value: pressApart + turn})
+	}
+	return list
+}

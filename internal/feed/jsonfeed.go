@@ -1,0 +1,152 @@
+package feed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/url"
+	"strings"
+)
+
+func parseJSON(text []byte, base *url.URL) (Document, error) {
+	f, err := readJSON(text)
+	if err != nil {
+		return Document{}, fmt.Errorf("%w: broken JSON: %w", ErrNotFeed, err)
+	}
+	if !strings.Contains(string(f.fields["version"]), "jsonfeed.org") && f.items == nil {
+		return Document{}, fmt.Errorf("%w: it is JSON, but neither of JSON Feed's version nor with items", ErrNotFeed)
+	}
+	clean, err := f.encode()
+	if err != nil {
+		return Document{}, fmt.Errorf("parse JSON feed: %w", err)
+	}
+	parsed, err := newParser().Parse(bytes.NewReader(clean))
+	if err != nil {
+		return Document{}, fmt.Errorf("parse JSON feed: %w", err)
+	}
+	doc := convert(parsed)
+	doc.quoteTexts(f.items)
+	doc.rebase(base)
+	return doc, nil
+}
+
+// jsonFeed is a document as far as it goes: what breaks off is left out, and so are
+// items beyond those that are read.
+type jsonFeed struct {
+	fields map[string]json.RawMessage // without the items
+	items  []json.RawMessage          // nil: there is no such list
+}
+
+var errShape = errors.New("not an object")
+
+// readJSON fails where the document breaks off before its first item.
+func readJSON(text []byte) (jsonFeed, error) {
+	f := jsonFeed{fields: map[string]json.RawMessage{}}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return f, errors.Join(errShape, err)
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return f, f.cut(err)
+		}
+		key, isKey := token.(string)
+		if !isKey {
+			return f, errShape
+		}
+		if key == "items" && f.items == nil {
+			err = f.readItems(d)
+		} else {
+			var value json.RawMessage
+			if err = d.Decode(&value); err == nil {
+				f.fields[key] = value
+			}
+		}
+		if errors.Is(err, errEnough) {
+			return f, nil
+		}
+		if err != nil {
+			return f, f.cut(err)
+		}
+	}
+	_, err := d.Token()
+	return f, f.cut(err)
+}
+
+// cut is the fault of a document that broke off; none where it holds items already.
+func (f *jsonFeed) cut(err error) error {
+	if len(f.items) > 0 {
+		return nil
+	}
+	return err
+}
+
+func (f *jsonFeed) readItems(d *json.Decoder) error {
+	if token, err := d.Token(); err != nil || token != json.Delim('[') {
+		return err // null, say
+	}
+	f.items = []json.RawMessage{}
+	for d.More() {
+		if len(f.items) == maxItems {
+			return errEnough
+		}
+		var item json.RawMessage
+		if err := d.Decode(&item); err != nil {
+			return err
+		}
+		if bytes.HasPrefix(item, []byte("{")) {
+			f.items = append(f.items, item)
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+func (f *jsonFeed) encode() ([]byte, error) {
+	whole := map[string]any{}
+	for key, value := range f.fields {
+		whole[key] = value
+	}
+	whole["items"] = f.items
+	return json.Marshal(whole)
+}
+
+// quoteTexts makes HTML of contents that are plain text, which the parser does not
+// tell apart.
+func (d *Document) quoteTexts(items []json.RawMessage) {
+	if len(items) != len(d.Items) {
+		return
+	}
+	for i, item := range items {
+		var raw struct {
+			HTML string `json:"content_html"`
+			Text string `json:"content_text"`
+		}
+		if json.Unmarshal(item, &raw) == nil && raw.HTML == "" && strings.ContainsAny(raw.Text, "<&") {
+			d.Items[i].Content = html.EscapeString(raw.Text)
+		}
+	}
+}
+
+// rebase makes the links of a JSON feed absolute; XML is done before parsing,
+// where xml:base is known.
+func (d *Document) rebase(base *url.URL) {
+	if base == nil {
+		return
+	}
+	d.Feed.Link = absolute(base, d.Feed.Link)
+	d.Feed.Image = absolute(base, d.Feed.Image)
+	for i := range d.Items {
+		item := &d.Items[i]
+		item.Link = absolute(base, item.Link)
+		item.Image = absolute(base, item.Image)
+		item.Summary = string(absoluteMarkup(base, []byte(item.Summary)))
+		item.Content = string(absoluteMarkup(base, []byte(item.Content)))
+		for k := range item.Enclosures {
+			item.Enclosures[k].URL = absolute(base, item.Enclosures[k].URL)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package feed
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const atomXML, rssXML = "application/atom+xml", "application/rss+xml"
+
+// known are the feeds that a page has at addresses which its site documents, as of
+// November 2026; none for sites that are not known.
+func known(page *url.URL) []Link {
+	host := strings.TrimPrefix(strings.ToLower(page.Hostname()), "www.")
+	parts := strings.FieldsFunc(page.EscapedPath(), func(r rune) bool { return r == '/' })
+	switch {
+	case host == "youtube.com" || host == "m.youtube.com":
+		return youTube(parts, page.Query())
+	case host == "github.com":
+		return gitHub(parts)
+	case host == "gitlab.com" && len(parts) >= 2:
+		return links("https://gitlab.com/"+strings.Join(parts[:2], "/"), "/-/tags?format=atom", "tags")
+	case host == "reddit.com" || strings.HasSuffix(host, ".reddit.com"):
+		return reddit(parts)
+	case host == "bsky.app" && len(parts) == 2 && parts[0] == "profile":
+		return []Link{{URL: "https://bsky.app/profile/" + parts[1] + "/rss", Title: "posts", Type: rssXML}}
+	}
+	return nil
+}
+
+// links are Atom feeds below an address: pairs of path and title.
+func links(base string, pairs ...string) (list []Link) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		list = append(list, Link{URL: base + pairs[i], Title: pairs[i+1], Type: atomXML})
+	}
+	return list
+}
+
+var channelID = regexp.MustCompile(`^UC[\w-]{22}$`)
+
+// youTube knows channels by their id alone; pages of handles name it.
+func youTube(parts []string, query url.Values) (list []Link) {
+	const videos = "https://www.youtube.com/feeds/videos.xml?"
+	if len(parts) >= 2 && parts[0] == "channel" && channelID.MatchString(parts[1]) {
+		list = append(list, Link{URL: videos + "channel_id=" + parts[1], Title: "videos of the channel", Type: atomXML})
+	}
+	if id := query.Get("list"); id != "" {
+		list = append(list, Link{URL: videos + "playlist_id=" + url.QueryEscape(id), Title: "videos of the playlist", Type: atomXML})
+	}
+	return list
+}
+
+func gitHub(parts []string) []Link {
+	switch {
+	case len(parts) == 0 || parts[0] == "features" || parts[0] == "topics" || parts[0] == "orgs":
+		return nil
+	case len(parts) == 1:
+		return links("https://github.com/"+parts[0], ".atom", "public activity")
+	}
+	return links("https://github.com/"+parts[0]+"/"+strings.TrimSuffix(parts[1], ".git"),
+		"/releases.atom", "releases", "/tags.atom", "tags", "/commits.atom", "commits")
+}
+
+func reddit(parts []string) []Link {
+	if len(parts) < 2 || parts[0] != "r" && parts[0] != "user" && parts[0] != "u" {
+		return nil
+	}
+	kind := strings.Replace(parts[0], "user", "u", 1)
+	path := "/" + strings.Replace(kind, "u", "user", 1) + "/" + parts[1] + "/.rss"
+	return links("https://www.reddit.com", path, kind+"/"+parts[1])
+}
+
+// usual are the places to look in where a page names no feed. A path such as /@name
+// is that of a Mastodon profile, perhaps.
+func usual(page *url.URL) (addresses []string) {
+	add := func(path string) {
+		u := url.URL{Scheme: page.Scheme, Host: page.Host, Path: path}
+		addresses = append(addresses, u.String())
+	}
+	if name := strings.Trim(page.Path, "/"); strings.HasPrefix(name, "@") && !strings.Contains(name, "/") {
+		add("/" + name + ".rss")
+	}
+	for _, path := range []string{"/feed", "/rss.xml", "/atom.xml", "/feed.xml", "/index.xml", "/rss", "/feed.json"} {
+		add(path)
+	}
+	return addresses
+}

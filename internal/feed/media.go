@@ -1,0 +1,105 @@
+package feed
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mmcdole/gofeed"
+	ext "github.com/mmcdole/gofeed/extensions"
+	xhtml "golang.org/x/net/html"
+)
+
+// media is what an item has in the vocabulary of Media RSS.
+type media struct {
+	pictures []string // the best first
+	files    []Enclosure
+	text     string
+}
+
+const mostMedia = 50
+
+func mediaOf(all ext.Extensions) (m media) {
+	var previews []string
+	var visit func(elements map[string][]ext.Extension, depth int)
+	visit = func(elements map[string][]ext.Extension, depth int) {
+		for _, e := range elements["content"] {
+			m.add(e)
+		}
+		for _, e := range elements["thumbnail"] {
+			previews = append(previews, e.Attrs["url"])
+		}
+		if m.text == "" && len(elements["description"]) > 0 {
+			m.text = elements["description"][0].Value
+		}
+		for _, name := range []string{"group", "content"} {
+			for _, e := range elements[name] {
+				if depth < 2 {
+					visit(e.Children, depth+1)
+				}
+			}
+		}
+	}
+	visit(all["media"], 0)
+	m.pictures = append(m.pictures, previews...)
+	return m
+}
+
+func (m *media) add(e ext.Extension) {
+	address, kind := safeLink(e.Attrs["url"]), field(e.Attrs["type"])
+	if address == "" || len(m.files) == mostMedia {
+		return
+	}
+	length, _ := strconv.ParseInt(e.Attrs["fileSize"], 10, 64) // 0 where it is no number
+	m.files = append(m.files, Enclosure{URL: address, Type: kind, Length: max(length, 0)})
+	if e.Attrs["medium"] == "image" || strings.HasPrefix(kind, "image/") {
+		m.pictures = append(m.pictures, address)
+	}
+}
+
+// adopt takes over what the item's other elements do not say.
+func (m media) adopt(item *Item, in *gofeed.Item) {
+	for _, file := range m.files {
+		if !slices.ContainsFunc(item.Enclosures, func(e Enclosure) bool { return e.URL == file.URL }) {
+			item.Enclosures = append(item.Enclosures, file)
+		}
+	}
+	if item.Summary == "" && item.Content == "" {
+		item.Summary = SafeHTML(m.text)
+	}
+	pictures := m.pictures
+	if in.Image != nil {
+		pictures = append([]string{in.Image.URL}, pictures...)
+	}
+	pictures = append(pictures, firstPicture(item.Content), firstPicture(item.Summary))
+	for _, address := range pictures {
+		if item.Image = safeLink(address); item.Image != "" {
+			return
+		}
+	}
+}
+
+// firstPicture is the address of the first picture of a fragment that is there to be
+// seen, and not to count readers.
+func firstPicture(fragment string) string {
+	if !strings.Contains(fragment, "<img") {
+		return ""
+	}
+	z := xhtml.NewTokenizer(strings.NewReader(fragment))
+	for {
+		switch z.Next() {
+		case xhtml.ErrorToken:
+			return ""
+		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
+			token := z.Token()
+			if attr := attributes(token); token.Data == "img" && !isDot(attr["width"]) && !isDot(attr["height"]) && isWeb(attr["src"]) {
+				return attr["src"]
+			}
+		}
+	}
+}
+
+func isDot(size string) bool {
+	n, err := strconv.Atoi(strings.TrimSuffix(size, "px"))
+	return err == nil && n < 10
+}

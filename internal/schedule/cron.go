@@ -1,0 +1,120 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/robfig/cron/v3"
+)
+
+// descriptors are the named schedules of crontab(5).
+var descriptors = map[string]string{
+	"@yearly":   "0 0 1 1 *",
+	"@annually": "0 0 1 1 *",
+	"@monthly":  "0 0 1 * *",
+	"@weekly":   "0 0 * * 0",
+	"@daily":    "0 0 * * *",
+	"@midnight": "0 0 * * *",
+	"@hourly":   "0 * * * *",
+}
+
+var fieldNames = [5]string{"minute", "hour", "day of month", "month", "day of week"}
+
+// isCron tells cron from words: the first two of its fields, minute and hour,
+// have no letters.
+func isCron(text string) bool {
+	if text == "" || text[0] == '@' {
+		return true
+	}
+	for i, field := range strings.Fields(text) {
+		if i < 2 && strings.Trim(field, "0123456789*?,-/") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func parseCron(text string) ([]rule, error) {
+	if strings.HasPrefix(text, "@") {
+		named, ok := descriptors[strings.ToLower(text)]
+		if !ok {
+			return nil, errors.New("unknown name; known are @hourly, @daily, @weekly, @monthly, @yearly")
+		}
+		text = named
+	}
+	fields := strings.Fields(text)
+	if len(fields) != len(fieldNames) {
+		return nil, fmt.Errorf("want 5 fields (minute hour day-of-month month day-of-week), got %d; or say it in words: %s", len(fields), examples)
+	}
+	fields[4] = sundayAsZero(fields[4])
+	r := rule{anyDay: isStar(fields[2]) || isStar(fields[4]), elapsed: isPlainStar(fields[1])}
+	for i, dst := range []*uint64{&r.minute, &r.hour, &r.dom, &r.month, &r.dow} {
+		bits, err := parseField(i, fields[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s field %q: %w", fieldNames[i], fields[i], err)
+		}
+		*dst = bits & masks[i]
+	}
+	return []rule{r}, nil
+}
+
+// masks are the values that each field may have; the parser marks stars by a bit
+// beyond them.
+var masks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekdays}
+
+// parseField asks the cron parser about one field alone, so that its error can
+// be tied to that field.
+func parseField(index int, field string) (uint64, error) {
+	for part := range strings.SplitSeq(field, ",") {
+		if part == "" {
+			return 0, fmt.Errorf("an entry of the list is empty")
+		}
+		if len(part) > 1 && isStar(part) && part[1] != '/' {
+			return 0, fmt.Errorf("%q: only \"/n\" may follow a star", part)
+		}
+	}
+	probe := [5]string{"*", "*", "*", "*", "*"}
+	probe[index] = field
+	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(probe[:], " "))
+	if err != nil {
+		return 0, err
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return 0, fmt.Errorf("not a cron field")
+	}
+	return [5]uint64{spec.Minute, spec.Hour, spec.Dom, spec.Month, spec.Dow}[index], nil
+}
+
+func isStar(field string) bool { return strings.HasPrefix(field, "*") || strings.HasPrefix(field, "?") }
+
+func isPlainStar(field string) bool { return isStar(field) && !strings.Contains(field, ",") }
+
+// sundayAsZero rewrites the weekday 7, which crontab(5) knows and the parser
+// does not: "7" is "0", "5-7" is "5,6,0".
+func sundayAsZero(field string) string {
+	parts := strings.Split(field, ",")
+	for i, part := range parts {
+		span, step, stepped := strings.Cut(part, "/")
+		from, to, ranged := strings.Cut(span, "-")
+		switch {
+		case span == "7":
+			parts[i] = "0"
+		case ranged && to == "7" && len(from) == 1 && from[0] >= '0' && from[0] <= '7':
+			by := 1
+			if stepped {
+				if len(step) != 1 || step[0] < '1' || step[0] > '9' {
+					continue
+				}
+				by = int(step[0] - '0')
+			}
+			var days []string
+			for day := int(from[0] - '0'); day <= 7; day += by {
+				days = append(days, fmt.Sprint(day%7))
+			}
+			parts[i] = strings.Join(days, ",")
+		}
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,201 @@
+package schedule
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// days reads the days of a sentence, as rules without times; none when there is
+// nothing about days here.
+func (p *phrase) days() (list []rule, err error) {
+	for {
+		before := p.words
+		if len(list) > 0 {
+			p.skip("and")
+		}
+		item, found, err := p.dayItem()
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			p.words = before
+			return list, nil
+		}
+		if len(list) > 0 {
+			last := &list[len(list)-1]
+			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
+				return nil, fmt.Errorf("it is not clear whether %q is meant of every week; say for instance \"first monday and first tuesday\"",
+					strings.Join(before[:len(before)-len(p.words)], " "))
+			}
+			if joins(last, item) {
+				continue
+			}
+		}
+		list = append(list, item)
+	}
+}
+
+// joins adds the item to the rule where one rule can say both.
+func joins(r *rule, item rule) bool {
+	switch {
+	case r.weeks == 0 && item.weeks == 0 && r.dow != 0 && item.dow != 0, r.weeks != 0 && r.weeks == item.weeks:
+		r.dow |= item.dow
+	case r.weeks != 0 && item.weeks != 0 && r.dow == item.dow:
+		r.weeks |= item.weeks
+	case r.dow == 0 && item.dow == 0:
+		r.dom |= item.dom
+		r.lastDate = r.lastDate || item.lastDate
+	default:
+		return false
+	}
+	return true
+}
+
+// dayItem reads "every day", "weekdays", "monday to friday", "the first and third
+// tuesday of the month", "the 15th".
+func (p *phrase) dayItem() (item rule, found bool, err error) {
+	before := p.words
+	p.skip("on")
+	every := p.take("every", "each")
+	p.skip("the")
+	nth := several(p, []string{"the"}, ordinal)
+	if len(nth) > 0 {
+		item, err = p.nth(nth, every)
+		return item, err == nil, err
+	}
+	switch {
+	case p.take("daily", "everyday"), every && p.take("day"):
+		return rule{dow: allWeekdays}, true, nil
+	case p.take("weekday", "weekdays", "workday", "workdays"):
+		return rule{dow: weekdays}, true, nil
+	case p.take("weekend", "weekends"):
+		return rule{dow: weekend}, true, nil
+	case p.take("working", "business"):
+		if p.take("day", "days") {
+			return rule{dow: weekdays}, true, nil
+		}
+	}
+	from, ok := lookUp(p, weekdayNamed)
+	if !ok {
+		p.words = before
+		return rule{}, false, nil
+	}
+	if p.take("to", "through", "until", "till") {
+		to, ok := lookUp(p, weekdayNamed)
+		if !ok {
+			return rule{}, false, fmt.Errorf("a weekday is missing after %q", strings.Join(before[:len(before)-len(p.words)], " "))
+		}
+		return rule{dow: between(from, to)}, true, nil
+	}
+	return rule{dow: 1 << from}, true, nil
+}
+
+const (
+	weekdays uint64 = 0b0111110
+	weekend  uint64 = 0b1000001
+	lastOne         = 0 // the ordinal "last"
+)
+
+// nth reads what follows "first and third".
+func (p *phrase) nth(nth []int, every bool) (r rule, err error) {
+	weekday, isWeekday := lookUp(p, weekdayNamed)
+	if !isWeekday {
+		p.skip("day", "days")
+	}
+	monthly := p.ofMonth()
+	for _, n := range nth {
+		switch {
+		case !isWeekday && n == lastOne:
+			r.lastDate = true
+		case !isWeekday:
+			r.dom |= 1 << n
+		case n > 5:
+			return rule{}, fmt.Errorf("no month has a %s %s", nameOf(n), weekdayNames[weekday])
+		default:
+			r.dow = 1 << weekday
+			r.weeks |= 1 << n
+		}
+	}
+	if isWeekday && every && !monthly && r.weeks&^0b11 != 0 {
+		return rule{}, fmt.Errorf("\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"", nameOf(nth[0]), weekdayNames[weekday])
+	}
+	return r, nil
+}
+
+func (p *phrase) ofMonth() bool {
+	before := p.words
+	if p.take("of", "in") {
+		p.skip("the", "every", "each", "a")
+		if p.take("month", "months") {
+			return true
+		}
+	}
+	p.words = before
+	return false
+}
+
+func between(from, to int) (set uint64) {
+	for n := from; ; n = (n + 1) % 7 {
+		set |= 1 << n
+		if n == to {
+			return set
+		}
+	}
+}
+
+var weekdayNames = [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
+
+func weekdayNamed(word string) (int, bool) {
+	word = strings.TrimSuffix(strings.TrimSuffix(word, "."), "s")
+	for n, name := range weekdayNames {
+		name = strings.ToLower(name)
+		if word == name || len(word) >= 3 && len(word) <= 5 && strings.HasPrefix(name, word) || word == "tue" && n == 2 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+var dayNumber = regexp.MustCompile(`^(\d{1,2})(st|nd|rd|th)$`)
+
+var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
+
+// ordinal reads "first" and "1st"; "last" is 0.
+func ordinal(word string) (int, bool) {
+	for n, name := range ordinals {
+		if word == name {
+			return n, true
+		}
+	}
+	m := dayNumber.FindStringSubmatch(word)
+	if m == nil {
+		return 0, false
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n, n >= 1 && n <= 31
+}
+
+func nameOf(n int) string {
+	if n < len(ordinals) {
+		return ordinals[n]
+	}
+	return th(n)
+}
+
+// th is the number with its ending: 1st, 2nd, 11th.
+func th(n int) string {
+	ending := "th"
+	if n%100/10 != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return strconv.Itoa(n) + ending
+}

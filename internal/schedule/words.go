@@ -1,0 +1,415 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// examples end every error about words: they are the quickest way to the right ones.
+const examples = `"weekdays at 8:30", "every monday and thursday at 9am", "first monday of the month at 9", "every 2 hours"`
+
+// parseWords reads plain English. It takes the words in any order that people
+// say them in ("at 9 on mondays"), several sentences in one ("weekdays at 8 and
+// saturdays at 10"), and refuses what it would have to guess.
+func parseWords(text string) ([]rule, error) {
+	p := &phrase{words: split(text)}
+	var rules []rule
+	for len(p.words) > 0 {
+		more, err := p.sentence()
+		if err != nil {
+			return nil, fmt.Errorf("%w; examples: %s, or cron: \"30 8 * * 1-5\"", err, examples)
+		}
+		rules = append(rules, more...)
+	}
+	return rules, nil
+}
+
+var (
+	separator = regexp.MustCompile(`[,;&]+`)
+	span      = regexp.MustCompile(`([a-z]{3,}|\d)\s*[-–]\s*([a-z]{3,}|\d)`)
+	oddSpace  = regexp.MustCompile(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
+)
+
+func split(text string) []string {
+	text = separator.ReplaceAllString(strings.ToLower(text), " and ")
+	text = span.ReplaceAllString(text, "$1 to $2")
+	text = oddSpace.ReplaceAllStringFunc(text, func(s string) string {
+		return strings.NewReplacer(" ", "", ".", "").Replace(s) + " "
+	})
+	return strings.Fields(text)
+}
+
+// phrase is what is left of the words.
+type phrase struct{ words []string }
+
+// take consumes the next word if it is one of those.
+func (p *phrase) take(words ...string) bool {
+	if len(p.words) == 0 || !slices.Contains(words, p.words[0]) {
+		return false
+	}
+	p.words = p.words[1:]
+	return true
+}
+
+// skip consumes as many of those words as come.
+func (p *phrase) skip(words ...string) {
+	for p.take(words...) {
+	}
+}
+
+// lookUp consumes the next word if the table knows it.
+func lookUp[T any](p *phrase, table func(string) (T, bool)) (value T, ok bool) {
+	if len(p.words) > 0 {
+		if value, ok = table(p.words[0]); ok {
+			p.words = p.words[1:]
+		}
+	}
+	return value, ok
+}
+
+// several is one value or more, joined by "and".
+func several[T any](p *phrase, filler []string, table func(string) (T, bool)) (list []T) {
+	for {
+		before := p.words
+		if len(list) > 0 {
+			p.skip("and")
+		}
+		p.skip(filler...)
+		value, ok := lookUp(p, table)
+		if !ok {
+			p.words = before
+			return list
+		}
+		list = append(list, value)
+	}
+}
+
+// sentence is the days and the times that belong together.
+type sentence struct {
+	days    []rule
+	months  uint64
+	times   []int // minutes of the day
+	offsets []int // minutes of the hour: "at :15"
+	every   int   // minutes between two runs
+	from    int   // minutes of the day
+	to      int
+	window  bool
+	period  string // "week" or "month", which need a day
+}
+
+// sentence reads until something would be said for the second time.
+func (p *phrase) sentence() ([]rule, error) {
+	var s sentence
+	for len(p.words) > 0 {
+		before := p.words
+		p.skip("and")
+		if len(p.words) == 0 {
+			return nil, fmt.Errorf("something is missing after %q", before[0])
+		}
+		one, err := p.part()
+		if err != nil {
+			return nil, err
+		}
+		if s.add(one) {
+			continue
+		}
+		if before[0] != "and" {
+			return nil, fmt.Errorf("it is not clear how %q belongs to what was said before it; say \"and\" between two schedules", strings.Join(before, " "))
+		}
+		p.words = before[1:]
+		break
+	}
+	return s.rules()
+}
+
+// add is false where the sentence has such a part already.
+func (s *sentence) add(one sentence) bool {
+	if len(one.days) > 0 && len(s.days) > 0 || one.months != 0 && s.months != 0 || one.window && s.window ||
+		len(one.offsets) > 0 && len(s.offsets) > 0 || one.isTimed() && s.isTimed() {
+		return false
+	}
+	s.days, s.times, s.offsets = append(s.days, one.days...), append(s.times, one.times...), append(s.offsets, one.offsets...)
+	s.months |= one.months
+	s.every += one.every
+	if one.window {
+		s.from, s.to, s.window = one.from, one.to, true
+	}
+	if one.period != "" {
+		s.period = one.period
+	}
+	return true
+}
+
+func (s *sentence) isTimed() bool { return len(s.times) > 0 || s.every > 0 }
+
+// part reads one thing of a sentence.
+func (p *phrase) part() (s sentence, err error) {
+	before := p.words
+	if s.every, err = p.interval(); err != nil || s.every > 0 {
+		return s, err
+	}
+	if p.take("from", "between") {
+		return s, p.fromTo(&s)
+	}
+	if s.days, err = p.days(); err != nil || len(s.days) > 0 {
+		return s, err
+	}
+	for _, month := range several(p, []string{"in", "of", "on", "every", "each"}, monthNamed) {
+		s.months |= month
+	}
+	if s.months != 0 {
+		return s, nil
+	}
+	p.skip("every", "each", "the", "a", "of", "in")
+	if period, ok := lookUp(p, periodNamed); ok {
+		s.period = period
+		return s, nil
+	}
+	p.words = before
+	if s.offsets = several(p, []string{"at"}, offset); len(s.offsets) > 0 {
+		return s, nil
+	}
+	s.times, err = p.clock()
+	return s, err
+}
+
+// clock reads times of day.
+func (p *phrase) clock() ([]int, error) {
+	before := p.words
+	times := several(p, []string{"at"}, timeOfDay)
+	if len(times) == 0 {
+		p.skip("at", "on", "the", "in", "every", "each")
+		if len(p.words) == 0 {
+			return nil, fmt.Errorf("something is missing after %q", before[0])
+		}
+		return nil, unknown(p.words[0])
+	}
+	p.skip("o'clock", "sharp")
+	before = p.words
+	if p.take("in") {
+		p.skip("the")
+		switch {
+		case p.take("morning"):
+		case p.take("afternoon", "evening"):
+			for i := range times {
+				if times[i] < 12*60 {
+					times[i] += 12 * 60
+				}
+			}
+		default:
+			p.words = before // a month, perhaps
+		}
+	}
+	return times, nil
+}
+
+func unknown(word string) error {
+	switch {
+	case strings.Contains(word, "/") || slices.Contains([]string{"utc", "gmt", "cet", "est", "pst"}, word):
+		return fmt.Errorf("%q looks like a time zone, which is a setting of its own", word)
+	case word != "" && word[0] >= '0' && word[0] <= '9':
+		return fmt.Errorf("%q is no time of day", word)
+	}
+	return fmt.Errorf("%q was not understood", word)
+}
+
+// interval reads "hourly", "every 2 hours", "every half hour" as minutes; 0 when
+// there is nothing of the kind.
+func (p *phrase) interval() (minutes int, err error) {
+	before := p.words
+	if p.take("hourly") {
+		return 60, nil
+	}
+	if !p.take("every", "each") {
+		return 0, nil
+	}
+	n := 1
+	if p.take("half") {
+		p.skip("an", "a")
+		if p.take("hour") {
+			return 30, nil
+		}
+	} else if number, ok := lookUp(p, numberNamed); ok {
+		n = number
+	}
+	switch {
+	case p.take("hour", "hours", "hrs", "h"):
+		return 60 * n, divides(n, 24, "hours", "a day")
+	case p.take("minute", "minutes", "min", "mins", "m"):
+		if n%60 == 0 {
+			return n, divides(n/60, 24, "hours", "a day")
+		}
+		return n, divides(n, 60, "minutes", "an hour")
+	case n != 1 && p.take("day", "days", "week", "weeks", "month", "months", "second", "seconds", "year", "years"):
+		return 0, fmt.Errorf("%q cannot be said: a schedule names days of the week or of the month", strings.Join(before[:len(before)-len(p.words)], " "))
+	}
+	p.words = before
+	return 0, nil
+}
+
+func divides(n, whole int, units, of string) error {
+	if n < 1 || n >= whole || whole%n != 0 {
+		return fmt.Errorf("%d %s do not divide %s into equal parts; name the times instead", n, units, of)
+	}
+	return nil
+}
+
+func (p *phrase) fromTo(s *sentence) error {
+	from, ok := lookUp(p, timeOfDay)
+	if !ok {
+		return fmt.Errorf("\"from\" wants two times of day, such as \"every hour from 9 to 17\"")
+	}
+	p.take("to", "until", "till", "and", "through")
+	to, ok := lookUp(p, timeOfDay)
+	if !ok || to <= from {
+		return fmt.Errorf("\"from\" wants a time of day and a later one, such as \"every hour from 9 to 17\"")
+	}
+	s.from, s.to, s.window = from, to, true
+	return nil
+}
+
+// rules is what the sentence means.
+func (s sentence) rules() ([]rule, error) {
+	switch {
+	case s.window && s.every == 0:
+		return nil, errors.New("it says from when to when, and not how often")
+	case len(s.offsets) > 0 && s.every != 60:
+		return nil, errors.New("a minute alone goes with \"every hour\", such as \"every hour at :15\"")
+	case s.every == 0 && len(s.times) == 0:
+		return nil, errors.New("it does not say at what time")
+	case len(s.days) == 0 && s.period != "":
+		return nil, fmt.Errorf("it does not say on which day of the %s", s.period)
+	case len(s.days) == 0 && (s.every == 0 || s.months != 0):
+		return nil, errors.New("it does not say on which days")
+	case len(s.days) == 0:
+		s.days = []rule{{dow: allWeekdays}}
+	}
+	if s.months == 0 {
+		s.months = allMonths
+	}
+	var rules []rule
+	for _, d := range s.days {
+		for _, at := range s.hours() {
+			d.month, d.minute, d.hour, d.elapsed = s.months, at.minute, at.hour, at.elapsed
+			rules = append(rules, d)
+		}
+	}
+	return rules, nil
+}
+
+// hours are the rules of the times, without days.
+func (s sentence) hours() (list []rule) {
+	switch {
+	case s.window:
+		for at := s.from; at <= s.to; at += s.every {
+			s.times = append(s.times, at)
+		}
+	case s.every == 60 && len(s.offsets) > 0:
+		r := rule{hour: allHours, elapsed: true}
+		for _, minute := range s.offsets {
+			r.minute |= 1 << minute
+		}
+		return []rule{r}
+	case s.every >= 60:
+		return []rule{{minute: 1, hour: multiples(s.every/60, 24), elapsed: true}}
+	case s.every > 0:
+		return []rule{{minute: multiples(s.every, 60), hour: allHours, elapsed: true}}
+	}
+	return merge(s.times)
+}
+
+// merge makes as few rules of the times as their minutes and hours allow.
+func merge(times []int) (list []rule) {
+	byHour := map[int]uint64{}
+	for _, at := range times {
+		byHour[at/60] |= 1 << (at % 60)
+	}
+	for hour := range 24 {
+		minutes := byHour[hour]
+		if minutes == 0 {
+			continue
+		}
+		same := slices.IndexFunc(list, func(r rule) bool { return r.minute == minutes })
+		if same < 0 {
+			list = append(list, rule{minute: minutes})
+			same = len(list) - 1
+		}
+		list[same].hour |= 1 << hour
+	}
+	return list
+}
+
+func multiples(of, below int) (set uint64) {
+	for n := 0; n < below; n += of {
+		set |= 1 << n
+	}
+	return set
+}
+
+var clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
+
+// timeOfDay reads "8:30", "9am", "18", "noon" as minutes of the day.
+func timeOfDay(word string) (int, bool) {
+	switch word {
+	case "noon", "midday":
+		return 12 * 60, true
+	case "midnight":
+		return 0, true
+	}
+	m := clockTime.FindStringSubmatch(word)
+	if m == nil {
+		return 0, false
+	}
+	hour, _ := strconv.Atoi(m[1])
+	minute, _ := strconv.Atoi("0" + m[2])
+	if m[3] == "am" || m[3] == "pm" {
+		if hour < 1 || hour > 12 {
+			return 0, false
+		}
+		hour %= 12
+		if m[3] == "pm" {
+			hour += 12
+		}
+	}
+	return 60*hour + minute, hour < 24 && minute < 60
+}
+
+// offset reads ":15".
+func offset(word string) (int, bool) {
+	text, ok := strings.CutPrefix(word, ":")
+	n, err := strconv.ParseUint(text, 10, 8)
+	return int(n), ok && len(text) == 2 && err == nil && n < 60
+}
+
+func numberNamed(word string) (int, bool) {
+	if n, ok := map[string]int{"other": 2, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "ten": 10,
+		"twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30}[word]; ok {
+		return n, true
+	}
+	n, err := strconv.ParseUint(word, 10, 16)
+	return int(n), err == nil
+}
+
+func periodNamed(word string) (string, bool) {
+	period, ok := map[string]string{"week": "week", "weekly": "week", "month": "month", "monthly": "month"}[word]
+	return period, ok
+}
+
+func monthNamed(word string) (uint64, bool) {
+	for n, name := range monthNames {
+		if word == strings.ToLower(name) || word == strings.ToLower(name[:3]) || word == "sept" && name == "September" {
+			return 1 << (n + 1), true
+		}
+	}
+	return 0, false
+}
+
+var monthNames = [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+
+// lowest is the position of the lowest bit.
+func lowest(set uint64) int { return bits.TrailingZeros64(set) }

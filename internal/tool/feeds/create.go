@@ -1,0 +1,66 @@
+package feeds
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"ravenbot/internal/tool"
+)
+
+// Wish is a digest that somebody wants, posted to the conversation of the caller.
+type Wish struct {
+	Caller   tool.Caller `json:"-"`
+	Name     string      `json:"name"`
+	Feeds    []string    `json:"feeds"` // addresses, or words that name a feed the bot knows
+	Schedule string      `json:"schedule"`
+	Timezone string      `json:"timezone"`
+	Style    string      `json:"style"`
+	Language string      `json:"language"`
+	Prompt   string      `json:"prompt"`
+	MaxItems int         `json:"maxItems"`
+	Filters  []string    `json:"filters"`
+}
+
+// Unfit is the error for a wish that cannot be met as it is; Reason is for the model.
+type Unfit struct{ Reason string }
+
+func (e Unfit) Error() string { return e.Reason }
+
+// Planner shows a wish to people, who decide about it, and tells the model so.
+type Planner interface {
+	Propose(ctx context.Context, w Wish) (string, error)
+}
+
+// Create returns the tool digest_create.
+func Create(p Planner) tool.Tool {
+	no := false
+	return tool.Func{
+		Described: tool.Spec{Server: "digest", Name: "create", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no},
+			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a prompt that an agent carries out, posted on a schedule. " +
+				"The plan is shown to people, who confirm it with a button; nothing is made before.",
+			Schema: json.RawMessage(`{"type":"object","properties":{` +
+				`"name":{"type":"string","description":"a short name; made up when absent"},` +
+				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or of pages that name one; the title of a feed that the bot reads already will do"},` +
+				`"schedule":{"type":"string","description":"plain English such as weekdays at 8:30, five-field cron, or on-new to post items as they come"},` +
+				`"timezone":{"type":"string","description":"IANA zone of the schedule such as Europe/Oslo; UTC when absent, so ask if it is not known"},` +
+				`"style":{"type":"string","enum":["brief","bullets","topics","titles"]},` +
+				`"language":{"type":"string","description":"in which it is written; that of the channel or of the items when absent"},` +
+				`"prompt":{"type":"string","description":"what the writer is told; without feeds, the task"},` +
+				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
+				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, which it must not have"}},"required":["schedule"]}`)},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			var w Wish
+			if err := json.Unmarshal(args, &w); err != nil {
+				return tool.Failure(err.Error()), nil
+			}
+			w.Caller = tool.CallerFrom(ctx)
+			text, err := p.Propose(ctx, w)
+			var unfit Unfit
+			if errors.As(err, &unfit) {
+				return tool.Failure(unfit.Reason), nil
+			}
+			return tool.Text(text), err
+		},
+	}
+}
