@@ -72,7 +72,7 @@ type Model struct {
 type Profile struct {
 	Agent     string
 	Models    []string // configured names, each standing in for those before it
-	Utility   []string // the same for summaries of what is old; none: Models
+	Utility   []string // the same for titles and for summaries of what is old; none: Models
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
