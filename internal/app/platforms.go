@@ -19,7 +19,7 @@ import (
 // it is switched on.
 func (a *App) buildPlatforms() {
 	c := a.conf()
-	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form})
+	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form, Agents: roomAgents{agents{a}}})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	for name, p := range map[string]chat.Platform{"discord": a.newDiscord(c), "slack": a.newSlack(c)} {
 		if p != nil {
