@@ -201,7 +201,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failure(ctx, m, err)
-		d.Tools = r.runs
+		d.Tools, d.Footer = r.runs, strings.Join(r.told(), " · ")
 		r.turn.State = conversation.Failed
 		if blocked(err) {
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
@@ -232,7 +232,7 @@ func (r *run) stop(m chat.Message) (*conversation.Turn, *chat.Draft) {
 	r.turn.Messages = append(r.turn.Messages, said)
 	r.turn.State = conversation.Answered
 	r.e.remember(m.Conversation, r.turn)
-	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs}
+	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.told(), " · ")}
 }
 
 // remember adds a turn to the history, and has it compacted when it is full.
