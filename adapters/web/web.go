@@ -43,6 +43,23 @@ type Options struct {
 	Rooms  []string // shown even while they are empty; general always is
 	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
 	Former chat.Former
+	// Agents are who may answer in rooms; nil: the page offers no choice.
+	Agents Agents
+}
+
+// Agents tells who may answer in rooms, and takes a choice of one.
+type Agents interface {
+	Offered(room string) Offer
+	// Choose has an agent answer in a room; none: as the configuration says. Faults of
+	// the input are *InputError.
+	Choose(ctx context.Context, room, agent string) error
+}
+
+// Offer is who may answer in a room.
+type Offer struct {
+	Names      []string
+	Chosen     string // for this room; none: as the configuration says
+	Configured string // who answers where none is chosen
 }
 
 // InputError says what is wrong with what a person sent.

@@ -97,6 +97,7 @@ type Options struct {
 	// nil: there is none.
 	MCP      func(refuse http.HandlerFunc) http.Handler
 	Settings *settings.Book
+	ToolsOn  func() bool // where no settings say so: by the configuration
 	Feedback func(ctx context.Context) ([]store.Feedback, error)
 	Metrics  http.Handler
 	// Backup makes a copy of the store.

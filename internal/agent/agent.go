@@ -72,7 +72,7 @@ type Model struct {
 type Profile struct {
 	Agent     string
 	Models    []string // configured names, each standing in for those before it
-	Utility   []string // the same for summaries of what is old; none: Models
+	Utility   []string // the same for titles and for summaries of what is old; none: Models
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
@@ -204,7 +204,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failure(ctx, m, err)
-		d.Tools = r.runs
+		d.Tools, d.Footer = r.runs, strings.Join(r.told(), " · ")
 		r.turn.State = conversation.Failed
 		if isKind(err, llm.Blocked) {
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
@@ -235,7 +235,7 @@ func (r *run) stop(m chat.Message) (*conversation.Turn, *chat.Draft) {
 	r.turn.Messages = append(r.turn.Messages, said)
 	r.turn.State = conversation.Answered
 	r.e.remember(m.Conversation, r.turn)
-	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs}
+	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.told(), " · ")}
 }
 
 // remember adds a turn to the history, and has it compacted when it is full.

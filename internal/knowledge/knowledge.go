@@ -43,7 +43,24 @@ type Base struct {
 }
 
 // New returns a Base. Nothing is read until it is asked for.
-func New(o Options) *Base { return &Base{o: o, shelves: map[string]*shelf{}} }
+func New(o Options) *Base {
+	o.PDF = oneByOne(o.PDF)
+	return &Base{o: o, shelves: map[string]*shelf{}}
+}
+
+// oneByOne has one PDF read at a time: each may take much memory.
+func oneByOne(read PDF) PDF {
+	busy := make(chan struct{}, 1)
+	return func(ctx context.Context, data []byte) ([]string, error) {
+		select {
+		case busy <- struct{}{}:
+			defer func() { <-busy }()
+			return read(ctx, data)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 func (b *Base) shelf(agent string) *shelf {
 	b.mu.Lock()
