@@ -79,6 +79,9 @@ type Options struct {
 	Ask           Ask
 	Platforms     func() []PlatformHealth
 	Servers       Servers
+	Agents        Agents
+	Files         Files
+	Tools         Tools
 	Digests       Digests
 	Conversations Conversations
 	Status        func() any                                      // becomes JSON

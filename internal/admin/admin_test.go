@@ -308,6 +308,9 @@ const bearerHeader = "Bearer " + token
 // everything lists every route but those that are open.
 var everything = []string{
 	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat", "GET /static/app.css",
+	"GET /agents", "POST /agents", "GET /agents/default", "POST /agents/default", "POST /agents/default/remove", "POST /agents/default/files", "POST /agents/rooms",
+	"GET /api/v1/tools", "GET /api/v1/tools/web_fetch/why", "GET /api/v1/agents", "POST /api/v1/agents", "GET /api/v1/agents/default", "PUT /api/v1/agents/default", "DELETE /api/v1/agents/default",
+	"GET /api/v1/agents/default/files", "POST /api/v1/agents/default/files", "GET /api/v1/agents/default/files/a.md", "DELETE /api/v1/agents/default/files/a.md",
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",

@@ -3,13 +3,14 @@ package admin
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 )
 
 const (
-	// maxBody is the largest request body taken, in bytes.
+	// maxBody is the largest request body taken, files apart, in bytes.
 	maxBody = 1 << 20
 	// bodyWithin is how long a client may take to send it.
 	bodyWithin = 30 * time.Second
@@ -23,7 +24,7 @@ func receive(w http.ResponseWriter, r *http.Request) bool {
 	}
 	c := http.NewResponseController(w)
 	timed := c.SetReadDeadline(time.Now().Add(bodyWithin)) == nil
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
 	if timed {
 		_ = c.SetReadDeadline(time.Time{}) // as it could be set before
 	}
@@ -33,7 +34,7 @@ func receive(w http.ResponseWriter, r *http.Request) bool {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return true
 	case errors.As(err, &large):
-		writeError(w, http.StatusRequestEntityTooLarge, "too_large", "the request is larger than 1 MiB", "send less at once")
+		writeError(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
 	default:
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}

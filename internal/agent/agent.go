@@ -72,12 +72,17 @@ type Model struct {
 type Profile struct {
 	Agent     string
 	Models    []string // configured names, each standing in for those before it
+	Utility   []string // the same for summaries of what is old; none: Models
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
 	MaxTokens int // that a turn may use before it has to answer; 0: any number
 	Uses      func(tool.Named) bool
-	ToolText  bool // System holds a text of the operator's about tools
+	Servers   func(name string) bool // MCP servers that it may reach; nil: all
+	ToolText  bool                   // System holds a text of the operator's about tools
+	// Recall gives what the agent knows from files about a question, for the system
+	// prompt. nil: nothing.
+	Recall func(ctx context.Context, question string) string
 }
 
 // Calls makes tool calls that fit and are allowed.

@@ -414,7 +414,10 @@ func TestATurnGoesOnWhereACrashCutIt(t *testing.T) {
 }
 
 func TestALargeResultIsReadInPages(t *testing.T) {
-	long := strings.Repeat("abcdefghi\n", 50)
+	long := ""
+	for n := range 300 {
+		long += fmt.Sprintf("line %d\n", n)
+	}
 	box := tools{"big": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text(long), nil })}
 	var read string
 	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
@@ -422,6 +425,16 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 			return llmtest.Calls("big", `{}`), nil
 		}
 		content := lastResults(r)[0].Content
+		if len(content) > 300 {
+			t.Errorf("shown %d bytes at once", len(content))
+		}
+		if n == 2 {
+			id := regexp.MustCompile(`with id "(\w+)"`).FindStringSubmatch(content)
+			if id == nil || !strings.HasPrefix(content, "line 0\n") || !strings.HasSuffix(content, "line 299\n") {
+				t.Fatalf("shown %q", content)
+			}
+			return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q}`, id[1])), nil
+		}
 		more := regexp.MustCompile(`\n\[bytes .* call result_read with id "(\w+)" and offset (\d+)\]$`).FindStringSubmatchIndex(content)
 		if more == nil {
 			read += content
@@ -431,7 +444,11 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 		return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q,"offset":%s}`, content[more[2]:more[3]], content[more[4]:more[5]])), nil
 	}}
 	b := engine(box, model)
-	box["result_read"] = invoke.Reader(b.memory, 200).(tool.Func)
+	box["result_read"] = invoke.Reader(b.memory).(tool.Func)
+	b.options.Route = func(chat.Message) agent.Profile {
+		return agent.Profile{Agent: "default", Models: []string{model.ID()}, MaxSteps: 40, MaxResult: 300, Uses: func(tool.Named) bool { return true }}
+	}
+	b.Engine = b.over()
 	b.ask(t, "go")
 	if read != long {
 		t.Errorf("%d of %d bytes were read in pages", len(read), len(long))

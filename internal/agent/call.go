@@ -112,7 +112,7 @@ func (r *run) call(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCal
 			running.Note = note
 			r.ran(running)
 		}
-		caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker(), Turn: r.turn.ID, Call: c.ID, Report: report, Revised: r.q.Revised}
+		caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker(), Agent: r.p.Agent, Turn: r.turn.ID, Call: c.ID, Report: report, Revised: r.q.Revised, Servers: r.p.Servers}
 		var record store.ToolCall
 		out, record = r.e.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.p.MaxResult)
 		records = append(records, record)

@@ -82,10 +82,14 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 	return nil
 }
 
-// sumUp asks the conversation's models, and takes sentences where none answers.
+// sumUp asks the models that the conversation's agent has for it, and takes sentences where none answers.
 func (e *Engine) sumUp(ctx context.Context, a chat.Address, before string, turns []conversation.Turn) (text, by string) {
 	p := e.o.Route(chat.Message{Conversation: a})
-	text, by, err := e.Complete(ctx, store.Usage{Channel: a}, p.Models, compactSystem, record(before, turns))
+	models := p.Utility
+	if len(models) == 0 {
+		models = p.Models
+	}
+	text, by, err := e.Complete(ctx, store.Usage{Channel: a}, models, compactSystem, record(before, turns))
 	if err == nil && by != "offline" && strings.TrimSpace(text) != "" {
 		return conversation.Cut(strings.TrimSpace(text), summaryBytes), by
 	}

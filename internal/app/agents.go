@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
@@ -16,7 +15,6 @@ import (
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
-	"ravenbot/internal/settings"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -37,7 +35,7 @@ func (a *App) buildAgent() error {
 	commands["memory"] = a.memory().Command
 	commands["forget"] = a.forgetCommand
 	commands["digest"] = func(ctx context.Context, m chat.Message) chat.Draft { return a.digests.Command(ctx, m) }
-	a.registry.Add(native{invoke.Reader(a.store, a.shownResult())})
+	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }
 
@@ -119,50 +117,6 @@ func buildModels(c *config.Config, old *setup) (map[string]agent.Model, error) {
 		models[name] = built
 	}
 	return models, nil
-}
-
-// profiles are the agents of the configuration, ready for work.
-func profiles(c *config.Config) map[string]agent.Profile {
-	profiles := map[string]agent.Profile{}
-	for name, ag := range c.Agents {
-		profiles[name] = agent.Profile{Agent: name, Models: c.ModelChain(ag.Model),
-			System:   strings.TrimSpace(toolText(c) + "\n\n" + ag.SystemPrompt),
-			ToolText: toolText(c) != "",
-			MaxSteps: c.Tools.MaxSteps, MaxResult: c.Tools.MaxResultBytes, Uses: usable(c, ag, c.Tools.Enabled)}
-	}
-	return profiles
-}
-
-// route gives the profile of a message: the agent of the first rule that matches its
-// channel.
-func (a *App) route(m chat.Message) agent.Profile {
-	if p, ok := a.taskProfile(m); ok {
-		return p
-	}
-	set := a.setup.Load()
-	name := set.config.ChannelFor(m.Conversation.String()).Agent
-	return adjusted(set.config, set.profiles[name], set.config.Agents[name], a.settings.For(m.Conversation, m.Author.ID))
-}
-
-// adjusted is a profile with what was set for a user, a channel or the bot.
-func adjusted(c *config.Config, p agent.Profile, ag config.Agent, set settings.Layer) agent.Profile {
-	if set.Model != "" {
-		p.Models = c.ModelChain(set.Model)
-	}
-	if set.Tools.MaxSteps != nil {
-		p.MaxSteps = *set.Tools.MaxSteps
-	}
-	if set.Tools.SystemPrompt != nil {
-		p.ToolText = *set.Tools.SystemPrompt != ""
-		p.System = strings.TrimSpace(*set.Tools.SystemPrompt + "\n\n" + ag.SystemPrompt)
-	}
-	if set.Tools.Enabled != nil {
-		p.Uses = usable(c, ag, *set.Tools.Enabled)
-	}
-	if set.Language != "" {
-		p.System += "\n\nAnswer in this language, whatever the question is written in: " + set.Language + "."
-	}
-	return p
 }
 
 // admit says whether a message is for the bot: the rules of its channel, and

@@ -26,6 +26,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/invoke"
+	"ravenbot/internal/knowledge"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
 	"ravenbot/internal/mcpserve"
@@ -46,6 +47,9 @@ type Options struct {
 	// but the web rooms, no scheduled digests. The command line uses it beside no
 	// daemon.
 	Local bool
+	// ReadPDF gives the text of the pages of a PDF; nil: it is read in this process, which
+	// a hostile one can harm.
+	ReadPDF func(ctx context.Context, data []byte) ([]string, error)
 }
 
 // App is the bot.
@@ -66,6 +70,7 @@ type App struct {
 	digests   *digest.Service
 	loop      *schedule.Loop
 	settings  *settings.Book
+	knowledge *knowledge.Base
 	admin     *admin.Server
 	listener  net.Listener
 	started   time.Time
@@ -100,6 +105,7 @@ func New(o Options) (*App, error) {
 }
 
 func (a *App) assemble() error {
+	a.knowledge = knowledge.New(knowledge.Options{Folder: a.o.Config.Store.Reveal() + filesSuffix, PDF: a.readPDF, Log: a.o.Log})
 	first, err := a.prepare(a.o.Config, nil)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s servers) Call(ctx context.Context, server, name string, args json.RawMes
 		}
 		return admin.CallResult{Text: out.Result.Text, Structured: out.Result.Structured, IsError: out.Result.IsError}, nil
 	}
-	return admin.CallResult{}, badServer{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
+	return admin.CallResult{}, badInput{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
 }
 
 // The item that keeps when all sessions were ended.

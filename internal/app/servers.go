@@ -151,11 +151,11 @@ func (s servers) Pending(name string) []admin.ToolChange {
 // Add keeps a server and starts it.
 func (s servers) Add(ctx context.Context, name string, body json.RawMessage) (admin.ServerView, error) {
 	if !serverName.MatchString(name) {
-		return admin.ServerView{}, badServer{fmt.Errorf("the name %.80q will not do: want a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
+		return admin.ServerView{}, badInput{fmt.Errorf("the name %.80q will not do: want a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
 	}
 	c, err := s.a.serverEntry(name, body)
 	if err != nil {
-		return admin.ServerView{}, badServer{err}
+		return admin.ServerView{}, badInput{err}
 	}
 	if _, taken := s.a.mcp.Server(name); taken {
 		return admin.ServerView{}, admin.ErrServerExists
@@ -183,7 +183,7 @@ func (s servers) Replace(ctx context.Context, name string, body json.RawMessage)
 	}
 	c, err := s.a.serverEntry(name, body)
 	if err != nil {
-		return v, badServer{err}
+		return v, badInput{err}
 	}
 	if err := s.a.mcp.Put(c, fromAPI); err != nil {
 		return v, serverFault(err)
@@ -227,11 +227,11 @@ func (s servers) Approve(ctx context.Context, name string) ([]admin.ToolChange, 
 	return list, nil
 }
 
-// badServer is a body that is no server.
-type badServer struct{ error }
+// badInput is what its sender has to mend.
+type badInput struct{ error }
 
-func (badServer) BadInput() bool  { return true }
-func (b badServer) Unwrap() error { return b.error }
+func (badInput) BadInput() bool  { return true }
+func (b badInput) Unwrap() error { return b.error }
 
 func serverFault(err error) error {
 	switch {

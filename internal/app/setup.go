@@ -18,6 +18,8 @@ import (
 type setup struct {
 	config   *config.Config
 	models   map[string]agent.Model
+	agents   map[string]member
+	rooms    map[string]string // web room → agent that was chosen for it
 	profiles map[string]agent.Profile
 	rules    *policy.Policy
 	hooks    []tool.Hook
@@ -38,7 +40,11 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &setup{config: c, models: models, profiles: profiles(c), rules: policies(c), hooks: hooks(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
+	agents, rooms, err := a.roster(c)
+	if err != nil {
+		return nil, err
+	}
+	return &setup{config: c, models: models, agents: agents, rooms: rooms, profiles: a.profiles(c, agents), rules: policies(c), hooks: hooks(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
 }
 
 // Reload takes up a configuration that was read again. What has not changed goes on

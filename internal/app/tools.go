@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/policy"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -78,7 +77,7 @@ func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
 	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages))
-	pack := packs(func() []tool.Tool { return append(slices.Clip(always), a.setup.Load().packs...) })
+	pack := packs(func() []tool.Tool { return slices.Concat(always, a.setup.Load().packs, a.knowledgeTools()) })
 	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
@@ -155,40 +154,7 @@ func revealed[M ~map[string]config.Secret](m M) map[string]string {
 	return out
 }
 
-// usable gives the test by which an agent's tools are chosen (contract §1).
-func usable(c *config.Config, ag config.Agent, enabled bool) func(tool.Named) bool {
-	if !enabled {
-		return func(tool.Named) bool { return false }
-	}
-	linked := map[string]bool{}
-	for _, l := range ag.MCPServers {
-		if l.Enabled && !c.MCPServers[l.Name].Disabled {
-			linked[l.Name] = true
-		}
-	}
-	all, fallback := ag.MCPServers == nil, ag.MCPServers != nil && len(linked) == 0
-	return func(n tool.Named) bool {
-		spec := n.Tool.Spec()
-		stands := fallback && slices.ContainsFunc(ag.FallbackServers, func(p string) bool { return policy.Match(p, spec.Server) })
-		if spec.Server == "mcp" && spec.Native { // it reaches every server
-			return all || policy.Any(ag.Tools, n)
-		}
-		if spec.Native {
-			return stands || spec.Server == "result" || policy.Any(ag.Tools, n)
-		}
-		return all || linked[spec.Server] || stands
-	}
-}
-
 func join(words []string) string {
 	slices.Sort(words)
 	return strings.Join(words, ",")
-}
-
-// toolText goes before the agent's prompt where tools are declared.
-func toolText(c *config.Config) string {
-	if !c.Tools.Enabled {
-		return ""
-	}
-	return c.Tools.SystemPrompt
 }

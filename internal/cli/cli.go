@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/pdftext"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
@@ -84,8 +85,10 @@ func commands() map[string]command {
 		"slack":     {[]string{"manifest"}, "print the manifest from which Slack makes the app, as the configuration needs it", slackFlags, slackApp},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
 		"usage":     {nil, "show what was asked of models in the last 30 days, and what it cost", jsonFlag, spent},
-		"tools":     {[]string{"eval"}, "measure how well the tool search finds the right tools", toolFlags, tools},
-		"version":   {nil, "print version, commit and Go version", jsonFlag, printVersion},
+		"tools": {[]string{"list", "search QUERY", "why TOOL", "eval"},
+			"list the tools there are, find some, say what decides whether one may be used, or measure the search", toolFlags, tools},
+		"agents":  {nil, "list the agents: who answers, with which model and tools", jsonFlag, listAgents},
+		"version": {nil, "print version, commit and Go version", jsonFlag, printVersion},
 	}
 }
 
@@ -112,6 +115,8 @@ func Run(ctx context.Context, w World) int {
 			return done
 		}
 		name, after = after[0], []string{"--help"}
+	case pdftext.Word:
+		return pdftext.Main(w.In, w.Out)
 	case "-version", "--version":
 		name = "version"
 	}
@@ -301,9 +306,6 @@ func unserved(c *config.Config) []string {
 	}
 	b := c.Budget
 	add(b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD > 0, "budget", "caps are not enforced by this version")
-	for name, a := range c.Agents {
-		add(len(a.Knowledge) > 0, "agents."+name+".knowledge", "knowledge files are not read by this version")
-	}
 	slices.Sort(list)
 	return list
 }

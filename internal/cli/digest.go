@@ -42,7 +42,7 @@ func digests(ctx context.Context, c *call) error {
 // closes it.
 func local(c *call, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true})
+	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF})
 	return a, c.inUse(cfg, err)
 }
 

@@ -26,23 +26,36 @@ const maxLine = 4 << 20
 
 func toolFlags(c *call) {
 	jsonFlag(c)
+	c.flags.String("user", "", "with why: the `ID` of the user on the channel's platform")
+	c.flags.String("channel", "web:/general", "with why: the `ADDRESS` where the tool would be used")
 	c.flags.String("tools", "", "with eval: a `FILE` of tools, a JSON object a line: name, description, parameters (a JSON Schema) and server; "+
 		"without server the first part of field, up to a /, stands for it")
 	c.flags.String("queries", "", "with eval: a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
-	c.flags.Int("k", 10, "with eval: rank the best `N` tools")
+	c.flags.Int("k", 10, "with search and eval: rank the best `N` tools")
 }
 
-func tools(_ context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "eval" {
-		return misuse("say eval")
+func tools(ctx context.Context, c *call) error {
+	verb := strings.Join(c.args[:min(1, len(c.args))], "")
+	switch {
+	case verb == "eval" && len(c.args) == 1:
+		return c.evaluate()
+	case verb == "list" && len(c.args) == 1:
+		return listTools(ctx, c, "")
+	case verb == "search" && len(c.args) > 1:
+		return listTools(ctx, c, strings.Join(c.args[1:], " "))
+	case verb == "why" && len(c.args) == 2:
+		return whyTool(ctx, c, c.args[1])
 	}
-	return c.evaluate()
+	return misuse("say list, search QUERY, why TOOL or eval")
 }
+
+// ranked is the number of tools to be ranked.
+func (c *call) ranked() int { return c.flags.Lookup("k").Value.(flag.Getter).Get().(int) }
 
 // evaluate measures the tool search against requests whose right tools are known.
 func (c *call) evaluate() error {
 	toolFile, queryFile := c.flags.Lookup("tools").Value.String(), c.flags.Lookup("queries").Value.String()
-	k := c.flags.Lookup("k").Value.(flag.Getter).Get().(int)
+	k := c.ranked()
 	switch {
 	case toolFile == "" || queryFile == "":
 		return misuse("name the files: --tools FILE --queries FILE")

@@ -181,20 +181,47 @@ func (k checker) agents() {
 		k.bad("missing", `name one of the agents "default"`, "agents", "default")
 	}
 	for name, a := range k.c.Agents {
-		named(k, "model", a.Model, k.c.Models, "agents", name, "model")
-		for i, link := range a.MCPServers {
-			named(k, "MCP server", link.Name, k.c.MCPServers, "agents", name, "mcpServers", i)
+		k.agent(a, k.c.MCPServers, "agents", name)
+	}
+}
+
+// agent looks at one agent, which stands at a path.
+func (k checker) agent(a Agent, servers map[string]MCPServer, path ...any) {
+	within := func(steps ...any) []any { return slices.Concat(path, steps) }
+	named(k, "model", a.Model, k.c.Models, within("model")...)
+	if a.UtilityModel != "" {
+		named(k, "model", a.UtilityModel, k.c.Models, within("utilityModel")...)
+	}
+	for i, link := range a.MCPServers {
+		named(k, "MCP server", link.Name, servers, within("mcpServers", i)...)
+	}
+	for i, file := range a.Knowledge {
+		if _, err := os.Stat(file); err != nil {
+			k.warn(at(k.root, within("knowledge", i)...), "there is no such file or folder", "make it, or remove the name")
 		}
+	}
+	for i, match := range a.Channels {
+		k.match(match, within("channels", i)...)
+	}
+	if n := a.Limits.MaxResultBytes; n > 0 && n < leastResult {
+		k.bad(fmt.Sprintf("is %d, less than the least, %d", n, leastResult), "write 0 for what tools.maxResultBytes says", within("limits", "maxResultBytes")...)
+	}
+}
+
+// leastResult is the least that tools.maxResultBytes may be.
+const leastResult = 256
+
+// match looks at a pattern for channels.
+func (k checker) match(pattern string, path ...any) {
+	if _, err := splitAddress(pattern); err != nil {
+		k.bad(k.quote(pattern, path...)+": "+err.Error(), `write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, path...)
 	}
 }
 
 func (k checker) channels() {
 	for i, ch := range k.c.Channels {
 		named(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
-		if _, err := splitAddress(ch.Match); err != nil {
-			k.bad(k.quote(ch.Match, "channels", i, "match")+": "+err.Error(),
-				`write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, "channels", i, "match")
-		}
+		k.match(ch.Match, "channels", i, "match")
 	}
 }
 

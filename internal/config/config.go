@@ -162,8 +162,22 @@ type Agent struct {
 	FallbackServers []string `json:"fallbackServers"`
 	// Native tools this agent may use, as names or patterns such as feeds.*.
 	Tools []string `json:"tools" default:"*"`
-	// Files the agent knows.
+	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
+	// Name of the model for summaries of what is old. Empty: the one called utility, where there is one, else the agent's.
+	UtilityModel string `json:"utilityModel"`
+	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a part.
+	Channels []string `json:"channels"`
+	// Limits of its own.
+	Limits AgentLimits `json:"limits"`
+}
+
+// AgentLimits are an agent's own limits on tools.
+type AgentLimits struct {
+	// How many rounds of tool calls one answer may take. 0: as tools.maxSteps says.
+	MaxSteps int `json:"maxSteps" min:"0"`
+	// Bytes of a result that the model is shown at once. 0: as tools.maxResultBytes says.
+	MaxResultBytes int `json:"maxResultBytes" min:"0"`
 }
 
 // ServerLink ties an agent to an MCP server.

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -60,6 +61,25 @@ func Load(path string, opts Options) (*Config, error) {
 // to an MCPServer, an Agent or a Digest. The error is a *Faults; warnings are for
 // whoever sent it.
 func (c *Config) Entry(text []byte, into any) (warnings []Fault, err error) {
+	return c.entry(text, into, nil)
+}
+
+// AgentEntry reads an agent as Entry does, and looks whether the models and MCP servers that it names are there.
+// servers are those beside the file's.
+func (c *Config) AgentEntry(text []byte, servers []string) (a Agent, warnings []Fault, err error) {
+	known := maps.Clone(c.MCPServers)
+	if known == nil {
+		known = map[string]MCPServer{}
+	}
+	for _, name := range servers {
+		known[name] = MCPServer{}
+	}
+	warnings, err = c.entry(text, &a, func(d *decoder, root *node) { checker{d, c, root, Checks{}}.agent(a, known) })
+	return a, warnings, err
+}
+
+// entry reads an entry; check, where it is not nil, looks at what was read.
+func (c *Config) entry(text []byte, into any, check func(*decoder, *node)) (warnings []Fault, err error) {
 	d := &decoder{file: "request", dir: c.Dir, text: append(bytes.Clone(text), '\n'), env: c.env}
 	if d.env == nil {
 		d.env = os.LookupEnv
@@ -70,6 +90,9 @@ func (c *Config) Entry(text []byte, into any) (warnings []Fault, err error) {
 		d.setDefaults(v)
 		d.decode(root, v, "")
 		d.warnForeign(nil)
+		if check != nil {
+			check(d, root)
+		}
 	}
 	if len(d.faults) > 0 {
 		sortFaults(d.faults)

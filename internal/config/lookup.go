@@ -15,15 +15,24 @@ func (c *Config) SlackEnabled() bool { return c.Platforms.Slack.BotToken != "" }
 // ChannelFor returns the first rule whose match covers an address, a thread's under its channel's. Where none does:
 // the default agent, mentions, everyone.
 func (c *Config) ChannelFor(address string) Channel {
-	for _, ch := range c.Channels {
-		if covers(ch.Match, address) {
-			return ch
-		}
+	if ch, ok := c.ChannelRule(address); ok {
+		return ch
 	}
 	return Channel{Match: address, Agent: "default", AllowUsers: []string{"*"}, RespondTo: "mentions"}
 }
 
-func covers(pattern, address string) bool {
+// ChannelRule returns the first rule whose match covers an address, if there is one.
+func (c *Config) ChannelRule(address string) (Channel, bool) {
+	for _, ch := range c.Channels {
+		if Covers(ch.Match, address) {
+			return ch, true
+		}
+	}
+	return Channel{}, false
+}
+
+// Covers reports whether an address, or the channel that it is a thread of, fits a pattern such as slack:T123/*.
+func Covers(pattern, address string) bool {
 	want, err := splitAddress(pattern)
 	if err != nil {
 		return false

@@ -60,9 +60,7 @@ func (s *Service) lately(_ context.Context, runs []past) []entry {
 			if p.Apart {
 				continue
 			}
-			for _, a := range e.Also {
-				list = append(list, a)
-			}
+			list = append(list, e.Also...)
 		}
 	}
 	return list

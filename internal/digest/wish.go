@@ -173,7 +173,7 @@ func (s *Service) known(ctx context.Context, words string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("I read no feed called %.80q yet; give the address of the feed, or of a page that names it", words)
+		return "", fmt.Errorf("no feed called %.80q is read yet; give the address of the feed, or of a page that names it", words)
 	case 1:
 		return found[0], nil
 	}

@@ -5,7 +5,8 @@
 // and limited in depth, length and number of items before the feed parser sees
 // it, and what comes out holds absolute links and no active markup. Fetcher asks
 // a server politely: only for what changed, one request a host at a time, not
-// before the server says so, and remembers where a feed has moved for good.
+// before the server says so, and remembers where a feed has moved for good and
+// since when it fails. Group puts together what tells the same, and says why.
 //
 // What is new, what is worth telling and how it looks is left to the digest.
 package feed

@@ -53,7 +53,8 @@ type Fetcher struct {
 	fresh  sync.Map // address → time.Time, until when an answer of "not modified" serves
 }
 
-// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first.
+// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first, and
+// gives whole documents; with one, the texts of items are cut to what is kept.
 func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -328,7 +329,9 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = now, time.Time{}
 	state.Pace, state.FreshUntil = doc.Pace, now.Add(jittered(freshFor(res.Header, doc.Pace.TTL, now)))
-	state.Document = doc.excerpt()
+	if state.Document = doc.excerpt(); f.store != nil {
+		got.Document = state.Document
+	}
 	return got, nil
 }
 

@@ -322,6 +322,18 @@ func TestStateIsBounded(t *testing.T) {
 	checkDocument(t, "excerpt", excerpt)
 }
 
+// TestExcerptKeepsTheNewest has the oldest item first, as some feeds do.
+func TestExcerptKeepsTheNewest(t *testing.T) {
+	var doc Document
+	for i := range 3 * keptItems {
+		doc.Items = append(doc.Items, Item{ID: fmt.Sprint(i), Published: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC)})
+	}
+	items := doc.excerpt().Items
+	if len(items) != keptItems || items[0].ID != fmt.Sprint(2*keptItems) || items[keptItems-1].ID != fmt.Sprint(3*keptItems-1) {
+		t.Errorf("%d items from %s on", len(items), items[0].ID)
+	}
+}
+
 // TestStoredStateOfVersion1 holds what the first release wrote.
 func TestStoredStateOfVersion1(t *testing.T) {
 	const stored = `{"version":1,"url":"https://a.example/f","movedTo":"https://a.example/g","etag":"\"e\"","lastModified":"Tue, 03 Feb 2026 07:00:00 GMT",

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +85,6 @@ func TestJSONFeedIsBounded(t *testing.T) {
 		if took := time.Since(start); took > 10*time.Second || peak > 100<<20 {
 			t.Errorf("%s: %s and %d MB", name, took, peak>>20)
 		}
-		t.Log(fmt.Sprintf("%s: %s, %d MB", name, time.Since(start).Round(time.Millisecond), peak>>20))
+		t.Logf("%s: %s, %d MB", name, time.Since(start).Round(time.Millisecond), peak>>20)
 	}
 }

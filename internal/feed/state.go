@@ -3,14 +3,17 @@ package feed
 import (
 	"html"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 const (
 	stateVersion = 1
-	keptItems    = 200
-	keptText     = 4 << 10 // bytes of a field of a kept item
+	keptItems    = 120
+	keptText     = 4 << 10  // bytes of a field of a kept item,
+	keptSize     = 96 << 10 // of all of them, unless
+	leastText    = 256      // each has no more
 )
 
 // State is what is kept of a feed between fetches. It is stored as JSON; a state
@@ -43,7 +46,9 @@ type State struct {
 	TryAgain time.Time `json:"tryAgain,omitzero"`
 	// Told is who was told of failures, and of those since when.
 	Told map[string]time.Time `json:"told,omitempty"`
-	// Document is an excerpt of the last one: its first items, long texts cut.
+	// Document is an excerpt of the last one: its newest items, long texts cut. It is
+	// what a fetch gives, so that it does not matter whether the server had something
+	// new.
 	Document Document `json:"document"`
 }
 
@@ -159,29 +164,63 @@ func (s *State) conditions(address string) http.Header {
 
 // excerpt is a copy of bounded size.
 func (d Document) excerpt() Document {
-	items := make([]Item, min(len(d.Items), keptItems))
+	items := newest(d.Items, keptItems)
+	limit := keptText
+	for limit > leastText && size(items, limit) > keptSize {
+		limit /= 2
+	}
 	for i := range items {
-		item := d.Items[i]
-		for _, text := range []*string{&item.Title, &item.Summary, &item.Content} {
-			*text = excerptHTML(*text)
+		for _, text := range items[i].texts() {
+			*text = excerptHTML(*text, limit)
 		}
-		item.Enclosures = item.Enclosures[:min(len(item.Enclosures), 10)]
-		items[i] = item
+		items[i].Enclosures = items[i].Enclosures[:min(len(items[i].Enclosures), 10)]
 	}
 	d.Items = items
-	d.Feed.Description = excerptHTML(d.Feed.Description)
+	d.Feed.Description = excerptHTML(d.Feed.Description, keptText)
 	return d
+}
+
+// newest are the n youngest items, in the feed's order, which for items without a
+// date is that of their age.
+func newest(items []Item, n int) []Item {
+	if len(items) <= n {
+		return slices.Clone(items)
+	}
+	byAge := make([]int, len(items))
+	for i := range byAge {
+		byAge[i] = i
+	}
+	slices.SortStableFunc(byAge, func(a, b int) int { return items[b].Time().Compare(items[a].Time()) })
+	byAge = byAge[:n]
+	slices.Sort(byAge)
+	kept := make([]Item, n)
+	for i, index := range byAge {
+		kept[i] = items[index]
+	}
+	return kept
+}
+
+func (i *Item) texts() []*string { return []*string{&i.Title, &i.Summary, &i.Content} }
+
+// size is what the texts take when they are cut at the limit.
+func size(items []Item, limit int) (sum int) {
+	for i := range items {
+		for _, text := range items[i].texts() {
+			sum += min(len(*text), limit)
+		}
+	}
+	return sum
 }
 
 // excerptHTML cuts a long fragment to the beginning of its plain text, since
 // markup cannot be cut anywhere.
-func excerptHTML(fragment string) string {
-	if len(fragment) <= keptText {
+func excerptHTML(fragment string, limit int) string {
+	if len(fragment) <= limit {
 		return fragment
 	}
 	text := Plain(fragment)
-	if len(text) > keptText {
-		text = strings.ToValidUTF8(text[:keptText], "") + "…"
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return html.EscapeString(text)
 }

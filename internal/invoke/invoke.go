@@ -66,11 +66,12 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 		in.Caller.Call = "call-" + reference()
 	}
 	began := i.o.Now()
+	in.Caller.Shown = shown
 	res, note := i.perform(ctx, &in)
 	res.Text = tool.Clean(res.Text)
 	record := i.record(in, res, note, began, shown)
 	i.log(ctx, record)
-	return tool.Outcome{Result: res, Note: note, Shown: Page(res.Text, record.ResultID, 0, shown)}, record
+	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
 func (i *Invoker) log(ctx context.Context, c store.ToolCall) {

@@ -188,16 +188,16 @@ func (k kept) ToolResult(_ context.Context, id string) (store.ToolResult, error)
 func TestALargeResultIsReadAndSearchedWhereItWasMade(t *testing.T) {
 	here := chat.Address{Platform: "web", Channel: "general"}
 	text := strings.Repeat("straw ", 500) + "a Needle in it " + strings.Repeat("strå ", 500)
-	reader := invoke.Reader(kept{ID: "r1", Conversation: here, Text: text}, 1000)
+	reader := invoke.Reader(kept{ID: "r1", Conversation: here, Text: text})
 	read := func(where chat.Address, args string) tool.Result {
 		t.Helper()
-		r, err := reader.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: where}), json.RawMessage(args))
+		r, err := reader.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: where, Shown: 1000}), json.RawMessage(args))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	if r := read(here, `{"id":"r1","offset":3000}`); !strings.HasPrefix(r.Text, "a Needle") || !strings.Contains(r.Text, "offset 4000") {
+	if r := read(here, `{"id":"r1","offset":3000}`); !strings.HasPrefix(r.Text, "a Needle") || len(r.Text) > 1000 || !strings.Contains(r.Text, "and offset 39") {
 		t.Errorf("page %q", r.Text)
 	}
 	if r := read(here, `{"id":"r1","search":"needle"}`); !strings.Contains(r.Text, "a Needle in it") || !strings.Contains(r.Text, "[at byte 28") {

@@ -1,6 +1,7 @@
 package invoke
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,55 +22,69 @@ type Results interface {
 	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
 }
 
-// Page gives the part of a text that begins at a byte offset and says how to read
-// on under its id.
+// Page gives the part of a text that begins at a byte offset, and says how to read on
+// under its id. With 256 bytes or more both keep within size.
 func Page(text, id string, offset, size int) string {
-	rest := text[min(offset, len(text)):]
-	if len(rest) <= size || id == "" {
-		return rest
+	if id == "" {
+		return cut(text[start(text, offset):], size)
 	}
-	end := offset + size
-	for end > offset && !utf8.RuneStart(text[end]) {
-		end--
+	return pageOf(text, fmt.Sprintf("id %q", id), offset, size)
+}
+
+// pageOf does what Page says; with says what result_read is to be called with.
+func pageOf(text, with string, offset, size int) string {
+	offset = start(text, offset)
+	if len(text)-offset <= size {
+		return text[offset:]
 	}
-	return text[offset:end] + fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with id %q and offset %d]", offset, end, len(text), id, end)
+	more := func(end int) string {
+		return fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with %s and offset %d]", offset, end, len(text), with, end)
+	}
+	end := offset + len(cut(text[offset:], max(size-len(more(len(text))), leastHead)))
+	return text[offset:end] + more(end)
 }
 
 // Reader is the native tool result_read: pages of a result too large to be shown at
-// once, and a search in it, within the conversation that it was made in. size gives
-// the bytes of a page.
-func Reader(results Results, size int) tool.Tool {
-	if size <= 0 {
-		size = DefaultPage
-	}
+// once, and a search in it, within the conversation that it was made in.
+func Reader(results Results) tool.Tool {
 	yes := true
 	return tool.Func{
 		Described: tool.Spec{Server: "result", Name: "read", Native: true,
 			Description: "Reads on in a tool result that was too large to be shown at once: a page of it, or the places where it says something.",
 			Schema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"the id named at the end of the result"},` +
 				`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
+				`"as":{"type":"string","enum":["markdown"],"description":"of an HTML page: its main text"},` +
 				`"search":{"type":"string","description":"words to look for instead; gives the places that hold them with their offsets"}},"required":["id"]}`),
 			Hints: tool.Hints{ReadOnly: &yes}},
-		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
-			var in struct {
-				ID, Search string
-				Offset     int
-			}
-			if err := json.Unmarshal(args, &in); err != nil {
-				return tool.Failure(err.Error()), nil
-			}
-			r, err := results.ToolResult(ctx, in.ID)
-			switch {
-			case errors.Is(err, store.ErrNotFound) || err == nil && r.Conversation != tool.CallerFrom(ctx).Conversation:
-				return tool.Failure("No result is kept under this id any more; make the first call again."), nil
-			case err != nil:
-				return tool.Result{}, err
-			case strings.TrimSpace(in.Search) != "":
-				return tool.Text(find(r.Text, strings.TrimSpace(in.Search), size)), nil
-			}
-			return tool.Text(Page(r.Text, in.ID, max(in.Offset, 0), size)), nil
-		},
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) { return read(ctx, results, args) },
 	}
+}
+
+func read(ctx context.Context, results Results, args json.RawMessage) (tool.Result, error) {
+	var in struct {
+		ID, Search, As string
+		Offset         int
+	}
+	if err := json.Unmarshal(args, &in); err != nil {
+		return tool.Failure(err.Error()), nil
+	}
+	caller := tool.CallerFrom(ctx)
+	size := cmp.Or(caller.Shown, DefaultPage)
+	r, err := results.ToolResult(ctx, in.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && r.Conversation != caller.Conversation:
+		return tool.Failure("No result is kept under this id any more; make the first call again."), nil
+	case err != nil:
+		return tool.Result{}, err
+	}
+	with := fmt.Sprintf("id %q", in.ID)
+	if in.As == markdownForm {
+		r.Text, with = asMarkdown(r.Text), with+fmt.Sprintf(", as %q", markdownForm)
+	}
+	if words := strings.TrimSpace(in.Search); words != "" {
+		return tool.Text(find(r.Text, words, size)), nil
+	}
+	return tool.Text(pageOf(r.Text, with, in.Offset, size)), nil
 }
 
 const (

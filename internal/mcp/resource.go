@@ -95,8 +95,8 @@ func (c *connection) offers() offers {
 // or what to tell the model instead.
 func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*connection, func(), string) {
 	s, err := h.server(name)
-	if err != nil || !has(s.offers()) {
-		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(has), ", "))
+	if err != nil || !has(s.offers()) || !tool.CallerFrom(ctx).Reaches(name) {
+		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(ctx, has), ", "))
 	}
 	release := h.hold(s)
 	_, conn, why := s.reach(ctx)
@@ -107,10 +107,12 @@ func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*
 	return conn, release, ""
 }
 
-func (h *Host) having(has func(offers) bool) []string {
+// having names the servers that have something and that the caller may reach.
+func (h *Host) having(ctx context.Context, has func(offers) bool) []string {
+	caller := tool.CallerFrom(ctx)
 	var names []string
 	for _, s := range h.all() {
-		if has(s.offers()) {
+		if has(s.offers()) && caller.Reaches(s.c.Name) {
 			names = append(names, s.c.Name)
 		}
 	}
@@ -124,7 +126,7 @@ func (o offers) prompts() bool   { return o.Prompts }
 func (h *Host) each(ctx context.Context, name string, has func(offers) bool, list func(context.Context, *connection) string) (tool.Result, error) {
 	names := []string{name}
 	if name == "" {
-		names = h.having(has)
+		names = h.having(ctx, has)
 	}
 	parts := make([]string, len(names))
 	var wg sync.WaitGroup

@@ -353,8 +353,6 @@ func (s *server) wake() {
 
 func (s *server) fail(err error, wait time.Duration) {
 	problem := s.mask(plain(err.Error()))
-	s.mu.Lock()
-	s.mu.Unlock()
 	s.move(Failed, problem)
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))

@@ -215,7 +215,10 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 func (s *Server) run(ctx context.Context, g grant, n tool.Named, args json.RawMessage) *sdk.CallToolResult {
 	in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{
 		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.who},
-		User:         chat.User{ID: g.owner + "/" + g.who, Name: g.who}}}
+		User:         chat.User{ID: g.owner + "/" + g.who, Name: g.who},
+		Servers: func(name string) bool { // as if it had a tool without a name
+			return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: name}}})
+		}}}
 	out, record := s.o.Call(ctx, in, s.o.Shown())
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

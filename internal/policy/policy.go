@@ -6,6 +6,7 @@ package policy
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/tool"
@@ -33,20 +34,23 @@ func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
 
 // Decide gives the decision on a tool, and the reason where it is not allow.
 func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
-	spec := n.Tool.Spec()
-	for _, r := range p.rules {
-		if r.Hint != "" && r.Hint != spec.Hints.Class() || !Any(r.Tools, n) {
-			continue
-		}
-		switch {
-		case r.Decision == tool.Deny:
-			return tool.Deny, "the operator's policy denies it" + because(r)
-		case r.Decision == tool.Ask && !p.trusted(spec):
-			return tool.Ask, "the operator's policy wants an approval for it" + because(r)
-		}
+	at := p.Line(n)
+	if at < 0 {
 		return tool.Allow, ""
 	}
+	switch r := p.rules[at]; {
+	case r.Decision == tool.Deny:
+		return tool.Deny, "the operator's policy denies it" + because(r)
+	case r.Decision == tool.Ask && !p.trusted(n.Tool.Spec()):
+		return tool.Ask, "the operator's policy wants an approval for it" + because(r)
+	}
 	return tool.Allow, ""
+}
+
+// Line is the index of the rule that decides about a tool; -1: none does.
+func (p *Policy) Line(n tool.Named) int {
+	class := n.Tool.Spec().Hints.Class()
+	return slices.IndexFunc(p.rules, func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && Any(r.Tools, n) })
 }
 
 func because(r Rule) string {

@@ -73,15 +73,23 @@ type Tool interface {
 type Caller struct {
 	Conversation chat.Address
 	User         chat.User
+	Agent        string // that works on it; empty: none does
 	Turn         string // the turn that called it; empty: no conversation did
 	Call         string // the call's id in the turn
+	Shown        int    // bytes of a result that are shown at once; 0: not said
 	// Report takes a few words on how far the call is. It must not block. nil: nobody
 	// watches.
 	Report func(note string)
 	// Revised is closed when what was asked has changed or is gone: what has not begun
 	// by then need not begin. nil: it does not change.
 	Revised <-chan struct{}
+	// Servers tells which MCP servers may be reached by tools that reach several. nil:
+	// all.
+	Servers func(name string) bool
 }
+
+// Reaches reports whether tools may reach an MCP server for the caller.
+func (c Caller) Reaches(server string) bool { return c.Servers == nil || c.Servers(server) }
 
 type callerKey struct{}
 

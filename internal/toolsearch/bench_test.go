@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ravenbot/internal/lexicon"
 )
 
 // The size at which the index is measured.
@@ -204,7 +206,7 @@ func newPlain(servers []Server) *plain {
 
 func plainWords(text string) []string {
 	var list []string
-	eachWord(text, func(w string) bool { list = append(list, w); return true })
+	lexicon.Each(text, func(w string) bool { list = append(list, w); return true })
 	return list
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"ravenbot/internal/lexicon"
 )
 
 // The fields of a tool.
@@ -122,11 +124,11 @@ func questionsOf(query string, skipCommon bool) [][]asked {
 	left := maxQueryWords
 	for _, clause := range clauses(query) {
 		var terms []asked
-		eachWord(clause, func(w string) bool {
-			if left <= 0 || skipCommon && common[w] {
+		lexicon.Each(clause, func(w string) bool {
+			if left <= 0 || skipCommon && lexicon.Common(w) {
 				return left > 0
 			}
-			a := asked{stem(w), 1}
+			a := asked{lexicon.Stem(w), 1}
 			if polite[w] {
 				a.weight = politeWeight
 			}

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"ravenbot/internal/lexicon"
 )
 
 // Limits on what one tool or server may put into the index.
@@ -195,7 +197,7 @@ type reader map[string]string
 
 // keywords gives the stems of a text's words, common ones left out.
 func (r reader) keywords(text string, most int) []string {
-	return r.stems(text, most, func(w string) bool { return !common[w] })
+	return r.stems(text, most, func(w string) bool { return !lexicon.Common(w) })
 }
 
 // allWords gives the stems of all words: a name may be of common words alone.
@@ -205,11 +207,11 @@ func (r reader) allWords(text string, most int) []string {
 
 func (r reader) stems(text string, most int, keep func(string) bool) []string {
 	var list []string
-	eachWord(text, func(w string) bool {
+	lexicon.Each(text, func(w string) bool {
 		if keep(w) {
 			s, ok := r[w]
 			if !ok {
-				s = stem(w)
+				s = lexicon.Stem(w)
 				r[w] = s
 			}
 			list = append(list, s)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/lexicon"
 )
 
 // posting says what a word counts in a tool that has it.
@@ -140,7 +142,7 @@ func (v *vocabulary) alike(text string, id uint32, grams, shared int) float64 {
 // eachEdit yields the words that are one slip of the keys away: a letter too many,
 // too few or wrong, or two in the wrong order. Trigrams miss these in short words.
 func (v *vocabulary) eachEdit(text string, yield func(uint32)) {
-	if len(text) > maxEditLength || !plainLetters(text) {
+	if len(text) > maxEditLength || !lexicon.Latin(text) {
 		return
 	}
 	try := func(candidate []byte) {

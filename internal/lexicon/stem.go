@@ -1,12 +1,12 @@
-package toolsearch
+package lexicon
 
 import "strings"
 
-// stem takes an English word to its stem by the rules of Snowball's English
+// Stem takes an English word to its stem by the rules of Snowball's English
 // stemmer, known as Porter2 (https://snowballstem.org/algorithms/english/stemmer.html).
 // Words that hold anything but a to z are given back as they are.
-func stem(word string) string {
-	if len(word) < 3 || !plainLetters(word) {
+func Stem(word string) string {
+	if len(word) < 3 || !Latin(word) {
 		return word
 	}
 	if s, ok := stemException(word); ok {
@@ -28,8 +28,8 @@ func stem(word string) string {
 	return strings.ToLower(string(s.w))
 }
 
-// plainLetters reports that a word holds a to z and nothing else.
-func plainLetters(word string) bool {
+// Latin reports that a word holds a to z and nothing else.
+func Latin(word string) bool {
 	return !strings.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' })
 }
 

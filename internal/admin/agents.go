@@ -1,0 +1,312 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AgentLink ties an agent to an MCP server.
+type AgentLink struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+}
+
+// AgentLimits are an agent's own limits; 0: those of tools in config.json.
+type AgentLimits struct {
+	MaxSteps       int `json:"maxSteps"`
+	MaxResultBytes int `json:"maxResultBytes"`
+}
+
+// AgentView is an agent as the API and the page show it.
+type AgentView struct {
+	Name            string      `json:"name"`
+	Source          string      `json:"source"` // config, api
+	Model           string      `json:"model"`
+	UtilityModel    string      `json:"utilityModel,omitempty"`
+	SystemPrompt    string      `json:"systemPrompt"`
+	MCPServers      []AgentLink `json:"mcpServers"` // null: every enabled server
+	FallbackServers []string    `json:"fallbackServers,omitempty"`
+	Tools           []string    `json:"tools"`
+	Knowledge       []string    `json:"knowledge,omitempty"`
+	Channels        []string    `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
+	Limits          AgentLimits `json:"limits"`
+}
+
+// Linked says in words which MCP servers an agent may use.
+func (v AgentView) Linked() string {
+	var names []string
+	for _, l := range v.MCPServers {
+		if l.Enabled {
+			names = append(names, l.Name)
+		}
+	}
+	switch {
+	case v.MCPServers == nil:
+		return "every enabled one"
+	case len(names) > 0:
+		return strings.Join(names, ", ")
+	case len(v.FallbackServers) > 0:
+		return "none; in their place " + strings.Join(v.FallbackServers, ", ")
+	}
+	return "none"
+}
+
+// What may be wrong with a request about an agent.
+var (
+	ErrNoAgent         = errors.New("there is no such agent")
+	ErrAgentExists     = errors.New("there is an agent of that name")
+	ErrAgentConfigured = errors.New("the agent belongs to config.json and is changed there")
+)
+
+// Agents tells of the agents and keeps those that are made here. Errors are those
+// above, and those with a method BadInput that reports true, which are the sender's
+// to mend.
+type Agents interface {
+	List() []AgentView
+	Get(name string) (AgentView, error)
+	// Add and Replace take an agent as config.json has it.
+	Add(ctx context.Context, name string, entry json.RawMessage) (AgentView, error)
+	Replace(ctx context.Context, name string, entry json.RawMessage) (AgentView, error)
+	Remove(ctx context.Context, name string) error
+	// Rooms gives the web rooms for which an agent was chosen; Choose chooses, "" no
+	// longer.
+	Rooms() map[string]string
+	Choose(ctx context.Context, room, name string) error
+}
+
+func (s *Server) listAgents(w http.ResponseWriter, _ *http.Request) { writeList(w, s.o.Agents.List()) }
+
+func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
+	v, err := s.o.Agents.Get(r.PathValue("name"))
+	s.answerAgent(w, r, http.StatusOK, v, err)
+}
+
+// answerAgent writes an agent, or what went wrong with the request about it.
+func (s *Server) answerAgent(w http.ResponseWriter, r *http.Request, status int, v AgentView, err error) {
+	if err != nil {
+		s.agentFault(w, r, err)
+		return
+	}
+	writeJSON(w, status, v)
+}
+
+func (s *Server) agentFault(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrNoAgent):
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")), "GET /api/v1/agents names those there are")
+	case errors.Is(err, ErrAgentExists):
+		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/agents/{name} to change it")
+	case errors.Is(err, ErrAgentConfigured):
+		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+	case isBadInput(err):
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as agents in config.json has it, with its "name" beside`)
+	default:
+		s.broken(w, r, "the agent could not be changed", err)
+	}
+}
+
+func isBadInput(err error) bool {
+	var bad interface{ BadInput() bool }
+	return errors.As(err, &bad) && bad.BadInput()
+}
+
+func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	v, err := s.o.Agents.Add(r.Context(), name, raw)
+	if err == nil {
+		w.Header().Set("Location", "/api/v1/agents/"+name)
+	}
+	s.answerAgent(w, r, http.StatusCreated, v, err)
+}
+
+func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	if at := r.PathValue("name"); name != "" && name != at {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "an agent keeps its name; make it anew under another")
+		return
+	}
+	v, err := s.o.Agents.Replace(r.Context(), r.PathValue("name"), raw)
+	s.answerAgent(w, r, http.StatusOK, v, err)
+}
+
+func (s *Server) deleteAgent(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Agents.Remove(r.Context(), r.PathValue("name")); err != nil {
+		s.agentFault(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// agentBox is an agent on the page, in the form that changes it.
+type agentBox struct {
+	AgentView
+	New      bool
+	Links    []linkBox
+	Every    bool // it may use every enabled server
+	Models   []string
+	Problem  string
+	Files    []FileView
+	FileNote string
+}
+
+// linkBox is a switch for an MCP server.
+type linkBox struct {
+	Name string
+	On   bool
+}
+
+// agentsView is the page of agents.
+type agentsView struct {
+	Agents []AgentView
+	Rooms  []roomBox
+	New    agentBox
+}
+
+type roomBox struct{ Room, Agent string }
+
+func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
+	v := agentsView{Agents: s.o.Agents.List(), New: s.boxOf(AgentView{Model: "default", Tools: []string{"*"}})}
+	v.New.New = true
+	rooms := s.o.Agents.Rooms()
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		v.Rooms = append(v.Rooms, roomBox{room, rooms[room]})
+	}
+	s.page(w, http.StatusOK, "agents", v)
+}
+
+func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
+	v, err := s.o.Agents.Get(r.PathValue("name"))
+	if err != nil {
+		s.page(w, http.StatusNotFound, "note-page", "There is no such agent any more.")
+		return
+	}
+	box := s.boxOf(v)
+	if box.Files, err = s.o.Files.List(v.Name); err != nil {
+		s.o.Log.Error("files of an agent not listed", "agent", v.Name, "error", err)
+		box.FileNote = "The files could not be listed; the bot's log has the reason."
+	}
+	s.page(w, http.StatusOK, "agent-page", box)
+}
+
+// boxOf fills the form with an agent. Servers that are linked and gone stay in it.
+func (s *Server) boxOf(v AgentView) agentBox {
+	box := agentBox{AgentView: v, Every: v.MCPServers == nil}
+	if s.o.Settings != nil {
+		box.Models = s.o.Settings.Models()
+	}
+	on := map[string]bool{}
+	for _, l := range v.MCPServers {
+		on[l.Name] = l.Enabled
+	}
+	for _, server := range s.o.Servers.List() {
+		box.Links = append(box.Links, linkBox{server.Name, on[server.Name]})
+		delete(on, server.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(on)) {
+		box.Links = append(box.Links, linkBox{name, on[name]})
+	}
+	return box
+}
+
+// saveAgent makes or changes an agent by the form of the page.
+func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	before, err := s.o.Agents.Get(name)
+	change := s.o.Agents.Replace
+	if name == "" {
+		name, change, err = strings.TrimSpace(r.PostFormValue("name")), s.o.Agents.Add, nil
+	}
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = agentForm(r, before)
+	}
+	if err == nil {
+		_, err = change(r.Context(), name, raw)
+	}
+	s.toldAgent(w, err, name+" is saved.")
+}
+
+// agentForm reads the form. What it does not show stays as it was.
+func agentForm(r *http.Request, before AgentView) (json.RawMessage, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, badForm{fmt.Errorf("read the form: %w", err)}
+	}
+	v := map[string]any{"model": r.PostFormValue("model"), "systemPrompt": strings.TrimSpace(r.PostFormValue("prompt")),
+		"tools": fieldsOf(r.PostFormValue("tools")), "channels": fieldsOf(r.PostFormValue("channels")), "fallbackServers": fieldsOf(r.PostFormValue("fallback")),
+		"knowledge": before.Knowledge, "utilityModel": r.PostFormValue("utility")}
+	if r.PostFormValue("every") == "" {
+		links := []AgentLink{}
+		on := r.PostForm["server"]
+		for _, name := range r.PostForm["known"] {
+			links = append(links, AgentLink{name, slices.Contains(on, name)})
+		}
+		v["mcpServers"] = links
+	}
+	limits := map[string]int{}
+	for key, field := range map[string]string{"maxSteps": "steps", "maxResultBytes": "bytes"} {
+		if text := strings.TrimSpace(r.PostFormValue(field)); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return nil, badForm{fmt.Errorf("%q is no number", text)}
+			}
+			limits[key] = n
+		}
+	}
+	v["limits"] = limits
+	return json.Marshal(v)
+}
+
+// badForm is a form that its sender has to mend.
+type badForm struct{ error }
+
+// BadInput says whose fault it is.
+func (badForm) BadInput() bool { return true }
+
+func fieldsOf(text string) []string {
+	list := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
+	if list == nil {
+		list = []string{}
+	}
+	return list
+}
+
+func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	s.toldAgent(w, s.o.Agents.Remove(r.Context(), name), name+" is removed. Where it answered, the default agent does.")
+}
+
+func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
+	room, name := strings.TrimSpace(r.PostFormValue("room")), r.PostFormValue("agent")
+	done := fmt.Sprintf("%s answers in the web room %s.", name, room)
+	if name == "" {
+		done = "The web room " + room + " is answered as the configuration says."
+	}
+	s.toldAgent(w, s.o.Agents.Choose(r.Context(), room, name), done)
+}
+
+// toldAgent answers what was done on a page of agents.
+func (s *Server) toldAgent(w http.ResponseWriter, err error, done string) {
+	switch {
+	case err == nil:
+		s.page(w, http.StatusOK, "done", done)
+	case isBadInput(err), errors.Is(err, ErrNoAgent), errors.Is(err, ErrAgentExists), errors.Is(err, ErrAgentConfigured), errors.Is(err, ErrNoFile):
+		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
+	default:
+		ref := reference()
+		s.o.Log.Error("agent not changed", "reference", ref, "error", err)
+		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+	}
+}

@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// MaxFile is the largest file that is taken for an agent, in bytes.
+const MaxFile = 10 << 20
+
+// FileView is a file that an agent knows.
+type FileView struct {
+	Name     string    `json:"name"`
+	Bytes    int64     `json:"bytes"`
+	Hash     string    `json:"sha256,omitempty"`
+	Changed  time.Time `json:"changed,omitzero"`
+	Source   string    `json:"source"`          // api: uploaded; config: named by the agent
+	Passages int       `json:"passages"`        // that it was cut into
+	Error    string    `json:"error,omitempty"` // why it is not known
+}
+
+// ErrNoFile says that an agent has no such file.
+var ErrNoFile = errors.New("there is no such file")
+
+// Files keeps the files of agents. Errors are ErrNoAgent, ErrNoFile, and those of the
+// sender, which have a method BadInput.
+type Files interface {
+	// List gives the files of an agent by name, the ones that it names itself, too.
+	List(agent string) ([]FileView, error)
+	// Put keeps a file, in the place of one of that name.
+	Put(ctx context.Context, agent, name string, data []byte) (FileView, error)
+	// Open gives the file as it was uploaded.
+	Open(agent, name string) (io.ReadCloser, FileView, error)
+	Delete(ctx context.Context, agent, name string) error
+}
+
+// bodyLimit is the largest body of a request, in bytes.
+func bodyLimit(r *http.Request) int64 {
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
+		return MaxFile + 64<<10 // with what multipart adds
+	}
+	return maxBody
+}
+
+func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Files.List(r.PathValue("name"))
+	if err != nil {
+		s.fileFault(w, r, err)
+		return
+	}
+	writeList(w, list)
+}
+
+func (s *Server) fileFault(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrNoFile):
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")), "GET /api/v1/agents/{name}/files names those there are")
+	case isBadInput(err):
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send the file as multipart/form-data, in a part named "file" with a filename`)
+	default:
+		s.agentFault(w, r, err)
+	}
+}
+
+// upload takes the files of a multipart form.
+func (s *Server) upload(r *http.Request) ([]FileView, error) {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return nil, badForm{fmt.Errorf("this is no multipart form: %w", err)}
+	}
+	var kept []FileView
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return kept, badForm{fmt.Errorf("read the form: %w", err)}
+		}
+		if part.FileName() == "" {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(part, MaxFile+1))
+		if err != nil {
+			return kept, badForm{fmt.Errorf("read the file %.100q: %w", part.FileName(), err)}
+		}
+		if len(data) > MaxFile {
+			return kept, badForm{fmt.Errorf("the file %.100q is larger than %d MiB", part.FileName(), MaxFile>>20)}
+		}
+		v, err := s.o.Files.Put(r.Context(), r.PathValue("name"), part.FileName(), data)
+		if err != nil {
+			return kept, err
+		}
+		kept = append(kept, v)
+	}
+	if len(kept) == 0 {
+		return nil, badForm{errors.New("the form holds no file")}
+	}
+	return kept, nil
+}
+
+func (s *Server) addFiles(w http.ResponseWriter, r *http.Request) {
+	kept, err := s.upload(r)
+	if err != nil {
+		s.fileFault(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusCreated, struct {
+		FileView
+		Items []FileView `json:"items"`
+	}{kept[0], kept})
+}
+
+// getFile sends a file as it was uploaded, never as something that a browser runs.
+func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
+	f, v, err := s.o.Files.Open(r.PathValue("name"), r.PathValue("file"))
+	if err != nil {
+		s.fileFault(w, r, err)
+		return
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.Name}))
+	h.Set("Content-Length", fmt.Sprint(v.Bytes))
+	h.Set("Cache-Control", "no-store")
+	_, _ = io.Copy(w, f) // the reader is gone when this fails
+}
+
+func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Files.Delete(r.Context(), r.PathValue("name"), r.PathValue("file")); err != nil {
+		s.fileFault(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) uploadOnPage(w http.ResponseWriter, r *http.Request) {
+	kept, err := s.upload(r)
+	done := ""
+	for _, v := range kept {
+		done += v.Name + " is kept. "
+		if v.Error != "" {
+			done += "It is not known: " + v.Error + ". "
+		}
+	}
+	s.toldAgent(w, err, strings.TrimSpace(done))
+}
+
+func (s *Server) deleteOnPage(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	s.toldAgent(w, s.o.Files.Delete(r.Context(), r.PathValue("name"), name), name+" is removed.")
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// ToolItem is a tool under the name by which models call it.
+type ToolItem struct {
+	Name        string  `json:"name"`
+	Server      string  `json:"server"` // or native pack
+	Description string  `json:"description"`
+	Hint        string  `json:"hint"` // readOnly, write, destructive, unknown
+	Native      bool    `json:"native"`
+	Score       float64 `json:"score,omitempty"` // of a search
+}
+
+// Verdict says whether a tool may be used, and what decides.
+type Verdict struct {
+	Tool    string    `json:"tool"`
+	User    string    `json:"user"`
+	Channel string    `json:"channel"`
+	Agent   string    `json:"agent"`
+	Verdict string    `json:"verdict"` // allow, ask, deny
+	Layers  []Finding `json:"layers"`  // in the order in which they are asked
+}
+
+// Finding is what one layer says.
+type Finding struct {
+	Layer    string `json:"layer"`
+	Decision string `json:"decision"` // allow, ask, deny
+	Reason   string `json:"reason"`
+}
+
+// ErrNoTool says that there is no such tool.
+var ErrNoTool = errors.New("there is no such tool")
+
+// Tools tells of all tools there are.
+type Tools interface {
+	ListTools() []ToolItem
+	// SearchTools gives the k tools that fit a request best.
+	SearchTools(query string, k int) []ToolItem
+	// Why says what decides about a tool: the error wraps ErrNoTool and names tools that
+	// may be meant.
+	Why(tool, user string, channel chat.Address) (Verdict, error)
+}
+
+// usualFound is how many tools a search gives where nothing says.
+const usualFound = 10
+
+func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
+	query := strings.TrimSpace(r.URL.Query().Get("query"))
+	if query == "" {
+		writeList(w, s.o.Tools.ListTools())
+		return
+	}
+	k := usualFound
+	if text := r.URL.Query().Get("k"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 1000 {
+			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("k is %.40q, want a number from 1 to 1000", text), "leave it out for ten")
+			return
+		}
+		k = n
+	}
+	writeList(w, s.o.Tools.SearchTools(query, k))
+}
+
+func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
+	at, err := chat.ParseAddress(r.URL.Query().Get("channel"))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "add ?channel=platform:workspace/channel&user=ID")
+		return
+	}
+	v, err := s.o.Tools.Why(r.PathValue("name"), r.URL.Query().Get("user"), at)
+	switch {
+	case errors.Is(err, ErrNoTool):
+		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
+	case err != nil:
+		s.broken(w, r, "it could not be found out", err)
+	default:
+		writeJSON(w, http.StatusOK, v)
+	}
+}

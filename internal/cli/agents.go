@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"ravenbot/internal/admin"
+	"ravenbot/internal/app"
+	"ravenbot/internal/chat"
+)
+
+// ask reads an answer of the daemon into out; where none runs, with opens the store for
+// it.
+func (c *call) ask(ctx context.Context, path string, out any, with func(*app.App) error) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := daemon(ctx, cfg)
+	switch {
+	case err == nil:
+		return d.get(ctx, http.MethodGet, path, out)
+	case !errors.Is(err, errNoDaemon):
+		return err
+	}
+	a, err := local(c, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(with(a), a.Close())
+}
+
+// listAgents shows who answers.
+func listAgents(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		return misuse("agents takes no arguments")
+	}
+	var list struct {
+		Items []admin.AgentView `json:"items"`
+	}
+	err := c.ask(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Agents(); return nil })
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tMODEL\tMCP SERVERS\tTOOLS\tFROM")
+	for _, v := range list.Items {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", v.Name, v.Model, v.Linked(), strings.Join(v.Tools, ", "), v.Source)
+	}
+	return t.Flush()
+}
+
+// listTools shows all tools, or those that fit a request, the best first.
+func listTools(ctx context.Context, c *call, query string) error {
+	list := struct {
+		Items []admin.ToolItem `json:"items"`
+	}{}
+	k := c.ranked()
+	if k < 1 || k > mostRanked {
+		return misuse("-k must be from 1 to %d", mostRanked)
+	}
+	path := "/api/v1/tools"
+	if query != "" {
+		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
+	}
+	err := c.ask(ctx, path, &list, func(a *app.App) error {
+		if list.Items = a.Tools().ListTools(); query != "" {
+			list.Items = a.Tools().SearchTools(query, k)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, list)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tSERVER\tHINT\tDESCRIPTION")
+	for _, v := range list.Items {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Name, v.Server, v.Hint, shortened(oneLine(v.Description), 80))
+	}
+	return t.Flush()
+}
+
+func shortened(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// whyTool says of every layer what it decides about a tool.
+func whyTool(ctx context.Context, c *call, name string) error {
+	user, channel := c.flags.Lookup("user").Value.String(), c.flags.Lookup("channel").Value.String()
+	at, err := chat.ParseAddress(channel)
+	if err != nil {
+		return misuse("--channel: %v", err)
+	}
+	var v admin.Verdict
+	path := "/api/v1/tools/" + url.PathEscape(name) + "/why?" + url.Values{"user": {user}, "channel": {channel}}.Encode()
+	err = c.ask(ctx, path, &v, func(a *app.App) error {
+		var err error
+		v, err = a.Tools().Why(name, user, at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, v)
+	}
+	fmt.Fprintf(c.Out, "%s in %s: %s\n", v.Tool, v.Channel, map[string]string{"allow": "may be used", "ask": "may be used after an approval", "deny": "may not be used"}[v.Verdict])
+	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	for _, f := range v.Layers {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.Layer, f.Decision, f.Reason)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,195 @@
+package knowledge
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"ravenbot/internal/page"
+	"ravenbot/internal/tool"
+)
+
+// Passages are about two hundred words of English, and begin with the end of the one
+// before.
+const (
+	passageBytes = 1200
+	overlapBytes = 200
+	mostPassages = 20_000 // of one agent
+	mostText     = 8 << 20
+)
+
+// passage is a part of a file.
+type passage struct {
+	file  string
+	where string // heading, or page
+	text  string
+}
+
+// section is a part of a file under one heading, or on one page.
+type section struct{ where, text string }
+
+// PDF gives the text of the pages of a PDF.
+type PDF func(ctx context.Context, data []byte) ([]string, error)
+
+// kinds are the endings of names of files that are read.
+func kindOf(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".pdf":
+		return "pdf"
+	case ".html", ".htm", ".xhtml":
+		return "html"
+	case ".csv", ".tsv":
+		return "table"
+	case ".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".log", ".json", ".yaml", ".yml":
+		return "text"
+	}
+	return ""
+}
+
+// errKind says that a file is of no kind that is read.
+var errKind = errors.New("it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are")
+
+// sections takes a file apart.
+func sections(ctx context.Context, name string, data []byte, pdf PDF) ([]section, error) {
+	switch kindOf(name) {
+	case "pdf":
+		pages, err := pdf(ctx, data)
+		if err != nil {
+			return nil, err
+		}
+		var list []section
+		for n, text := range pages {
+			list = append(list, section{fmt.Sprintf("p. %d", n+1), tool.Clean(text)})
+		}
+		return list, nil
+	case "html":
+		title, text := page.Markdown(data, "", "")
+		return headed(strings.TrimSpace("# "+title+"\n\n"+tool.Clean(text)), ""), nil
+	case "table":
+		return rows(tool.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
+	case "text":
+		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
+			return nil, errors.New("it is no text")
+		}
+		text := tool.Clean(strings.ReplaceAll(page.Decoded(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
+		return headed(text, ""), nil
+	}
+	return nil, errKind
+}
+
+// headed cuts Markdown at its headings; other text is one section.
+func headed(text, where string) []section {
+	var list []section
+	var b strings.Builder
+	flush := func() {
+		if s := strings.TrimSpace(b.String()); s != "" {
+			list = append(list, section{where, s})
+		}
+		b.Reset()
+	}
+	fenced := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if title, ok := heading(line); ok && !fenced {
+			flush()
+			where = title
+		}
+		b.WriteString(line)
+	}
+	flush()
+	return list
+}
+
+func heading(line string) (string, bool) {
+	level := len(line) - len(strings.TrimLeft(line, "#"))
+	if level < 1 || level > 6 || !strings.HasPrefix(line[level:], " ") {
+		return "", false
+	}
+	title := strings.TrimSpace(strings.Trim(line[level:], "# \n"))
+	if len(title) > 80 {
+		title = strings.ToValidUTF8(title[:80], "") + "…"
+	}
+	return title, title != ""
+}
+
+// rows cuts a table into parts that each begin with its first row.
+func rows(text string, tabs bool) []section {
+	r := csv.NewReader(strings.NewReader(text))
+	if tabs {
+		r.Comma = '\t'
+	}
+	r.FieldsPerRecord, r.LazyQuotes = -1, true
+	_, err := r.Read()
+	if err != nil {
+		return headed(text, "")
+	}
+	first := strings.TrimSpace(text[:r.InputOffset()])
+	var list []section
+	begin, from := r.InputOffset(), 2
+	for n := 3; err == nil; n++ {
+		_, err = r.Read()
+		at := r.InputOffset()
+		if body := strings.TrimSpace(text[begin:at]); body != "" && (err != nil || int(at-begin)+len(first) > passageBytes) {
+			list = append(list, section{fmt.Sprintf("rows %d to %d", from, n-1), first + "\n" + body})
+			begin, from = at, n
+		}
+	}
+	if rest := strings.TrimSpace(text[begin:]); rest != "" { // behind what is no row
+		list = append(list, section{"the end", rest})
+	}
+	if len(list) == 0 {
+		return []section{{"", first}}
+	}
+	return list
+}
+
+// passages cuts sections where they are too long, at paragraphs, lines, sentences or,
+// where there are none, anywhere between characters.
+func passages(file string, parts []section) []passage {
+	var list []passage
+	for _, s := range parts {
+		rest := strings.TrimSpace(s.text)
+		for len(rest) > passageBytes*5/4 {
+			end := breakAt(rest, passageBytes)
+			list = append(list, passage{file, s.where, strings.TrimSpace(rest[:end])})
+			rest = strings.TrimSpace(rest[overlapFrom(rest, end):])
+		}
+		if rest != "" {
+			list = append(list, passage{file, s.where, rest})
+		}
+	}
+	return list
+}
+
+// breakAt finds the best place to end a passage, before a byte.
+func breakAt(text string, most int) int {
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	head := text[:most]
+	for _, mark := range []string{"\n\n", "\n", ". ", "。", " "} {
+		if n := strings.LastIndex(head, mark); n > most/2 {
+			return n + len(mark)
+		}
+	}
+	return most
+}
+
+// overlapFrom is where the passage behind one that ends at a byte begins: some words
+// before it, and always behind the beginning of the text.
+func overlapFrom(text string, end int) int {
+	from := end - overlapBytes
+	for from > 0 && !utf8.RuneStart(text[from]) {
+		from--
+	}
+	if n := strings.IndexAny(text[from:end], " \n"); n >= 0 {
+		return from + n + 1
+	}
+	return end
+}

@@ -1,0 +1,223 @@
+package knowledge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"ravenbot/internal/knowledge"
+	"ravenbot/internal/tool"
+)
+
+// pages stands in for what reads PDFs: form feeds are between pages.
+func pages(_ context.Context, data []byte) ([]string, error) {
+	if strings.HasPrefix(string(data), "broken") {
+		return nil, errors.New("the PDF is damaged")
+	}
+	return strings.Split(string(data), "\f"), nil
+}
+
+func base(t *testing.T) (*knowledge.Base, string) {
+	t.Helper()
+	dir := t.TempDir()
+	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), PDF: pages, Log: slog.New(slog.DiscardHandler)}), dir
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
+	b, dir := base(t)
+	if text := b.Recall(t.Context(), "default", nil, "anything"); text != "" {
+		t.Errorf("without files it says %q", text)
+	}
+	for name, data := range map[string]string{
+		"handbook.md": "# Holidays\n\nFive weeks.\n\n## Sick leave\n\nTell Anna.\n", "report.pdf": "first page\fsecond page",
+		"page.html": "<title>Site</title><script>evil()</script><h1>Opening</h1><p>At <b>nine</b>.</p>", "prices.csv": "item,price\nseed,3\nnut,4\n",
+	} {
+		if err := b.Put("default", name, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes := write(t, filepath.Join(dir, "notes.txt"), "The cat is Mons.")
+	got := b.Recall(t.Context(), "default", []string{notes}, "anything")
+	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.", "[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
+		"[page.html, Opening]\n# Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "evil") {
+		t.Errorf("a script is known:\n%s", got)
+	}
+	if other := b.Recall(t.Context(), "other", nil, "holidays"); other != "" {
+		t.Errorf("another agent knows %q", other)
+	}
+}
+
+// book is a text of many pages, with one thing on each.
+func book(n int) string {
+	var b strings.Builder
+	for page := range n {
+		fmt.Fprintf(&b, "# Chapter %d\n\n", page)
+		for p := range 12 {
+			fmt.Fprintf(&b, "In paragraph %d of this part nothing of note is told, but at some length, as was the custom of its author and of the time. ", p)
+		}
+		fmt.Fprintf(&b, "The keeper of lighthouse number %d is called Keeper%d.\n\n", page, page)
+	}
+	return b.String()
+}
+
+func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
+	b, _ := base(t)
+	if err := b.Put("default", "book.md", []byte(book(500))); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	got := b.Recall(t.Context(), "default", nil, "Who keeps lighthouse 371, please?")
+	t.Logf("read, indexed and searched in %v", time.Since(began))
+	if !strings.Contains(got, "Keeper371") || !strings.Contains(got, "[book.md, Chapter 371]") || len(got) > 10<<10 {
+		t.Errorf("%d bytes: %.2000s", len(got), got)
+	}
+	if got := b.Recall(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
+		t.Errorf("of nothing it says %.500s", got)
+	}
+	search := b.Search(func(string) []string { return nil })
+	res, err := search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "default", Shown: 3000}), json.RawMessage(`{"query":"keeper of lighthouse 12"}`))
+	if err != nil || res.IsError || !strings.Contains(res.Text, "Keeper12.") || len(res.Text) > 3000 {
+		t.Errorf("found %+v, %v", res, err)
+	}
+	res, _ = search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "other"}), json.RawMessage(`{"query":"keeper"}`))
+	if strings.Contains(res.Text, "Keeper") {
+		t.Errorf("another agent finds %q", res.Text)
+	}
+}
+
+func TestAFileIsReadAgainWhenItChanges(t *testing.T) {
+	b, dir := base(t)
+	folder := filepath.Join(dir, "docs")
+	path := write(t, filepath.Join(folder, "a.txt"), "The door code is 1111.")
+	write(t, filepath.Join(folder, ".hidden.txt"), "hidden")
+	write(t, filepath.Join(folder, "sub", "b.md"), "below")
+	recall := func() string { return b.Recall(t.Context(), "default", []string{folder}, "door code") }
+	if got := recall(); !strings.Contains(got, "1111") || !strings.Contains(got, "[sub/b.md]") || strings.Contains(got, "hidden") {
+		t.Errorf("at first %q", got)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "The door code is 2222.")
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil { // as a file system with coarse times would have it
+		t.Fatal(err)
+	}
+	if got := recall(); !strings.Contains(got, "2222") || strings.Contains(got, "1111") {
+		t.Errorf("after a change %q", got)
+	}
+	write(t, filepath.Join(folder, "c.txt"), "A new one.")
+	if got := recall(); !strings.Contains(got, "A new one.") {
+		t.Errorf("with a new file %q", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := recall(); strings.Contains(got, "2222") || !strings.Contains(got, "below") {
+		t.Errorf("without the file %q", got)
+	}
+}
+
+func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
+	b, dir := base(t)
+	for name, data := range map[string]string{"a.pdf": "broken", "b.txt": "fine", "c.txt": "\x00\x01"} {
+		if err := b.Put("default", name, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := []string{filepath.Join(dir, "gone.md"), write(t, filepath.Join(dir, "tool.exe"), "MZ")}
+	if got := b.Recall(t.Context(), "default", named, "x"); !strings.Contains(got, "fine") {
+		t.Errorf("it says %q", got)
+	}
+	got := map[string]string{}
+	for _, f := range b.Files(t.Context(), "default", named) {
+		got[f.Name] = fmt.Sprint(f.Err)
+	}
+	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is no text", "gone.md": "stat the file: no such file or directory",
+		"tool.exe": "it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
+	b, dir := base(t)
+	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", `..\a.txt`, ".a.txt", "a\nb.txt", "a.exe", "a:b.txt", strings.Repeat("x", 300) + ".txt", " a.txt", "a\u202e.txt"} {
+		var bad knowledge.BadName
+		if err := b.Put("default", name, []byte("x")); !errors.As(err, &bad) {
+			t.Errorf("%q is taken: %v", name, err)
+		}
+		if _, err := b.Open("default", name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q is opened: %v", name, err)
+		}
+	}
+	if err := b.Put("../../out", "a.txt", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "kept" {
+		t.Errorf("beside the folder there is %v, %v", entries, err)
+	}
+	if err := b.Put("default", "große Tabelle (2).csv", []byte("a,b\n1,2\n")); err != nil {
+		t.Error(err)
+	}
+	if err := b.Forget("default"); err != nil || b.Has("default", nil) {
+		t.Errorf("after forgetting: %v", err)
+	}
+}
+
+// Whatever a text is like, all of its words are found in some passage.
+func TestNoWordIsLostByCutting(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		b := knowledge.New(knowledge.Options{Folder: dir, PDF: pages, Log: slog.New(slog.DiscardHandler)})
+		word := rapid.StringMatching(`[a-z#å世]{1,30}`)
+		separator := rapid.SampledFrom([]string{" ", "\n", "\n\n", ". ", "\n# "})
+		var text strings.Builder
+		var words []string
+		for range rapid.IntRange(1, 300).Draw(t, "words") {
+			w := word.Draw(t, "word")
+			words = append(words, w)
+			text.WriteString(w + separator.Draw(t, "separator"))
+		}
+		if err := b.Put("default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
+			t.Fatal(err)
+		}
+		got := b.Recall(context.Background(), "default", nil, "x")
+		if err := b.Forget("default"); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range words {
+			if !strings.Contains(got, w) {
+				t.Fatalf("%q is lost of %q: %q", w, text.String(), got)
+			}
+		}
+	})
+}
