@@ -158,7 +158,9 @@ func TestDigestsFollowTheConfiguration(t *testing.T) {
 	within(t, "the other has taken its place", func() bool { return names() == "two * * * * *" })
 	if !testing.Short() {
 		within(t, "and it runs when it is due", func() bool {
-			var got struct{ Lines []struct{ Cards []struct{ URL string } } }
+			var got struct {
+				Lines []struct{ Cards []struct{ URL string } }
+			}
 			return d.api(http.MethodGet, "/api/v1/conversations/web%3A%2Fgeneral", &got) == nil && len(got.Lines) > 0
 		})
 	}

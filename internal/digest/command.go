@@ -137,16 +137,16 @@ func (s *Service) explained(ctx context.Context, d spec, what string) chat.Draft
 	var heading string
 	var list []Verdict
 	if strings.EqualFold(what, "last") {
-		due, items, more, known, err := s.LastVerdicts(ctx, d.Name)
+		last, known, err := s.LastVerdicts(ctx, d.Name)
 		if err != nil {
 			return s.excuse(d.Name, err)
 		}
 		if !known {
 			return refuse("No run of **" + escape(d.Name) + "** is known yet.")
 		}
-		heading, list = "of "+due.In(d.zone).Format("2 Jan 15:04"), items
-		if more > 0 {
-			heading += fmt.Sprintf(" (and %d items that it had seen before)", more)
+		heading, list = "of "+last.Due.In(d.zone).Format("2 Jan 15:04"), last.Items
+		if last.More > 0 {
+			heading += fmt.Sprintf(" (and %d items that it had seen before)", last.More)
 		}
 	} else {
 		p, err := s.Preview(ctx, d.Name)
@@ -314,8 +314,8 @@ func (i Info) line(d spec) string {
 	if d.task() {
 		what = "a task"
 	}
-	if words := d.when.Describe(); !d.instant() && words != i.Schedule {
-		when = words + ", " + when
+	if i.When != "" {
+		when = i.When + ", " + when
 	}
 	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.targets())
 	if i.By != "" {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
 
@@ -179,6 +181,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 		return Info{}, err
 	}
 	p := d.Plan
+	p.Feeds = slices.Clone(p.Feeds)
 	p.Paused = false // that is kept beside
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
@@ -203,6 +206,37 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	s.changed()
 	now, _ = s.find(name)
 	return s.info(ctx, now)
+}
+
+// Replace gives a digest that was made in chat or through the API another plan. Who
+// made it stays.
+func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
+	return s.Change(ctx, name, func(was *Plan) error {
+		p.By, p.On = was.By, was.On
+		*was = p
+		return nil
+	})
+}
+
+// AddFeeds has a digest that was made in chat or through the API read more feeds; how
+// many of them it did not read before comes with it.
+func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
+	added := 0
+	i, err := s.Change(ctx, name, func(p *Plan) error {
+		known := map[string]bool{}
+		for _, f := range p.Feeds {
+			known[feed.CanonicalURL(f.URL)] = true
+		}
+		for _, a := range addresses {
+			if key := feed.CanonicalURL(a); !known[key] {
+				known[key] = true
+				p.Feeds = append(p.Feeds, Feed{URL: a})
+				added++
+			}
+		}
+		return nil
+	})
+	return i, added, err
 }
 
 // Remove ends a digest that was made in chat or through the API. What it has posted

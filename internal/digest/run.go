@@ -39,13 +39,12 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 }
 
 // LastVerdicts tells what became of the items that the last run of a digest looked
-// at, and when that was; how many are not told, and false where none is known.
-func (s *Service) LastVerdicts(ctx context.Context, name string) (due time.Time, items []Verdict, more int, known bool, err error) {
+// at; false where none is known.
+func (s *Service) LastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
 	if _, ok := s.find(name); !ok {
-		return due, nil, 0, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+		return Explained{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
-	x, known, err := s.lastVerdicts(ctx, name)
-	return x.Due, x.Items, x.More, known, err
+	return s.lastVerdicts(ctx, name)
 }
 
 // Run makes and posts a digest for a due instant, and waits a while for what
