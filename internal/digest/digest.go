@@ -107,6 +107,9 @@ type Options struct {
 	Deliver func([]store.Post) func(ctx context.Context) []store.Posted
 	// Post posts at once; with replaces it takes the place of the post of that key.
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+	// Threads tells whether a post to a conversation can have a thread below it; nil:
+	// none can.
+	Threads func(to chat.Address) bool
 	// Reaches tells whether anything can be posted to a conversation.
 	Reaches func(to chat.Address) bool
 	// Changed is called when digests, or when they are due, have changed.
