@@ -43,6 +43,8 @@ type Options struct {
 	Rooms  []string // shown even while they are empty; general always is
 	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
 	Former chat.Former
+	// Picture fetches the pictures of cards; nil: none is shown.
+	Picture Picture
 }
 
 // InputError says what is wrong with what a person sent.
@@ -64,6 +66,8 @@ type Web struct {
 	page    *page
 	started chan struct{} // closed when Run begins
 	stopped chan struct{} // closed when Run ends
+	// pictures has a place for each that is being fetched.
+	pictures chan struct{}
 
 	mu     sync.Mutex
 	accept func(context.Context, chat.Message) error
@@ -73,7 +77,7 @@ type Web struct {
 
 // New returns a Web that takes messages once Run runs.
 func New(o Options) *Web {
-	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), rooms: map[string]*room{}}
+	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), pictures: make(chan struct{}, picturesAtOnce), rooms: map[string]*room{}}
 }
 
 // Name is "web".

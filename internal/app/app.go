@@ -111,13 +111,13 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.setup.Store(first)
-	a.buildPlatforms()
-	a.settings = settings.New(a.store, a.modelNames)
-	if err := a.settings.Load(context.Background()); err != nil {
-		return err
-	}
 	feeds, pages, err := a.buildEgress()
 	if err != nil {
+		return err
+	}
+	a.buildPlatforms(pages)
+	a.settings = settings.New(a.store, a.modelNames)
+	if err := a.settings.Load(context.Background()); err != nil {
 		return err
 	}
 	if err := a.buildSignIn(pages); err != nil {
