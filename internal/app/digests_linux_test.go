@@ -2,15 +2,19 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"ravenbot/internal/failpoint"
 	simfeeds "ravenbot/internal/sim/feeds"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
 )
 
 // own serves a feed with one story.
@@ -172,4 +176,134 @@ func TestDigestsFollowTheConfiguration(t *testing.T) {
 		t.Errorf("after a broken file there are %s", got)
 	}
 	d.end()
+}
+
+// many serves a feed with so many stories, each of which is told nowhere else.
+func (w *world) many(n int) (url string) {
+	w.feeds.AddFeed("/many.xml", "Many", simfeeds.RSS)
+	for i := range n {
+		word := strings.Repeat(string(rune('a'+i)), 12)
+		w.feeds.AddItem("/many.xml", simfeeds.Item{ID: word, Title: word + " is in the news", Link: "https://many.example/" + word, Published: time.Now().Add(-time.Duration(i) * time.Minute)})
+	}
+	return w.feeds.URL() + "/many.xml"
+}
+
+// everywhere gives the settings of a digest that is posted to Slack and to Discord.
+func (w *world) everywhere(url string) map[string]any {
+	settings := w.base()
+	settings["digests"] = map[string]any{"many": map[string]any{"schedule": "0 3 * * *", "feeds": []string{url},
+		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID, "discord:" + w.guild.ID + "/" + w.news.ID}}}
+	return settings
+}
+
+// folded gives the texts and links of the bot's posts in the channel and in the thread
+// below the first of them.
+func (w *world) folded() (slackHead, slackRest, discordHead, discordRest string) {
+	root := ""
+	for _, p := range w.slack.Posts(w.channel.ID) {
+		if p.ThreadTS == "" || p.ThreadTS == p.TS {
+			slackHead, root = slackHead+string(p.Blocks), p.TS
+		} else if p.ThreadTS == root {
+			slackRest += string(p.Blocks)
+		}
+	}
+	for _, p := range w.discord.Posts(w.news.ID) {
+		discordHead += p.Content + embeds(p)
+		for _, below := range w.discord.Posts(p.ID) {
+			discordRest += below.Content + embeds(below)
+		}
+	}
+	return slackHead, slackRest, discordHead, discordRest
+}
+
+func (w *world) foldedOnce() {
+	w.t.Helper()
+	slackHead, slackRest, discordHead, discordRest := w.folded()
+	for where, text := range map[string]string{"Slack": slackHead, "Slack's thread": slackRest, "Discord": discordHead, "Discord's thread": discordRest} {
+		want := 3
+		if strings.Contains(where, "thread") {
+			want = 6
+		}
+		got := 0
+		for i := range 9 {
+			switch n := strings.Count(text, `"https://many.example/`+strings.Repeat(string(rune('a'+i)), 12)) + strings.Count(text, `*`+fmt.Sprint(i+1)+`. <https://many.example/`) +
+				strings.Count(text, `*`+fmt.Sprint(i+1)+`. \u003chttps://many.example/`); n {
+			case 0:
+			case 1:
+				got++
+			default:
+				w.t.Errorf("%s shows story %d %d times:\n%s", where, i+1, n, text)
+			}
+		}
+		if got != want {
+			w.t.Errorf("%s shows %d stories, want %d:\n%s", where, got, want, text)
+		}
+	}
+}
+
+func TestALongDigestIsAHeadAndAThreadEverywhere(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Say("Much is in the news [1][9].") })
+	b := w.run(w.everywhere(w.many(9)))
+	if status := b.call(http.MethodPost, "/api/v1/digests/many/run", nil, nil); status != http.StatusOK {
+		t.Fatalf("the run: status %d", status)
+	}
+	w.foldedOnce()
+	head := w.discord.Posts(w.news.ID)[0]
+	w.discord.Say(head.ID, w.anna, w.discord.Mention()+" more on 7") // Discord shows bots only what mentions them
+	if _, err := w.discord.WaitPost(deadline(t), head.ID, inDiscord("Entry 7 of")); err != nil {
+		t.Error(err)
+	}
+	root := w.slack.Posts(w.channel.ID)[0]
+	w.slack.ThreadReply(w.channel.ID, root.TS, w.berit, "more on 8") // nobody has to be mentioned
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Entry 8 of")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A digest that fell due while the bot was away is made good once, and posted once,
+// head and thread, however often the bot is killed over it.
+func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
+	const kills = 10
+	w := newWorld(t)
+	w.model.SetScript(func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Text: []string{"Much is in the news [1][9]."}, Delay: 50 * time.Millisecond}
+	})
+	d := w.daemon(w.everywhere(w.many(9)))
+	d.binary = fragileBinary()
+	d.start()
+	d.kill()
+	long := time.Now().AddDate(0, 0, -3).UTC()
+	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	if _, err := db.FinishRun(t.Context(), store.Run{Digest: "many", Due: long, Began: long, Ended: long, OK: true}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range kills {
+		if d.place = ""; n%2 == 0 {
+			d.place = failpoint.PostSent + ":1"
+		}
+		d.launch()
+		select {
+		case <-d.gone:
+		case <-time.After(time.Duration(150+n*37%500) * time.Millisecond):
+		}
+		d.kill()
+	}
+	d.place = ""
+	d.start()
+	within(t, "both have their threads", func() bool {
+		_, slackRest, _, discordRest := w.folded()
+		return slackRest != "" && discordRest != ""
+	})
+	d.idle()
+	d.end()
+	w.foldedOnce()
+	db = must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	defer db.Close()
+	if runs := must(db.LastRuns(t.Context(), "many", 10)); len(runs) != 2 || !runs[0].OK || runs[0].Posted != 9 {
+		t.Errorf("the runs on record are %+v", runs)
+	}
 }
