@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
@@ -304,22 +307,20 @@ func (d spec) governs(m chat.Message) bool {
 		d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
+// slugLength is about how long a name is that was made of words, in bytes.
+const slugLength = 28
+
 // slug makes a name of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(words) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-		if b.Len() >= 30 {
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if b.Len() > 0 && b.Len()+len(word) >= slugLength {
 			break
 		}
+		if b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), slugLength)]))
 	}
-	if name := strings.Trim(b.String(), "-"); name != "" {
-		return name
-	}
-	return "digest"
+	return cmp.Or(b.String(), "digest")
 }

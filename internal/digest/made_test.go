@@ -144,6 +144,30 @@ func made(t *testing.T, p digest.Plan) *bench {
 	return b
 }
 
+func TestADigestIsMadeByACommand(t *testing.T) {
+	for _, c := range []struct{ words, schedule, zone, want string }{
+		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "The plan is shown"},
+		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "The plan is shown"},
+		{"on-new " + a, "on-new", "UTC", "The plan is shown"},
+		{a, "", "", "Say for example"}, {"weekdays at 9", "", "", "Say for example"}, {"now and then " + a, "", "", "That does not work: schedule"},
+		{"weekdays at 9 https://example.org/feed/none", "", "", "could not be fetched"},
+	} {
+		b := service(t, digest.Plan{Feeds: from(a)})
+		b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, []feed.Item{story(2)}
+		if got := b.command(t, anna, "create "+c.words); !strings.Contains(got, c.want) {
+			t.Errorf("create %s: %q, want %q in it", c.words, got, c.want)
+		}
+		if c.schedule == "" {
+			continue
+		}
+		b.answer(t, says(anna, "yes"))
+		list, err := b.List(t.Context())
+		if err != nil || len(list) != 2 || list[0].Schedule != c.schedule || list[0].Timezone != c.zone {
+			t.Errorf("create %s: there are %+v, %v", c.words, list, err)
+		}
+	}
+}
+
 func TestWhoMayChangeADigest(t *testing.T) {
 	b := made(t, weekdays)
 	for n, c := range []struct {

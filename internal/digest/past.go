@@ -167,8 +167,6 @@ type Explained struct {
 
 func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
 	x := Explained{Due: due.UTC(), Items: slices.Clone(all)}
-	// What was decided now tells more than what was known before.
-	slices.SortStableFunc(x.Items, func(a, b Verdict) int { return cmp.Compare(dull(a), dull(b)) })
 	if len(x.Items) > mostKept {
 		x.More, x.Items = len(x.Items)-mostKept, x.Items[:mostKept]
 	}
@@ -176,13 +174,6 @@ func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, 
 		x.Items[i].Title = shorten(x.Items[i].Title, 160)
 	}
 	return s.save(ctx, verdictKind, name, x)
-}
-
-func dull(v Verdict) int {
-	if v.Verdict == seenBefore {
-		return 1
-	}
-	return 0
 }
 
 // lastVerdicts is false where no run of a digest is on record.
