@@ -71,6 +71,7 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.stream)
+	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.picture)
 	mux.HandleFunc("POST /chat/{room}/messages", w.take)
 	mux.HandleFunc("POST /chat/{room}/press", w.press)
 	mux.HandleFunc("POST /chat/{room}/forms", w.submit)

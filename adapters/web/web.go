@@ -45,6 +45,8 @@ type Options struct {
 	Former chat.Former
 	// Agents are who may answer in rooms; nil: the page offers no choice.
 	Agents Agents
+	// Picture fetches the pictures of cards; nil: none is shown.
+	Picture Picture
 }
 
 // Agents tells who may answer in rooms, and takes a choice of one.
@@ -81,6 +83,8 @@ type Web struct {
 	page    *page
 	started chan struct{} // closed when Run begins
 	stopped chan struct{} // closed when Run ends
+	// pictures has a place for each that is being fetched.
+	pictures chan struct{}
 
 	mu     sync.Mutex
 	accept func(context.Context, chat.Message) error
@@ -90,7 +94,7 @@ type Web struct {
 
 // New returns a Web that takes messages once Run runs.
 func New(o Options) *Web {
-	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), rooms: map[string]*room{}}
+	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), pictures: make(chan struct{}, picturesAtOnce), rooms: map[string]*room{}}
 }
 
 // Name is "web".

@@ -116,16 +116,16 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.setup.Store(first)
-	a.buildPlatforms()
+	feeds, pages, err := a.buildEgress()
+	if err != nil {
+		return err
+	}
+	a.buildPlatforms(pages)
 	a.settings = settings.New(a.store, a.modelNames)
 	if err := a.settings.Load(context.Background()); err != nil {
 		return err
 	}
 	if err := a.buildLedger(); err != nil {
-		return err
-	}
-	feeds, pages, err := a.buildEgress()
-	if err != nil {
 		return err
 	}
 	if err := a.buildSignIn(pages); err != nil {

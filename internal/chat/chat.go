@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -229,6 +230,14 @@ type Card struct {
 	Image string `json:"image,omitempty"`
 }
 
+// Label is the number as it stands before the title, "3. ", or empty.
+func (c Card) Label() string {
+	if c.N == 0 {
+		return ""
+	}
+	return strconv.Itoa(c.N) + ". "
+}
+
 // Link is a titled URL.
 type Link struct {
 	Title string `json:"title"`
@@ -325,6 +334,14 @@ type Historian interface {
 	// the given id; "" is the end. Fewer than most may be given though there are more.
 	// The error is for people where it is a *SetupError.
 	History(ctx context.Context, at Address, before string, most int) ([]Said, error)
+}
+
+// Threader is a Platform on which a post can have a thread below it.
+type Threader interface {
+	// Thread gives where what belongs to a post goes: to the thread below it, which is
+	// opened under the title if it is not there. Without a thread in it the address says
+	// that there can be none. An error is worth another attempt.
+	Thread(ctx context.Context, to Address, post Ref, title string) (Address, error)
 }
 
 // Progress is a passing view of work under way: never stored, and nothing is

@@ -46,14 +46,9 @@ func local(c *call, cfg *config.Config) (*app.App, error) {
 	return a, c.inUse(cfg, err)
 }
 
-func listDigests(ctx context.Context, c *call) error {
-	cfg, err := c.load()
-	if err != nil {
-		return err
-	}
-	var list struct {
-		Items []digest.Info `json:"items"`
-	}
+// allDigests asks the running daemon, else the store.
+func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
+	var list struct{ Items []digest.Info }
 	d, err := daemon(ctx, cfg)
 	switch {
 	case err == nil:
@@ -61,20 +56,29 @@ func listDigests(ctx context.Context, c *call) error {
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = local(c, cfg); err != nil {
-			return err
+			return nil, err
 		}
 		list.Items, err = a.Digests().List(ctx)
 		err = errors.Join(err, a.Close())
 	}
+	return list.Items, err
+}
+
+func listDigests(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	list, err := c.allDigests(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return writeJSON(c.Out, list)
+		return writeItems(c.Out, list)
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSCHEDULE\tNEXT\tLAST\tFEEDS\tPOSTS TO")
-	for _, i := range list.Items {
+	for _, i := range list {
 		next, last := "never", "never"
 		if i.Paused {
 			next = "paused"

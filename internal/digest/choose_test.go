@@ -45,11 +45,11 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 	b.feeds[b2] = []feed.Item{twin, old, spam}
 	p := b.preview(t)
 	run := b.run(t, b.now)
-	due, items, more, known, err := b.LastVerdicts(t.Context(), "morning")
-	if err != nil || !known || more != 0 || !due.Equal(b.now) {
-		t.Fatalf("verdicts of %v, %d left out, known %v, %v", due, more, known, err)
+	last, known, err := b.LastVerdicts(t.Context(), "morning")
+	if err != nil || !known || last.More != 0 || !last.Due.Equal(b.now) {
+		t.Fatalf("verdicts of %v, %d left out, known %v, %v", last.Due, last.More, known, err)
 	}
-	if diff := cmp.Diff(verdicts(p), verdicts(digest.Preview{Items: items})); diff != "" {
+	if diff := cmp.Diff(verdicts(p), verdicts(digest.Preview{Items: last.Items})); diff != "" {
 		t.Errorf("the run decided otherwise than its preview (-preview +run):\n%s", diff)
 	}
 	want := map[string]string{

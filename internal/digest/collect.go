@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +23,13 @@ const (
 	fetchTimeout = 2 * time.Minute
 )
 
-// seenBefore is the verdict on what an earlier run looked at.
-const seenBefore = "already seen"
+// Verdicts that are looked for: on what an earlier run looked at, on what was too much,
+// and the beginning of that on a feed.
+const (
+	seenBefore = "already seen"
+	overLimit  = "over the limit"
+	feedFailed = "feed failed: "
+)
 
 // Verdict says what became of an item, and why.
 type Verdict struct {
@@ -135,9 +142,25 @@ func (e *edition) verdict() {
 	for _, i := range e.items {
 		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.fate, Reason: i.why})
 	}
-	for address, reason := range e.failed {
-		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: "feed failed: " + reason})
+	for _, address := range slices.Sorted(maps.Keys(e.failed)) {
+		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: feedFailed + e.failed[address]})
 	}
+	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.place(), b.place()) })
+}
+
+// place orders verdicts by how much they tell.
+func (v Verdict) place() int {
+	switch {
+	case strings.HasPrefix(v.Verdict, feedFailed):
+		return 0
+	case v.Verdict == "posted":
+		return 1
+	case v.Verdict == overLimit:
+		return 3
+	case v.Verdict == seenBefore:
+		return 4
+	}
+	return 2
 }
 
 // fetch reads the feeds in parallel and keeps their items in the feeds' order.

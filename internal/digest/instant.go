@@ -43,7 +43,7 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 	if room <= 0 && len(stories) > 0 {
 		e.hold = true
 		for _, st := range stories {
-			st.fate, st.why = "over the limit", fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
+			st.fate, st.why = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
 		}
 		return nil
 	}
@@ -54,7 +54,7 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 			e.chosen = append(e.chosen, st)
 			continue
 		}
-		st.fate, st.why = "over the limit", fmt.Sprintf("%d items a look are posted, the others named", limit)
+		st.fate, st.why = overLimit, fmt.Sprintf("%d items a look are posted, the others named", limit)
 		e.surplus = append(e.surplus, st)
 	}
 	return nil

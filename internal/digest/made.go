@@ -1,14 +1,19 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
 
@@ -179,6 +184,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 		return Info{}, err
 	}
 	p := d.Plan
+	p.Feeds = slices.Clone(p.Feeds)
 	p.Paused = false // that is kept beside
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
@@ -203,6 +209,37 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	s.changed()
 	now, _ = s.find(name)
 	return s.info(ctx, now)
+}
+
+// Replace gives a digest that was made in chat or through the API another plan. Who
+// made it stays.
+func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
+	return s.Change(ctx, name, func(was *Plan) error {
+		p.By, p.On = was.By, was.On
+		*was = p
+		return nil
+	})
+}
+
+// AddFeeds has a digest that was made in chat or through the API read more feeds; how
+// many of them it did not read before comes with it.
+func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
+	added := 0
+	i, err := s.Change(ctx, name, func(p *Plan) error {
+		known := map[string]bool{}
+		for _, f := range p.Feeds {
+			known[feed.CanonicalURL(f.URL)] = true
+		}
+		for _, a := range addresses {
+			if key := feed.CanonicalURL(a); !known[key] {
+				known[key] = true
+				p.Feeds = append(p.Feeds, Feed{URL: a})
+				added++
+			}
+		}
+		return nil
+	})
+	return i, added, err
 }
 
 // Remove ends a digest that was made in chat or through the API. What it has posted
@@ -270,22 +307,20 @@ func (d spec) governs(m chat.Message) bool {
 		d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
+// slugLength is about how long a name is that was made of words, in bytes.
+const slugLength = 28
+
 // slug makes a name of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(words) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-		if b.Len() >= 30 {
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if b.Len() > 0 && b.Len()+len(word) >= slugLength {
 			break
 		}
+		if b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), slugLength)]))
 	}
-	if name := strings.Trim(b.String(), "-"); name != "" {
-		return name
-	}
-	return "digest"
+	return cmp.Or(b.String(), "digest")
 }

@@ -146,9 +146,9 @@ func take(stories []story, limit int) []story {
 	for _, st := range stories {
 		switch {
 		case len(chosen) == limit:
-			st.fate, st.why = "over the limit", fmt.Sprintf("%d items are posted at most", limit)
+			st.fate, st.why = overLimit, fmt.Sprintf("%d items are posted at most", limit)
 		case bySource[st.source] == most:
-			st.fate, st.why = "over the limit", fmt.Sprintf("one source fills at most %d %%", int(100*greatest))
+			st.fate, st.why = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*greatest))
 		default:
 			st.fate = "posted"
 			bySource[st.source]++

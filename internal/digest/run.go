@@ -39,13 +39,12 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 }
 
 // LastVerdicts tells what became of the items that the last run of a digest looked
-// at, and when that was; how many are not told, and false where none is known.
-func (s *Service) LastVerdicts(ctx context.Context, name string) (due time.Time, items []Verdict, more int, known bool, err error) {
+// at; false where none is known.
+func (s *Service) LastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
 	if _, ok := s.find(name); !ok {
-		return due, nil, 0, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+		return Explained{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
-	x, known, err := s.lastVerdicts(ctx, name)
-	return x.Due, x.Items, x.More, known, err
+	return s.lastVerdicts(ctx, name)
 }
 
 // Run makes and posts a digest for a due instant, and waits a while for what
@@ -104,7 +103,7 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.fresh) == 0 && !e.stock) {
 		return run, errors.Join(err, s.keepTroubles(ctx, d, told))
 	}
-	posts := s.posts(d, run, e.draft)
+	posts := s.posts(d, run, e)
 	recorded, storeErr := s.record(ctx, d, run, e, slices.Concat(posts, notices), told)
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
@@ -223,20 +222,34 @@ func postKey(name string, due time.Time, to chat.Address) string {
 	return keyOf(name, due) + "/" + to.String()
 }
 
-func (s *Service) posts(d spec, run store.Run, draft chat.Draft) []store.Post {
-	if draft.Text == "" {
+func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
+	if e.draft.Text == "" {
 		return nil
 	}
+	var press []chat.Button
 	if run.OK && run.Posted > 0 && !d.quiet {
-		draft.Buttons = buttons(turnOf(d.Name, run.Due), draft.Cards)
+		press = buttons(turnOf(d.Name, run.Due), e.cards)
 	}
 	var posts []store.Post
 	for _, to := range d.post {
-		draft.Key = postKey(d.Name, run.Due, to)
-		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: run.Ended})
+		draft, key := e.draft, postKey(d.Name, run.Due, to)
+		folded := e.rest.Text != "" || len(e.rest.Cards) > 0
+		if folded = folded && s.o.Threads != nil && s.o.Threads(to); folded {
+			draft = e.head
+		}
+		draft.Key, draft.Buttons = key, press
+		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
+		if folded {
+			rest := e.rest
+			rest.Key = key + restKey
+			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, At: run.Ended, Below: key, Title: d.title + ", " + run.Due.In(d.zone).Format("2 January")})
+		}
 	}
 	return posts
 }
+
+// restKey ends the key of what is in the thread below a post.
+const restKey = "/rest"
 
 // pressApart is what the button says that shows merged items as entries of their own;
 // behind it stands the name of the run.

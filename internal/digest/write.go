@@ -24,13 +24,15 @@ const (
 
 // page is a digest as it is written.
 type page struct {
-	draft   chat.Draft
-	summary string // Markdown
-	by      string // who wrote it
-	parts   []part // the entries in their order, under their topics
-	dropped int    // statements of a model without an item
-	foreign int    // links of a model that are no item's
-	cards   []chat.Card
+	draft chat.Draft
+	// head and rest are the draft in two, where it is long; else they are empty.
+	head, rest chat.Draft
+	summary    string // Markdown
+	by         string // who wrote it
+	parts      []part // the entries in their order, under their topics
+	dropped    int    // statements of a model without an item
+	foreign    int    // links of a model that are no item's
+	cards      []chat.Card
 }
 
 // part is a topic with its entries; without a topic there is one part.
@@ -73,6 +75,7 @@ func (s *Service) make(ctx context.Context, d spec) (*edition, error) {
 		return e, err
 	}
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by), e.notes, e.faults), " · ")
+	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
 }
 
