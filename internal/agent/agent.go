@@ -90,6 +90,8 @@ type Calls interface {
 	// Call gives what became of a call, and its record. shown is how many bytes of a
 	// result the model is shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
+	// Refuse gives the same of a call that is not to be made; in.Tool may have a name alone.
+	Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall)
 }
 
 // Command answers one of the words behind /raven.
