@@ -67,7 +67,7 @@ func (p *posting) search(ctx context.Context) (whole bool, err error) {
 	}
 	pages := 0
 	defer p.place()
-	return read(ctx, p.page, passage{p.to.Channel, p.to.Thread, oldest, lookPage}, func(messages []inner) bool {
+	return read(ctx, p.page, passage{channel: p.to.Channel, thread: p.to.Thread, oldest: oldest, pageSize: lookPage}, func(messages []inner) bool {
 		for _, m := range messages {
 			if n := p.recognise(m); n >= 0 {
 				p.found[n] = m.TS

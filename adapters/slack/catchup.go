@@ -218,7 +218,7 @@ func (s *Slack) offer(ctx context.Context, team string, messages []inner) (n int
 // thread only the replies.
 func (s *Slack) history(ctx context.Context, at place, oldest string) ([]inner, error) {
 	var all []inner
-	whole, err := read(ctx, s.patient, passage{at.channel, at.thread, oldest, missedPage}, func(page []inner) bool {
+	whole, err := read(ctx, s.patient, passage{channel: at.channel, thread: at.thread, oldest: oldest, pageSize: missedPage}, func(page []inner) bool {
 		all = append(all, page...)
 		return len(all) < mostMissed
 	})

@@ -19,6 +19,7 @@ import (
 type passage struct {
 	channel, thread string
 	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
+	latest          string // timestamp of the next that is not wanted; empty: to the end
 	pageSize        int
 }
 
@@ -54,6 +55,9 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 	}
 	if p.oldest != "" {
 		form.Set("oldest", p.oldest)
+	}
+	if p.latest != "" {
+		form.Set("latest", p.latest)
 	}
 	if cursor != "" {
 		form.Set("cursor", cursor)

@@ -304,6 +304,23 @@ type Reporter interface {
 	Health() Health
 }
 
+// Said is a message as a place holds it, whomever it was said to.
+type Said struct {
+	ID     string // names it to History
+	Author User
+	Own    bool // the bot's own
+	Time   time.Time
+	Text   string
+	Thread string // the thread below it, if there is one
+}
+
+// Historian is a Platform that can read what was said in a place. History gives up to
+// n messages, the newest of those before an ID (empty: of all), oldest first. An
+// address with a thread is the thread.
+type Historian interface {
+	History(ctx context.Context, at Address, before string, n int) ([]Said, error)
+}
+
 // Typist is a Platform that can show that an answer is being written. Typing is
 // called again every few seconds while it lasts.
 type Typist interface {
