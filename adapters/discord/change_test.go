@@ -1,6 +1,8 @@
 package discord_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,9 @@ func TestEditsAndDeletions(t *testing.T) {
 		// an adapter no longer remembers: who takes messages knows neither.
 		got = append(got, m)
 	}
+	slices.SortStableFunc(got, func(a, b chat.Message) int { // in order are the messages of one place
+		return strings.Compare(b.Conversation.Thread, a.Conversation.Thread)
+	})
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(chat.Message{}, "Time")); diff != "" {
 		t.Error(diff)
 	}
