@@ -28,9 +28,9 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "see /api/v1/status")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "/api/v1/openapi.json describes what there is")
 	})
-	for path, m := range map[string]methods{
+	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
 		"/backup":                           {"POST": s.postBackup},
 		"/mcp/servers":                      {"GET": s.listServers, "POST": s.addServer},
@@ -70,7 +70,14 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/explain":           {"GET": s.explainDigest},
 		"/digests/{name}/feeds":             {"POST": s.addToDigest},
 		"/feeds":                            {"GET": s.listFeeds},
-	} {
+	}
+	var description []byte
+	routes["/openapi.json"] = methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(description) // whoever asked may be gone
+	}}
+	description = describe(routes)
+	for path, m := range routes {
 		mux.HandleFunc("/api/v1"+path, m.serve)
 	}
 	return mux

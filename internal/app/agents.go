@@ -119,6 +119,21 @@ func buildModels(c *config.Config, old *setup) (map[string]agent.Model, error) {
 	return models, nil
 }
 
+// welcome is admit for what a platform brings. A command or a press shows its sender
+// that it is being worked on, so whoever may not use the bot is told.
+func (a *App) welcome(ctx context.Context, m chat.Message) bool {
+	if a.admit(ctx, m) {
+		return true
+	}
+	if m.Command != "" && m.Change == "" {
+		d := chat.Draft{Key: m.Key() + "/refused", Reply: m.Reply, Ephemeral: true, Failed: true, Text: "You may not use me here: whoever runs this bot decides who may."}
+		if err := a.interject(ctx, m.Conversation, d, ""); err != nil {
+			a.o.Log.Error("refusal not posted", "message", m.Key(), "error", err)
+		}
+	}
+	return false
+}
+
 // admit says whether a message is for the bot: the rules of its channel, and
 // whether it is said to the bot.
 func (a *App) admit(ctx context.Context, m chat.Message) bool {

@@ -141,7 +141,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.delivery = delivery.New(delivery.Options{Store: a.store, Answerer: a.agent, Platform: a.platform,
-		Admit: a.admit, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
+		Admit: a.welcome, Aside: a.aside, Log: a.o.Log, Now: a.o.Now, Grace: a.grace()})
 	if err := a.buildDigests(feeds, pages); err != nil {
 		return err
 	}

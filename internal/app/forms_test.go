@@ -74,3 +74,31 @@ func TestSettingsAreAFormOnSlack(t *testing.T) {
 		t.Errorf("the words are answered %q", got)
 	}
 }
+
+// A command shows its sender that it is worked on: whoever may not use the bot has to
+// be told, and is told nothing else.
+func TestACommandOfWhoMayNotUseTheBotIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	set := w.base()
+	set["channels"] = []any{map[string]any{"match": "*:*/*", "allowUsers": []string{"nobody"}}}
+	w.run(set)
+	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"ask", "help"} {
+		in := must(w.discord.Slash(w.news.ID, w.anna, "raven", sub, map[string]any{"text": "a secret question"}))
+		p := must(w.discord.WaitAnswer(deadline(t), in.ID, func(simdiscord.Post) bool { return true }))
+		if !strings.Contains(p.Content, "You may not use me here") {
+			t.Errorf("%s on Discord was answered %q", sub, p.Content)
+		}
+		call := w.slack.Slash(w.channel.ID, w.berit, "/raven", sub+" a secret question")
+		a := must(w.slack.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }))
+		if !strings.Contains(a.Text, "You may not use me here") || a.InChannel {
+			t.Errorf("%s on Slack was answered %+v", sub, a)
+		}
+	}
+	if n := len(w.model.Asked()); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}

@@ -41,6 +41,26 @@ func (a *App) restoreServers(ctx context.Context) error {
 	return nil
 }
 
+// bringBack adds those whose names the configuration has given back.
+func (a *App) bringBack(ctx context.Context) {
+	items, err := a.store.Items(ctx, serverItems)
+	if err != nil {
+		a.o.Log.Error("mcp servers that were added through the API not looked up", "error", err)
+	}
+	for name, raw := range items {
+		if _, taken := a.mcp.Server(name); taken {
+			continue
+		}
+		c, err := a.serverEntry(name, raw)
+		if err == nil {
+			err = a.mcp.Add(c, fromAPI)
+		}
+		if err != nil {
+			a.o.Log.Error("mcp server that was added through the API left out", "server", name, "error", err)
+		}
+	}
+}
+
 // serverEntry reads the body of a server.
 func (a *App) serverEntry(name string, raw []byte) (mcp.Config, error) {
 	var e config.MCPServer

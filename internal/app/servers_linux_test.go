@@ -1,12 +1,14 @@
 package app_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"ravenbot/internal/config"
 	simmodel "ravenbot/internal/sim/model"
 )
 
@@ -77,5 +79,39 @@ func TestAServerOfOnesOwnIsAddedOverTheAPI(t *testing.T) {
 	}
 	if status := b.call(http.MethodGet, "/api/v1/mcp/servers/greet", nil, nil); status != http.StatusNotFound {
 		t.Errorf("one that was removed: status %d", status)
+	}
+}
+
+// A name that config.json takes and gives back is again that of the server which was
+// added over the API.
+func TestAServerOfTheAPIOutlivesOneOfItsNameInTheConfiguration(t *testing.T) {
+	w := newWorld(t)
+	b := w.run(w.base())
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers", map[string]any{"name": "mine", "command": "no-such-program"}, nil); status != http.StatusCreated {
+		t.Fatalf("adding it gave status %d", status)
+	}
+	reload := func(servers map[string]any) {
+		t.Helper()
+		set := w.base()
+		set["mcpServers"] = servers
+		if err := os.WriteFile(w.path("config.json"), must(json.Marshal(set)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Reload(must(config.Load(w.path("config.json"), config.Options{Env: func(string) (string, bool) { return "", false }}))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := func() string {
+		var v struct{ Source string }
+		b.call(http.MethodGet, "/api/v1/mcp/servers/mine", nil, &v)
+		return v.Source
+	}
+	reload(map[string]any{"mine": map[string]any{"command": "another-program"}})
+	if got := source(); got != "config" {
+		t.Errorf("while the configuration has the name its source is %q", got)
+	}
+	reload(map[string]any{})
+	if got := source(); got != "api" {
+		t.Errorf("after that its source is %q", got)
 	}
 }

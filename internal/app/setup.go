@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -66,6 +67,7 @@ func (a *App) Reload(c *config.Config) error {
 		a.setup.Store(old)
 		return errors.Join(err, a.mcp.Apply(entries(old.config)))
 	}
+	a.bringBack(context.Background())
 	a.reconnect(old.config, c)
 	changed, waits := changes(old.config, c)
 	a.o.Log.Info("configuration taken up", "changed", strings.Join(changed, ","))

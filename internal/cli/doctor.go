@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -59,7 +61,7 @@ func doctor(ctx context.Context, c *call) error {
 			Fix: "look at its key, its name and its address under models in the configuration"})
 	}
 	list = append(list, checkPlatforms(ctx, cfg)...)
-	list = append(list, checkPrograms(cfg)...)
+	list = append(list, checkServers(ctx, cfg)...)
 	list = append(list, checkSchemas(ctx, cfg)...)
 	return c.report(list)
 }
@@ -126,18 +128,79 @@ func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// checkPrograms looks for the programs that MCP servers are started by.
-func checkPrograms(cfg *config.Config) []finding {
-	var list []finding
-	for name, s := range cfg.MCPServers {
-		if s.Disabled || s.Command == "" {
-			continue
+// checkServers tells how MCP servers are: as the running daemon sees them, else
+// whether what they need is there.
+func checkServers(ctx context.Context, cfg *config.Config) []finding {
+	list := []finding{}
+	if served, ok := servedServers(ctx, cfg); ok {
+		for _, s := range served {
+			list = append(list, examineServer(s))
 		}
-		_, err := exec.LookPath(s.Command)
-		list = append(list, finding{Name: "MCP server " + name, OK: err == nil, Cause: words(err), Lost: "its tools", Fix: "install the program, or write its whole path as command"})
+	} else {
+		for name, s := range cfg.MCPServers {
+			if !s.Disabled {
+				list = append(list, lookForServer(ctx, name, s))
+			}
+		}
 	}
 	slices.SortFunc(list, func(a, b finding) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// servedServers asks the running daemon, if there is one, for its MCP servers.
+func servedServers(ctx context.Context, cfg *config.Config) ([]admin.ServerView, bool) {
+	d, err := daemon(ctx, cfg)
+	if err != nil {
+		return nil, false
+	}
+	var servers struct {
+		Items []admin.ServerView `json:"items"`
+	}
+	return servers.Items, d.get(ctx, http.MethodGet, serversPath, &servers) == nil
+}
+
+func examineServer(s admin.ServerView) finding {
+	f := finding{Name: "MCP server " + s.Name + " (" + s.State + ")", OK: true, Lost: "its tools"}
+	switch {
+	case s.State == "error":
+		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
+	case s.ConsentURL != "":
+		f.OK, f.Cause, f.Fix = false, "somebody has to let the bot use it", "the page Servers has the link"
+	case s.Pending > 0:
+		f.OK, f.Cause, f.Lost = false, fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending), "these tools"
+		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " takes it"
+	}
+	return f
+}
+
+// lookForServer looks for the program that an MCP server is started by, or for
+// something that listens where it is.
+func lookForServer(ctx context.Context, name string, s config.MCPServer) finding {
+	f := finding{Name: "MCP server " + name, Lost: "its tools"}
+	var err error
+	if address := s.URL.Reveal(); s.Command == "" && address != "" {
+		f.Fix = "start the server, or correct its url"
+		err = listens(ctx, address)
+	} else {
+		f.Fix = "install the program, or write its whole path as command"
+		_, err = exec.LookPath(s.Command)
+	}
+	f.OK, f.Cause = err == nil, words(err)
+	return f
+}
+
+// listens tells whether a connection to the host of an address can be made.
+func listens(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return errors.New("its url is no address")
+	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return fmt.Errorf("nothing can be reached there: %w", err)
+	}
+	return conn.Close()
 }
 
 // checkSchemas tells what models of Gemini are not told of the tools of MCP servers,
@@ -150,14 +213,9 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 	if err != nil {
 		return nil // said before
 	}
-	var servers struct {
-		Items []admin.ServerView `json:"items"`
-	}
-	if d.get(ctx, http.MethodGet, serversPath, &servers) != nil {
-		return nil
-	}
+	servers, _ := servedServers(ctx, cfg)
 	var list []finding
-	for _, s := range servers.Items {
+	for _, s := range servers {
 		var tools struct {
 			Items []struct {
 				Name   string          `json:"name"`
