@@ -22,8 +22,8 @@ const (
 
 // ration chooses from what has come since the last look. The first look posts nothing:
 // what is there already is not new.
-func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story, first bool) error {
-	if first && d.Source != fromSubscription {
+func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story) error {
+	if e.first && d.Source != fromSubscription {
 		e.stock = true
 		for _, st := range stories {
 			st.fate, st.why = takenAsKnown, "it was there before the first look"

@@ -333,6 +333,30 @@ func TestItemsArePostedAsTheyCome(t *testing.T) {
 	}
 }
 
+// A feed that cannot be read for a while is told of when that lasts, and what it holds
+// when it is first read is not new.
+func TestAFeedThatFailsBeforeItsFirstLook(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
+	told := []int{}
+	for n := range 8 {
+		b.now = b.now.Add(30 * time.Minute)
+		switch n {
+		case 5:
+			b.feeds[a] = []feed.Item{story(0), story(1)}
+		case 7:
+			b.feeds[a] = append(b.feeds[a], story(2))
+		}
+		b.Poll(t.Context())
+		told = append(told, len(b.sent))
+	}
+	if fmt.Sprint(told) != "[0 0 1 1 1 2 2 3]" || len(b.notices()) != 2 {
+		t.Errorf("posts after each look: %v, of them %q about the feed", told, b.notices())
+	}
+	if last := b.sent[2].Draft; len(last.Cards) != 1 || last.Cards[0].URL != "https://example.org/2" {
+		t.Errorf("the last post is %+v", last)
+	}
+}
+
 // However much comes, an hour holds thirty; the rest waits and is posted later.
 func TestAnHourHoldsThirtyItems(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
