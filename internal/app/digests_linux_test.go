@@ -136,6 +136,23 @@ func TestADigestWithoutFeedsIsAnAgentsTask(t *testing.T) {
 	}
 }
 
+// A call that somebody would have to approve is refused at once: nobody is there.
+func TestATaskHasNobodyToAsk(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(simmodel.CallTool("feeds_fetch", string(must(json.Marshal(map[string]string{"url": w.own()})))))
+	settings := w.base()
+	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"feeds_fetch"}, "decision": "ask"}}}
+	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Look what our feed holds.", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	b := w.run(settings)
+	if status := b.call(http.MethodPost, "/api/v1/digests/task/run", nil, nil); status != http.StatusOK {
+		t.Fatalf("the run: status %d", status)
+	}
+	post, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("nobody to ask"))
+	if err != nil || strings.Contains(string(post.Blocks), "crane") {
+		t.Errorf("the post is %s, %v", post.Blocks, err)
+	}
+}
+
 func TestDigestsFollowTheConfiguration(t *testing.T) {
 	w := newWorld(t)
 	url := w.own()

@@ -428,6 +428,32 @@ func TestATaskIsCarriedOutOncePerDueInstant(t *testing.T) {
 	}
 }
 
+// A run that takes too long is told of; one that is cut off because the bot ends is made
+// good after the next start.
+func TestARunThatEndsEarly(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
+		o.Task = func(ctx context.Context, _ digest.Task) (chat.Draft, func(context.Context) error, error) {
+			<-ctx.Done()
+			return chat.Draft{}, nil, ctx.Err()
+		}
+	})
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Count to a million.", Post: []string{general.String()}})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if run, err := b.Run(ended, "morning", monday, false); !errors.Is(err, context.Canceled) || len(b.sent) != 0 {
+		t.Errorf("cut off: %+v, %v, %d posts", run, err, len(b.sent))
+	}
+	slow, end := context.WithTimeout(t.Context(), time.Millisecond)
+	defer end()
+	run, err := b.Run(slow, "morning", monday, false)
+	if err == nil || run.OK || len(b.sent) != 1 || !strings.Contains(b.sent[0].Draft.Text, "it took too long") {
+		t.Errorf("too slow: %+v, %v, posts %+v", run, err, b.sent)
+	}
+	if _, known := b.LastDue("morning"); !known {
+		t.Error("the run is not on record")
+	}
+}
+
 func TestKnownFeedsNameTheirUsers(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: []digest.Feed{{URL: "https://x.example/?key=hidden", Shown: "https://x.example/?key=***"}}})
 	b.feeds[a] = []feed.Item{story(1)}
