@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -322,5 +323,71 @@ func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
 	defer db.Close()
 	if runs := must(db.LastRuns(t.Context(), "many", 10)); len(runs) != 2 || !runs[0].OK || runs[0].Posted != 9 {
 		t.Errorf("the runs on record are %+v", runs)
+	}
+}
+
+// What the API makes is an entry as config.json has it, kept over a restart.
+func TestDigestsAreKeptOverTheAPI(t *testing.T) {
+	w := newWorld(t)
+	url := w.own()
+	w.model.SetScript(echo)
+	settings := w.base()
+	b := w.run(settings)
+	entry := map[string]any{"name": "own", "schedule": "weekdays at 9", "timezone": "Europe/Oslo", "feeds": []any{url}, "post": []string{"web:/general"}, "articles": false, "style": "titles"}
+	for _, c := range []struct {
+		key  string
+		v    any
+		want string
+	}{
+		{"schedule", "now and then", "schedule"}, {"agent", "nobody", "no agent"}, {"colour", "red", "unknown key"}, {"post", []string{"irc:x/y"}, "post"}, {"feeds", []string{"ftp://x"}, "no address of a feed"},
+		{"name", "a b", "will not do"}, {"template", "{{.Nope}}", "template"},
+	} {
+		bad := maps.Clone(entry)
+		bad[c.key] = c.v
+		var answer string
+		if status := b.call(http.MethodPost, "/api/v1/digests", bad, &answer); status != http.StatusBadRequest || !strings.Contains(answer, c.want) {
+			t.Errorf("with %s %v: status %d, %s", c.key, c.v, status, answer)
+		}
+	}
+	var made struct {
+		Source, Next string
+		Plan         struct {
+			Style   string
+			Teasers bool
+		}
+	}
+	if status := b.call(http.MethodPost, "/api/v1/digests", entry, &made); status != http.StatusCreated || made.Source != "api" || made.Next == "" {
+		t.Fatalf("status %d, %+v", status, made)
+	}
+	if status := b.call(http.MethodPost, "/api/v1/digests", entry, nil); status != http.StatusConflict {
+		t.Errorf("made again: status %d", status)
+	}
+	entry["style"] = "bullets"
+	if status := b.call(http.MethodPut, "/api/v1/digests/own", entry, nil); status != http.StatusOK {
+		t.Errorf("changed: status %d", status)
+	}
+	b.stop()
+	b = w.run(settings)
+	if status := b.call(http.MethodGet, "/api/v1/digests/own", nil, &made); status != http.StatusOK || made.Plan.Style != "bullets" || !made.Plan.Teasers {
+		t.Errorf("after a restart: status %d, %+v", status, made)
+	}
+	b.call(http.MethodPost, "/api/v1/digests/own/run", nil, nil)
+	var feeds struct {
+		Items []struct {
+			Name, Title, LastFetch string
+			UsedBy                 []string
+		}
+	}
+	if b.call(http.MethodGet, "/api/v1/feeds", nil, &feeds); len(feeds.Items) != 1 || feeds.Items[0].Title != "Our own" || feeds.Items[0].LastFetch == "" || feeds.Items[0].UsedBy[0] != "own" {
+		t.Errorf("the feeds are %+v", feeds)
+	}
+	var explained struct {
+		Items []struct{ Verdict, Title string }
+	}
+	if b.call(http.MethodGet, "/api/v1/digests/own/explain", nil, &explained); len(explained.Items) != 1 || explained.Items[0].Verdict != "posted" {
+		t.Errorf("explained as %+v", explained)
+	}
+	if status := b.call(http.MethodDelete, "/api/v1/digests/own", nil, nil); status != http.StatusNoContent {
+		t.Errorf("removed: status %d", status)
 	}
 }
