@@ -1,6 +1,8 @@
 package discord_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,10 @@ func TestEditsAndDeletions(t *testing.T) {
 		// an adapter no longer remembers: who takes messages knows neither.
 		got = append(got, m)
 	}
+	// There is an order within a channel and within a thread, not between them.
+	byPlace := func(a, b chat.Message) int { return strings.Compare(b.Conversation.Thread, a.Conversation.Thread) }
+	slices.SortStableFunc(want, byPlace)
+	slices.SortStableFunc(got, byPlace)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(chat.Message{}, "Time")); diff != "" {
 		t.Error(diff)
 	}

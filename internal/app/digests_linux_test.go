@@ -267,6 +267,12 @@ func TestALongDigestIsAHeadAndAThreadEverywhere(t *testing.T) {
 		t.Fatalf("the run: status %d", status)
 	}
 	w.foldedOnce()
+	w.slack.Click(w.channel.ID, w.slack.Posts(w.channel.ID)[0].TS, w.berit, "ravenbot-0")
+	within(t, "somebody found it helpful", func() bool {
+		var page string
+		b.call(http.MethodGet, "/posts", nil, &page)
+		return strings.Contains(page, "<p>1 helpful")
+	})
 	head := w.discord.Posts(w.news.ID)[0]
 	w.discord.Say(head.ID, w.anna, w.discord.Mention()+" more on 7") // Discord shows bots only what mentions them
 	if _, err := w.discord.WaitPost(deadline(t), head.ID, inDiscord("Entry 7 of")); err != nil {

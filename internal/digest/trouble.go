@@ -75,7 +75,7 @@ func (s *Service) troubles(ctx context.Context, d spec, e *edition, now time.Tim
 		was.Runs, was.Why = was.Runs+1, why
 		if !was.Told && was.Runs >= d.patience() {
 			was.Told = true
-			lines = append(lines, "A feed of this digest fails: "+escape(why)+". I go on trying, and say so when it works again.")
+			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
 			keys = append(keys, "fails "+f.URL+was.Since.String())
 		}
 		after[f.URL] = was
