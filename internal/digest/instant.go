@@ -30,6 +30,9 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 		}
 		return nil
 	}
+	if len(stories) == 0 {
+		return nil
+	}
 	runs, err := s.o.Store.LastRuns(ctx, d.Name, runsAnHour)
 	if err != nil {
 		return err
@@ -40,7 +43,7 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 			room -= r.Posted
 		}
 	}
-	if room <= 0 && len(stories) > 0 {
+	if room <= 0 {
 		e.hold = true
 		for _, st := range stories {
 			st.fate, st.why = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
@@ -90,7 +93,11 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 
 // Unsubscribe ends a subscription; store.ErrNotFound says there is none.
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
-	return s.o.Store.DeleteSubscription(ctx, to, address)
+	err := s.o.Store.DeleteSubscription(ctx, to, address)
+	if err == nil {
+		err = s.forgetTroubles(ctx, subscribed(store.Subscription{To: to, URL: address}).Name)
+	}
+	return err
 }
 
 // Poll looks at the feeds of all subscriptions and of the digests that post items as

@@ -144,6 +144,35 @@ func made(t *testing.T, p digest.Plan) *bench {
 	return b
 }
 
+func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	b.feeds[a] = []feed.Item{story(1)}
+	for _, c := range []struct {
+		plan digest.Plan
+		want []string
+		name string
+	}{
+		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC"}, "say-what-is-due-today-please"},
+		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time and 30 an hour", "filters: -spam"}, "feed-a"},
+	} {
+		asked, err := b.propose(t, anna, c.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(asked.Text, want) {
+				t.Errorf("the plan lacks %q:\n%s", want, asked.Text)
+			}
+		}
+		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
+			t.Errorf("the answer is %q", got)
+		}
+		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "as anna wants it") || !strings.Contains(shown, c.want[0]) {
+			t.Errorf("afterwards the plan reads %q", shown)
+		}
+	}
+}
+
 func TestADigestIsMadeByACommand(t *testing.T) {
 	for _, c := range []struct{ words, schedule, zone, want string }{
 		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "The plan is shown"},

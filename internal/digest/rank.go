@@ -34,6 +34,12 @@ func (s *Service) choose(ctx context.Context, d spec, e *edition) error {
 			left = append(left, i)
 		}
 	}
+	if len(left) == 0 { // as at most looks
+		if d.quiet {
+			return s.ration(ctx, d, e, nil)
+		}
+		return nil
+	}
 	runs, err := s.pasts(ctx, d.Name)
 	if err != nil {
 		return err

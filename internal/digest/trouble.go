@@ -3,6 +3,7 @@ package digest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +99,14 @@ func (s *Service) keepTroubles(ctx context.Context, d spec, now map[string]troub
 		return err
 	}
 	return s.save(ctx, troubleKind, d.Name, now)
+}
+
+// forgetTroubles is for a digest that is no more.
+func (s *Service) forgetTroubles(ctx context.Context, name string) error {
+	if err := s.o.Store.DeleteItem(ctx, troubleKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // FeedInfo is a feed that the bot reads for digests and subscriptions.
