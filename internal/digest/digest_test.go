@@ -322,6 +322,9 @@ func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
 			b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
 			run := b.run(t, monday)
 			d := b.sent[0].Draft
+			if style == digest.Brief && !strings.Contains(d.Text, "debate. [[1]](https://example.org/3)") {
+				t.Errorf("%s: the summary does not name its items: %q", name, d.Text)
+			}
 			if !strings.Contains(d.Text, "The town council decided on matter") || !strings.Contains(d.Footer, "without a language model") || strings.Contains(d.Footer, "by m") || run.Posted != 3 {
 				t.Errorf("%s, %s: text %q, footer %q", name, style, d.Text, d.Footer)
 			}
