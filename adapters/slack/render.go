@@ -76,7 +76,7 @@ func render(d chat.Draft) []piece {
 		}
 		last := &pieces[len(pieces)-1]
 		last.below = append(last.below, card(c)...)
-		last.text = clip(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL, plainText)
+		last.text = clip(strings.TrimSpace(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL), plainText)
 	}
 	last := &pieces[len(pieces)-1]
 	if line := small(d); line != "" {

@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -136,6 +137,23 @@ func TestADigestWithoutFeedsIsAnAgentsTask(t *testing.T) {
 	}
 }
 
+// A call that somebody would have to approve is refused at once: nobody is there.
+func TestATaskHasNobodyToAsk(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(simmodel.CallTool("feeds_fetch", string(must(json.Marshal(map[string]string{"url": w.own()})))))
+	settings := w.base()
+	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"feeds_fetch"}, "decision": "ask"}}}
+	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Look what our feed holds.", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	b := w.run(settings)
+	if status := b.call(http.MethodPost, "/api/v1/digests/task/run", nil, nil); status != http.StatusOK {
+		t.Fatalf("the run: status %d", status)
+	}
+	post, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("nobody to ask"))
+	if err != nil || strings.Contains(string(post.Blocks), "crane") {
+		t.Errorf("the post is %s, %v", post.Blocks, err)
+	}
+}
+
 func TestDigestsFollowTheConfiguration(t *testing.T) {
 	w := newWorld(t)
 	url := w.own()
@@ -249,6 +267,12 @@ func TestALongDigestIsAHeadAndAThreadEverywhere(t *testing.T) {
 		t.Fatalf("the run: status %d", status)
 	}
 	w.foldedOnce()
+	w.slack.Click(w.channel.ID, w.slack.Posts(w.channel.ID)[0].TS, w.berit, "ravenbot-0")
+	within(t, "somebody found it helpful", func() bool {
+		var page string
+		b.call(http.MethodGet, "/posts", nil, &page)
+		return strings.Contains(page, "<p>1 helpful")
+	})
 	head := w.discord.Posts(w.news.ID)[0]
 	w.discord.Say(head.ID, w.anna, w.discord.Mention()+" more on 7") // Discord shows bots only what mentions them
 	if _, err := w.discord.WaitPost(deadline(t), head.ID, inDiscord("Entry 7 of")); err != nil {
@@ -305,5 +329,71 @@ func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
 	defer db.Close()
 	if runs := must(db.LastRuns(t.Context(), "many", 10)); len(runs) != 2 || !runs[0].OK || runs[0].Posted != 9 {
 		t.Errorf("the runs on record are %+v", runs)
+	}
+}
+
+// What the API makes is an entry as config.json has it, kept over a restart.
+func TestDigestsAreKeptOverTheAPI(t *testing.T) {
+	w := newWorld(t)
+	url := w.own()
+	w.model.SetScript(echo)
+	settings := w.base()
+	b := w.run(settings)
+	entry := map[string]any{"name": "own", "schedule": "weekdays at 9", "timezone": "Europe/Oslo", "feeds": []any{url}, "post": []string{"web:/general"}, "articles": false, "style": "titles"}
+	for _, c := range []struct {
+		key  string
+		v    any
+		want string
+	}{
+		{"schedule", "now and then", "schedule"}, {"agent", "nobody", "no agent"}, {"colour", "red", "unknown key"}, {"post", []string{"irc:x/y"}, "post"}, {"feeds", []string{"ftp://x"}, "no address of a feed"},
+		{"name", "a b", "will not do"}, {"template", "{{.Nope}}", "template"},
+	} {
+		bad := maps.Clone(entry)
+		bad[c.key] = c.v
+		var answer string
+		if status := b.call(http.MethodPost, "/api/v1/digests", bad, &answer); status != http.StatusBadRequest || !strings.Contains(answer, c.want) {
+			t.Errorf("with %s %v: status %d, %s", c.key, c.v, status, answer)
+		}
+	}
+	var made struct {
+		Source, Next string
+		Plan         struct {
+			Style   string
+			Teasers bool
+		}
+	}
+	if status := b.call(http.MethodPost, "/api/v1/digests", entry, &made); status != http.StatusCreated || made.Source != "api" || made.Next == "" {
+		t.Fatalf("status %d, %+v", status, made)
+	}
+	if status := b.call(http.MethodPost, "/api/v1/digests", entry, nil); status != http.StatusConflict {
+		t.Errorf("made again: status %d", status)
+	}
+	entry["style"] = "bullets"
+	if status := b.call(http.MethodPut, "/api/v1/digests/own", entry, nil); status != http.StatusOK {
+		t.Errorf("changed: status %d", status)
+	}
+	b.stop()
+	b = w.run(settings)
+	if status := b.call(http.MethodGet, "/api/v1/digests/own", nil, &made); status != http.StatusOK || made.Plan.Style != "bullets" || !made.Plan.Teasers {
+		t.Errorf("after a restart: status %d, %+v", status, made)
+	}
+	b.call(http.MethodPost, "/api/v1/digests/own/run", nil, nil)
+	var feeds struct {
+		Items []struct {
+			Name, Title, LastFetch string
+			UsedBy                 []string
+		}
+	}
+	if b.call(http.MethodGet, "/api/v1/feeds", nil, &feeds); len(feeds.Items) != 1 || feeds.Items[0].Title != "Our own" || feeds.Items[0].LastFetch == "" || feeds.Items[0].UsedBy[0] != "own" {
+		t.Errorf("the feeds are %+v", feeds)
+	}
+	var explained struct {
+		Items []struct{ Verdict, Title string }
+	}
+	if b.call(http.MethodGet, "/api/v1/digests/own/explain", nil, &explained); len(explained.Items) != 1 || explained.Items[0].Verdict != "posted" {
+		t.Errorf("explained as %+v", explained)
+	}
+	if status := b.call(http.MethodDelete, "/api/v1/digests/own", nil, nil); status != http.StatusNoContent {
+		t.Errorf("removed: status %d", status)
 	}
 }

@@ -198,6 +198,33 @@ func TestTheSameStoryOfAnEarlierRunIsNotPostedAgain(t *testing.T) {
 	}
 }
 
+// An address is posted once, however long ago that was and whichever feed names it.
+func TestAnAddressIsPostedOnce(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 10})
+	b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, nil
+	b.run(t, monday)
+	again := story(1)
+	again.ID, again.Title, again.Link = "other", "Something else entirely is its title here", again.Link+"?utm_source=b"
+	b.feeds[b2] = []feed.Item{again}
+	b.now = monday.AddDate(0, 0, 6)
+	if got := verdicts(b.preview(t))[again.Link]; got != "merged into Story number 1 of a long series" {
+		t.Errorf("six days later it is %q", got)
+	}
+	update := story(1) // of the feed that had it
+	update.ID, update.Title = "update", "A feed may have one address for everything it says"
+	b.feeds[a] = append(b.feeds[a], update)
+	if p := b.preview(t); len(p.Draft.Cards) != 1 {
+		t.Errorf("%d cards, want the update", len(p.Draft.Cards))
+	}
+	b.feeds[a] = b.feeds[a][:1]
+	feeds := from(a, b2)
+	feeds[1].Apart = true
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String()}, Feeds: feeds})
+	if got := verdicts(b.preview(t))[again.Link]; got != "posted" {
+		t.Errorf("of a feed whose items are put together with none it is %q", got)
+	}
+}
+
 // A run that was cut off before it was on record leaves nothing behind that would
 // keep its items from the next.
 func TestAnUnfinishedRunHidesNothing(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
 )
 
 // fetchAtOnce is how many feeds of a digest are read side by side, fetchTimeout
@@ -22,6 +23,10 @@ const (
 	fetchAtOnce  = 4
 	fetchTimeout = 2 * time.Minute
 )
+
+// lookBack is how many runs are looked through for one that went well, where nothing
+// was ever seen.
+const lookBack = 20
 
 // Verdicts that are looked for: on what an earlier run looked at, on what was too much,
 // and the beginning of that on a feed.
@@ -87,6 +92,7 @@ type edition struct {
 	failed  map[string]string
 	shown   map[string]string // feeds by address, as they may be shown
 	notes   []string          // what else was left out
+	first   bool              // no run before this one went well
 	hold    bool              // nothing is posted and nothing counts as seen
 	stock   bool              // everything counts as seen, nothing is posted
 	page
@@ -110,9 +116,16 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	for _, i := range e.items {
 		e.saw = append(e.saw, i.id)
 	}
-	seen, _, err := s.o.Store.Seen(ctx, d.Name, e.saw)
+	seen, ever, err := s.o.Store.Seen(ctx, d.Name, e.saw)
 	if err != nil {
 		return e, err
+	}
+	if e.first = !ever; e.first {
+		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
+		if err != nil {
+			return e, err
+		}
+		e.first = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
 	now := s.o.Now()
 	for _, i := range e.items {

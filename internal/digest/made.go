@@ -254,6 +254,9 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	if err := s.forgetTroubles(ctx, name); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	delete(s.made, name)
 	delete(s.paused, name)

@@ -144,6 +144,35 @@ func made(t *testing.T, p digest.Plan) *bench {
 	return b
 }
 
+func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	b.feeds[a] = []feed.Item{story(1)}
+	for _, c := range []struct {
+		plan digest.Plan
+		want []string
+		name string
+	}{
+		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC"}, "say-what-is-due-today-please"},
+		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time and 30 an hour", "filters: -spam"}, "feed-a"},
+	} {
+		asked, err := b.propose(t, anna, c.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(asked.Text, want) {
+				t.Errorf("the plan lacks %q:\n%s", want, asked.Text)
+			}
+		}
+		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
+			t.Errorf("the answer is %q", got)
+		}
+		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "as anna wants it") || !strings.Contains(shown, c.want[0]) {
+			t.Errorf("afterwards the plan reads %q", shown)
+		}
+	}
+}
+
 func TestADigestIsMadeByACommand(t *testing.T) {
 	for _, c := range []struct{ words, schedule, zone, want string }{
 		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "The plan is shown"},
@@ -333,6 +362,30 @@ func TestItemsArePostedAsTheyCome(t *testing.T) {
 	}
 }
 
+// A feed that cannot be read for a while is told of when that lasts, and what it holds
+// when it is first read is not new.
+func TestAFeedThatFailsBeforeItsFirstLook(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
+	told := []int{}
+	for n := range 8 {
+		b.now = b.now.Add(30 * time.Minute)
+		switch n {
+		case 5:
+			b.feeds[a] = []feed.Item{story(0), story(1)}
+		case 7:
+			b.feeds[a] = append(b.feeds[a], story(2))
+		}
+		b.Poll(t.Context())
+		told = append(told, len(b.sent))
+	}
+	if fmt.Sprint(told) != "[0 0 1 1 1 2 2 3]" || len(b.notices()) != 2 {
+		t.Errorf("posts after each look: %v, of them %q about the feed", told, b.notices())
+	}
+	if last := b.sent[2].Draft; len(last.Cards) != 1 || last.Cards[0].URL != "https://example.org/2" {
+		t.Errorf("the last post is %+v", last)
+	}
+}
+
 // However much comes, an hour holds thirty; the rest waits and is posted later.
 func TestAnHourHoldsThirtyItems(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
@@ -401,6 +454,32 @@ func TestATaskIsCarriedOutOncePerDueInstant(t *testing.T) {
 	run, err := b.Run(t.Context(), "morning", monday.Add(time.Hour), false)
 	if err == nil || run.OK || len(b.sent) != 2 || !b.sent[1].Draft.Failed || strings.Contains(b.sent[1].Draft.Text, "secret") {
 		t.Errorf("a task that fails: %+v, %v, posted %+v", run, err, b.sent)
+	}
+}
+
+// A run that takes too long is told of; one that is cut off because the bot ends is made
+// good after the next start.
+func TestARunThatEndsEarly(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
+		o.Task = func(ctx context.Context, _ digest.Task) (chat.Draft, func(context.Context) error, error) {
+			<-ctx.Done()
+			return chat.Draft{}, nil, ctx.Err()
+		}
+	})
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Count to a million.", Post: []string{general.String()}})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if run, err := b.Run(ended, "morning", monday, false); !errors.Is(err, context.Canceled) || len(b.sent) != 0 {
+		t.Errorf("cut off: %+v, %v, %d posts", run, err, len(b.sent))
+	}
+	slow, end := context.WithTimeout(t.Context(), time.Millisecond)
+	defer end()
+	run, err := b.Run(slow, "morning", monday, false)
+	if err == nil || run.OK || len(b.sent) != 1 || !strings.Contains(b.sent[0].Draft.Text, "it took too long") {
+		t.Errorf("too slow: %+v, %v, posts %+v", run, err, b.sent)
+	}
+	if _, known := b.LastDue("morning"); !known {
+		t.Error("the run is not on record")
 	}
 }
 

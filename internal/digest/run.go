@@ -79,8 +79,12 @@ func (s *Service) run(ctx context.Context, name string, due time.Time, manual bo
 func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bool, follow follower) (store.Run, error) {
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
-	if ctx.Err() != nil {
-		return run, ctx.Err() // cut off, not failed: the next start catches up
+	switch ended := ctx.Err(); {
+	case errors.Is(ended, context.DeadlineExceeded):
+		err = errors.Join(errSlow, err)
+		ctx = context.WithoutCancel(ctx)
+	case ended != nil:
+		return run, ended // cut off, not failed: the next start catches up
 	}
 	if e.hold {
 		return run, nil
@@ -95,7 +99,7 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 	case err != nil:
 		run.Note, e.saw = err.Error(), nil
 		if e.draft = (chat.Draft{}); !d.quiet {
-			e.draft, notices = failed(d), nil // says so already
+			e.draft, notices = failed(d, err), nil // says so already
 		}
 	default:
 		run.OK, run.Posted = true, len(e.chosen)
@@ -149,9 +153,14 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 	return e, settled, err
 }
 
-func failed(d spec) chat.Draft {
+var errSlow = errors.New("it took too long")
+
+func failed(d spec, err error) chat.Draft {
 	why := "none of its feeds could be read"
-	if d.task() {
+	switch {
+	case errors.Is(err, errSlow):
+		why = errSlow.Error()
+	case d.task():
 		why = "the agent found no answer"
 	}
 	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +

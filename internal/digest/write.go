@@ -445,14 +445,35 @@ func (e *edition) fill(d spec) {
 			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, line{n: n})
 		}
 	default:
-		var leads []string
-		for _, c := range e.cards {
-			if lead := summary.Sentences(c.Text); len(lead) > 0 && !strings.HasSuffix(lead[0], "…") {
-				leads = append(leads, strings.TrimSpace(lead[0]))
-			}
-		}
-		e.summary = escape(strings.Join(summary.Summarize("", strings.Join(leads, " "), headSentences), " "))
+		e.summary = e.extract()
 	}
+}
+
+// extract is a summary made of the items' first sentences, each with its item.
+func (p *page) extract() string {
+	var leads []string
+	said := map[string]int{} // by whom
+	for n, c := range p.cards {
+		lead := summary.Sentences(c.Text)
+		if len(lead) == 0 || strings.HasSuffix(lead[0], "…") {
+			continue
+		}
+		first := strings.TrimSpace(lead[0])
+		if _, known := said[first]; !known {
+			said[first] = n
+			leads = append(leads, first)
+		}
+	}
+	var all []string
+	for _, one := range summary.Summarize("", strings.Join(leads, " "), headSentences) {
+		one = strings.TrimSpace(one)
+		text := escape(one)
+		if n, known := said[one]; known {
+			text += fmt.Sprintf(" [[%d]](%s)", n+1, target(p.cards[n].URL))
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
 }
 
 // own is what an entry says of itself: its statement, else its own first sentence.
