@@ -152,7 +152,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		want []string
 		name string
 	}{
-		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC"}, "say-what-is-due-today-please"},
+		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC", "at most 30000 tokens"}, "say-what-is-due-today-please"},
 		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time and 30 an hour", "filters: -spam"}, "feed-a"},
 	} {
 		asked, err := b.propose(t, anna, c.plan)
@@ -166,6 +166,14 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		}
 		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
 			t.Errorf("the answer is %q", got)
+		}
+		if len(c.plan.Feeds) == 0 {
+			if got := b.command(t, anna, "edit "+c.name+" maxTokens 0"); !strings.Contains(got, "between 1 and 200000") {
+				t.Errorf("a task without a cap: %q", got)
+			}
+			if got := b.command(t, anna, "edit "+c.name+" maxTokens 5000"); !strings.Contains(got, "is changed") {
+				t.Errorf("a smaller cap: %q", got)
+			}
 		}
 		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "as anna wants it") || !strings.Contains(shown, c.want[0]) {
 			t.Errorf("afterwards the plan reads %q", shown)
