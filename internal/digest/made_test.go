@@ -167,6 +167,14 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
 			t.Errorf("the answer is %q", got)
 		}
+		if c.plan.Schedule == digest.OnNew { // what comes after it was made is new
+			b.now = b.now.Add(time.Minute)
+			b.feeds[a] = append(b.feeds[a], story(2))
+			b.Poll(t.Context())
+			if len(b.sent) != 1 || len(b.sent[0].Draft.Cards) != 1 || b.sent[0].Draft.Cards[0].URL != "https://example.org/2" {
+				t.Errorf("after the first item came: %+v", b.sent)
+			}
+		}
 		if len(c.plan.Feeds) == 0 {
 			if got := b.command(t, anna, "edit "+c.name+" maxTokens 0"); !strings.Contains(got, "between 1 and 200000") {
 				t.Errorf("a task without a cap: %q", got)
