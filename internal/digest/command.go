@@ -18,7 +18,7 @@ import (
 
 // usage is what the command can do.
 const usage = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
-	"`edit NAME KEY VALUE`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + example
+	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + example
 
 const example = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: when, the time zone, and the feeds."
 
@@ -33,7 +33,7 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 		return s.created(ctx, m, rest)
 	case "unsubscribe":
 		return s.said(rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "remove":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove":
 	default:
 		return chat.Draft{Text: usage, Ephemeral: true}
 	}
@@ -63,6 +63,8 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 		return s.takenApart(ctx, d, more)
 	case "edit":
 		return s.said(d.Name, func() (string, error) { return s.edited(ctx, d, more) })
+	case "mute":
+		return s.said(d.Name, func() (string, error) { return s.muted(ctx, d, more) })
 	case "remove":
 		return s.said(d.Name, func() (string, error) {
 			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
@@ -254,6 +256,18 @@ func (s *Service) edited(ctx context.Context, d spec, words string) (string, err
 		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 	}
 	return text, nil
+}
+
+// muted leaves out what names a word until a day.
+func (s *Service) muted(ctx context.Context, d spec, words string) (string, error) {
+	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
+		p.Filters = append(slices.Clone(p.Filters), "mute:"+words)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
 // set changes one thing of a plan, by its name.
