@@ -58,7 +58,7 @@ func slash() command {
 			{Type: optBoolean, Name: optionThread, Description: "Answer in a new thread"}}},
 		{Type: optSubcommand, Name: "digest", Description: "Make, list, preview, explain, run and change digests", Options: []option{
 			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
-				Choices: chosen("list", "preview", "explain", "run", "create", "pause", "resume", "edit", "unmerge", "remove", "unsubscribe")},
+				Choices: chosen("list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge", "remove", "unsubscribe")},
 			{Type: optString, Name: optionName, Description: "The digest's name, but for list and create", Completed: true},
 			{Type: optString, Name: optionMore, Description: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"}}},
 		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{

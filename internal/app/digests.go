@@ -74,12 +74,11 @@ func (w whenReady) FinishRun(ctx context.Context, r store.Run, saw []string, pos
 func (a *App) poll(ctx context.Context) {
 	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
+		a.digests.Poll(ctx) // at once: what is there at the first look is not new
 		select {
 		case <-tick.C:
-			a.digests.Poll(ctx)
 		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -80,8 +80,11 @@ func listDigests(ctx context.Context, c *call) error {
 	fmt.Fprintln(t, "NAME\tSCHEDULE\tNEXT\tLAST\tFEEDS\tPOSTS TO")
 	for _, i := range list {
 		next, last := "never", "never"
-		if i.Paused {
+		switch {
+		case i.Paused:
 			next = "paused"
+		case i.OnNew:
+			next = "as items come"
 		}
 		if i.Next != nil {
 			next = i.Next.Format(time.RFC3339)

@@ -283,6 +283,7 @@ func TestAPostIsRepeatedAsThePlatformAsks(t *testing.T) {
 		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		accept(t, w, said("a", "1", "one"))
+		synctest.Wait() // else both may wait together, and are answered together
 		accept(t, w, said("a", "2", "two"))
 		time.Sleep(2 * time.Minute)
 		if got := p.texts(); !slices.Equal(got, []string{"re: one", "re: two"}) {

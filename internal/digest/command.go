@@ -18,7 +18,7 @@ import (
 
 // usage is what the command can do.
 const usage = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
-	"`edit NAME KEY VALUE`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + example
+	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + example
 
 const example = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: when, the time zone, and the feeds."
 
@@ -28,19 +28,19 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 	rest = strings.TrimSpace(rest)
 	switch verb = strings.ToLower(verb); verb {
 	case "list", "":
-		return s.said(ctx, "", func() (string, error) { return s.describe(ctx, m) })
+		return s.said("", func() (string, error) { return s.describe(ctx, m) })
 	case "create":
 		return s.created(ctx, m, rest)
 	case "unsubscribe":
-		return s.said(ctx, rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "remove":
+		return s.said(rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove":
 	default:
 		return chat.Draft{Text: usage, Ephemeral: true}
 	}
 	d, more, ok := s.named(rest)
 	if !ok || !d.visible(m) {
 		if verb == "remove" {
-			return s.said(ctx, rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
+			return s.said(rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
 		}
 		return s.excuse(rest, ErrUnknown)
 	}
@@ -53,7 +53,7 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 		if !d.here(m.Conversation) && !d.governs(m) {
 			return s.denied(d)
 		}
-		return s.said(ctx, d.Name, func() (string, error) { return s.runNow(ctx, d) })
+		return s.said(d.Name, func() (string, error) { return s.runNow(ctx, d) })
 	}
 	if !d.governs(m) && verb != "unmerge" {
 		return s.denied(d)
@@ -62,13 +62,15 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 	case "unmerge":
 		return s.takenApart(ctx, d, more)
 	case "edit":
-		return s.said(ctx, d.Name, func() (string, error) { return s.edited(ctx, d, more) })
+		return s.said(d.Name, func() (string, error) { return s.edited(ctx, d, more) })
+	case "mute":
+		return s.said(d.Name, func() (string, error) { return s.muted(ctx, d, more) })
 	case "remove":
-		return s.said(ctx, d.Name, func() (string, error) {
+		return s.said(d.Name, func() (string, error) {
 			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
 		})
 	}
-	return s.said(ctx, d.Name, func() (string, error) { return s.pausing(ctx, d, verb == "pause") })
+	return s.said(d.Name, func() (string, error) { return s.pausing(ctx, d, verb == "pause") })
 }
 
 // created shows the plan of a digest that somebody wrote down: when, in which time
@@ -118,7 +120,7 @@ func (s *Service) denied(d spec) chat.Draft {
 }
 
 // said is what came of a command.
-func (s *Service) said(_ context.Context, name string, do func() (string, error)) chat.Draft {
+func (s *Service) said(name string, do func() (string, error)) chat.Draft {
 	text, err := do()
 	if err != nil {
 		return s.excuse(name, err)
@@ -254,6 +256,18 @@ func (s *Service) edited(ctx context.Context, d spec, words string) (string, err
 		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 	}
 	return text, nil
+}
+
+// muted leaves out what names a word until a day.
+func (s *Service) muted(ctx context.Context, d spec, words string) (string, error) {
+	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
+		p.Filters = append(slices.Clone(p.Filters), "mute:"+words)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
 // set changes one thing of a plan, by its name.

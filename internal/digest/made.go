@@ -109,7 +109,19 @@ func (s *Service) Make(ctx context.Context, p Plan) (Info, error) {
 	s.mu.Unlock()
 	s.o.Log.Info("digest made", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.changed()
+	s.begin(ctx, d)
 	return s.info(ctx, d)
+}
+
+// begin takes what the feeds of a digest hold for known, where that posts what comes
+// from now on.
+func (s *Service) begin(ctx context.Context, d spec) {
+	if !d.instant() {
+		return
+	}
+	if err := s.look(ctx, d); err != nil {
+		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known", "digest", d.Name, "error", err)
+	}
 }
 
 // accept judges a plan that is to be kept.

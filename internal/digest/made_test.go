@@ -152,7 +152,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		want []string
 		name string
 	}{
-		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC"}, "say-what-is-due-today-please"},
+		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC", "at most 30000 tokens"}, "say-what-is-due-today-please"},
 		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time and 30 an hour", "filters: -spam"}, "feed-a"},
 	} {
 		asked, err := b.propose(t, anna, c.plan)
@@ -166,6 +166,22 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		}
 		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
 			t.Errorf("the answer is %q", got)
+		}
+		if c.plan.Schedule == digest.OnNew { // what comes after it was made is new
+			b.now = b.now.Add(time.Minute)
+			b.feeds[a] = append(b.feeds[a], story(2))
+			b.Poll(t.Context())
+			if len(b.sent) != 1 || len(b.sent[0].Draft.Cards) != 1 || b.sent[0].Draft.Cards[0].URL != "https://example.org/2" {
+				t.Errorf("after the first item came: %+v", b.sent)
+			}
+		}
+		if len(c.plan.Feeds) == 0 {
+			if got := b.command(t, anna, "edit "+c.name+" maxTokens 0"); !strings.Contains(got, "between 1 and 200000") {
+				t.Errorf("a task without a cap: %q", got)
+			}
+			if got := b.command(t, anna, "edit "+c.name+" maxTokens 5000"); !strings.Contains(got, "is changed") {
+				t.Errorf("a smaller cap: %q", got)
+			}
 		}
 		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "as anna wants it") || !strings.Contains(shown, c.want[0]) {
 			t.Errorf("afterwards the plan reads %q", shown)
@@ -210,7 +226,8 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		{anna, "edit feed-a style titles", "is changed"}, {anna, "edit feed-a style loud", "not known"}, {anna, "edit feed-a colour red", "say what to change"},
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},
-		{bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
+		{anna, "mute feed-a Council until 2026-03-02", "leaves out Council until 2026-03-02"}, {anna, "mute feed-a council", "write mute:WORD until"}, {bob, "mute feed-a x until 2026-03-02", "Only an admin"},
+		{root, "mute morning x until 2026-03-02", "belongs to config.json"}, {bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
 		{root, "pause feed-a", "pauses until"}, {anna, "list", "**paused**"}, {anna, "resume feed-a", "goes on. Next: Tue 3 Mar 07:30 CET"},
 		{root, "pause morning", "pauses"}, {root, "resume morning", "goes on"}, {anna, "dance", "Say `digest list`"}, {anna, "remove nothing", "no digest \"nothing\""},
 		{anna, "remove feed-a", "is removed"}, {anna, "run feed-a", "no digest"},

@@ -133,6 +133,8 @@ const (
 	mostWords   = 200  // bytes of other texts
 	mostTargets = 20
 	usualItems  = 10
+	taskTokens  = 30_000  // of a run of a task that was made in chat, where nothing is said of it
+	mostTokens  = 200_000 // of the same, whatever is said of it
 )
 
 // naming is what a digest made in chat may be called: it is part of commands.
@@ -223,6 +225,8 @@ func modest(p Plan) error {
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, mostTargets, mostInChat)
 	case len(p.Prompt) > mostText || len(p.Template) > mostText:
 		return fmt.Errorf("prompt and template may have %d bytes each", mostText)
+	case p.Source == FromChat && len(p.Feeds) == 0 && (p.MaxTokens < 1 || p.MaxTokens > mostTokens):
+		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", mostTokens)
 	case p.MaxItems > 100:
 		return errors.New("maxItems may be 100 at most")
 	}

@@ -46,7 +46,7 @@ func (s *Service) choose(ctx context.Context, d spec, e *edition) error {
 	}
 	left = strangers(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
-	stories := merge(left, s.lately(ctx, runs))
+	stories := merge(left, s.lately(runs))
 	if !e.first {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {

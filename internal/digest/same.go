@@ -2,7 +2,6 @@ package digest
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +87,7 @@ func merge(left []*item, posted []entry) []story {
 
 // lately gives what a digest posted in the last days, the ones first that were first,
 // without what somebody wanted apart.
-func (s *Service) lately(_ context.Context, runs []past) []entry {
+func (s *Service) lately(runs []past) []entry {
 	since := s.o.Now().Add(-sameFor)
 	var list []entry
 	for _, p := range slices.Backward(runs) {

@@ -63,6 +63,9 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		p.Timezone = "UTC"
 	}
 	p.Name = s.free(p.Name)
+	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
+		p.MaxTokens = taskTokens
+	}
 	d, err := s.accept(p)
 	if err != nil {
 		return "", err
@@ -209,6 +212,9 @@ func (s *Service) inWords(d spec, titles []string) string {
 		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", mostALook, mostAnHour))
 	} else {
 		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.upcoming(s.o.Now(), 3), ", "))
+	}
+	if d.MaxTokens > 0 {
+		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
 	}
 	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
 		if one[1] != "" {
