@@ -117,8 +117,11 @@ func isBadInput(err error) bool {
 	return errors.As(err, &bad) && bad.BadInput()
 }
 
+// agentExample is an entry of an agent, for those who sent something else.
+const agentExample = `{"name":"support","model":"default","systemPrompt":"…","mcpServers":[{"name":"files","enabled":true}]}`
+
 func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := entry(w, r, agentExample)
 	if !ok {
 		return
 	}
@@ -130,7 +133,7 @@ func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := entry(w, r, agentExample)
 	if !ok {
 		return
 	}

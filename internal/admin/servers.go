@@ -147,8 +147,11 @@ func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) 
 // mostEntry is how large the entry of a server may be, in bytes.
 const mostEntry = 256 << 10
 
-// entry reads the body of a request: a name and an entry of mcpServers.
-func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
+// serverExample is an entry of a server, for those who sent something else.
+const serverExample = `{"name":"files","command":"npx","args":["…"]}`
+
+// entry reads the body of a request: a name with an entry of config.json beside it.
+func entry(w http.ResponseWriter, r *http.Request, example string) (name string, raw json.RawMessage, ok bool) {
 	var in struct {
 		Name string `json:"name"`
 	}
@@ -156,14 +159,18 @@ func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMes
 	if err == nil {
 		err = json.Unmarshal(raw, &in)
 	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		err = errors.New("the body is no JSON object with a name in it that is a string")
+	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object such as {"name":"files","command":"npx","args":["…"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), "send a JSON object such as "+example)
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
 
 func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := entry(w, r, serverExample)
 	if !ok {
 		return
 	}
@@ -175,7 +182,7 @@ func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := entry(w, r, serverExample)
 	if !ok {
 		return
 	}
