@@ -117,11 +117,8 @@ func isBadInput(err error) bool {
 	return errors.As(err, &bad) && bad.BadInput()
 }
 
-// agentExample is an entry of an agent, for those who sent something else.
-const agentExample = `{"name":"support","model":"default","systemPrompt":"…","mcpServers":[{"name":"files","enabled":true}]}`
-
 func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r, agentExample)
+	name, raw, ok := entry(w, r)
 	if !ok {
 		return
 	}
@@ -133,7 +130,7 @@ func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r, agentExample)
+	name, raw, ok := entry(w, r)
 	if !ok {
 		return
 	}

@@ -147,11 +147,8 @@ func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) 
 // mostEntry is how large the entry of a server may be, in bytes.
 const mostEntry = 256 << 10
 
-// serverExample is an entry of a server, for those who sent something else.
-const serverExample = `{"name":"files","command":"npx","args":["…"]}`
-
 // entry reads the body of a request: a name with an entry of config.json beside it.
-func entry(w http.ResponseWriter, r *http.Request, example string) (name string, raw json.RawMessage, ok bool) {
+func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
 	var in struct {
 		Name string `json:"name"`
 	}
@@ -164,13 +161,13 @@ func entry(w http.ResponseWriter, r *http.Request, example string) (name string,
 		err = errors.New("the body is no JSON object with a name in it that is a string")
 	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), "send a JSON object such as "+example)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object: an entry as config.json has it, with its "name" beside`)
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
 
 func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r, serverExample)
+	name, raw, ok := entry(w, r)
 	if !ok {
 		return
 	}
@@ -182,7 +179,7 @@ func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r, serverExample)
+	name, raw, ok := entry(w, r)
 	if !ok {
 		return
 	}
