@@ -35,6 +35,7 @@ import (
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
 )
 
 // Options are what an App needs.
@@ -70,6 +71,7 @@ type App struct {
 	tokens    *mcpserve.Tokens
 	endpoint  *mcpserve.Server
 	agent     *agent.Engine
+	meaning   *toolsearch.Meaning
 	delivery  *delivery.Service
 	digests   *digest.Service
 	loop      *schedule.Loop
@@ -237,6 +239,7 @@ func (a *App) Run(ctx context.Context) error {
 		wg.Go(func() { a.announce(ctx) })
 	}
 	wg.Go(func() { a.startServers(ctx) })
+	wg.Go(func() { a.meaning.Run(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil

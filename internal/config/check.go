@@ -338,6 +338,13 @@ func (k checker) post(address string, path ...any) {
 }
 
 func (k checker) tools() {
+	if name := k.c.Tools.Discovery.Embeddings; name != "" {
+		path := []any{"tools", "discovery", "embeddings"}
+		named(k, "model", name, k.c.Models, path...)
+		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
+			k.bad("the offline model gives no embeddings", "name a model of Gemini or of an OpenAI-compatible endpoint, or nothing", path...)
+		}
+	}
 	for i, h := range k.c.Tools.Hooks {
 		if len(h.Command) > 0 && h.Command[0].Reveal() == "" {
 			k.bad("an empty program", "name the program to run", "tools", "hooks", i, "command")

@@ -229,6 +229,8 @@ type Discovery struct {
 	Mode string `json:"mode" default:"auto" enum:"auto|always|never"`
 	// Number of tools above which auto turns the search on.
 	Threshold int `json:"threshold" default:"40" min:"1"`
+	// Name of a model that gives embeddings, to find tools by what they mean, too. Empty: by their words alone.
+	Embeddings string `json:"embeddings"`
 }
 
 // Policy is a rule on tool calls.

@@ -46,7 +46,7 @@ func TestEmptyObjectIsAllDefaults(t *testing.T) {
 	want := map[string]any{
 		"store": "/data/ravenbot.db", "listen": "127.0.0.1:8080", "web": true, "slack mode": "socket",
 		"discord": "https://discord.com", "slack": "https://slack.com/api/", "catch-up": 15 * time.Minute,
-		"steps": 10, "bytes": 5120, "discovery": Discovery{"auto", 40}, "health": time.Minute,
+		"steps": 10, "bytes": 5120, "discovery": Discovery{Mode: "auto", Threshold: 40}, "health": time.Minute,
 		"status": 5 * time.Minute, "poll": 30 * time.Minute, "log": Log{"info", "text"}, "agent": "default",
 		"tools": []string{"*"}, "servers": true, "timeout": 2 * time.Minute,
 	}

@@ -98,6 +98,12 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	if !strings.Contains(got, "Keeper371") || !strings.Contains(got, "[book.md, Chapter 371]") || len(got) > 10<<10 {
 		t.Errorf("%d bytes: %.2000s", len(got), got)
 	}
+	if err := b.Put(t.Context(), "default", "pay.md", []byte("# Pay\n\nSalaries come on the 25th.")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Recall(t.Context(), "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
+		t.Errorf("of a word that says the same it says %.500s", got)
+	}
 	if got := b.Recall(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
 		t.Errorf("of nothing it says %.500s", got)
 	}
@@ -109,6 +115,30 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	res, _ = search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "other"}), json.RawMessage(`{"query":"keeper"}`))
 	if strings.Contains(res.Text, "Keeper") {
 		t.Errorf("another agent finds %q", res.Text)
+	}
+}
+
+func TestAPassageOfPlainTextTellsItsLine(t *testing.T) {
+	b, _ := base(t)
+	var text strings.Builder
+	for n := 1; n <= 2000; n++ {
+		fmt.Fprintf(&text, "This is line %d, which tells of thing%d and no other.\n", n, n)
+	}
+	if err := b.Put(t.Context(), "default", "log.txt", []byte(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 1234, 2000} {
+		got := b.Recall(t.Context(), "default", nil, fmt.Sprintf("thing%d", n))
+		var line int
+		_, source, _ := strings.Cut(got, "\n\n[log.txt, ")
+		if _, err := fmt.Sscanf(source, "from line %d]", &line); err != nil {
+			t.Fatalf("%d: %v in %.500s", n, err, got)
+		}
+		_, rest, _ := strings.Cut(source, "]\n")
+		first := fmt.Sprintf("line %d,", line)
+		if begins, _, _ := strings.Cut(rest, "\n"); !strings.Contains(begins, first) && !strings.HasPrefix(strings.SplitN(rest, "\n", 2)[1], "This is line "+fmt.Sprint(line+1)+",") {
+			t.Errorf("thing%d: the passage from line %d begins %.200q", n, line, rest)
+		}
 	}
 }
 

@@ -133,6 +133,12 @@ type Model interface {
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
+// Embedder is a Model that gives texts as vectors, in their order: the more alike the
+// direction of two, the more alike what they mean. Errors are as those of Generate.
+type Embedder interface {
+	Embed(ctx context.Context, texts []string) ([][]float32, Usage, error)
+}
+
 // Kind classes an Error by what can be done about it.
 type Kind string
 

@@ -48,9 +48,13 @@ func (f *font) readSimple(v pdf.Value) {
 	if w := v.Key("FontDescriptor").Key("MissingWidth").Float64(); w > 0 {
 		f.width = w
 	}
+	scale := 1.0
+	if m, ok := numbers(v.Key("FontMatrix")); ok && v.Key("Subtype").Name() == "Type3" {
+		scale = m[0] * 1000 // such a font is drawn in a space of its own
+	}
 	first, widths := int(v.Key("FirstChar").Int64()), v.Key("Widths")
 	for i := range min(widths.Len(), 256) {
-		f.widths[first+i] = widths.Index(i).Float64()
+		f.widths[first+i] = widths.Index(i).Float64() * scale
 	}
 	encoding, ownAlone := v.Key("Encoding"), v.Key("ToUnicode").Kind() == pdf.Stream
 	enc, beyond := (&pdf.Font{V: v}).Encoder(), []rune(windows)

@@ -109,6 +109,18 @@ func TestTextIsPutTogetherAsItIsShown(t *testing.T) {
 	}
 }
 
+// A page in several parts, of which one cannot be read, in a font that is drawn in a
+// space of its own.
+func TestWhatCanBeReadOfAPageIs(t *testing.T) {
+	data := fileOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+		"<< /Type /Page /Parent 2 0 R /Contents [4 0 R 5 0 R 6 0 R] /Resources << /Font << /T 7 0 R >> >> >>",
+		stream("BT /T 10 Tf 10 700 Td", ""), stream("(lost) Tj", "/Filter /Secret"), stream("(ab) Tj 10 0 Td (cd) Tj 20 0 Td (ef) Tj ET", ""),
+		"<< /Type /Font /Subtype /Type3 /FontMatrix [0.1 0 0 0.1 0 0] /FirstChar 97 /LastChar 102 /Widths [5 5 5 5 5 5] /Encoding << /Differences [97 /a /b /c /d /e /f] >> >>")
+	if got, err := pdftext.Pages(data); err != nil || len(got) != 1 || got[0] != "abcd ef" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
 // FuzzPages has a page show, and a font mean, anything.
 func FuzzPages(f *testing.F) {
 	f.Add("BT /A 10 Tf (x) Tj /B 1 Tf <0001> Tj ET /X Do", ownTable, ownForm)

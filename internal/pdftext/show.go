@@ -95,15 +95,15 @@ func (s *shower) run(content, resources pdf.Value, depth int) {
 
 // bytes gives what a page or a form is written in, which may be in several parts; of a
 // damaged part what is before the damage.
-func (s *shower) bytes(content pdf.Value) []byte {
+func (s *shower) bytes(content pdf.Value) (data []byte) {
 	if content.Kind() == pdf.Array {
-		var all []byte
 		for i := range min(content.Len(), mostForms) {
-			all = append(append(all, s.bytes(content.Index(i))...), '\n')
+			data = append(append(data, s.bytes(content.Index(i))...), '\n')
 		}
-		return all
+		return data
 	}
-	data, _ := io.ReadAll(io.LimitReader(content.Reader(), int64(s.left)))
+	defer func() { _ = recover() }() // at a filter that it does not know, the library panics
+	data, _ = io.ReadAll(io.LimitReader(content.Reader(), int64(s.left)))
 	s.left -= len(data)
 	return data
 }
