@@ -66,6 +66,9 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
 		"/digests/{name}/run":               {"POST": s.runDigest},
 	}
+	if s.o.Audit != nil {
+		routes["/audit"] = methods{"GET": s.listAudit}
+	}
 	var description []byte
 	routes["/openapi.json"] = methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
