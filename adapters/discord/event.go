@@ -49,6 +49,11 @@ type (
 		Referenced *struct {
 			Author wireUser `json:"author"`
 		} `json:"referenced_message"` // absent where Discord did not look it up
+		Snapshots []struct {
+			Message struct {
+				Content string `json:"content"`
+			} `json:"message"`
+		} `json:"message_snapshots"` // of messages that were forwarded
 	}
 )
 
@@ -322,6 +327,9 @@ func (r reader) text(unread []string) string {
 	text = strings.TrimSpace(text)
 	for _, name := range unread {
 		text += "\n[attached: " + name + "]"
+	}
+	for _, s := range r.w.Snapshots {
+		text += "\n[forwarded message: " + strings.TrimSpace(s.Message.Content) + "]"
 	}
 	return strings.TrimSpace(text)
 }

@@ -158,6 +158,15 @@ func TestUnknownComponentLosesNoMessage(t *testing.T) {
 	}
 }
 
+func TestWhatIsForwardedIsRead(t *testing.T) {
+	d := idle()
+	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"message_reference":{"type":1,"message_id":"9","channel_id":"8"},
+		"message_snapshots":[{"message":{"content":" the train is late ","type":0}}]}`))
+	if in, _ := d.queue.head(t.Context()); in.message.Text != "[forwarded message: the train is late]" {
+		t.Errorf("message %+v", in.message)
+	}
+}
+
 // Discord gives a bot a role of its own, which people mention instead of it.
 func TestMentionOfTheBotsRole(t *testing.T) {
 	d, state := idle(), discordgo.NewState()

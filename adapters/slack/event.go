@@ -34,6 +34,7 @@ type inner struct {
 	Channel     string            `json:"channel"`
 	ChannelType string            `json:"channel_type"`
 	Files       []json.RawMessage `json:"files"`
+	Attachments []json.RawMessage `json:"attachments"`
 	Edited      struct {
 		TS string `json:"ts"`
 	} `json:"edited"`
@@ -182,6 +183,22 @@ var (
 	entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 )
 
+// shares are the texts of messages that were shared in another; previews of links,
+// which are attachments too, are none.
+func shares(attachments []json.RawMessage) []string {
+	var list []string
+	for _, raw := range attachments {
+		var a struct {
+			Text  string `json:"text"`
+			Share bool   `json:"is_share"`
+		}
+		if json.Unmarshal(raw, &a) == nil && a.Share && a.Text != "" {
+			list = append(list, a.Text)
+		}
+	}
+	return list
+}
+
 // readable turns Slack's text into Markdown as a person would have written it,
 // without the mention of the bot.
 func (s *Slack) readable(e inner) string {
@@ -207,6 +224,9 @@ func (s *Slack) readable(e inner) string {
 		return strings.TrimPrefix(what, "mailto:")
 	})
 	text = strings.TrimSpace(entities.Replace(text))
+	for _, shared := range shares(e.Attachments) {
+		text += "\n[shared message: " + s.readable(inner{Text: shared}) + "]"
+	}
 	for _, f := range files(e.Files) {
 		text += "\n[attached file: " + f.Name + "]"
 	}

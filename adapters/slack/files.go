@@ -25,6 +25,7 @@ type wireFile struct {
 	Type string `json:"mimetype"`
 	Size int64  `json:"size"`
 	URL  string `json:"url_private"`
+	Load string `json:"url_private_download"`
 }
 
 // files reads a message's files; one of an unexpected form is left out.
@@ -35,7 +36,7 @@ func files(raw []json.RawMessage) []chat.File {
 		if json.Unmarshal(r, &w) != nil || w.ID == "" {
 			continue
 		}
-		handle, err := json.Marshal(fileHandle{w.ID, w.URL})
+		handle, err := json.Marshal(fileHandle{w.ID, w.URL, w.Load})
 		if err != nil {
 			continue
 		}
@@ -46,8 +47,9 @@ func files(raw []json.RawMessage) []chat.File {
 
 // fileHandle is what is kept of a file to read it later.
 type fileHandle struct {
-	ID  string `json:"id"`
-	URL string `json:"url"`
+	ID   string `json:"id"`
+	URL  string `json:"url"`
+	Load string `json:"load,omitempty"` // another address of it, which gives the bytes alone
 }
 
 var (
@@ -71,17 +73,30 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 	if err := json.Unmarshal(f.Handle, &h); err != nil {
 		return nil, fmt.Errorf("read where it is: %w", err)
 	}
-	switch {
-	case h.URL == "":
-		return nil, errNoPlace
-	case !s.keeps(h.URL):
-		return nil, errForeign
-	case f.Size > limit:
+	if f.Size > limit {
 		return nil, errTooLarge
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
+	err := errNoPlace
+	for _, address := range []string{h.URL, h.Load} {
+		if address == "" {
+			continue
+		}
+		var data []byte
+		if data, err = s.load(ctx, address, f.Type, limit); err == nil || errors.Is(err, errTooLarge) || ctx.Err() != nil {
+			return data, err
+		}
+	}
+	return nil, err
+}
+
+// load reads a file of a kind at one address.
+func (s *Slack) load(ctx context.Context, address, fileType string, limit int64) ([]byte, error) {
+	if !s.keeps(address) {
+		return nil, errForeign
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, errForeign
 	}
@@ -93,7 +108,7 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 	defer func() { _ = res.Body.Close() }()
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
-	case res.StatusCode/100 == 3, kind == "text/html" && f.Type != "text/html", res.StatusCode == http.StatusForbidden:
+	case res.StatusCode/100 == 3, kind == "text/html" && fileType != "text/html", res.StatusCode == http.StatusForbidden:
 		return nil, errLogin
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("slack answers %s", res.Status)

@@ -34,6 +34,11 @@ func TestAFileIsRead(t *testing.T) {
 	if data, err := fetcher.Fetch(deadline(t), m.Files[0], int64(len(body))); err != nil || !bytes.Equal(data, body) {
 		t.Errorf("read %q, %v", data, err)
 	}
+	other := m.Files[0] // found only where Slack keeps it to be downloaded
+	other.Handle = bytes.Replace(other.Handle, []byte(`"url":`), []byte(`"url":"`+strings.TrimSuffix(b.sim.APIURL(), "/api/")+`/files-pri/none","load":`), 1)
+	if data, err := fetcher.Fetch(deadline(t), other, int64(len(body))); err != nil || !bytes.Equal(data, body) {
+		t.Errorf("by its other address read %q, %v", data, err)
+	}
 	unsized := m.Files[0]
 	unsized.Size = 0
 	for _, f := range []chat.File{m.Files[0], unsized} {
@@ -65,7 +70,7 @@ func TestTheTokenGoesToSlackAlone(t *testing.T) {
 	b.sim.Fail(sim.Fault{Match: sim.To("GET", "/files-pri/"), Status: http.StatusFound, Header: map[string]string{"Location": thief.URL}})
 	for _, address := range []string{thief.URL + "/a.png", "http://files.slack.com/a.png", "https://files.slack.com@" + strings.TrimPrefix(thief.URL, "http://") + "/",
 		"https://files.slack.com.example.org/a", "//x", "", strings.TrimSuffix(b.sim.APIURL(), "/api/") + "/files-pri/F1/a.png"} {
-		f := chat.File{Name: "a.png", Handle: []byte(fmt.Sprintf(`{"id":"F1","url":%q}`, address))}
+		f := chat.File{Name: "a.png", Handle: []byte(fmt.Sprintf(`{"id":"F1","url":%q,"load":%q}`, address, thief.URL+"/b.png"))}
 		if _, err := b.Fetch(deadline(t), f, 100); err == nil {
 			t.Errorf("%q was read", address)
 		}

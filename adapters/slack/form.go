@@ -59,6 +59,9 @@ func (s *Slack) prepare(ctx context.Context, m *chat.Message) (done bool) {
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
 			s.o.Log.Warn("form not opened", "form", form.ID, "error", redacted(err))
+			if m.Command != chat.Pressed {
+				return false // a command has an answer in words, too
+			}
 			s.whisper(*m, "The form could not be opened; please try again.")
 		}
 	}

@@ -190,3 +190,17 @@ func TestCommandsThatShareATriggerAreSeveral(t *testing.T) {
 		t.Errorf("%d different messages, want 3: %v", len(ids), ids)
 	}
 }
+
+// A message that is shared with the bot says what it says; the preview of a link does not.
+func TestWhatIsSharedIsRead(t *testing.T) {
+	b := inHTTPMode(t)
+	shared := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9","ts":"1700000000.000002","text":"and this?",
+		"attachments":[{"is_share":true,"text":"the train to <https://example.org|Oslo> is late","from_url":"https://x.slack.com/archives/C1/p1"},
+		{"from_url":"https://example.org","text":"a preview"},7]}}`)
+	if code := status(b, signedRequest("/slack/events", shared, time.Now())); code != http.StatusOK {
+		t.Fatalf("status %d", code)
+	}
+	if got := b.wait(t, 1)[0].Text; got != "and this?\n[shared message: the train to [Oslo](https://example.org) is late]" {
+		t.Errorf("read %q", got)
+	}
+}

@@ -82,6 +82,7 @@ type Options struct {
 	Usage         func(ctx context.Context) ([]Usage, error)
 	Calls         Calls
 	Approvals     Approvals
+	Audit         Audit // nil: no changes are kept
 	Tokens        Tokens
 	Logouts       Logouts
 	LoggedOut     time.Time // when all sessions were last ended
@@ -164,10 +165,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if isAPI(r.URL.Path) {
-		s.api.ServeHTTP(w, r)
+		s.noting(w, r, s.api)
 		return
 	}
-	s.pages.ServeHTTP(w, r)
+	s.noting(w, r, s.pages)
 }
 
 // admitted lets pass who holds the token or a session, and answers all others.

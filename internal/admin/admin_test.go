@@ -315,6 +315,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		},
 		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b, Status: func() any { return map[string]string{"version": "1"} },
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
+		Audit:  &changes{},
 		Log:    slog.New(slog.DiscardHandler), Now: b.time}
 	if change != nil {
 		change(&o)
@@ -375,7 +376,7 @@ var everything = []string{
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
 	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests", "POST /api/v1/digests", "GET /api/v1/feeds",
 	"GET /api/v1/digests/morning", "PUT /api/v1/digests/morning", "DELETE /api/v1/digests/morning", "POST /api/v1/digests/morning/pause", "POST /api/v1/digests/morning/resume", "GET /api/v1/digests/morning/explain", "POST /api/v1/digests/morning/feeds",
-	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage", "GET /api/v1/openapi.json", "GET /metrics", "POST /mcp",
+	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage", "GET /api/v1/openapi.json", "GET /api/v1/audit", "GET /metrics", "POST /mcp",
 }
 
 func TestNothingAnswersWithoutALogin(t *testing.T) {

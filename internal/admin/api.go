@@ -71,6 +71,9 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/feeds":             {"POST": s.addToDigest},
 		"/feeds":                            {"GET": s.listFeeds},
 	}
+	if s.o.Audit != nil {
+		routes["/audit"] = methods{"GET": s.listAudit}
+	}
 	var description []byte
 	routes["/openapi.json"] = methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -84,6 +84,7 @@ var operations = map[string]operation{
 	"GET /digests":                           {does: "The digests", answer: listAnswer},
 	"POST /digests/{name}/preview":           {does: "What it would post now, and why; posts nothing"},
 	"POST /digests/{name}/run":               {does: "Run it now"},
+	"GET /audit":                             {does: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
 	"GET /openapi.json":                      {does: "This description"},
 }
 

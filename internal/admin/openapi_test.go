@@ -15,8 +15,10 @@ func TestTheAPIDescribesItself(t *testing.T) {
 			Summary     string
 			OperationID string
 			Parameters  []struct{ Name, In string }
-			RequestBody *struct{ Content map[string]struct{ Schema json.RawMessage } }
-			Responses   map[string]struct{ Content map[string]any }
+			RequestBody *struct {
+				Content map[string]struct{ Schema json.RawMessage }
+			}
+			Responses map[string]struct{ Content map[string]any }
 		}
 	}
 	if err := json.Unmarshal([]byte(r.body), &spec); err != nil || r.status != 200 || r.header.Get("Content-Type") != "application/json" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"ravenbot/internal/mcpserve"
@@ -81,6 +82,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 		s.tokenFault(w, r, err)
 		return
 	}
+	w.Header().Set("Location", "/api/v1/auth/mcp-tokens/"+url.PathEscape(t.Name))
 	writeJSON(w, http.StatusCreated, struct {
 		mcpserve.Token
 		Secret string `json:"token"`

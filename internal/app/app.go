@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/admin"
 	"ravenbot/internal/agent"
 	"ravenbot/internal/approval"
+	"ravenbot/internal/audit"
 	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
@@ -66,6 +67,7 @@ type App struct {
 	mcp       *mcp.Host
 	registry  *tool.Registry
 	approvals *approval.Book
+	audit     *audit.Book
 	questions *elicit.Desk
 	calls     *invoke.Invoker
 	tokens    *mcpserve.Tokens

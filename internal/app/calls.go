@@ -1,25 +1,32 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/approval"
+	"ravenbot/internal/audit"
 	"ravenbot/internal/config"
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/hook"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
 
 // buildCalls makes what every tool call goes through.
 func (a *App) buildCalls() error {
+	var err error
+	if a.audit, err = audit.Load(context.Background(), a.store, a.o.Now, a.o.Log); err != nil {
+		return err
+	}
 	a.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now,
-		Post: a.interject})
+		Post: a.interject, Decided: a.noteDecision})
 	a.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.reaches, Log: a.o.Log, Now: a.o.Now})
 	if err := a.approvals.Load(context.Background()); err != nil {
 		return err
@@ -36,6 +43,15 @@ func (a *App) buildCalls() error {
 		Hooks: func() []tool.Hook { return a.setup.Load().hooks },
 		Mask:  func(s string) string { return a.setup.Load().mask(s) }, Log: a.o.Log, Now: a.o.Now})
 	return nil
+}
+
+// noteDecision keeps who let a call be made, or not.
+func (a *App) noteDecision(ctx context.Context, d store.Approval) {
+	e := audit.Entry{Who: cmp.Or(d.By, "nobody, in time"), Action: "approval " + string(d.Decision), Target: d.Tool}
+	if !d.Conversation.IsZero() {
+		e.From = d.Conversation.String()
+	}
+	a.audit.Note(ctx, e)
 }
 
 // policies translates tools.policy, and what servers are exempt from asking.

@@ -26,7 +26,7 @@ func (a *App) buildAdmin() error {
 	}
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
 		Ask: a.askAPI, Platforms: a.platformHealth, Servers: servers{a}, Agents: agents{a}, Files: agentFiles{a}, Tools: toolView{a}, Digests: digestView{a.digests, a}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, ToolsOn: func() bool { return a.conf().Tools.Enabled }, Calls: callView{a}, Approvals: a.approvals, Tokens: a.tokens, Logouts: logouts{a.store}, LoggedOut: loggedOut, MCP: a.mcpHandler, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, ToolsOn: func() bool { return a.conf().Tools.Enabled }, Calls: callView{a}, Approvals: a.approvals, Audit: a.audit, Tokens: a.tokens, Logouts: logouts{a.store}, LoggedOut: loggedOut, MCP: a.mcpHandler, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	o.Mounts[callbackPath], o.Mounts[clientPath] = a.signIn.Callback(), a.signIn
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()

@@ -51,8 +51,10 @@ type Options struct {
 	// Post posts at once, past what waits in the conversation; with replaces it takes
 	// the place of the post that has this key.
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Decided hears of each decision; nil: nobody does.
+	Decided func(ctx context.Context, a store.Approval)
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Book holds the questions that are open, and those that were answered. It is safe
@@ -253,6 +255,9 @@ func (b *Book) settle(ctx context.Context, id string, d store.Decision, by strin
 		b.o.Log.Error("decision not stored", "approval", id, "error", err)
 	}
 	close(e.decided)
+	if b.o.Decided != nil {
+		b.o.Decided(ctx, a)
+	}
 	b.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool, "decision", string(d), "by", by)
 	b.post(ctx, a, settled(a), postKey(a))
 	return true

@@ -94,8 +94,8 @@ func serverTools(ctx context.Context, c *call, which string) error {
 	list := struct {
 		Items []admin.ToolView `json:"items"`
 	}{[]admin.ToolView{}}
-	if strings.Contains(which, "://") {
-		list.Items, err = app.ServerTools(ctx, "server", config.MCPServer{URL: config.Mask(which)}, version)
+	if u, e := url.Parse(which); e == nil && u.Scheme != "" && u.Host != "" {
+		list.Items, err = app.ServerTools(ctx, u.Host, config.MCPServer{URL: config.Mask(which)}, version)
 	} else {
 		var d *client
 		d, err = daemon(ctx, cfg)

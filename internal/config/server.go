@@ -95,7 +95,7 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	const both = "keep the one that is meant; two servers need two entries"
 	switch {
 	case s.Command == "" && s.URL.value == "":
-		d.fault(n, "neither command nor url", `give "command" for a program to start or "url" for a server to call`)
+		d.fault(n, "neither command nor url"+d.misspelt(n.path, "command", "url"), `give "command" for a program to start or "url" for a server to call`)
 	case s.Command != "" && s.URL.value != "":
 		d.fault(n, "both command and url", both)
 	case s.Command == "" && s.Type == "stdio":
@@ -103,6 +103,20 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	case s.URL.value == "" && (s.Type == "http" || s.Type == "sse"):
 		d.fault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
 	}
+}
+
+// misspelt names a key of an entry that was left aside and is close to one of some.
+func (d *decoder) misspelt(path string, known ...string) string {
+	if path != "" {
+		path += "."
+	}
+	for _, m := range d.foreign {
+		name, inside := strings.CutPrefix(m.name, path)
+		if near := nearest(name, known); inside && near != "" {
+			return fmt.Sprintf("; %q is not known: did you mean %q?", name, near)
+		}
+	}
+	return ""
 }
 
 // decode reads a list of arguments.

@@ -130,7 +130,9 @@ func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result
 	case tool.Deny:
 		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, reason)), reason
 	case tool.Ask:
+		report(in.Caller, "waits for an approval")
 		ok, words, err := i.o.Approvals.Ask(ctx, *in, reason)
+		report(in.Caller, "")
 		switch {
 		case err != nil:
 			return ended(in), ""
@@ -151,6 +153,13 @@ func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result
 		res = changed
 	}
 	return res, note
+}
+
+// report shows those who watch a call how far it is.
+func report(c tool.Caller, note string) {
+	if c.Report != nil {
+		c.Report(note)
+	}
 }
 
 func (i *Invoker) hooks() []tool.Hook {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type stage struct {
 	begun int
 	yes   bool
 	words string
+	told  []string // to those who watch
 }
 
 func newStage() *stage {
@@ -59,7 +61,8 @@ func (s *stage) call(t *testing.T, args string, result func() (tool.Result, erro
 		return result()
 	}}}
 	in := tool.Intent{Tool: n, Args: json.RawMessage(args), Caller: tool.Caller{Turn: "web/1", Call: "c1", User: chat.User{ID: "U1"},
-		Conversation: chat.Address{Platform: "web", Channel: "general"}}}
+		Conversation: chat.Address{Platform: "web", Channel: "general"},
+		Report:       func(note string) { s.told = append(s.told, note) }}}
 	return invoke.New(s.Options).Call(t.Context(), in, 100)
 }
 
@@ -132,6 +135,9 @@ func TestACallPassesPolicyHooksAndApproval(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.runs, s.ran); diff != "" || s.asked != c.asked || c.asked > 0 && s.begun != len(c.runs) {
 				t.Errorf("asked %d times, begun %d times; runs (-want +got):\n%s", s.asked, s.begun, diff)
+			}
+			if watched := slices.Contains(s.told, "waits for an approval"); watched != (c.asked > 0) || watched && s.told[len(s.told)-1] != "" {
+				t.Errorf("those who watch are told %q", s.told)
 			}
 			if failed := record.Error != ""; failed != got.Result.IsError || failed == (record.Result != "") {
 				t.Errorf("recorded as %+v", record)

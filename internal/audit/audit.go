@@ -1,0 +1,111 @@
+// Package audit keeps what was changed on the bot, when and by whom: over the HTTP API
+// and the pages, by decisions about tool calls, and by a new configuration. It promises
+// that an entry is on disk when Note returns, that no secret and no text of a message
+// is in one, and that the newest Most entries are kept. What tools did is kept
+// elsewhere, with their calls.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Most is how many entries are kept.
+const Most = 2000
+
+// Entry is one change. Its JSON form is the HTTP API's.
+type Entry struct {
+	ID     string    `json:"id"`
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	From   string    `json:"from"`   // a network address, or a conversation
+	Action string    `json:"action"` // such as "POST /api/v1/agents", "approval approved", "configuration"
+	Target string    `json:"target"` // what was changed, where the action does not say it
+}
+
+// Shelf keeps entries by name.
+type Shelf interface {
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+}
+
+// kind is that of the items.
+const kind = "audit"
+
+// Book is the list of changes. It is safe for concurrent use.
+type Book struct {
+	shelf Shelf
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu   sync.Mutex
+	list []Entry // oldest first
+	last uint64  // the highest number given
+}
+
+// Load reads what is kept.
+func Load(ctx context.Context, shelf Shelf, now func() time.Time, log *slog.Logger) (*Book, error) {
+	items, err := shelf.Items(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	b := &Book{shelf: shelf, now: now, log: log}
+	for _, name := range slices.Sorted(maps.Keys(items)) {
+		var e Entry
+		n, err := strconv.ParseUint(name, 10, 64)
+		if err == nil {
+			err = json.Unmarshal(items[name], &e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read entry %s of the audit: %w", name, err)
+		}
+		b.list, b.last = append(b.list, e), n
+	}
+	return b, nil
+}
+
+// Note keeps an entry; ID and Time are set here. What cannot be kept is in the log.
+func (b *Book) Note(ctx context.Context, e Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	e.ID, e.Time = fmt.Sprintf("%012d", b.last), b.now().UTC()
+	raw, err := json.Marshal(e)
+	if err == nil {
+		err = b.shelf.SaveItem(ctx, kind, e.ID, raw, true)
+	}
+	if err != nil {
+		b.log.Error("change not kept in the audit", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
+		return
+	}
+	b.list = append(b.list, e)
+	for len(b.list) > Most {
+		if err := b.shelf.DeleteItem(ctx, kind, b.list[0].ID); err != nil {
+			b.log.Warn("old entry of the audit not removed", "entry", b.list[0].ID, "error", err)
+			return
+		}
+		b.list = b.list[1:]
+	}
+}
+
+// Entries gives up to n entries, newest first, that are older than the one with an ID;
+// without an ID from the newest on.
+func (b *Book) Entries(before string, n int) []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := []Entry{}
+	for _, e := range slices.Backward(b.list) {
+		if (before == "" || e.ID < before) && len(list) < n {
+			list = append(list, e)
+		}
+	}
+	return list
+}
