@@ -49,6 +49,7 @@ func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
 // answerDigest writes what was asked of a digest, or what went wrong with the request.
 func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
 	name := r.PathValue("name")
+	var unread *digest.UnreadError
 	switch {
 	case err == nil:
 		writeJSON(w, status, v)
@@ -60,6 +61,8 @@ func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int
 		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(), "change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as digests in config.json has it, with its "name" beside`)
+	case errors.As(err, &unread):
+		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread), "GET /api/v1/feeds tells since when each of them fails")
 	default:
 		s.broken(w, r, "the digest "+name+" could not be made", err)
 	}

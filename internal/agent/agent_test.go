@@ -348,6 +348,26 @@ func TestCallsThatAreNotMadeAreRecorded(t *testing.T) {
 	}
 }
 
+func TestAnAnswerWhoseEndIsNeverToldIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+			chunks := llmtest.Says("all of it")
+			if n <= 2 {
+				chunks = llmtest.Calls("ok", `{}`)
+			}
+			for i := range chunks {
+				chunks[i].Finish = ""
+			}
+			return chunks, nil
+		}}
+		ok := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })
+		b := engine(tools{"ok": ok}, model)
+		if d := b.ask(t, "go"); d.Failed || d.Text != "all of it" || d.Footer != "the end of the answer may be missing" || len(model.Requests()) != 4 {
+			t.Errorf("answered %q, %q after %d requests; want it after one repeat of each", d.Text, d.Footer, len(model.Requests()))
+		}
+	})
+}
+
 func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {

@@ -12,6 +12,9 @@ import (
 	"ravenbot/internal/llm"
 )
 
+// errUnended says that an answer stopped without a word that this was its end.
+var errUnended = errors.New("its end was not told")
+
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
 
@@ -65,6 +68,10 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 		began := r.e.o.Now()
 		m, err := r.paid(ctx, model, q)
 		r.e.o.Log.Info("model step", "turn", r.turn.ID, "model", model.ID(), "calls", len(m.Calls()), "ms", r.e.o.Now().Sub(began).Milliseconds(), "failed", err != nil)
+		if errors.Is(err, errUnended) && try > 1 {
+			r.unended = len(m.Calls()) == 0 // some proxies never tell of an end
+			return m, nil
+		}
 		var fault *llm.Error
 		if err == nil || !errors.As(err, &fault) || !fault.Again() || try == attempts {
 			return m, err
@@ -149,7 +156,11 @@ func (r *run) judge(m llm.Message, finish llm.Finish) error {
 	case llm.FinishLength:
 		r.cut = true
 	case "":
-		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
+		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
+		if m.Text() != "" || len(m.Calls()) > 0 {
+			fault.Err = errUnended
+		}
+		return fault
 	}
 	if m.Text() == "" && len(m.Calls()) == 0 && r.stopped == "" {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}

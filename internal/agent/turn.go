@@ -34,6 +34,7 @@ type run struct {
 	times   map[string]int // how often each call was made
 	stopped string         // why the model may call no more tools
 	cut     bool           // the answer ended at the model's length limit
+	unended bool           // nothing told that the answer has ended
 	images  []llm.Part     // of the user's
 	given   []llm.Part     // images of tools, each behind a text that says so
 	blind   bool           // the model takes no images
@@ -394,6 +395,9 @@ func (r *run) footer() string {
 	}
 	if r.stopped != "" {
 		notes = append(notes, r.stopped)
+	}
+	if r.unended {
+		notes = append(notes, "the end of the answer may be missing")
 	}
 	if r.cut {
 		notes = append(notes, "cut at the model's length limit")

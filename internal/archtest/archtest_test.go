@@ -27,7 +27,7 @@ var rooms = map[string][]string{
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/lexicon": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/lexicon": {}, "internal/pdftext": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/egress"
 )
 
 // decoder fills structs from nodes and gathers every fault on the way. Struct tags say what a field takes: json (its
@@ -234,7 +236,7 @@ func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
 	if !d.expect(n, '"', "a string") {
 		return
 	}
-	*m = Masked{d.str(n, tag), maskURL(n.text)}
+	*m = Masked{d.str(n, tag), egress.Shown(n.text)}
 	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
 		m.shown = m.value // a path
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/egress"
 )
 
 // decode reads an entry of mcpServers as ravenbot or another host writes it.
@@ -129,7 +131,7 @@ func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
 			continue
 		}
 		if value, ok := d.expand(e); ok {
-			*a = append(*a, Masked{value, maskURL(e.text)})
+			*a = append(*a, Masked{value, egress.Shown(e.text)})
 		}
 	}
 	a.maskFlags()

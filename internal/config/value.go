@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	"ravenbot/internal/egress"
 )
 
 const mask = "***"
@@ -44,7 +45,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 type Masked struct{ value, shown string }
 
 // Mask makes a Masked of an address or an argument that no file holds.
-func Mask(s string) Masked { return Masked{s, maskURL(s)} }
+func Mask(s string) Masked { return Masked{s, egress.Shown(s)} }
 
 // Reveal returns the text as it is to be used.
 func (m Masked) Reveal() string { return m.value }
@@ -64,38 +65,7 @@ func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.shown) }
 // LogValue logs String.
 func (m Masked) LogValue() slog.Value { return slog.StringValue(m.shown) }
 
-var (
-	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
-	anyUserinfo = regexp.MustCompile(`://.*@`)
-	keyName     = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`)
-)
-
-// maskURL hides the user and password of an address and the values of query keys that look like secrets. It works on
-// text, since what is no valid address must not leak either.
-func maskURL(s string) string {
-	if !strings.Contains(s, "://") {
-		return s
-	}
-	users := userinfo
-	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
-		users = anyUserinfo
-	}
-	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
-	if !ok {
-		return head
-	}
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		name, value, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		if value != "" && keyName.MatchString(name) {
-			pairs[i] = name + "=" + mask
-		}
-	}
-	return head + "?" + strings.Join(pairs, "&")
-}
+var keyName = regexp.MustCompile(egress.KeyName)
 
 // Duration is a time.Duration written like "90s" or "1h30m".
 type Duration time.Duration

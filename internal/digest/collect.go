@@ -3,8 +3,6 @@ package digest
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"html"
 	"maps"
 	"net/url"
@@ -209,10 +207,16 @@ func (s *Service) fetch(ctx context.Context, d spec, e *edition) error {
 		}
 	}
 	if len(e.failed) == len(d.Feeds) {
-		return fmt.Errorf("no feed could be read: %w", errors.Join(errs...))
+		return &UnreadError{e.faults}
 	}
 	return nil
 }
+
+// UnreadError says that none of a digest's feeds could be read, and in a sentence for
+// people why each could not.
+type UnreadError struct{ Faults []string }
+
+func (e *UnreadError) Error() string { return "no feed could be read: " + strings.Join(e.Faults, "; ") }
 
 func identity(address string, it feed.Item) string { return hash(address + "\x00" + it.ID) }
 

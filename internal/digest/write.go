@@ -170,7 +170,10 @@ func (s *Service) write(ctx context.Context, d spec, e *edition) {
 	case written != "":
 		s.o.Log.Warn("summary of a digest dropped: no sentence of it cites an item", "digest", d.Name, "model", model)
 	}
-	if n := e.dropped; n > 0 && written != "" {
+	switch n := e.dropped; {
+	case !cited && written != "":
+		e.notes = append(e.notes, "what the model wrote names none of the items, and is left out")
+	case n > 0 && written != "":
 		e.notes = append(e.notes, plural(n, "statement")+" of the model without an item left out")
 	}
 	if n := e.foreign; n > 0 {

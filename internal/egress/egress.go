@@ -37,6 +37,8 @@ var (
 	ErrRedirects = errors.New("too many redirects")
 	// ErrURL: the address is malformed or of a kind that is never fetched.
 	ErrURL = errors.New("not a URL that can be fetched")
+	// ErrUser is an ErrURL: the address holds a user name or password.
+	ErrUser = fmt.Errorf("%w: it holds a user name or password", ErrURL)
 )
 
 const (
@@ -148,7 +150,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	defer cancel()
 	res, err := c.get(ctx, rawURL, o)
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", redact(rawURL), plainCause(err, o.Timeout))
+		return nil, fmt.Errorf("fetch %s: %w", Shown(rawURL), plainCause(err, o.Timeout))
 	}
 	return res, nil
 }
@@ -194,7 +196,7 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 func (c *Client) request(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(rawURL), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrURL, err)
+		return nil, fmt.Errorf("%w: %w", ErrURL, bare(err))
 	}
 	for key, values := range o.Header {
 		req.Header[http.CanonicalHeaderKey(key)] = slices.Clone(values)
@@ -287,19 +289,19 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
 
 // plainCause gives time-outs their own kind.
+// bare takes the address out of an error, which may hold secrets.
+func bare(err error) error {
+	if of, ok := err.(*url.Error); ok {
+		return of.Err
+	}
+	return err
+}
+
 func plainCause(err error, limit time.Duration) error {
+	err = bare(err)
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return fmt.Errorf("%w: no complete answer within %s: %w", ErrTimeout, limit, err)
 	}
 	return err
-}
-
-// redact keeps credentials out of error texts.
-func redact(rawURL string) string {
-	u, err := url.Parse(strings.TrimSpace(rawURL))
-	if err != nil {
-		return fmt.Sprintf("%.100q", rawURL)
-	}
-	return u.Redacted()
 }

@@ -33,7 +33,7 @@ func checkURL(u *url.URL) error {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%w: scheme %q, only http and https are", ErrURL, u.Scheme)
 	case u.User != nil:
-		return fmt.Errorf("%w: it holds a user name or password", ErrURL)
+		return ErrUser
 	case u.Hostname() == "":
 		return fmt.Errorf("%w: it names no host", ErrURL)
 	}

@@ -77,7 +77,7 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
 	turn, err := f.hosts.enter(ctx, hostOf(address))
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", address, err)
+		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
 	}
 	defer turn.leave()
 	res, err := f.client.Get(ctx, address, o)

@@ -83,7 +83,7 @@ type WaitError struct {
 
 // Error implements error.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("fetch %s: the server asks to wait until %s", e.URL, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.Shown(e.URL), e.Until.UTC().Format(time.RFC3339))
 }
 
 // StatusError says that the server answered, but not with a document.
@@ -94,7 +94,7 @@ type StatusError struct {
 
 // Error implements error.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("fetch %s: the server answers %d %s", e.URL, e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("fetch %s: the server answers %d %s", egress.Shown(e.URL), e.Status, http.StatusText(e.Status))
 }
 
 // FailingError says that Poll did not ask, because the feed has failed before.
@@ -108,7 +108,7 @@ type FailingError struct {
 
 // Error implements error.
 func (e *FailingError) Error() string {
-	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", e.URL, e.Times,
+	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", egress.Shown(e.URL), e.Times,
 		e.Since.UTC().Format(time.RFC3339), e.TryAgain.UTC().Format(time.RFC3339), e.Last)
 }
 
@@ -123,13 +123,13 @@ type PageError struct {
 // Error implements error.
 func (e *PageError) Error() string {
 	if len(e.Links) == 0 {
-		return fmt.Sprintf("fetch %s: %v, and it names no feed", e.URL, e.cause)
+		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.Shown(e.URL), e.cause)
 	}
 	names := make([]string, len(e.Links))
 	for i, l := range e.Links {
 		names[i] = l.URL
 	}
-	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", e.URL, e.cause, strings.Join(names, ", "))
+	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.Shown(e.URL), e.cause, strings.Join(names, ", "))
 }
 
 // Unwrap gives the error of Parse.
@@ -163,7 +163,7 @@ func (f *Fetcher) Told(ctx context.Context, address, reader string) error {
 	address = strings.TrimSpace(address)
 	turn, err := f.hosts.enter(ctx, hostOf(address))
 	if err != nil {
-		return fmt.Errorf("note what was told of %s: %w", address, err)
+		return fmt.Errorf("note what was told of %s: %w", egress.Shown(address), err)
 	}
 	defer turn.leave()
 	state, err := f.load(ctx, address)
@@ -180,7 +180,7 @@ func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Resu
 	}
 	turn, err := f.hosts.enter(ctx, hostOf(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", address, err)
+		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
 	}
 	defer turn.leave()
 	state, err := f.load(ctx, address)
@@ -195,7 +195,7 @@ func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Resu
 			return res, err
 		}
 		if err := turn.pause(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
-			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", address, err)
+			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", egress.Shown(address), err)
 		}
 	}
 	res, err := f.fetch(ctx, &state)
@@ -281,7 +281,7 @@ func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
-		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", address, err)
+		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", egress.Shown(address), err)
 	}
 	if !found || state.Version != stateVersion {
 		return fresh, nil
@@ -295,7 +295,7 @@ func (f *Fetcher) save(ctx context.Context, state State) error {
 		return nil
 	}
 	if err := f.store.SaveFeed(ctx, state); err != nil {
-		return fmt.Errorf("fetch %s: remember it: %w", state.URL, err)
+		return fmt.Errorf("fetch %s: remember it: %w", egress.Shown(state.URL), err)
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egres
 		return nil, Document{}, &PageError{address, Discover(res.Body, res.URL), err}
 	}
 	if err != nil {
-		return nil, Document{}, fmt.Errorf("fetch %s: %w", address, err)
+		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.Shown(address), err)
 	}
 	return res, doc, nil
 }

@@ -1,0 +1,46 @@
+package egress
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const mask = "***"
+
+var (
+	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
+	anyUserinfo = regexp.MustCompile(`://.*@`)
+	keyName     = regexp.MustCompile(KeyName)
+)
+
+// KeyName matches names of parameters whose values are secrets.
+const KeyName = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
+
+// Shown is how an address may be shown: without its user and password, and without the
+// values of query keys that look like secrets. It works on text, since what is no valid
+// address must not leak either.
+func Shown(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	users := userinfo
+	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
+		users = anyUserinfo
+	}
+	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
+	if !ok {
+		return head
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if value != "" && keyName.MatchString(name) {
+			pairs[i] = name + "=" + mask
+		}
+	}
+	return head + "?" + strings.Join(pairs, "&")
+}
