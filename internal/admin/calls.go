@@ -35,6 +35,7 @@ type Approvals interface {
 // callView is a call as the API shows it.
 type callView struct {
 	ID         string          `json:"id"`
+	Call       string          `json:"call"` // the model's name of it, unique within the turn; the log has it, too
 	Time       time.Time       `json:"time"`
 	Server     string          `json:"server"`
 	Tool       string          `json:"tool"`
@@ -50,7 +51,7 @@ type callView struct {
 }
 
 func viewOf(c store.ToolCall) callView {
-	v := callView{ID: c.ID, Time: c.Began, Server: c.Server, Tool: c.Tool, Args: c.Args, Result: c.Result, ResultID: c.ResultID, Error: c.Error,
+	v := callView{ID: strconv.FormatUint(c.Seq, 10), Call: c.ID, Time: c.Began, Server: c.Server, Tool: c.Tool, Args: c.Args, Result: c.Result, ResultID: c.ResultID, Error: c.Error,
 		Note: c.Note, DurationMs: float64(c.Took.Microseconds()) / 1000, User: c.User, Turn: c.Turn}
 	if !c.Conversation.IsZero() {
 		v.Channel = c.Conversation.String()
