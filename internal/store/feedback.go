@@ -38,15 +38,14 @@ type Reaction struct {
 }
 
 // After gives what somebody thinks after a reaction of theirs: what the last of those
-// that stand says. What is told late, or again, changes nothing; false says so.
+// that stand says. What is told late, or again, changes nothing; false says so. For
+// that the end of a reaction that was never told of is kept, too.
 func (f Feedback) After(r Reaction) (Feedback, bool) {
-	if (f.Withdrawn || len(f.Signs) > 0) && r.At.Before(f.At) {
+	pressed := !f.At.IsZero() && !f.Withdrawn && len(f.Signs) == 0
+	if !pressed && r.At.Before(f.At) || pressed && r.Gone {
 		return f, false
 	}
 	signs := slices.DeleteFunc(slices.Clone(f.Signs), func(s Sign) bool { return s.Post == r.Post && (r.Sign == "" || s.Name == r.Sign) })
-	if r.Gone && len(signs) == len(f.Signs) {
-		return f, false
-	}
 	if !r.Gone {
 		signs = append(signs, Sign{Post: r.Post, Name: r.Sign, Good: r.Good})
 	}

@@ -244,6 +244,8 @@ func reactions(t *testing.T, s Store, _ *time.Time) {
 	react("U2", "p", "up", true, false, "a U2 good\n")
 	react("U1", "p", "heart", true, false, "a U1 good\na U2 good\n")
 	react("U1", "q", "down", false, false, "a U1 bad\na U2 good\n")
+	react("U3", "p", "up", true, true, "a U1 bad\na U2 good\n") // its beginning is told of below
+	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U3", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)}))
 	react("", "p", "up", true, true, "a U1 bad\n")
 	react("", "q", "", false, true, "a U1 good\n")
 	check(t, s.SaveFeedback(ctx, store.Feedback{Turn: "a", User: "U1", At: noon}))
