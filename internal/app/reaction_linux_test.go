@@ -1,13 +1,17 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	simfeeds "ravenbot/internal/sim/feeds"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/store/bolt"
 )
 
 // onSlack and onDiscord react to the first post with a text, and take that back.
@@ -65,7 +69,9 @@ func TestReactionsRankTheNextDigest(t *testing.T) {
 			story("liked", "2", "Choir wins a prize in Vienna", 3*time.Hour)
 			story("other", "2", "Bakery sells its thousandth loaf", time.Hour)
 			next := func() string {
-				var got struct{ Draft struct{ Cards []struct{ URL string } } }
+				var got struct {
+					Draft struct{ Cards []struct{ URL string } }
+				}
 				if b.call(http.MethodPost, "/api/v1/digests/news/preview", nil, &got); len(got.Draft.Cards) != 1 {
 					t.Fatalf("the preview has %+v", got)
 				}
@@ -96,5 +102,58 @@ func TestReactionsRankTheNextDigest(t *testing.T) {
 				t.Errorf("there are %d posts, want the two digests", posts)
 			}
 		})
+	}
+}
+
+// What is in the thread below a digest belongs to it, and answers are reacted to as
+// digests are. A bot that has just been started knows them all.
+func TestReactionsInThreadsCount(t *testing.T) {
+	w := newWorld(t)
+	settings := w.everywhere(w.many(9))
+	w.model.SetScript(echo)
+	b := w.run(settings)
+	if status := b.call(http.MethodPost, "/api/v1/digests/many/run", nil, nil); status != http.StatusOK {
+		t.Fatalf("the run: status %d", status)
+	}
+	w.slack.Mention(w.channel.ID, w.berit, "a question on slack")
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" a question on discord")
+	answer, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("a question on slack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("a question on discord"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the threads are there", func() bool { _, slack, _, discord := w.folded(); return slack != "" && discord != "" })
+	b.stop()
+	b = w.run(settings)
+	for _, p := range w.slack.Posts(w.channel.ID) {
+		if p.ThreadTS != "" && p.ThreadTS != p.TS && p.TS != answer.TS {
+			w.slack.React(w.channel.ID, p.TS, w.berit, "tada")
+		}
+	}
+	for _, p := range w.discord.Posts(w.news.ID) {
+		for _, below := range w.discord.Posts(p.ID) {
+			w.discord.React(below.ID, w.anna, "🔥")
+		}
+	}
+	w.slack.React(w.channel.ID, answer.TS, w.berit, "-1")
+	w.discord.React(said.ID, w.anna, "👎")
+	within(t, "all four are counted", func() bool {
+		var page string
+		b.call(http.MethodGet, "/posts", nil, &page)
+		return strings.Contains(page, "2 helpful, 2 not helpful")
+	})
+	b.stop()
+	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	defer db.Close()
+	got := map[string]int{}
+	for _, f := range must(db.Feedback(t.Context())) {
+		kind, _, _ := strings.Cut(f.Turn, "/")
+		got[fmt.Sprint(kind, " ", f.Good)]++
+	}
+	if diff := cmp.Diff(map[string]int{"digest true": 2, "slack false": 1, "discord false": 1}, got); diff != "" {
+		t.Error(diff)
 	}
 }
