@@ -1,6 +1,6 @@
 // Package discord is the bot's window on Discord: a chat.Platform that answers
 // mentions, direct messages, replies to the bot, /raven, the buttons below its
-// posts and forms, reads and sends files, and divides many servers among several sessions
+// posts and forms, tells what people think of its posts by reactions, reads and sends files, and divides many servers among several sessions
 // with the gateway. It is the only importer of discordgo, which keeps the gateway
 // connection and the picture of servers, channels and roles; what that library
 // does wrong (discordgo v0.29.0, found 2026-11) is met here.

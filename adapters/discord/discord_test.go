@@ -285,7 +285,7 @@ func TestReach(t *testing.T) {
 func TestWithoutMessageContent(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	if got := s.Identifies()[0].Intents; got != simdiscord.IntentGuilds|simdiscord.IntentGuildMessages|simdiscord.IntentDirectMessages {
+	if got := s.Identifies()[0].Intents; got != simdiscord.IntentGuilds|simdiscord.IntentGuildMessages|simdiscord.IntentDirectMessages|simdiscord.IntentGuildReactions|simdiscord.IntentDirectReactions {
 		t.Errorf("intents %b", got)
 	}
 	own := s.post(t, s.address(), chat.Draft{Key: "k", Text: "hello"})

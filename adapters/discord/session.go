@@ -61,7 +61,8 @@ func (d *shard) newClient(ctx context.Context) (*client, error) {
 	dg.MaxRestRetries = 0
 	dg.Compress = false // link reads along
 	dg.Identify.LargeThreshold = 50
-	dg.Identify.Intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages
+	dg.Identify.Intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages |
+		discordgo.IntentsGuildMessageReactions | discordgo.IntentsDirectMessageReactions
 	if d.o.MessageContent {
 		dg.Identify.Intents |= discordgo.IntentMessageContent
 	}
@@ -369,6 +370,8 @@ func (d *shard) handle(ctx context.Context, c *client, e *discordgo.Event) {
 		d.onUpdate(c.dg.State, e.RawData)
 	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
 		d.onDelete(c.dg.State, e.RawData)
+	case "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE", "MESSAGE_REACTION_REMOVE_ALL", "MESSAGE_REACTION_REMOVE_EMOJI":
+		d.onReaction(c.dg.State, e.Type, e.RawData)
 	case "INTERACTION_CREATE":
 		d.onInteraction(ctx, c.dg.State, e.RawData)
 	}

@@ -54,10 +54,16 @@ type inner struct {
 var written = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
 
 // message translates an event; false says that it is neither a message of a
-// person nor a change of one. The two events of one mention give the same message.
+// person nor a change of one, nor a reaction to a post. The two events of one mention give the same message.
 func (s *Slack) message(o outer) (chat.Message, bool) {
 	var e inner
-	if s.opened(o.Event) || json.Unmarshal(o.Event, &e) != nil || e.Channel == "" {
+	if s.opened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
+		return chat.Message{}, false
+	}
+	if e.Type == "reaction_added" || e.Type == "reaction_removed" {
+		return s.reacted(o)
+	}
+	if e.Channel == "" {
 		return chat.Message{}, false
 	}
 	team := o.TeamID

@@ -21,6 +21,8 @@ func FuzzEvent(f *testing.F) {
 		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k","piece":-1,"answers":"1 2"}}}`,
 		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"8254c329a92850f6d539dd37","piece":-1,"live":true}}}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":"x","previous_message":[]}`,
+		`{"type":"reaction_added","user":"U2","reaction":"+1::skin-tone-2","item_user":"U1","item":{"type":"message","channel":"C1","ts":"1700000000.000001"},"event_ts":"1700000001.000000"}`,
+		`{"type":"reaction_removed","user":"U2","reaction":"-1","item":{"type":"message","channel":"C1","ts":"x"},"event_ts":7}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -31,6 +33,9 @@ func FuzzEvent(f *testing.F) {
 		}
 		if ok && m.Change == chat.Deleted && (m.Text != "" || m.Author != chat.User{} || m.Reply.MessageID != "") {
 			t.Errorf("a deletion says more than what is gone: %+v", m)
+		}
+		if r := m.Reaction; r != nil && (m.Text != "" || m.Change != "" || m.Time.IsZero() || m.Author.ID == "" || r.Post == "" || r.Sign == "") {
+			t.Errorf("a reaction became %+v", m)
 		}
 		if ok && m.Change == chat.Edited && (m.Revision == "" || m.Reply.MessageID == "") {
 			t.Errorf("an edit without its revision: %+v", m)

@@ -174,7 +174,7 @@ func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, o
 		w.WriteHeader(http.StatusOK)
 		return true
 	}
-	if ok {
+	if ok && m.Reaction == nil {
 		limited, cancel := context.WithTimeout(r.Context(), shortWait)
 		s.missed.wait(limited, m.Conversation)
 		cancel()

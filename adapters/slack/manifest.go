@@ -37,6 +37,7 @@ func needs() []need {
 			"in private channels the bot hears mentions alone and cannot look back"},
 		{"im:history", []string{"conversations.history", "conversations.replies"}, []string{"message.im"}, "the bot does not hear direct messages"},
 		{"mpim:history", []string{"conversations.history", "conversations.replies"}, []string{"message.mpim"}, "the bot does not hear group direct messages"},
+		{"reactions:read", nil, []string{"reaction_added", "reaction_removed"}, "reactions to posts do not count as what people think of them; the buttons below posts do"},
 		{peopleScope, []string{"users.info"}, nil, "nobody counts as an administrator, so that a channel's settings and memory cannot be changed in Slack"},
 	}
 }

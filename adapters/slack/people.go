@@ -18,6 +18,7 @@ const (
 type standing struct {
 	name  string
 	admin bool
+	bot   bool
 	at    time.Time
 }
 
@@ -47,6 +48,7 @@ func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 			Admin   bool   `json:"is_admin"`
 			Owner   bool   `json:"is_owner"`
 			Primary bool   `json:"is_primary_owner"`
+			Bot     bool   `json:"is_bot"`
 			Profile struct {
 				Display string `json:"display_name"`
 			} `json:"profile"`
@@ -57,7 +59,7 @@ func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 		return standing{}, err
 	}
 	u := answer.User
-	who := standing{name: cmp.Or(u.Profile.Display, u.Real, u.Name), admin: u.Admin || u.Owner || u.Primary, at: now}
+	who := standing{name: cmp.Or(u.Profile.Display, u.Real, u.Name), admin: u.Admin || u.Owner || u.Primary, bot: u.Bot, at: now}
 	s.standings.put(user, who)
 	s.doubt(err)
 	return who, nil

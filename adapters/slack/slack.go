@@ -2,8 +2,8 @@
 // direct messages and the agent view. It promises that Slack is told that it took
 // something only when the message is stored, that a mention which arrives as two
 // events is one message, that nothing it posts calls people or loads previews, that a
-// refresh of its connection leaves no gap, that who administers the workspace is
-// asked about only where somebody gives a command, presses a button or sends a form, that what was said while it was not
+// refresh of its connection leaves no gap, that who somebody is in the workspace is
+// asked about only where they give a command, press a button, send a form or react to a post, that what was said while it was not
 // connected is read afterwards and taken before what follows it, that an answer which
 // was cut off while it was written is finished where it stands, that nothing is sent
 // faster than Slack takes it or slower than it has to be, and that a refused token is
@@ -223,6 +223,9 @@ func refused(err error, what, where string) error {
 func (s *Slack) take(ctx context.Context, m chat.Message) bool {
 	if m.Reply.MessageID != "" && m.Command == "" {
 		s.authors.put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
+	}
+	if s.byProgram(ctx, m) {
+		return true
 	}
 	err := s.accept(ctx, m)
 	switch {

@@ -271,6 +271,14 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 			failpoint.Here(failpoint.Acked)
 		}
 	}
+	if m.Reaction != nil { // waits for nothing, and nothing for it
+		k.lanes.do("reaction/"+m.Conversation.Channel, func() {
+			if k.take(k.ctx, m) {
+				ack()
+			}
+		})
+		return
+	}
 	if m.Command == "" {
 		k.lanes.do(m.Conversation.Channel, take)
 		return

@@ -26,7 +26,7 @@ func (e *Engine) Help(_ context.Context, m chat.Message) chat.Draft {
 		"",
 		"- mention me, reply to me or write me directly: I answer with the agent `" + p.Agent + "` (" + models + ")",
 		"- `/raven ask …`: the same as a command",
-		"- `/raven digest list`, `/raven digest preview NAME`, `/raven digest run NAME`: news on a schedule",
+		"- `/raven digest …`: news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, `unmerge`, `remove`, `unsubscribe`",
 		"- `/raven tools`: what I can use here",
 		"- `/raven settings`, `/raven usage`: your model, language and tools, and what was used",
 		"- `/raven memory`: what I was told to remember of you and of this channel",

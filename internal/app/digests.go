@@ -30,7 +30,7 @@ func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
 		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Threads: a.threads, Changed: func() { a.loop.Set(a.digests.Jobs()) },
 		Log: a.o.Log, Now: a.o.Now})
 	a.loop.LastDue = a.digests.LastDue
-	a.registry.Add(native{feeds.Subscribe(a.digests), feeds.Create(planner{a.digests})})
+	a.registry.Add(native{feeds.Subscribe(a.digests, a.reaches), feeds.Create(planner{a.digests})})
 	return errors.Join(a.digests.Configure(plans(a.conf())), a.digests.Load(context.Background()))
 }
 

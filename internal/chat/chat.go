@@ -71,6 +71,8 @@ type Message struct {
 	Missed bool `json:"missed,omitempty"`
 	// ForOther: the text begins by speaking to somebody else by name.
 	ForOther bool `json:"forOther,omitempty"`
+	// Reaction is set where nothing was said, but a sign put below a post.
+	Reaction *Reaction `json:"reaction,omitempty"`
 }
 
 // Subject is the identity, over all platforms, of the message or of the one that

@@ -142,6 +142,9 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 		d.Reply.Handle = nil // a press is not answered by the post that it changes
 	}
 	if turn != nil {
+		if !d.Failed {
+			p.Turn = turn.ID
+		}
 		d.Buttons = below(turn.ID, d)
 		if _, shows := s.o.Platform(a.Platform).(chat.Watcher); !shows && len(d.Buttons) > 0 && len(d.Tools) > 0 {
 			d.Buttons = append(d.Buttons, chat.Button{Label: "What I did", Value: chat.PressTools + turn.ID})

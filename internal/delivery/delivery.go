@@ -48,10 +48,20 @@ type Outbox interface {
 	Prune(ctx context.Context) error
 }
 
-// Store is both boxes; one transaction may touch both.
+// Words keeps what people think of posts.
+type Words interface {
+	// Shown gives the turn that a message of the bot shows, by its id and the channel
+	// that it is in; false: none is known of.
+	Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error)
+	React(ctx context.Context, r store.Reaction) error
+}
+
+// Store is both boxes, of which one transaction may touch both, and the words on what
+// was posted.
 type Store interface {
 	Inbox
 	Outbox
+	Words
 }
 
 // Answerer makes answers.
@@ -228,7 +238,7 @@ func (s *Service) room(m chat.Message) bool {
 	return s.crowd.admits(m, len(s.subjects), s.o.Now())
 }
 
-// Accept stores a message and queues it. A nil error means that it is safe on
+// Accept stores a message and queues it; of a reaction it stores the word. A nil error means that it is safe on
 // disk, was so before, or is none of the bot's business. chat.ErrBusy means that
 // too much is waiting, of all or of its user or channel.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
@@ -236,6 +246,9 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	case <-s.ready:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if m.Reaction != nil {
+		return s.react(ctx, m)
 	}
 	if m.Change != "" {
 		at, known, err := s.o.Store.Known(ctx, m.Subject())

@@ -236,8 +236,12 @@ func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
 		return nil
 	}
 	var press []chat.Button
-	if run.OK && run.Posted > 0 && !d.quiet {
-		press = buttons(turnOf(d.Name, run.Due), e.cards)
+	turn := ""
+	if run.OK && run.Posted > 0 {
+		turn = turnOf(d.Name, run.Due)
+		if !d.quiet {
+			press = buttons(turn, e.cards)
+		}
 	}
 	var posts []store.Post
 	for _, to := range d.post {
@@ -247,11 +251,11 @@ func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
 			draft = e.head
 		}
 		draft.Key, draft.Buttons = key, press
-		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
+		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, Turn: turn, At: run.Ended})
 		if folded {
 			rest := e.rest
 			rest.Key = key + restKey
-			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, At: run.Ended, Below: key, Title: d.title + ", " + run.Due.In(d.zone).Format("2 January")})
+			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, Turn: turn, At: run.Ended, Below: key, Title: d.title + ", " + run.Due.In(d.zone).Format("2 January")})
 		}
 	}
 	return posts

@@ -46,7 +46,7 @@ func (w wish) key() string { return "digest-wish/" + w.ID }
 // the model that called; a BadPlan says what it has to mend.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
 	if caller.User.ID == "" || s.o.Reaches == nil || !s.o.Reaches(caller.Conversation) {
-		return "", BadPlan{errors.New("a digest can be made in a chat alone, by one person")}
+		return "", BadPlan{errors.New("there is nobody here to confirm a digest and no channel that it could be posted to, so none was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
 	}
 	titles := make([]string, len(p.Feeds))
 	for n, f := range p.Feeds {

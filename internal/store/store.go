@@ -63,8 +63,10 @@ type Post struct {
 	Replaces string `json:"replaces,omitempty"`
 	// Below is the key of the post in whose thread this one belongs, recorded before it,
 	// Title what the thread is called where it needs a name.
-	Below string    `json:"below,omitempty"`
-	Title string    `json:"title,omitempty"`
+	Below string `json:"below,omitempty"`
+	Title string `json:"title,omitempty"`
+	// Turn is what a reaction to the post is a word on; empty: reactions say nothing.
+	Turn  string    `json:"turn,omitempty"`
 	At    time.Time `json:"at"`
 	Error string    `json:"error,omitempty"` // why it was given up; empty while it waits
 	Told  bool      `json:"told,omitempty"`  // the channel knows that it was given up
@@ -129,15 +131,6 @@ type Usage struct {
 	User    string       `json:"user,omitempty"` // platform/id; empty: several people at once
 	Turns   int          `json:"turns"`
 	Tokens  llm.Usage    `json:"tokens"`
-}
-
-// Feedback is what somebody thinks of an answer. A later one of the same user
-// takes the place of an earlier one.
-type Feedback struct {
-	Turn string    `json:"turn"`
-	User string    `json:"user"`
-	Good bool      `json:"good"`
-	At   time.Time `json:"at"`
 }
 
 // Memory is a note that somebody asked to have kept, for a channel or a user.

@@ -144,7 +144,32 @@ func (s *Server) react(p *Post, user, emoji string) {
 		return
 	}
 	s.emoji[p.ID][emoji] = append(s.emoji[p.ID][emoji], user)
-	s.emitReaction("MESSAGE_REACTION_ADD", p, user, emoji)
+	s.emitReaction("MESSAGE_REACTION_ADD", p, s.reactionWire(p, user, emoji))
+}
+
+// Unreact lets a user take an emoji back.
+func (s *Server) Unreact(message string, by User, emoji string) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.unreact(s.mustPost(message), by.ID, emoji)
+}
+
+// ClearReactions lets a moderator take away all of one emoji, or with "" all there are.
+func (s *Server) ClearReactions(message, emoji string) {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustPost(message)
+	data := s.reactionWire(p, "", emoji)
+	delete(data, "user_id")
+	delete(data, "type")
+	delete(data, "burst")
+	name := "MESSAGE_REACTION_REMOVE_EMOJI"
+	if delete(s.emoji[p.ID], emoji); emoji == "" {
+		delete(s.emoji, p.ID)
+		delete(data, "emoji")
+		name = "MESSAGE_REACTION_REMOVE_ALL"
+	}
+	s.emitReaction(name, p, data)
 }
 
 func (s *Server) unreact(p *Post, user, emoji string) {
@@ -157,16 +182,38 @@ func (s *Server) unreact(p *Post, user, emoji string) {
 	if len(users) == 1 {
 		delete(s.emoji[p.ID], emoji)
 	}
-	s.emitReaction("MESSAGE_REACTION_REMOVE", p, user, emoji)
+	s.emitReaction("MESSAGE_REACTION_REMOVE", p, s.reactionWire(p, user, emoji))
 }
 
-func (s *Server) emitReaction(name string, p *Post, user, emoji string) {
-	c := s.mustChannel(p.ChannelID)
+// reactionWire is what every event of a reaction tells.
+func (w *world) reactionWire(p *Post, user, emoji string) map[string]any {
 	data := map[string]any{"user_id": user, "channel_id": p.ChannelID, "message_id": p.ID, "type": 0, "burst": false,
 		"emoji": map[string]any{"id": nil, "name": emoji}}
+	if c := w.mustChannel(p.ChannelID); c.GuildID != "" {
+		data["guild_id"] = c.GuildID
+	}
+	return data
+}
+
+// emitReaction tells of a reaction; of one that was put there, who did and who wrote
+// what is below it.
+func (s *Server) emitReaction(name string, p *Post, data map[string]any) {
+	c := s.mustChannel(p.ChannelID)
 	intent := IntentDirectReactions
 	if c.GuildID != "" {
-		data["guild_id"], intent = c.GuildID, IntentGuildReactions
+		intent = IntentGuildReactions
+	}
+	if name == "MESSAGE_REACTION_ADD" {
+		data["message_author_id"] = p.Author.ID
+		if id, _ := data["user_id"].(string); c.GuildID != "" {
+			by, ok := s.user(id)
+			if !ok {
+				by = s.bot
+			}
+			member := memberWire(c.GuildID, by)
+			member["user"] = userWire(by)
+			data["member"] = member
+		}
 	}
 	s.emit(event{name: name, intent: intent, guild: c.GuildID, data: data})
 }

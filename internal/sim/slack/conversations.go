@@ -211,7 +211,7 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 		return nil, refuse("user_not_found")
 	}
 	return map[string]any{"user": map[string]any{"id": u.ID, "team_id": TeamID, "name": u.Name, "real_name": u.Name, "tz": "Europe/Oslo",
-		"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}}}, nil
+		"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.Bot || u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}}}, nil
 }
 
 func (s *Server) reacted(a args) (*Post, *slackError) {
@@ -233,13 +233,10 @@ func (s *Server) addReaction(a args) (map[string]any, *slackError) {
 	if a["name"] == "" {
 		return nil, refuse("invalid_name")
 	}
-	if slices.Contains(p.reactions[a["name"]], BotUserID) {
+	if !p.react(a["name"], BotUserID) {
 		return nil, refuse("already_reacted")
 	}
-	if p.reactions == nil {
-		p.reactions = map[string][]string{}
-	}
-	p.reactions[a["name"]] = append(p.reactions[a["name"]], BotUserID)
+	s.emitReaction("reaction_added", p, BotUserID, a["name"])
 	return nil, nil
 }
 
@@ -248,13 +245,34 @@ func (s *Server) removeReaction(a args) (map[string]any, *slackError) {
 	if err != nil {
 		return nil, err
 	}
-	users := p.reactions[a["name"]]
-	i := slices.Index(users, BotUserID)
-	if i < 0 {
+	if !p.unreact(a["name"], BotUserID) {
 		return nil, refuse("no_reaction")
 	}
-	if p.reactions[a["name"]] = slices.Delete(users, i, i+1); len(users) == 1 {
-		delete(p.reactions, a["name"])
-	}
+	s.emitReaction("reaction_removed", p, BotUserID, a["name"])
 	return nil, nil
+}
+
+// react notes a reaction; false: it is there.
+func (p *Post) react(name, user string) bool {
+	if slices.Contains(p.reactions[name], user) {
+		return false
+	}
+	if p.reactions == nil {
+		p.reactions = map[string][]string{}
+	}
+	p.reactions[name] = append(p.reactions[name], user)
+	return true
+}
+
+// unreact removes a reaction; false: there is none.
+func (p *Post) unreact(name, user string) bool {
+	users := p.reactions[name]
+	i := slices.Index(users, user)
+	if i < 0 {
+		return false
+	}
+	if p.reactions[name] = slices.Delete(users, i, i+1); len(users) == 1 {
+		delete(p.reactions, name)
+	}
+	return true
 }

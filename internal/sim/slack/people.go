@@ -90,6 +90,40 @@ func (s *Server) Delete(channel, ts string) Event {
 	return Event{TS: ts, Channel: channel, IDs: []string{s.erase(s.mustMessage(channel, ts))}}
 }
 
+// React lets a user put a reaction, such as "+1", on a message; Unreact takes it back.
+// Without the scope reactions:read the app is told of neither.
+func (s *Server) React(channel, ts string, by User, name string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
+	p.react(name, by.ID)
+	return s.emitReaction("reaction_added", p, by.ID, name)
+}
+
+// Unreact is the end of React.
+func (s *Server) Unreact(channel, ts string, by User, name string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
+	if !p.unreact(name, by.ID) {
+		panic(fmt.Sprintf("simslack: message %s has no reaction %q of %s", ts, name, by.ID))
+	}
+	return s.emitReaction("reaction_removed", p, by.ID, name)
+}
+
+func (s *Server) emitReaction(kind string, p *Post, user, name string) Event {
+	e := Event{TS: p.TS, Channel: p.Channel}
+	if s.granted("reactions:read") != nil || !s.mustChannel(p.Channel).Member {
+		return e
+	}
+	inner := map[string]any{"type": kind, "user": user, "reaction": name, "item": map[string]any{"type": "message", "channel": p.Channel, "ts": p.TS}}
+	if p.User != "" { // what webhooks wrote has no user
+		inner["item_user"] = p.User
+	}
+	e.IDs = []string{s.event(inner)}
+	return e
+}
+
 // OpenMessages lets a user open the bot's direct messages in the agent view.
 func (s *Server) OpenMessages(by User) Event {
 	c := s.AddDM(by)

@@ -21,6 +21,7 @@ const (
 type User struct {
 	ID, Name string
 	Admin    bool
+	Bot      bool // the user of another app
 }
 
 // Channel is a public channel, or a direct message with User.
@@ -109,6 +110,9 @@ func (s *Server) AddUser(name string) User { return s.addUser(User{Name: name}) 
 
 // AddAdmin adds a workspace admin.
 func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, Admin: true}) }
+
+// AddBot adds the user of another app.
+func (s *Server) AddBot(name string) User { return s.addUser(User{Name: name, Bot: true}) }
 
 func (s *Server) addUser(u User) User {
 	s.state.Lock()

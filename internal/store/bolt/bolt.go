@@ -48,6 +48,7 @@ const (
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
+	shownBucket         = "shown"         // platform, id of a message and address → the turn that it shows
 	settingsBucket      = "settings"      // scope → a layer of settings
 	usageBucket         = "usage"         // day, model, channel and user → store.Usage
 	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
@@ -62,7 +63,7 @@ func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
 		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, settingsBucket, usageBucket, memoriesBucket,
+		feedbackBucket, shownBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
 }
 

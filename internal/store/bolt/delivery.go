@@ -272,8 +272,11 @@ func (db *DB) posted(tx *tx, o store.Posted) error {
 }
 
 // posted notes where a post is, under its own key and that of the post whose place
-// it took.
+// it took, and what it shows.
 func posted(tx *tx, p store.Post, o store.Posted) error {
+	if err := show(tx, p, o); err != nil {
+		return err
+	}
 	done := tx.top(doneBucket)
 	r := doneRecord{Done: o.At, Ref: o.Ref}
 	if p.Replaces != "" {

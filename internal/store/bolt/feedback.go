@@ -1,17 +1,22 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 )
+
+func feedbackKey(turn, user string) []byte { return []byte(turn + nul + user) }
 
 // SaveFeedback keeps what somebody thinks of an answer, in the place of what they
 // thought of it before.
 func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	err := db.update(ctx, func(tx *tx) error {
-		return tx.top(feedbackBucket).put([]byte(f.Turn+nul+f.User), f)
+		return tx.top(feedbackBucket).put(feedbackKey(f.Turn, f.User), f)
 	})
 	if err != nil {
 		return fmt.Errorf("store feedback on %s: %w", f.Turn, err)
@@ -19,14 +24,54 @@ func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	return nil
 }
 
-// Feedback lists all that is kept, by turn.
+// React keeps what somebody thinks of an answer after a reaction of theirs.
+func (db *DB) React(ctx context.Context, r store.Reaction) error {
+	err := db.update(ctx, func(tx *tx) error {
+		users := []string{r.User}
+		if r.User == "" {
+			users = tx.reacted(r.Turn)
+		}
+		all := tx.top(feedbackBucket)
+		for _, user := range users {
+			f := store.Feedback{Turn: r.Turn, User: user}
+			if _, err := all.get(feedbackKey(r.Turn, user), &f); err != nil {
+				return err
+			}
+			if after, changed := f.After(r); changed {
+				if err := all.put(feedbackKey(r.Turn, user), after); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store a reaction on %s: %w", r.Turn, err)
+	}
+	return nil
+}
+
+// reacted are those who said something of a turn.
+func (tx *tx) reacted(turn string) []string {
+	var users []string
+	prefix := feedbackKey(turn, "")
+	c := tx.top(feedbackBucket).cursor()
+	for k, _ := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.after() {
+		users = append(users, string(k[len(prefix):]))
+	}
+	return users
+}
+
+// Feedback lists all that stands, by turn.
 func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	var list []store.Feedback
 	err := db.view(func(tx *tx) error {
 		return tx.top(feedbackBucket).each(func(k, v []byte) error {
 			var f store.Feedback
 			err := db.decode(k, v, &f)
-			list = append(list, f)
+			if !f.Withdrawn {
+				list = append(list, f)
+			}
 			return err
 		})
 	})
@@ -34,4 +79,55 @@ func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 		return nil, fmt.Errorf("list feedback: %w", err)
 	}
 	return list, nil
+}
+
+// shownRecord is what a message of the bot shows.
+type shownRecord struct {
+	Shown store.Shown `json:"shown"`
+	At    time.Time   `json:"at"`
+}
+
+// shownKey begins with what is known of a message before its address is: on one
+// platform ids are unique, on another in a channel alone.
+func shownKey(platform, id, address string) []byte {
+	return []byte(platform + nul + id + nul + address)
+}
+
+// show notes which turn the messages of a post show.
+func show(tx *tx, p store.Post, o store.Posted) error {
+	if p.Turn == "" {
+		return nil
+	}
+	for _, id := range o.Ref.IDs {
+		r := shownRecord{store.Shown{To: p.To, Turn: p.Turn}, o.At}
+		if err := tx.top(shownBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shown gives the turn that a message of the bot shows, by its id and the channel, or
+// the thread, that it is in; false: none is known of.
+func (db *DB) Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error) {
+	var r shownRecord
+	found := false
+	err := db.view(func(tx *tx) error {
+		prefix := shownKey(in.Platform, id, "")
+		c := tx.top(shownBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.after() {
+			if err := db.decode(k, v, &r); err != nil {
+				return err
+			}
+			found = r.Shown.To.Channel == in.Channel || r.Shown.To.Thread == in.Channel
+		}
+		return nil
+	})
+	if err != nil {
+		return store.Shown{}, false, fmt.Errorf("look for what message %s shows: %w", id, err)
+	}
+	if !found {
+		return store.Shown{}, false, nil
+	}
+	return r.Shown, true, nil
 }

@@ -19,6 +19,7 @@ const (
 	keepTurns   = 30 * 24 * time.Hour
 
 	keepFeedback  = 365 * 24 * time.Hour
+	keepShown     = 30 * 24 * time.Hour
 	keepUsage     = 400 * 24 * time.Hour
 	keepCalls     = 90 * 24 * time.Hour
 	keepApprovals = 30 * 24 * time.Hour
@@ -26,7 +27,7 @@ const (
 
 // Prune forgets identities of messages and posts that were done long ago, posts
 // that were given up then, conversations that were last heard long ago, feedback and
-// usage of more than a year ago, old calls and approvals, and old turns for which a
+// usage of more than a year ago, which turns posts of more than 30 days ago show, old calls and approvals, and old turns for which a
 // summary stands.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
@@ -58,6 +59,13 @@ func (db *DB) Prune(ctx context.Context) error {
 			var f store.Feedback
 			err := db.decode(k, v, &f)
 			return f.At.Before(now.Add(-keepFeedback)), err
+		}); err != nil {
+			return err
+		}
+		if err := db.drop(tx.top(shownBucket), func(k, v []byte) (bool, error) {
+			var r shownRecord
+			err := db.decode(k, v, &r)
+			return r.At.Before(now.Add(-keepShown)), err
 		}); err != nil {
 			return err
 		}

@@ -220,6 +220,67 @@ func lastWord(t *testing.T, s Store, now *time.Time) {
 	same(t, "feedback of last year", 0, len(list))
 }
 
+func reactions(t *testing.T, s Store, _ *time.Time) {
+	ctx := t.Context()
+	step := 0
+	react := func(user, post, sign string, good, gone bool, want string) {
+		t.Helper()
+		step++
+		check(t, s.React(ctx, store.Reaction{Turn: "a", User: user, Post: post, Sign: sign, Good: good, Gone: gone, At: noon.Add(time.Duration(step) * time.Second)}))
+		list, err := s.Feedback(ctx)
+		check(t, err)
+		got := ""
+		for _, f := range list {
+			got += f.Turn + " " + f.User + map[bool]string{true: " good", false: " bad"}[f.Good] + "\n"
+		}
+		same(t, fmt.Sprintf("feedback after %s %s %s, good %v, gone %v", user, post, sign, good, gone), want, got)
+	}
+	react("U1", "p", "up", true, false, "a U1 good\n")
+	react("U1", "p", "down", false, false, "a U1 bad\n")
+	react("U1", "p", "down", false, true, "a U1 good\n") // the first stands still
+	react("U1", "q", "up", true, true, "a U1 good\n")    // below the other post there is none
+	react("U1", "p", "up", true, true, "")
+	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U1", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)})) // told again
+	react("U2", "p", "up", true, false, "a U2 good\n")
+	react("U1", "p", "heart", true, false, "a U1 good\na U2 good\n")
+	react("U1", "q", "down", false, false, "a U1 bad\na U2 good\n")
+	react("U3", "p", "up", true, true, "a U1 bad\na U2 good\n") // its beginning is told of below
+	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U3", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)}))
+	react("", "p", "up", true, true, "a U1 bad\n")
+	react("", "q", "", false, true, "a U1 good\n")
+	check(t, s.SaveFeedback(ctx, store.Feedback{Turn: "a", User: "U1", At: noon}))
+	react("U1", "p", "heart", true, true, "a U1 bad\n") // the button was the later word
+}
+
+func shownWhere(t *testing.T, s Store, now *time.Time) {
+	ctx := t.Context()
+	here, there := general, general
+	there.Channel, there.Thread = "other", "thread"
+	posts := []store.Post{{Key: "1", To: here, Turn: "a", At: noon}, {Key: "2", To: there, Turn: "b", At: noon}, {Key: "3", To: here, At: noon}}
+	check(t, s.Record(ctx, posts))
+	check(t, s.Posted(ctx, []store.Posted{{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon}, {Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon}, {Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon}}))
+	for _, c := range []struct {
+		channel, id string
+		want        store.Shown
+	}{
+		{here.Channel, "10", store.Shown{To: here, Turn: "a"}}, {here.Channel, "11", store.Shown{To: here, Turn: "a"}},
+		{"other", "11", store.Shown{To: there, Turn: "b"}}, {"thread", "11", store.Shown{To: there, Turn: "b"}},
+		{here.Channel, "12", store.Shown{}}, {here.Channel, "1", store.Shown{}}, {"other", "10", store.Shown{}},
+	} {
+		in := here
+		in.Channel = c.channel
+		got, found, err := s.Shown(ctx, in, c.id)
+		check(t, err)
+		same(t, "what "+c.id+" in "+c.channel+" shows", c.want, got)
+		same(t, "whether it is known", c.want.Turn != "", found)
+	}
+	*now = noon.Add(40 * 24 * time.Hour)
+	check(t, s.Prune(ctx))
+	_, found, err := s.Shown(ctx, here, "10")
+	check(t, err)
+	same(t, "a post of last month is known", false, found)
+}
+
 func settingLayers(t *testing.T, s Store, _ *time.Time) {
 	ctx := t.Context()
 	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {

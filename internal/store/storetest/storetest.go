@@ -32,6 +32,8 @@ type Store interface {
 	SaveSetting(ctx context.Context, scope string, layer []byte) error
 	SaveFeedback(ctx context.Context, f store.Feedback) error
 	Feedback(ctx context.Context) ([]store.Feedback, error)
+	React(ctx context.Context, r store.Reaction) error
+	Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error)
 	Streamed(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
 	Record(ctx context.Context, posts []store.Post) error
@@ -101,6 +103,8 @@ func Run(t *testing.T, open Open) {
 		"what a turn uses is counted once":                  usageCounted,
 		"a layer of settings is kept until it is cleared":   settingLayers,
 		"the last word of a user on an answer counts":       lastWord,
+		"a reaction is a word that can be taken back":       reactions,
+		"a message of the bot is known by where it is":      shownWhere,
 		"a begun answer is known until its post is made":    begunAnswers,
 		"old turns go when a summary stands for them":       oldTurns,
 		"a summary stands for older turns":                  summaries,

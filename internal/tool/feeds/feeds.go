@@ -77,8 +77,9 @@ type Subscriptions interface {
 	Unsubscribe(ctx context.Context, to chat.Address, url string) error
 }
 
-// Subscribe returns the tool feeds_subscribe.
-func Subscribe(s Subscriptions) tool.Tool {
+// Subscribe returns the tool feeds_subscribe, which subscribes what can be posted to:
+// reaches tells whether a conversation can.
+func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 	yes, no := true, false
 	return tool.Func{
 		Described: tool.Spec{Server: "feeds", Name: "subscribe", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
@@ -102,6 +103,9 @@ func Subscribe(s Subscriptions) tool.Tool {
 					return tool.Result{}, err
 				}
 				return tool.Text("New items of " + in.URL + " are no longer posted to this channel."), nil
+			}
+			if !reaches(to) {
+				return tool.Failure("There is no channel here that new items could be posted to, so nothing was subscribed. Ask the bot in the chat of the channel that wants them."), nil
 			}
 			title, err := s.Subscribe(ctx, to, in.URL)
 			if err != nil {

@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	simfeeds "ravenbot/internal/sim/feeds"
+)
+
+// overMCP calls a tool at the bot's own MCP endpoint and gives what it said.
+func (b *bot) overMCP(token, name string, args map[string]any) (text string, failed bool) {
+	b.t.Helper()
+	session := ""
+	var answer struct {
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	for n, call := range []map[string]any{
+		{"id": 1, "method": "initialize", "params": map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}}},
+		{"method": "notifications/initialized"},
+		{"id": 2, "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}},
+	} {
+		call["jsonrpc"] = "2.0"
+		req := must(http.NewRequestWithContext(deadline(b.t), http.MethodPost, "http://"+b.Addr()+"/mcp", strings.NewReader(string(must(json.Marshal(call))))))
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Mcp-Session-Id", session)
+		res := must(http.DefaultClient.Do(req))
+		if res.StatusCode >= 300 {
+			b.t.Fatalf("request %d over MCP: status %d", n, res.StatusCode)
+		}
+		session = res.Header.Get("Mcp-Session-Id")
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() {
+			line := strings.TrimPrefix(lines.Text(), "data: ")
+			if n == 2 && strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &answer) == nil && len(answer.Result.Content) > 0 {
+				break
+			}
+		}
+		res.Body.Close()
+	}
+	if len(answer.Result.Content) == 0 {
+		b.t.Fatalf("%s said nothing over MCP", name)
+	}
+	return answer.Result.Content[0].Text, answer.Result.IsError
+}
+
+// Who calls over MCP is in no channel, so nothing can be posted there: neither a
+// subscription nor a digest is made for nobody to see.
+func TestNothingIsSubscribedToNowhere(t *testing.T) {
+	w := newWorld(t)
+	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
+	b := w.run(w.base())
+	var made struct{ Token string }
+	if status := b.call(http.MethodPost, "/api/v1/auth/mcp-tokens", map[string]any{"name": "laptop", "tools": []string{"*"}}, &made); status != http.StatusCreated {
+		t.Fatalf("the token: status %d", status)
+	}
+	url := w.feeds.URL() + "/own.xml"
+	for name, args := range map[string]map[string]any{"feeds_subscribe": {"url": url}, "digest_create": {"feeds": []string{url}, "schedule": "weekdays at 9:00"}} {
+		if text, failed := b.overMCP(made.Token, name, args); !failed || !strings.Contains(text, "no channel") {
+			t.Errorf("%s said %q, failed %v", name, text, failed)
+		}
+	}
+	var list string
+	if b.call(http.MethodGet, "/api/v1/digests", nil, &list); strings.Contains(list, "own.xml") {
+		t.Errorf("digests: %s", list)
+	}
+}

@@ -1,0 +1,42 @@
+package delivery
+
+import (
+	"context"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// react counts a reaction as a word on the turn that its post shows. Nobody is
+// answered, and no conversation is begun; what is below other posts is let go.
+func (s *Service) react(ctx context.Context, m chat.Message) error {
+	r := m.Reaction
+	shown, known, err := s.o.Store.Shown(ctx, m.Conversation, r.Post)
+	if err == nil && !known && !r.Gone && s.settled() { // it may have been posted just now
+		shown, known, err = s.o.Store.Shown(ctx, m.Conversation, r.Post)
+	}
+	if err != nil || !known {
+		return err
+	}
+	m.Conversation = shown.To // with the thread, where the platform told of a channel alone
+	if m.Author.ID != "" && !s.o.Admit(ctx, m) {
+		return nil
+	}
+	return s.o.Store.React(ctx, store.Reaction{Turn: shown.Turn, User: m.Author.ID, Post: shown.To.Channel + "/" + r.Post,
+		Sign: r.Sign, Good: r.Good, Gone: r.Gone, At: m.Time})
+}
+
+// settled returns when the outcomes of all posts so far are stored; false: the service
+// ends.
+func (s *Service) settled() bool {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	s.flush()
+	return true
+}
