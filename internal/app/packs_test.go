@@ -87,7 +87,7 @@ func TestNothingIsStoredSilently(t *testing.T) {
 			settings["tools"] = map[string]any{"discovery": map[string]any{"mode": discovery}}
 			b := w.run(settings)
 			for code, want := range map[string]string{"3": "What lovely weather.", "4": "reference"} {
-				_, answer, _ := strings.Cut(b.ask("general", code), "event: answer\ndata: ")
+				_, answer, _ := strings.Cut(b.ask("room-"+code, code), "event: answer\ndata: ")
 				var said struct{ Text, Footer string }
 				if err := json.NewDecoder(strings.NewReader(answer)).Decode(&said); err != nil || !strings.Contains(said.Text, want) || !strings.Contains(said.Footer, "about this channel: “the door code is "+code+"”") {
 					t.Errorf("%s: %v, the answer is %+v", code, err, said)
