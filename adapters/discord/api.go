@@ -59,6 +59,7 @@ const (
 	errUnknownMessage = 10008
 	errUnknownWebhook = 10015
 	errReplyRefused   = 160002
+	errHasThread      = 160004
 	errAcknowledged   = 40060
 	errNoAccess       = 50001
 	errCannotDM       = 50007

@@ -56,7 +56,8 @@ func TestEditsAndDeletions(t *testing.T) {
 		// an adapter no longer remembers: who takes messages knows neither.
 		got = append(got, m)
 	}
-	slices.SortStableFunc(got, func(a, b chat.Message) int { // in order are the messages of one place
+	// What is said in one place comes in order, whatever comes beside it in others.
+	slices.SortStableFunc(got, func(a, b chat.Message) int {
 		return strings.Compare(b.Conversation.Thread, a.Conversation.Thread)
 	})
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(chat.Message{}, "Time")); diff != "" {

@@ -12,6 +12,7 @@ const (
 	optionText   = "text"
 	optionAction = "action"
 	optionName   = "name"
+	optionMore   = "more"
 	optionFeed   = "feed"
 	optionZone   = "zone"
 	optionThread = "thread"
@@ -55,10 +56,11 @@ func slash() command {
 			{Type: optString, Name: optionFeed, Description: "A feed that it is about", Completed: true},
 			{Type: optString, Name: optionZone, Description: "A time zone that it is about", Completed: true},
 			{Type: optBoolean, Name: optionThread, Description: "Answer in a new thread"}}},
-		{Type: optSubcommand, Name: "digest", Description: "List, preview, explain or run digests", Options: []option{
+		{Type: optSubcommand, Name: "digest", Description: "Make, list, preview, explain, run and change digests", Options: []option{
 			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
-				Choices: []choice{{"list", "list"}, {"preview", "preview"}, {"explain", "explain"}, {"run", "run"}}},
-			{Type: optString, Name: optionName, Description: "The digest's name, but for list", Completed: true}}},
+				Choices: chosen("list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge", "remove", "unsubscribe")},
+			{Type: optString, Name: optionName, Description: "The digest's name, but for list and create", Completed: true},
+			{Type: optString, Name: optionMore, Description: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"}}},
 		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
 			{Type: optString, Name: optionText, Description: "Nothing opens a form; or, for example: language Norwegian; channel", Completed: true}}},
 		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here", Options: []option{
@@ -70,6 +72,14 @@ func slash() command {
 		{Type: optSubcommand, Name: "stop", Description: "Stop what the bot is working on"},
 		{Type: optSubcommand, Name: "help", Description: "What you can say to the bot"},
 	}}
+}
+
+func chosen(words ...string) []choice {
+	var list []choice
+	for _, w := range words {
+		list = append(list, choice{w, w})
+	}
+	return list
 }
 
 // registerOnce begins to register the command unless this process has done so.

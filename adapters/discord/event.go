@@ -57,11 +57,10 @@ type (
 	}
 )
 
-// Message types that people write, and that of an answer to a command.
+// Message types that people write.
 const (
 	typeDefault = 0
 	typeReply   = 19
-	typeCommand = 20 // what answers an application command
 )
 
 // inDirect stands in an address for the server of a direct message.

@@ -37,13 +37,13 @@ func TestOrderWithSlowAccept(t *testing.T) {
 	got := make(chan chat.Message, 500)
 	gate := make(chan struct{})
 	s := open(t, script{accept: func(_ context.Context, m chat.Message) error { <-gate; got <- m; return nil },
-		sim: simdiscord.Options{HeartbeatInterval: 300 * time.Millisecond}})
+		sim: simdiscord.Options{HeartbeatInterval: time.Second}})
 	s.got = got
 	for i := range 500 {
 		s.Say(s.general.ID, s.ann, s.Mention()+strconv.Itoa(i))
 	}
 	// accept hangs for several intervals: heartbeats go on meanwhile.
-	if err := s.WaitHeartbeats(within(t), 10); err != nil {
+	if err := s.WaitHeartbeats(within(t), 4); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)

@@ -4,13 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
-
-	"github.com/bwmarrin/discordgo"
-
-	"ravenbot/internal/chat"
 )
 
 // wirePost is a message of a channel's history.
@@ -57,42 +52,6 @@ func (d *Discord) history(ctx context.Context, channel, after string) (list []wi
 		next = last
 	}
 	return list, next, nil
-}
-
-// History reads the messages of a channel or thread.
-func (d *Discord) History(ctx context.Context, at chat.Address, before string, n int) ([]chat.Said, error) {
-	channel := place(at)
-	path := "/channels/" + channel + "/messages"
-	r := request{method: "GET", path: path + "?limit=" + strconv.Itoa(min(n, pageSize)), route: "GET" + path}
-	if before != "" {
-		if _, err := strconv.ParseUint(before, 10, 64); err != nil {
-			return nil, fmt.Errorf("read what was said on discord: %q names no message", before)
-		}
-		r.path += "&before=" + before
-	}
-	var raw []json.RawMessage
-	if err := d.api.do(ctx, r, &raw); err != nil {
-		return nil, err
-	}
-	if len(raw) == 0 {
-		return nil, d.readable(ctx, channel, before)
-	}
-	self, nothing := d.bot(), discordgo.NewState()
-	var list []chat.Said
-	for _, data := range raw {
-		var w wireMessage
-		if json.Unmarshal(data, &w) != nil || w.Type != typeDefault && w.Type != typeReply && w.Type != typeCommand {
-			continue
-		}
-		var files []string
-		for _, f := range w.Attachments {
-			files = append(files, f.Name)
-		}
-		list = append(list, chat.Said{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username}, Own: w.Author.ID == self.ID,
-			Time: w.Timestamp, Text: reader{self: self, state: nothing, w: w}.text(files)})
-	}
-	slices.SortFunc(list, func(a, b chat.Said) int { return compareIDs(a.ID, b.ID) })
-	return list, nil
 }
 
 // readable tells whether a history that shows nothing may be read at all: without

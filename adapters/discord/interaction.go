@@ -167,7 +167,7 @@ func spoken(options []wireOption) (command, text string) {
 	case len(options) > 0: // a form of the command that somebody else registered
 		command = "ask"
 	}
-	order := []string{optionText, optionAction, optionName, optionFeed, optionZone}
+	order := []string{optionText, optionAction, optionName, optionMore, optionFeed, optionZone}
 	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 	var said []string
 	about := ""

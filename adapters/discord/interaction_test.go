@@ -74,6 +74,7 @@ func TestSlashCommands(t *testing.T) {
 	}{
 		{sub: "ask", options: map[string]any{"text": "what is new?"}, text: "what is new?"},
 		{sub: "digest", options: map[string]any{"action": "run", "name": "morning"}, text: "run morning", ephemeral: true},
+		{sub: "digest", options: map[string]any{"action": "edit", "name": "morning", "more": "style titles"}, text: "edit morning style titles", ephemeral: true},
 		{sub: "digest", options: map[string]any{"action": "list"}, text: "list", ephemeral: true},
 		{sub: "tools", ephemeral: true},
 		{sub: "help", ephemeral: true},

@@ -144,7 +144,7 @@ func TestDigestCards(t *testing.T) {
 	var cards []chat.Card
 	for range 23 {
 		cards = append(cards, chat.Card{Title: "A story with [brackets](https://evil.example)", URL: "https://example.org/story", Text: strings.Repeat("Words of it. ", 60),
-			Source: "The Feed", Time: when, Also: []chat.Link{{Title: "Elsewhere", URL: "https://example.com/a_(b)"}, {Title: "No link"}}})
+			N: 3, Image: "https://example.org/1.png", Source: "The Feed", Time: when, Also: []chat.Link{{Title: "Elsewhere", URL: "https://example.com/a_(b)"}, {Title: "No link"}}})
 	}
 	ref := s.post(t, s.address(), chat.Draft{Key: "d", Text: "**Morning** news", Footer: "made by a test", Cards: cards})
 	posts := s.Posts(s.general.ID)
@@ -158,8 +158,8 @@ func TestDigestCards(t *testing.T) {
 			t.Error("the cards are hidden by their message's flags")
 		}
 	}
-	want := `{"title":"A story with [brackets\\]\\(https://evil.example)","url":"https://example.org/story","description":"` +
-		strings.TrimSpace(strings.Repeat("Words of it. ", 60)) + ` \nalso: [Elsewhere](https://example.com/a_%28b%29), No link","timestamp":"2026-01-02T03:04:05Z","footer":{"text":"The Feed"}}`
+	want := `{"title":"3. A story with [brackets\\]\\(https://evil.example)","url":"https://example.org/story","description":"` +
+		strings.TrimSpace(strings.Repeat("Words of it. ", 60)) + ` \nalso: [Elsewhere](https://example.com/a_%28b%29), No link","timestamp":"2026-01-02T03:04:05Z","footer":{"text":"The Feed"},"thumbnail":{"url":"https://example.org/1.png"}}`
 	if got := string(posts[2].Embeds[0]); n != len(cards) || got != want {
 		t.Errorf("%d embeds, one is\n%s\nwant\n%s", n, got, want)
 	}

@@ -44,6 +44,12 @@ type embed struct {
 	Description string       `json:"description,omitempty"`
 	Timestamp   string       `json:"timestamp,omitempty"`
 	Footer      *embedFooter `json:"footer,omitempty"`
+	Thumbnail   *embedImage  `json:"thumbnail,omitempty"`
+}
+
+// embedImage is a picture; Discord fetches it, and shows none where it cannot.
+type embedImage struct {
+	URL string `json:"url"`
 }
 
 type embedFooter struct {
@@ -91,7 +97,7 @@ func renderAs(d chat.Draft, m manner) []piece {
 func listed(cards []chat.Card) string {
 	var all []string
 	for _, c := range cards {
-		lines := []string{"**" + masked(chat.Link{Title: c.Title, URL: c.URL}) + "**", literal(c.Text)}
+		lines := []string{"**" + c.Label() + masked(chat.Link{Title: c.Title, URL: c.URL}) + "**", literal(c.Text)}
 		if len(c.Also) > 0 {
 			var also []string
 			for _, l := range c.Also {
@@ -262,12 +268,16 @@ func packed(cards []chat.Card) [][]embed {
 }
 
 func newEmbed(c chat.Card) embed {
-	e := embed{Title: cut(literal(c.Title), maxTitle)}
+	title := literal(c.Title)
+	if strings.TrimSpace(title) == "" {
+		title = c.URL
+	}
+	e := embed{Title: cut(c.Label()+title, maxTitle)}
 	if webPage(c.URL) {
 		e.URL = c.URL
 	}
-	if strings.TrimSpace(e.Title) == "" {
-		e.Title = cut(c.URL, maxTitle)
+	if webPage(c.Image) {
+		e.Thumbnail = &embedImage{c.Image}
 	}
 	lines := []string{literal(c.Text)}
 	if len(c.Also) > 0 {

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -78,6 +79,31 @@ func (d *Discord) newThread(ctx context.Context, channel, question string) (stri
 	var thread made
 	err := d.api.do(ctx, request{method: "POST", path: "/channels/" + channel + "/threads", body: body}, &thread)
 	return thread.ID, err
+}
+
+// Thread opens a thread below a post, once. Where there can be none, in a thread, in
+// private or without the permission, what belongs to the post goes where it is.
+func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
+	if to.Thread != "" || to.Workspace == inDirect || len(post.IDs) == 0 {
+		return to, nil
+	}
+	id := post.IDs[0] // a thread has the id of the message that it is below
+	name := cmp.Or(cut(strings.Join(strings.Fields(title), " "), maxThreadName), "More")
+	body := struct {
+		Name string `json:"name"`
+	}{name}
+	err := d.api.do(ctx, request{method: "POST", path: "/channels/" + to.Channel + "/messages/" + id + "/threads", route: "POST/channels/" + to.Channel + "/messages/threads", body: body}, nil)
+	switch {
+	case err == nil, isCode(err, errHasThread):
+		to.Thread = id
+		d.noteParent(id, to.Channel)
+	case refused(err):
+		d.o.Log.Warn("discord thread not opened, going on in the channel", "platform", "discord", "channel", to.Channel,
+			"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)
+	default:
+		return to, d.postError(err)
+	}
+	return to, nil
 }
 
 // pointTo says, where a command was given, what was asked and where the answer is.

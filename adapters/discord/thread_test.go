@@ -72,6 +72,37 @@ func TestWhereNoThreadIsOpened(t *testing.T) {
 	}
 }
 
+// What is below a post goes to one thread, however often that is asked for, and where
+// there can be none to the channel itself.
+func TestAThreadBelowAPost(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	head := s.post(t, s.address(), chat.Draft{Key: "head", Text: "head"})
+	below := s.address()
+	below.Thread = head.IDs[0]
+	for range 2 {
+		if to, err := s.d.Thread(within(t), s.address(), head, "Morning,  2 March"); err != nil || to != below {
+			t.Fatalf("the thread is %v, %v; want %v", to, err, below)
+		}
+	}
+	s.post(t, below, chat.Draft{Key: "rest", Text: "rest"})
+	if posts := s.Posts(head.IDs[0]); len(posts) != 1 || posts[0].Content != "rest" {
+		t.Errorf("in the thread there is %+v", posts)
+	}
+	other := s.post(t, s.address(), chat.Draft{Key: "other", Text: "other"})
+	s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Times: 1, Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	if to, err := s.d.Thread(within(t), s.address(), other, "x"); err != nil || to != s.address() {
+		t.Errorf("without the permission: %v, %v", to, err)
+	}
+	s.logged(t, "Create Public Threads")
+	s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Times: 1, Status: 502})
+	if to, err := s.d.Thread(within(t), s.address(), other, ""); err == nil {
+		if to.Thread != other.IDs[0] {
+			t.Errorf("after a fault: %v", to)
+		}
+	}
+}
+
 // A post in a forum is a thread, and the message that it begins with may be for
 // the bot.
 func TestForumPosts(t *testing.T) {

@@ -140,13 +140,28 @@ func (s *Slack) entitle(m chat.Message) {
 		return
 	}
 	s.view.begun.drop(spot(at.Channel, at.Thread))
-	title := clip(markdown.Slack(strings.Join(strings.Fields(m.Text), " ")), titleLength)
-	if title == "" {
+	if titled(m.Text) == "" {
 		return
 	}
 	s.chore(func(ctx context.Context) error {
-		return s.api.SetAssistantThreadsTitleContext(ctx, slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title})
+		err := s.setTitle(ctx, at, titled(m.Text))
+		if err != nil || s.o.Title == nil {
+			return err
+		}
+		if better := titled(s.o.Title(ctx, m)); better != "" {
+			return s.setTitle(ctx, at, better)
+		}
+		return nil
 	})
+}
+
+// titled makes a title of a text.
+func titled(text string) string {
+	return clip(markdown.Slack(strings.Join(strings.Fields(text), " ")), titleLength)
+}
+
+func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) error {
+	return s.api.SetAssistantThreadsTitleContext(ctx, slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title})
 }
 
 // Typing shows in a thread of the agent view that an answer is being made, until

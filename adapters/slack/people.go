@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"time"
@@ -13,8 +14,9 @@ const (
 	peopleScope    = "users:read"
 )
 
-// standing is what somebody was in the workspace at a time.
+// standing is who somebody was in the workspace at a time.
 type standing struct {
+	name  string
 	admin bool
 	at    time.Time
 }
@@ -22,28 +24,43 @@ type standing struct {
 // isAdmin tells whether somebody administers or owns the workspace. Whoever Slack
 // does not tell of does not.
 func (s *Slack) isAdmin(ctx context.Context, user string) bool {
+	who, err := s.person(ctx, user)
+	if err != nil {
+		s.o.Log.Warn("slack did not tell whether a user administers the workspace; taken as one who does not", "user", user, "error", redacted(err))
+	}
+	return who.admin
+}
+
+// person looks up a user, or knows from before. Of whom Slack will not tell, which is
+// no error, nothing is known.
+func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 	now := s.o.Now()
 	if known, ok := s.standings.get(user); ok && now.Sub(known.at) < standingLife {
-		return known.admin
+		return known, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, standingWithin)
 	defer cancel()
 	var answer struct {
 		User struct {
-			Admin   bool `json:"is_admin"`
-			Owner   bool `json:"is_owner"`
-			Primary bool `json:"is_primary_owner"`
+			Name    string `json:"name"`
+			Real    string `json:"real_name"`
+			Admin   bool   `json:"is_admin"`
+			Owner   bool   `json:"is_owner"`
+			Primary bool   `json:"is_primary_owner"`
+			Profile struct {
+				Display string `json:"display_name"`
+			} `json:"profile"`
 		} `json:"user"`
 	}
 	err := s.ask(ctx, "users.info", url.Values{"user": {user}}, &answer)
-	if err == nil || forGood(err) {
-		admin := answer.User.Admin || answer.User.Owner || answer.User.Primary
-		s.standings.put(user, standing{admin: admin, at: now})
-		s.doubt(err)
-		return admin
+	if err != nil && !forGood(err) {
+		return standing{}, err
 	}
-	s.o.Log.Warn("slack did not tell whether a user administers the workspace; taken as one who does not", "user", user, "error", redacted(err))
-	return false
+	u := answer.User
+	who := standing{name: cmp.Or(u.Profile.Display, u.Real, u.Name), admin: u.Admin || u.Owner || u.Primary, at: now}
+	s.standings.put(user, who)
+	s.doubt(err)
+	return who, nil
 }
 
 // doubt says, once, that Slack refuses to tell who administers the workspace.

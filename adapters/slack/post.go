@@ -135,6 +135,14 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 	return p.send(ctx, n, "")
 }
 
+// Thread is where what belongs to a post goes.
+func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ string) (chat.Address, error) {
+	if len(post.IDs) > 0 && to.Thread == "" {
+		to.Thread = stamp(post.IDs[0])
+	}
+	return to, nil
+}
+
 // private reports that the post is for the asker alone, where Slack lets the bot
 // speak to one person: in answer to a command or a press.
 func (p *posting) private() bool { return p.handle.User != "" && (p.d.Ephemeral || p.d.Failed) }
@@ -165,6 +173,10 @@ func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
 		if err = p.halt(ctx, n, ts); err == nil {
 			id, err = p.call(ctx, method, p.options(one, n, ts))
 		}
+	}
+	if bare, had := one.withoutPictures(); had && refusedForm[code(err)] {
+		one = bare
+		id, err = p.call(ctx, method, p.options(one, n, ts))
 	}
 	if refusedForm[code(err)] {
 		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.d.Key, "error", err)

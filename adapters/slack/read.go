@@ -19,7 +19,7 @@ import (
 type passage struct {
 	channel, thread string
 	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
-	latest          string // timestamp of the next that is not wanted; empty: to the end
+	latest          string // timestamp of the first message that is not wanted; empty: to the end
 	pageSize        int
 }
 

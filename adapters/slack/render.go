@@ -3,6 +3,7 @@ package slack
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ const (
 	plainText   = 3_000
 	noteText    = 500
 	labelText   = 75
+	// imageAddress is the longest address of a picture.
+	imageAddress = 3000
 )
 
 // plain is a text that looks the same with and without formatting; it needs no
@@ -73,7 +76,7 @@ func render(d chat.Draft) []piece {
 		}
 		last := &pieces[len(pieces)-1]
 		last.below = append(last.below, card(c)...)
-		last.text = clip(last.text+"\n• "+markdown.Slack(c.Title)+" "+c.URL, plainText)
+		last.text = clip(strings.TrimSpace(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL), plainText)
 	}
 	last := &pieces[len(pieces)-1]
 	if line := small(d); line != "" {
@@ -90,12 +93,31 @@ func render(d chat.Draft) []piece {
 	return pieces
 }
 
+// withoutPictures is the piece without what Slack has to fetch from elsewhere, and
+// refuses a post for when it cannot.
+func (p piece) withoutPictures() (piece, bool) {
+	had := false
+	p.below = slices.Clone(p.below)
+	for n, b := range p.below {
+		if section, ok := b.(*slackgo.SectionBlock); ok && section.Accessory != nil {
+			bare := *section
+			bare.Accessory = nil
+			p.below[n], had = &bare, true
+		}
+	}
+	return p, had
+}
+
 func card(c chat.Card) []slackgo.Block {
-	text := "*" + anchor(c.Title, c.URL) + "*"
+	text := "*" + c.Label() + anchor(c.Title, c.URL) + "*"
 	if c.Text != "" {
 		text += "\n" + escape(c.Text)
 	}
-	blocks := []slackgo.Block{slackgo.NewSectionBlock(slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true), nil, nil)}
+	section := slackgo.NewSectionBlock(slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true), nil, nil)
+	if c.Image != "" && len(c.Image) <= imageAddress {
+		section.Accessory = slackgo.NewAccessory(slackgo.NewImageBlockElement(c.Image, clip(c.Title, noteText)))
+	}
+	blocks := []slackgo.Block{section}
 	var notes []string
 	if c.Source != "" {
 		notes = append(notes, escape(c.Source))

@@ -41,8 +41,11 @@ type Options struct {
 	Heard func(ctx context.Context) ([]chat.Heard, error)
 	// Former gives the forms that commands and buttons ask for, nil: none do.
 	Former chat.Former
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Title gives a thread of the agent view a better title than its first question,
+	// within some seconds; "": there is none. nil: there never is.
+	Title func(ctx context.Context, question chat.Message) string
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Slack is one Slack app in one workspace.

@@ -377,6 +377,51 @@ func TestADigestKeepsToTheLimits(t *testing.T) {
 	}
 }
 
+// Slack fetches pictures itself, and refuses a post for one that it cannot get.
+func TestAPictureThatSlackCannotGetCostsThePictureAlone(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("news").ID
+	up(t, b)
+	to := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}
+	d := chat.Draft{Key: "1", Text: "**News**", Cards: []chat.Card{{N: 3, Title: "A story", URL: "https://example.org/1", Image: "https://example.org/1.png"}}}
+	if _, err := b.Post(deadline(t), to, d); err != nil {
+		t.Fatal(err)
+	}
+	b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Status: 200, Body: `{"ok":false,"error":"invalid_blocks"}`})
+	d.Key = "2"
+	if _, err := b.Post(deadline(t), to, d); err != nil {
+		t.Fatal(err)
+	}
+	posts := b.sim.Posts(channel)
+	if len(posts) != 2 {
+		t.Fatalf("%d posts, want 2", len(posts))
+	}
+	for n, p := range posts {
+		blocks := string(p.Blocks)
+		if strings.Contains(blocks, `"image_url":"https://example.org/1.png"`) != (n == 0) || !strings.Contains(blocks, `*3. \u003chttps://example.org/1|A story\u003e*`) && !strings.Contains(blocks, `*3. <https://example.org/1|A story>*`) {
+			t.Errorf("post %d has the blocks %s", n, blocks)
+		}
+	}
+}
+
+func TestAThreadIsBelowItsPost(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	at := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: b.sim.AddChannel("news").ID}
+	up(t, b)
+	head, err := b.Post(deadline(t), at, chat.Draft{Key: "head", Text: "head"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		post chat.Ref
+		want string
+	}{{head, head.IDs[0]}, {chat.Ref{IDs: []string{"response/abc"}}, ""}, {chat.Ref{}, ""}} {
+		if to, err := b.Thread(deadline(t), at, c.post, "News"); err != nil || to.Thread != c.want || to.Base() != at {
+			t.Errorf("below %v: %v, %v; want thread %q", c.post.IDs, to, err, c.want)
+		}
+	}
+}
+
 func TestLimitsAreWaitedForInOrder(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID

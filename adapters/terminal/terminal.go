@@ -79,7 +79,7 @@ func Text(d chat.Draft) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(d.Text))
 	for _, c := range d.Cards {
-		fmt.Fprintf(&b, "\n\n- %s (%s)\n  %s", c.Title, c.Source, c.URL)
+		fmt.Fprintf(&b, "\n\n- %s%s (%s)\n  %s", c.Label(), c.Title, c.Source, c.URL)
 		if c.Text != "" {
 			b.WriteString("\n  " + c.Text)
 		}

@@ -60,7 +60,7 @@ func (servers) Logs(name string) ([]admin.LogLine, error) {
 	return []admin.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}, nil
 }
 
-type digests struct{}
+type digests struct{ admin.Digests }
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
@@ -71,7 +71,24 @@ func (digests) List(context.Context) ([]digest.Info, error) {
 }
 
 func (digests) Preview(context.Context, string) (digest.Preview, error) {
-	return digest.Preview{Digest: "morning", Draft: news, Items: []digest.Verdict{{Title: "Ravens cache food", Verdict: "posted"}}}, nil
+	return digest.Preview{Digest: "morning", Draft: news, Items: looked}, nil
+}
+
+func (digests) LastVerdicts(context.Context, string) (digest.Explained, bool, error) {
+	return digest.Explained{Due: noon, Items: looked, More: 12}, true, nil
+}
+
+func (digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
+	since := noon.Add(-20 * time.Hour)
+	return []digest.FeedInfo{{Name: "https://birds.example/feed", Title: "Bird Letters", LastFetch: &since, UsedBy: []string{"morning", "slack:T1/C1"}},
+		{Name: "https://gone.example/feed", FailingSince: &since, Failure: "the server answered with status 404", UsedBy: []string{"morning"}}}, nil
+}
+
+var looked = []digest.Verdict{
+	{Title: "Ravens cache food where nobody looks", Link: "https://birds.example/cache", Feed: "Bird Letters", Verdict: "posted"},
+	{Title: "Where ravens hide their food", Link: "https://corvid.example/1", Feed: "The Daily Corvid", Verdict: "merged into Ravens cache food where nobody looks", Reason: "same words in another order"},
+	{Title: "A very long title of an advertisement that somebody wrote without thinking of narrow screens", Link: "https://ads.example/1", Feed: "Ads", Verdict: "filtered by -advertisement"},
+	{Feed: "https://gone.example/feed", Verdict: "feed failed: https://gone.example/feed was not found"},
 }
 
 func (digests) Run(context.Context, string, time.Time, bool) (store.Run, error) {
@@ -164,6 +181,11 @@ func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	p.Go(base + "/digests")
 	p.Click(".action.second")
 	p.Wait("document.querySelectorAll('.outcome .card').length === 2")
+	p.Click("[hx-post='/digests/morning/explain']")
+	p.Wait("document.querySelectorAll('.outcome .verdicts tbody tr').length === 4 && document.querySelectorAll('.outcome .verdicts a').length === 3")
+	p.Go(base + "/feeds")
+	p.Wait("document.querySelector('.pill.failed') && document.body.innerText.includes('status 404')")
+	p.Go(base + "/digests")
 	p.Eval("window.confirm = () => true")
 	p.Click(".action")
 	p.Wait("document.querySelector('.outcome').innerText.includes('2 items are on their way')")
@@ -206,13 +228,14 @@ func pictures(p *browsertest.Page, base string) {
 	if os.Getenv("RAVENBOT_SCREENSHOTS") == "" {
 		return
 	}
-	for _, path := range []string{"/chat/general", "/chat/empty", "/servers", "/digests"} {
+	for _, path := range []string{"/chat/general", "/chat/empty", "/servers", "/digests", "/feeds"} {
 		for _, v := range []browsertest.View{{Width: 1100, Height: 900}, {Width: 1100, Height: 900, Dark: true}, {Width: 390, Height: 780, Phone: true}, {Width: 390, Height: 780, Phone: true, Dark: true}} {
 			p.Look(v)
 			p.Go(base + path)
 			if path == "/digests" {
 				p.Click(".action.second")
 				p.Wait("document.querySelector('.outcome .card')")
+				p.Click(".outcome details summary")
 			}
 			p.Eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 			if path == "/chat/general" {

@@ -71,9 +71,11 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.stream)
+	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.picture)
 	mux.HandleFunc("POST /chat/{room}/messages", w.take)
 	mux.HandleFunc("POST /chat/{room}/press", w.press)
 	mux.HandleFunc("POST /chat/{room}/forms", w.submit)
+	mux.HandleFunc("POST /chat/{room}/agent", w.choose)
 	mux.HandleFunc("GET /static/{file}", w.serveStatic)
 	return mux
 }
@@ -97,6 +99,7 @@ type view struct {
 	Newest  uint64 // Seq of the last entry
 	State   string // of the room, as old as the entries or older
 	Working []work
+	Agents  *Offer // nil: there is no choice
 }
 
 func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
@@ -116,6 +119,10 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v.Rooms = rooms
+	if w.o.Agents != nil {
+		offer := w.o.Agents.Offered(name)
+		v.Agents = &offer
+	}
 	w.render(rw, r, "page", v)
 }
 
@@ -227,6 +234,20 @@ func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
 		_, err = w.Say(r.Context(), name, user, text)
 	}
 	w.taken(rw, r, err, "")
+}
+
+// choose has another agent answer in a room.
+func (w *Web) choose(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+	name := r.PathValue("room")
+	err := CheckRoom(name)
+	if err == nil && w.o.Agents == nil {
+		err = &InputError{"there is no choice of agents here"}
+	}
+	if err == nil {
+		err = w.o.Agents.Choose(r.Context(), name, r.PostFormValue("agent"))
+	}
+	w.taken(rw, r, err, "chosen")
 }
 
 // fail says what is wrong: as a fragment to the page's own requests, else as a page.

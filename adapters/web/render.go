@@ -18,7 +18,7 @@ import (
 
 // templates is not changed after it was parsed.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown": prose, "clickable": clickable, "pretty": pretty, "took": took, "clock": clock, "iso": iso, "dom": domID,
+	"markdown": prose, "clickable": clickable, "pretty": pretty, "took": took, "clock": clock, "iso": iso, "dom": domID, "shown": shownIn,
 	"chosen": func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
 	"place":  func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 }).ParseFS(files, "templates/*.html"))
@@ -26,7 +26,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // Draft renders a post as the page shows it, for other pages in the same look.
 func Draft(d chat.Draft) template.HTML {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "draft", d); err != nil {
+	if err := templates.ExecuteTemplate(&b, "draft", shown{Draft: d}); err != nil {
 		return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 	}
 	return template.HTML(b.String())

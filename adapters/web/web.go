@@ -43,6 +43,25 @@ type Options struct {
 	Rooms  []string // shown even while they are empty; general always is
 	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
 	Former chat.Former
+	// Agents are who may answer in rooms; nil: the page offers no choice.
+	Agents Agents
+	// Picture fetches the pictures of cards; nil: none is shown.
+	Picture Picture
+}
+
+// Agents tells who may answer in rooms, and takes a choice of one.
+type Agents interface {
+	Offered(room string) Offer
+	// Choose has an agent answer in a room; none: as the configuration says. Faults of
+	// the input are *InputError.
+	Choose(ctx context.Context, room, agent string) error
+}
+
+// Offer is who may answer in a room.
+type Offer struct {
+	Names      []string
+	Chosen     string // for this room; none: as the configuration says
+	Configured string // who answers where none is chosen
 }
 
 // InputError says what is wrong with what a person sent.
@@ -64,6 +83,8 @@ type Web struct {
 	page    *page
 	started chan struct{} // closed when Run begins
 	stopped chan struct{} // closed when Run ends
+	// pictures has a place for each that is being fetched.
+	pictures chan struct{}
 
 	mu     sync.Mutex
 	accept func(context.Context, chat.Message) error
@@ -73,7 +94,7 @@ type Web struct {
 
 // New returns a Web that takes messages once Run runs.
 func New(o Options) *Web {
-	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), rooms: map[string]*room{}}
+	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), pictures: make(chan struct{}, picturesAtOnce), rooms: map[string]*room{}}
 }
 
 // Name is "web".

@@ -19,7 +19,6 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
-	"ravenbot/internal/digest"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store"
 )
@@ -46,13 +45,6 @@ type Ask func(ctx context.Context, room string, user chat.User, text string) ite
 type PlatformHealth struct {
 	Name string `json:"name"`
 	chat.Health
-}
-
-// Digests lists, previews and runs digests; unknown names are digest.ErrUnknown.
-type Digests interface {
-	List(ctx context.Context) ([]digest.Info, error)
-	Preview(ctx context.Context, name string) (digest.Preview, error)
-	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
 }
 
 // Conversations reads and removes what is remembered of conversations.
@@ -98,6 +90,7 @@ type Options struct {
 	// nil: there is none.
 	MCP      func(refuse http.HandlerFunc) http.Handler
 	Settings *settings.Book
+	ToolsOn  func() bool // where no settings say so: by the configuration
 	Feedback func(ctx context.Context) ([]store.Feedback, error)
 	Metrics  http.Handler
 	// Backup makes a copy of the store.

@@ -38,6 +38,7 @@ type bot struct {
 	slack   chat.Health
 	removed []chat.Address
 	ran     []string
+	paused  map[string]bool
 	did     []string
 	ask     Ask
 }
@@ -169,6 +170,64 @@ type digests struct{ *bot }
 
 func (d digests) List(context.Context) ([]digest.Info, error) {
 	return []digest.Info{{Name: "morning", Schedule: "30 8 * * *", Timezone: "UTC", Feeds: []string{"bundled:news"}}}, nil
+}
+
+func (d digests) Get(_ context.Context, name string) (digest.Info, error) {
+	if name != "morning" && name != "made" {
+		return digest.Info{}, fmt.Errorf("look at %s: %w", name, digest.ErrUnknown)
+	}
+	return digest.Info{Name: name, Paused: d.paused[name]}, nil
+}
+
+func (d digests) LastVerdicts(_ context.Context, name string) (digest.Explained, bool, error) {
+	if name == "made" {
+		return digest.Explained{}, false, nil
+	}
+	_, err := d.Get(context.Background(), name)
+	return digest.Explained{Due: d.now, Items: []digest.Verdict{{Title: "a", Verdict: "too old"}}, More: 2}, true, err
+}
+
+func (d digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
+	return []digest.FeedInfo{{Name: "https://example.org/feed", UsedBy: []string{"morning"}}}, nil
+}
+
+func (d digests) Add(_ context.Context, name string, entry json.RawMessage) (digest.Info, error) {
+	switch {
+	case name == "morning":
+		return digest.Info{}, digest.ErrExists
+	case !strings.Contains(string(entry), "schedule"):
+		return digest.Info{}, badInput{}
+	}
+	return digest.Info{Name: name, Source: digest.FromAPI}, nil
+}
+
+func (d digests) Replace(_ context.Context, name string, _ json.RawMessage) (digest.Info, error) {
+	return d.changed(name)
+}
+
+func (d digests) AddFeeds(_ context.Context, name string, addresses []string) (digest.Info, int, error) {
+	i, err := d.changed(name)
+	return i, len(addresses), err
+}
+
+func (d digests) Remove(_ context.Context, name string) error {
+	_, err := d.changed(name)
+	return err
+}
+
+func (d digests) changed(name string) (digest.Info, error) {
+	if name == "morning" {
+		return digest.Info{}, digest.ErrConfigured
+	}
+	return d.Get(context.Background(), name)
+}
+
+func (d digests) Pause(_ context.Context, name string, on bool) error {
+	_, err := d.Get(context.Background(), name)
+	if err == nil {
+		d.paused = map[string]bool{name: on}
+	}
+	return err
 }
 
 func (d digests) Preview(_ context.Context, name string) (digest.Preview, error) {
@@ -312,10 +371,11 @@ var everything = []string{
 	"GET /agents", "POST /agents", "GET /agents/default", "POST /agents/default", "POST /agents/default/remove", "POST /agents/default/files", "POST /agents/rooms",
 	"GET /api/v1/tools", "GET /api/v1/tools/web_fetch/why", "GET /api/v1/agents", "POST /api/v1/agents", "GET /api/v1/agents/default", "PUT /api/v1/agents/default", "DELETE /api/v1/agents/default",
 	"GET /api/v1/agents/default/files", "POST /api/v1/agents/default/files", "GET /api/v1/agents/default/files/a.md", "DELETE /api/v1/agents/default/files/a.md",
-	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /logout", "GET /unknown",
+	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain", "POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "POST /logout", "GET /unknown",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
-	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests",
+	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests", "POST /api/v1/digests", "GET /api/v1/feeds",
+	"GET /api/v1/digests/morning", "PUT /api/v1/digests/morning", "DELETE /api/v1/digests/morning", "POST /api/v1/digests/morning/pause", "POST /api/v1/digests/morning/resume", "GET /api/v1/digests/morning/explain", "POST /api/v1/digests/morning/feeds",
 	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage", "GET /api/v1/openapi.json", "GET /api/v1/audit", "GET /metrics", "POST /mcp",
 }
 
@@ -379,6 +439,24 @@ func TestTheAPI(t *testing.T) {
 		{"POST /api/v1/digests/morning/run", "", 200, `"posted":3,"manual":true`},
 		{"POST /api/v1/digests/none/run", "", 404, `"code":"not_found"`},
 		{"POST /api/v1/digests/broken/run", "", 500, `(reference `},
+		{"POST /api/v1/digests", `{"name":"made","schedule":"hourly"}`, 201, `"source":"api"`},
+		{"POST /api/v1/digests", `{"name":"made"}`, 400, `"code":"bad_request"`},
+		{"POST /api/v1/digests", `{"name":"morning","schedule":"hourly"}`, 409, `"code":"exists"`},
+		{"GET /api/v1/digests/made", "", 200, `"name":"made"`},
+		{"GET /api/v1/digests/none", "", 404, `there is no digest`},
+		{"PUT /api/v1/digests/made", `{"schedule":"hourly"}`, 200, `"name":"made"`},
+		{"PUT /api/v1/digests/made", `{"name":"other","schedule":"hourly"}`, 400, `keeps its name`},
+		{"PUT /api/v1/digests/morning", `{"schedule":"hourly"}`, 409, `"code":"configured"`},
+		{"DELETE /api/v1/digests/made", "", 204, ``},
+		{"DELETE /api/v1/digests/morning", "", 409, `"code":"configured"`},
+		{"POST /api/v1/digests/made/feeds", `{"feeds":["https://a.example","https://b.example"]}`, 200, `"added":2`},
+		{"POST /api/v1/digests/made/feeds", `{}`, 400, `names no feeds`},
+		{"POST /api/v1/digests/morning/pause", "", 200, `"paused":true`},
+		{"POST /api/v1/digests/morning/resume", "", 200, `{"name":"morning"`},
+		{"POST /api/v1/digests/none/pause", "", 404, `there is no digest`},
+		{"GET /api/v1/digests/morning/explain", "", 200, `"verdict":"too old"`},
+		{"GET /api/v1/digests/made/explain", "", 404, `no run of this digest`},
+		{"GET /api/v1/feeds", "", 200, `{"items":[{"name":"https://example.org/feed"`},
 	} {
 		method, path, _ := strings.Cut(c.route, " ")
 		r := do(t, client, method, server.URL+path, strings.NewReader(c.body), "Authorization", bearerHeader)
@@ -555,9 +633,9 @@ func TestWithoutAChatPageTheOtherPagesAreThere(t *testing.T) {
 func TestForeignTextOnThePagesStaysText(t *testing.T) {
 	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</pre><b>`} {
 		_, _, server, client := start(t, func(o *Options) {
-			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s}, calls{s}, calls{s}
+			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s: s}, calls{s}, calls{s}
 		})
-		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "GET /login?token=" + url.QueryEscape(s)} {
+		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain", "GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
 			escaped := template.HTMLEscapeString(s)
@@ -592,7 +670,18 @@ func (n nasty) Pending(string) []ToolChange {
 }
 
 // nastyDigests is nasty with the other List.
-type nastyDigests struct{ s string }
+type nastyDigests struct {
+	digests
+	s string
+}
+
+func (n nastyDigests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
+	return []digest.FeedInfo{{Name: n.s, Title: n.s, Failure: n.s, UsedBy: []string{n.s}}}, nil
+}
+
+func (n nastyDigests) LastVerdicts(context.Context, string) (digest.Explained, bool, error) {
+	return digest.Explained{Items: []digest.Verdict{{Title: n.s, Link: n.s, Feed: n.s, Verdict: n.s, Reason: n.s}}}, true, nil
+}
 
 func (n nastyDigests) List(context.Context) ([]digest.Info, error) {
 	return []digest.Info{{Name: n.s, Schedule: n.s, Timezone: n.s, Feeds: []string{n.s}, Post: []string{n.s}, Last: &store.Run{Note: n.s}}}, nil

@@ -13,7 +13,6 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
-	"ravenbot/internal/digest"
 	"ravenbot/internal/store"
 )
 
@@ -62,9 +61,15 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/auth/logout-all":                  {"POST": s.logoutAll},
 		"/approvals":                        {"GET": s.listApprovals},
 		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decide},
-		"/digests":                          {"GET": s.listDigests},
+		"/digests":                          {"GET": s.listDigests, "POST": s.addDigest},
+		"/digests/{name}":                   {"GET": s.getDigest, "PUT": s.putDigest, "DELETE": s.deleteDigest},
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
 		"/digests/{name}/run":               {"POST": s.runDigest},
+		"/digests/{name}/pause":             {"POST": s.pauseDigest(true)},
+		"/digests/{name}/resume":            {"POST": s.pauseDigest(false)},
+		"/digests/{name}/explain":           {"GET": s.explainDigest},
+		"/digests/{name}/feeds":             {"POST": s.addToDigest},
+		"/feeds":                            {"GET": s.listFeeds},
 	}
 	if s.o.Audit != nil {
 		routes["/audit"] = methods{"GET": s.listAudit}
@@ -163,46 +168,6 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.o.Status())
-}
-
-func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Digests.List(r.Context())
-	if err != nil {
-		s.broken(w, r, "the digests could not be listed", err)
-		return
-	}
-	writeList(w, list)
-}
-
-func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
-	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
-	if err != nil {
-		s.noDigest(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, p)
-}
-
-func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
-	if err != nil {
-		s.noDigest(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, run)
-}
-
-func (s *Server) run(r *http.Request) (store.Run, error) {
-	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
-}
-
-func (s *Server) noDigest(w http.ResponseWriter, r *http.Request, err error) {
-	name := r.PathValue("name")
-	if errors.Is(err, digest.ErrUnknown) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name), "GET /api/v1/digests names those there are")
-		return
-	}
-	s.broken(w, r, "the digest "+name+" could not be made", err)
 }
 
 // conversationOf reads the address that the path names, or answers what is wrong.

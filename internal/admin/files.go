@@ -146,10 +146,7 @@ func (s *Server) uploadOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
 	for _, v := range kept {
-		done += v.Name + " is kept. "
-		if v.Error != "" {
-			done += "It is not known: " + v.Error + ". "
-		}
+		done += fmt.Sprintf("%s is kept, in %d passages. ", v.Name, v.Passages)
 	}
 	s.toldAgent(w, err, strings.TrimSpace(done))
 }

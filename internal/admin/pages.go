@@ -3,13 +3,13 @@ package admin
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
-	"ravenbot/internal/digest"
 	"ravenbot/internal/store"
 )
 
@@ -20,6 +20,10 @@ var files embed.FS
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
+	"path":  url.PathEscape,
+	"web": func(link string) bool {
+		return strings.HasPrefix(link, "https://") || strings.HasPrefix(link, "http://")
+	},
 }).ParseFS(files, "templates/*.html"))
 
 // dashboard is everything behind the login that is no API: the pages about the
@@ -42,11 +46,14 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
 	mux.HandleFunc("GET /digests", s.digestsPage)
+	mux.HandleFunc("GET /feeds", s.feedsPage)
 	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("GET /settings", s.settingsForm)
 	mux.HandleFunc("POST /settings", s.saveSettings)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
 	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
+	mux.HandleFunc("POST /digests/{name}/explain", s.explainPage)
+	mux.HandleFunc("POST /digests/{name}/{verb}", s.changeOnPage)
 	if s.o.Static != nil {
 		mux.Handle("GET /static/", s.o.Static)
 	}
@@ -56,16 +63,6 @@ func (s *Server) dashboard() *http.ServeMux {
 		mux.Handle("GET /{$}", http.RedirectHandler("/servers", http.StatusSeeOther))
 	}
 	return mux
-}
-
-func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Digests.List(r.Context())
-	if err != nil {
-		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
-		s.page(w, http.StatusInternalServerError, "note-page", "The digests could not be listed; the bot's log has the reason.")
-		return
-	}
-	s.page(w, http.StatusOK, "digests", list)
 }
 
 // postsPage shows the posts that could not be delivered, the latest first.
@@ -95,43 +92,6 @@ func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 type postsView struct {
 	Posts     []store.Post
 	Good, Bad int // answers found helpful, and not
-}
-
-type previewView struct {
-	digest.Preview
-	Post template.HTML
-}
-
-func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
-	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
-	if err != nil {
-		s.digestFault(w, r, err)
-		return
-	}
-	v := previewView{Preview: p}
-	if p.Draft.Text != "" || len(p.Draft.Cards) > 0 {
-		v.Post = s.o.Render(p.Draft)
-	}
-	s.page(w, http.StatusOK, "preview", v)
-}
-
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
-	if err != nil {
-		s.digestFault(w, r, err)
-		return
-	}
-	s.page(w, http.StatusOK, "ran", run)
-}
-
-func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, digest.ErrUnknown) {
-		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
-		return
-	}
-	ref := reference()
-	s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
-	s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 }
 
 func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {

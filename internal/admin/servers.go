@@ -147,7 +147,7 @@ func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) 
 // mostEntry is how large the entry of a server may be, in bytes.
 const mostEntry = 256 << 10
 
-// entry reads the body of a request: a name and an entry of mcpServers.
+// entry reads the body of a request: a name with an entry of config.json beside it.
 func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
 	var in struct {
 		Name string `json:"name"`
@@ -156,8 +156,12 @@ func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMes
 	if err == nil {
 		err = json.Unmarshal(raw, &in)
 	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		err = errors.New("the body is no JSON object with a name in it that is a string")
+	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object such as {"name":"files","command":"npx","args":["…"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object: an entry as config.json has it, with its "name" beside`)
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }

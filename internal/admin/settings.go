@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -106,63 +104,4 @@ func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeList(w, list)
-}
-
-// settingsPage shows the instance's layer as a form.
-type settingsPage struct {
-	Layer           settings.Layer
-	Models          []string
-	Tools           string // on, off, or nothing
-	Steps           string
-	Prompt          string
-	Saved           bool
-	Problem         string
-	Channels, Users map[string]settings.Layer
-}
-
-func (s *Server) settingsForm(w http.ResponseWriter, _ *http.Request) {
-	s.page(w, http.StatusOK, "settings", s.formOf(s.o.Settings.Layer(settings.Instance)))
-}
-
-func (s *Server) formOf(l settings.Layer) settingsPage {
-	v := s.settingsView()
-	p := settingsPage{Layer: l, Models: s.o.Settings.Models(), Channels: v.Channels, Users: v.Users}
-	if l.Tools.Enabled != nil {
-		p.Tools = map[bool]string{true: "on", false: "off"}[*l.Tools.Enabled]
-	}
-	if l.Tools.MaxSteps != nil {
-		p.Steps = strconv.Itoa(*l.Tools.MaxSteps)
-	}
-	if l.Tools.SystemPrompt != nil {
-		p.Prompt = *l.Tools.SystemPrompt
-	}
-	return p
-}
-
-func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
-	l := settings.Layer{Model: r.PostFormValue("model"), Language: strings.TrimSpace(r.PostFormValue("language"))}
-	if tools := r.PostFormValue("tools"); slices.Contains([]string{"on", "off"}, tools) {
-		on := tools == "on"
-		l.Tools.Enabled = &on
-	}
-	var err error
-	if steps := strings.TrimSpace(r.PostFormValue("steps")); steps != "" {
-		var n int
-		if n, err = strconv.Atoi(steps); err != nil {
-			err = fmt.Errorf("the number of steps is %q, want a number", steps)
-		}
-		l.Tools.MaxSteps = &n
-	}
-	if prompt := strings.TrimSpace(r.PostFormValue("prompt")); prompt != "" {
-		l.Tools.SystemPrompt = &prompt
-	}
-	if err == nil {
-		err = s.o.Settings.Set(r.Context(), settings.Instance, l)
-	}
-	p := s.formOf(l)
-	status := http.StatusOK
-	if p.Saved = err == nil; err != nil {
-		p.Problem, status = err.Error(), http.StatusUnprocessableEntity
-	}
-	s.page(w, status, "settings", p)
 }

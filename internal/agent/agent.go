@@ -72,7 +72,7 @@ type Model struct {
 type Profile struct {
 	Agent     string
 	Models    []string // configured names, each standing in for those before it
-	Utility   []string // the same for summaries of what is old; none: Models
+	Utility   []string // the same for titles and for summaries of what is old; none: Models
 	System    string
 	MaxSteps  int // rounds of tool calls
 	MaxResult int // bytes of a tool result shown to the model at once
@@ -90,6 +90,8 @@ type Calls interface {
 	// Call gives what became of a call, and its record. shown is how many bytes of a
 	// result the model is shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
+	// Refuse gives the same of a call that is not to be made; in.Tool may have a name alone.
+	Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall)
 }
 
 // Command answers one of the words behind /raven.
@@ -119,8 +121,11 @@ type Options struct {
 	Summaries Summaries
 	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
 	// Fetch reads a file of a message of a platform: at most limit bytes.
-	Fetch    func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
-	Used     func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
+	Fetch func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+	Used  func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
+	// Spend lets a request be made in the name of a channel and a user, and gives what
+	// takes its count when it has ended; an error keeps it from being made. nil: all are.
+	Spend    func(ctx context.Context, on store.Usage, q llm.Request) (settle func(llm.Usage), err error)
 	Window   conversation.Window
 	Commands map[string]Command
 	Log      *slog.Logger
@@ -201,9 +206,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failure(ctx, m, err)
-		d.Tools = r.runs
+		d.Tools, d.Footer = r.runs, strings.Join(r.told(), " · ")
 		r.turn.State = conversation.Failed
-		if blocked(err) {
+		if isKind(err, llm.Blocked) {
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
 		}
 	}
@@ -232,7 +237,7 @@ func (r *run) stop(m chat.Message) (*conversation.Turn, *chat.Draft) {
 	r.turn.Messages = append(r.turn.Messages, said)
 	r.turn.State = conversation.Answered
 	r.e.remember(m.Conversation, r.turn)
-	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs}
+	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.told(), " · ")}
 }
 
 // remember adds a turn to the history, and has it compacted when it is full.
@@ -262,7 +267,7 @@ func reference() string {
 // gives the answer and the name of the model that gave it. What it used counts for
 // the channel and the user of on.
 func (e *Engine) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
-	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}}
+	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}, on: on}
 	request := llm.Request{System: system, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
 	answer, err := r.ask(ctx, func(string) llm.Request { return request })

@@ -322,6 +322,32 @@ func TestThereIsAlwaysAnAnswer(t *testing.T) {
 	}
 }
 
+// Every call has a record, also one that is not made.
+func TestCallsThatAreNotMadeAreRecorded(t *testing.T) {
+	ok := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })
+	b := engine(tools{"ok": ok}, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		switch {
+		case n == 1:
+			return llmtest.Calls("nonesuch", `{"password":"hidden"}`), nil
+		case len(r.Tools) > 0:
+			return llmtest.Calls("ok", `{}`), nil
+		}
+		return llmtest.Says("done"), nil
+	}})
+	b.ask(t, "go")
+	var got []string
+	for _, c := range b.memory.called {
+		got = append(got, fmt.Sprintf("%s %s %.12s%.16s", c.Tool, c.Args, c.Result, c.Error))
+		if c.Turn != "web/go" || c.ID == "" {
+			t.Errorf("the record is %+v", c)
+		}
+	}
+	want := []string{`nonesuch {"password":"***"} There is no tool`, "ok {} fine", "ok {} fine", "ok {} This very call w"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the records are %q, want %q", got, want)
+	}
+}
+
 func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {

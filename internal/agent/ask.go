@@ -29,7 +29,7 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 			continue
 		}
 		m, err2 := r.insist(ctx, model, q)
-		if err = err2; err != nil && len(r.images) > 0 && !r.blind && refusedForm(err) {
+		if err = err2; err != nil && len(r.images)+len(r.given) > 0 && !r.blind && isKind(err, llm.BadRequest) {
 			r.blind = true
 			m, err = r.insist(ctx, model, request(model.ID()))
 		}
@@ -37,20 +37,16 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 			r.turn.Model = r.p.Models[r.at]
 			return m, nil
 		}
-		if ctx.Err() != nil || blocked(err) {
+		if ctx.Err() != nil || isKind(err, llm.Blocked) {
 			return llm.Message{}, err
 		}
-		r.failing = "the model before it failed"
+		if r.failing = "the model before it failed"; isKind(err, llm.Capped) {
+			r.failing = "today's budget is used up"
+		}
 		r.e.o.Log.Warn("model failed", "model", model.ID(), "message", r.m.Key(), "error", err)
 	}
 	r.at = 0
 	return llm.Message{}, err
-}
-
-// refusedForm reports that a model did not take a request as it was.
-func refusedForm(err error) bool {
-	var fault *llm.Error
-	return errors.As(err, &fault) && fault.Kind == llm.BadRequest
 }
 
 // Rules of repeating a request to a model: at most attempts times, within the
@@ -67,7 +63,7 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 	wait := firstWait
 	for try := 1; ; try++ {
 		began := r.e.o.Now()
-		m, err := r.collect(ctx, model, q)
+		m, err := r.paid(ctx, model, q)
 		r.e.o.Log.Info("model step", "turn", r.turn.ID, "model", model.ID(), "calls", len(m.Calls()), "ms", r.e.o.Now().Sub(began).Milliseconds(), "failed", err != nil)
 		var fault *llm.Error
 		if err == nil || !errors.As(err, &fault) || !fault.Again() || try == attempts {
@@ -94,15 +90,32 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 	}
 }
 
-// collect streams one answer and puts its pieces together.
-func (r *run) collect(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
-	m := llm.Message{Role: llm.Assistant, Origin: model.ID()}
+// paid asks a model once, where that is within the caps, and counts what was used also
+// of an answer that broke off.
+func (r *run) paid(ctx context.Context, model Model, q llm.Request) (m llm.Message, err error) {
 	var usage llm.Usage
+	if r.e.o.Spend != nil {
+		on := r.on
+		on.Model = r.p.Models[r.at]
+		settle, err := r.e.o.Spend(ctx, on, q)
+		if err != nil {
+			return m, timedOut(ctx, model, err)
+		}
+		defer func() { settle(usage) }()
+	}
+	m, usage, err = r.collect(ctx, model, q)
+	r.turn.Usage = r.turn.Usage.Add(usage)
+	return m, err
+}
+
+// collect streams one answer and puts its pieces together.
+func (r *run) collect(ctx context.Context, model Model, q llm.Request) (m llm.Message, usage llm.Usage, err error) {
+	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
 	var finish llm.Finish
 	served := model.ID()
 	for c, err := range model.Generate(ctx, q) {
 		if err != nil {
-			return m, timedOut(ctx, model, err)
+			return m, usage, timedOut(ctx, model, err)
 		}
 		for _, p := range c.Parts {
 			m.Parts = appendPart(m.Parts, p)
@@ -121,9 +134,9 @@ func (r *run) collect(ctx context.Context, model Model, q llm.Request) (llm.Mess
 		}
 	}
 	failpoint.Here(failpoint.ModelCalled)
-	r.turn.Usage, r.turn.Served = r.turn.Usage.Add(usage), served
+	r.turn.Served = served
 	r.distinct(&m)
-	return m, r.judge(m, finish)
+	return m, usage, r.judge(m, finish)
 }
 
 // judge says whether an answer that ended can be used.
@@ -184,9 +197,9 @@ func timedOut(ctx context.Context, model Model, err error) error {
 	return err
 }
 
-func blocked(err error) bool {
+func isKind(err error, kind llm.Kind) bool {
 	var fault *llm.Error
-	return errors.As(err, &fault) && fault.Kind == llm.Blocked
+	return errors.As(err, &fault) && fault.Kind == kind
 }
 
 // explain is the one sentence for the user. It names nothing of the inside.
@@ -213,6 +226,8 @@ func explain(err error, ref string) string {
 		return "The language model did not accept the bot's key; whoever runs the bot can mend that" + tail
 	case llm.Exhausted:
 		return "The bot's quota with the language model is used up for now" + tail
+	case llm.Capped:
+		return fault.Reason
 	}
 	return "The language model could not be reached or gave no usable answer; please try again in a minute" + tail
 }

@@ -45,12 +45,13 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	for _, c := range calls {
 		meant, err := r.meant(c)
 		if err != nil {
-			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true, Content: err.Error()}, nil)
+			record(r.refuse(ctx, c, err.Error()))
 			continue
 		}
 		if r.repeated(meant) {
-			record(llm.Result{ID: c.ID, Name: c.Name, IsError: true,
-				Content: "This very call was made before, with the result that you have. It was not run again."}, nil)
+			res, calls := r.refuse(ctx, meant, "This very call was made before, with the result that you have. It was not run again.")
+			res.Name = c.Name
+			record(res, calls)
 			continue
 		}
 		wg.Go(func() {
@@ -101,33 +102,48 @@ func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == finderServe
 
 // call makes a call. Whatever is wrong becomes a result that the model can act on.
 func (r *run) call(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
+	n, ok := r.tools[c.Name]
+	if !ok {
+		return r.refuse(ctx, c, fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.names(), ", ")))
+	}
 	began := r.e.o.Now()
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
 	r.ran(seen)
-	var out tool.Outcome
-	var records []store.ToolCall
-	if n, ok := r.tools[c.Name]; ok {
-		report := func(note string) {
-			running := seen
-			running.Note = note
-			r.ran(running)
-		}
-		caller := tool.Caller{Conversation: r.m.Conversation, User: r.asker(), Agent: r.p.Agent, Turn: r.turn.ID, Call: c.ID, Report: report, Revised: r.q.Revised, Servers: r.p.Servers}
-		var record store.ToolCall
-		out, record = r.e.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.p.MaxResult)
-		records = append(records, record)
-	} else {
-		out.Result = tool.Failure(fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.names(), ", ")))
-		out.Shown = out.Result.Text
+	caller := r.caller(c)
+	caller.Report = func(note string) {
+		running := seen
+		running.Note = note
+		r.ran(running)
 	}
-	seen.State, seen.Took, seen.Note = chat.Done, r.e.o.Now().Sub(began), out.Note
+	out, record := r.e.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.p.MaxResult)
+	seen.Took, seen.Note = r.e.o.Now().Sub(began), out.Note
+	r.attach(c.Name, out.Result.Files)
+	return r.ended(c, seen, out, record)
+}
+
+// refuse answers a call that is not made.
+func (r *run) refuse(ctx context.Context, c llm.Call, why string) (llm.Result, []store.ToolCall) {
+	n, ok := r.tools[c.Name]
+	if !ok {
+		n.Name = c.Name
+	}
+	in := tool.Intent{Caller: r.caller(c), Tool: n, Args: c.Args}
+	out, record := r.e.o.Calls.Refuse(ctx, in, why, r.p.MaxResult)
+	return r.ended(c, chat.ToolRun{ID: c.ID, Name: c.Name, Args: c.Args}, out, record)
+}
+
+// ended shows what became of a call, and gives what the model and the record are told.
+func (r *run) ended(c llm.Call, seen chat.ToolRun, out tool.Outcome, record store.ToolCall) (llm.Result, []store.ToolCall) {
+	seen.State, seen.Result = chat.Done, conversation.Cut(out.Result.Text, shownResult)
 	if out.Result.IsError {
 		seen.State = chat.Failed
 	}
-	seen.Result = conversation.Cut(out.Result.Text, shownResult)
 	r.ran(seen)
-	r.attach(out.Result.Files)
-	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, records
+	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, []store.ToolCall{record}
+}
+
+func (r *run) caller(c llm.Call) tool.Caller {
+	return tool.Caller{Conversation: r.m.Conversation, User: r.asker(), Agent: r.p.Agent, Turn: r.turn.ID, Call: c.ID, Revised: r.q.Revised, Servers: r.p.Servers}
 }
 
 // Files that tools give are shown below the answer, up to these limits.
@@ -136,13 +152,16 @@ const (
 	mostFilesB = 8 << 20
 )
 
-// attach keeps files that a tool gave for the answer.
-func (r *run) attach(files []chat.File) {
+// attach keeps files that a tool gave for the answer, and its images for the model.
+func (r *run) attach(tool string, files []chat.File) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := 0
 	for _, f := range r.files {
 		size += len(f.Data)
+	}
+	for _, f := range files {
+		r.picture(tool, f)
 	}
 	for _, f := range files {
 		if size += len(f.Data); len(r.files) == mostFiles || size > mostFilesB {

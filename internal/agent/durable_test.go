@@ -479,6 +479,42 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 	}
 }
 
+func TestPicturesOfToolsAreShownToTheModel(t *testing.T) {
+	const drawn, most = 5, 4
+	box := tools{"draw": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Result{Text: "[image: image/png, 1 byte]", Files: []chat.File{{Name: "a.png", Type: "image/png", Data: []byte("a")}, {Name: "b.mp3", Type: "audio/mpeg", Data: []byte("b")}}}, nil
+	})}
+	for _, blind := range []bool{false, true} {
+		var last llm.Request
+		b := engine(box, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+			last = r
+			for _, p := range r.Messages[0].Parts {
+				if p.Media != nil && blind {
+					return nil, &llm.Error{Kind: llm.BadRequest, Reason: "no images here"}
+				}
+			}
+			if calls := len(r.Messages) / 2; calls < drawn {
+				return llmtest.Calls("draw", fmt.Sprintf(`{"n":%d}`, calls)), nil
+			}
+			return llmtest.Says("drawn"), nil
+		}})
+		if d := b.answer(t, t.Context(), one(asks("1", "draw"))); d.Text != "drawn" || len(d.Files) != 2*drawn || strings.Contains(d.Footer, "takes no images") != blind {
+			t.Fatalf("answered %q with %d files, %q", d.Text, len(d.Files), d.Footer)
+		}
+		labels, images := 0, 0
+		for _, p := range last.Messages[0].Parts {
+			if p.Media != nil {
+				images++
+			} else if strings.Contains(p.Text, "the tool draw gave it as a.png") {
+				labels++
+			}
+		}
+		if want := map[bool]int{false: most, true: 0}[blind]; images != want || labels != want {
+			t.Errorf("blind %v: the model was shown %d images with %d labels, want %d", blind, images, labels, want)
+		}
+	}
+}
+
 func TestTheCallsBehindAnAnswerAreShownWhereItWasGiven(t *testing.T) {
 	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
 		return tool.Text("a ```fence``` and " + strings.Repeat("more ", 100)), nil

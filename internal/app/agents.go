@@ -12,9 +12,11 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/invoke"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
+	"ravenbot/internal/store"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -23,7 +25,7 @@ func (a *App) buildAgent() error {
 	a.agent = agent.New(agent.Options{
 		Route: a.route, Model: a.model, Tools: a.registry, Settled: a.toolsSettled, Memory: a.store, Summaries: a.store, Feedback: a.store.SaveFeedback, Fetch: a.fetch,
 		Window: conversation.DefaultWindow(), Commands: commands,
-		Calls: a.calls, Hold: a.mcp.Hold, Fresh: a.approvals.Fresh, Aside: a.answerAside, Used: a.store.CountUsage,
+		Calls: a.calls, Hold: a.mcp.Hold, Fresh: a.approvals.Fresh, Aside: a.answerAside, Used: a.store.CountUsage, Spend: a.spend,
 		Discovery: a.discovery(), Threshold: a.threshold,
 		Log: a.o.Log, Now: a.o.Now, Jitter: rand.Float64,
 	})
@@ -50,7 +52,31 @@ func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int
 
 // discovery finds tools where there are many.
 func (a *App) discovery() agent.Discovery {
-	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer)
+	a.meaning = toolsearch.NewMeaning(a.embedding, a.o.Log)
+	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer).With(a.meaning)
+}
+
+// embedding gives the model that compares tools by what they mean, if one is
+// configured and has its key.
+func (a *App) embedding() (toolsearch.Embedding, bool) {
+	name := a.conf().Tools.Discovery.Embeddings
+	if name == "" {
+		return toolsearch.Embedding{}, false
+	}
+	m, _ := a.model(name)
+	embedder, ok := m.Model.(llm.Embedder)
+	if !ok {
+		return toolsearch.Embedding{}, false
+	}
+	return toolsearch.Embedding{Name: m.ID(), Embed: func(ctx context.Context, texts []string) ([][]float32, error) {
+		vectors, used, err := embedder.Embed(ctx, texts)
+		if used != (llm.Usage{}) {
+			if err := a.store.CountUsage(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used}); err != nil {
+				a.o.Log.Error("usage not counted", "error", err)
+			}
+		}
+		return vectors, err
+	}}, true
 }
 
 // aboutServer is what the operator says of an MCP server.

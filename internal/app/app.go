@@ -21,6 +21,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/approval"
 	"ravenbot/internal/audit"
+	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/delivery"
@@ -35,6 +36,7 @@ import (
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
 )
 
 // Options are what an App needs.
@@ -51,6 +53,9 @@ type Options struct {
 	// ReadPDF gives the text of the pages of a PDF; nil: it is read in this process, which
 	// a hostile one can harm.
 	ReadPDF func(ctx context.Context, data []byte) ([]string, error)
+	// Watch is told of every group of processes that a tool server is, as in mcp.Options;
+	// nil: should the bot be killed, what servers have started may be left behind.
+	Watch func(group int) (done func())
 }
 
 // App is the bot.
@@ -68,10 +73,12 @@ type App struct {
 	tokens    *mcpserve.Tokens
 	endpoint  *mcpserve.Server
 	agent     *agent.Engine
+	meaning   *toolsearch.Meaning
 	delivery  *delivery.Service
 	digests   *digest.Service
 	loop      *schedule.Loop
 	settings  *settings.Book
+	ledger    *budget.Ledger
 	knowledge *knowledge.Base
 	admin     *admin.Server
 	listener  net.Listener
@@ -113,13 +120,16 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.setup.Store(first)
-	a.buildPlatforms()
+	feeds, pages, err := a.buildEgress()
+	if err != nil {
+		return err
+	}
+	a.buildPlatforms(pages)
 	a.settings = settings.New(a.store, a.modelNames)
 	if err := a.settings.Load(context.Background()); err != nil {
 		return err
 	}
-	feeds, pages, err := a.buildEgress()
-	if err != nil {
+	if err := a.buildLedger(); err != nil {
 		return err
 	}
 	if err := a.buildSignIn(pages); err != nil {
@@ -231,6 +241,7 @@ func (a *App) Run(ctx context.Context) error {
 		wg.Go(func() { a.announce(ctx) })
 	}
 	wg.Go(func() { a.startServers(ctx) })
+	wg.Go(func() { a.meaning.Run(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil

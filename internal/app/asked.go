@@ -25,6 +25,12 @@ func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, repl
 
 func (a *App) reaches(to chat.Address) bool { return a.platform(to.Platform) != nil }
 
+// threads reports that a post to a conversation can have a thread below it.
+func (a *App) threads(to chat.Address) bool {
+	_, can := a.platform(to.Platform).(chat.Threader)
+	return can && to.Thread == "" && to.Workspace != "@me"
+}
+
 // aside reports that a message is about work under way: an approval, an answer to the
 // question of a tool server, a word on a digest.
 func (a *App) aside(m chat.Message) bool {

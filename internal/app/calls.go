@@ -34,7 +34,11 @@ func (a *App) buildCalls() error {
 	a.calls = invoke.New(invoke.Options{Check: schema.New().Check, Free: agent.FreeOfPolicy, Approvals: a.approvals,
 		Decide: func(c tool.Caller, n tool.Named) (tool.Decision, string) {
 			a.noteCaller(c, n)
-			return a.setup.Load().rules.Decide(n)
+			decision, why := a.setup.Load().rules.Decide(n)
+			if decision == tool.Ask && c.Conversation.Platform == taskPlatform {
+				return tool.Deny, why + ", and a digest's task has nobody to ask"
+			}
+			return decision, why
 		},
 		Hooks: func() []tool.Hook { return a.setup.Load().hooks },
 		Mask:  func(s string) string { return a.setup.Load().mask(s) }, Log: a.o.Log, Now: a.o.Now})

@@ -82,11 +82,12 @@ func (a *App) usageCommand(ctx context.Context, m chat.Message) chat.Draft {
 	}
 	here := func(u admin.Usage) bool { return u.Usage.Channel == m.Conversation.Base() }
 	mine := func(u admin.Usage) bool { return u.User == user }
-	return chat.Draft{Ephemeral: true, Text: strings.Join([]string{"**Usage** (days end at midnight UTC)", "",
+	lines := []string{"**Usage** (days end at midnight UTC)", "",
 		line("you, today", func(u admin.Usage) bool { return mine(u) && u.Day == today }),
 		line(fmt.Sprintf("you, in %d days", usageDays), mine),
 		line("this channel, today", func(u admin.Usage) bool { return here(u) && u.Day == today }),
-		line(fmt.Sprintf("this channel, in %d days", usageDays), here)}, "\n")}
+		line(fmt.Sprintf("this channel, in %d days", usageDays), here)}
+	return chat.Draft{Ephemeral: true, Text: strings.Join(append(lines, a.budgets(m.Conversation, user)...), "\n")}
 }
 
 // manages reports whether whoever sent a message decides about what is kept of its

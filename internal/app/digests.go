@@ -27,7 +27,7 @@ func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
 	a.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
 	a.digests = digest.New(digest.Options{Feeds: reader, Store: whenReady{a.store, a.delivery}, Writer: a.writer, Task: a.task,
 		Article: articles{pages}.text, Language: func(to chat.Address) string { return a.settings.For(to, "").Language },
-		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Changed: func() { a.loop.Set(a.digests.Jobs()) },
+		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Threads: a.threads, Changed: func() { a.loop.Set(a.digests.Jobs()) },
 		Log: a.o.Log, Now: a.o.Now})
 	a.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native{feeds.Subscribe(a.digests), feeds.Create(planner{a.digests})})
@@ -38,16 +38,19 @@ func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
 func plans(c *config.Config) []digest.Plan {
 	var list []digest.Plan
 	for _, name := range slices.Sorted(maps.Keys(c.Digests)) {
-		d := c.Digests[name]
-		p := digest.Plan{Name: name, Schedule: d.Schedule, Timezone: d.Timezone, Post: d.Post, MaxItems: d.MaxItems, MaxAge: digest.Duration(d.MaxAge.Std()),
-			CatchUp: d.CatchUp, WhenEmpty: d.WhenEmpty, Agent: d.Agent, Prompt: d.Prompt, Style: d.Style, Language: d.Language, Template: d.Template,
-			MaxTokens: d.MaxTokens, Teasers: !d.Articles, Filters: d.Filters}
-		for _, f := range d.Feeds {
-			p.Feeds = append(p.Feeds, digest.Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
-		}
-		list = append(list, p)
+		list = append(list, planOf(name, c.Digests[name]))
 	}
 	return list
+}
+
+func planOf(name string, d config.Digest) digest.Plan {
+	p := digest.Plan{Name: name, Schedule: d.Schedule, Timezone: d.Timezone, Post: d.Post, MaxItems: d.MaxItems, MaxAge: digest.Duration(d.MaxAge.Std()),
+		CatchUp: d.CatchUp, WhenEmpty: d.WhenEmpty, Agent: d.Agent, Prompt: d.Prompt, Style: d.Style, Language: d.Language, Template: d.Template,
+		MaxTokens: d.MaxTokens, Teasers: !d.Articles, Filters: d.Filters}
+	for _, f := range d.Feeds {
+		p.Feeds = append(p.Feeds, digest.Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
+	}
+	return p
 }
 
 // whenReady is the store of digests: a run is recorded, with its posts, only when
@@ -71,12 +74,11 @@ func (w whenReady) FinishRun(ctx context.Context, r store.Run, saw []string, pos
 func (a *App) poll(ctx context.Context) {
 	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
+		a.digests.Poll(ctx) // at once: what is there at the first look is not new
 		select {
 		case <-tick.C:
-			a.digests.Poll(ctx)
 		case <-ctx.Done():
-			return
 		}
 	}
 }
@@ -101,10 +103,11 @@ func writesTo(p digest.Plan) chat.Address {
 
 // agentOf is the agent of a digest: the one that it names, else that of its channel.
 func (a *App) agentOf(p digest.Plan) string {
-	if _, ok := a.conf().Agents[p.Agent]; ok {
+	set := a.setup.Load()
+	if _, ok := set.agents[p.Agent]; ok {
 		return p.Agent
 	}
-	return a.conf().ChannelFor(writesTo(p).String()).Agent
+	return set.agentAt(writesTo(p))
 }
 
 // writer has the digest's agent write its summary; nil where the agent has no
@@ -112,7 +115,7 @@ func (a *App) agentOf(p digest.Plan) string {
 func (a *App) writer(p digest.Plan) digest.Writer {
 	c := a.conf()
 	var models []string
-	for _, name := range c.ModelChain(c.Agents[a.agentOf(p)].Model) {
+	for _, name := range c.ModelChain(a.setup.Load().agents[a.agentOf(p)].Model) {
 		if c.Models[name].Provider != "offline" {
 			models = append(models, name)
 		}
@@ -121,7 +124,7 @@ func (a *App) writer(p digest.Plan) digest.Writer {
 		return nil
 	}
 	return func(ctx context.Context, system, prompt string) (string, string, error) {
-		return a.agent.Complete(ctx, store.Usage{Channel: writesTo(p)}, models, system, prompt)
+		return a.agent.Complete(ctx, store.Usage{Channel: taskAddress(p)}, models, system, prompt)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
-	"ravenbot/internal/digest"
 	"ravenbot/internal/metrics"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -26,8 +25,8 @@ func (a *App) buildAdmin() error {
 		return err
 	}
 	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
-		Ask: a.askAPI, Platforms: a.platformHealth, Servers: servers{a}, Agents: agents{a}, Files: agentFiles{a}, Tools: toolView{a}, Digests: digestView{a.digests}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, Calls: callView{a}, Approvals: a.approvals, Audit: a.audit, Tokens: a.tokens, Logouts: logouts{a.store}, LoggedOut: loggedOut, MCP: a.mcpHandler, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
+		Ask: a.askAPI, Platforms: a.platformHealth, Servers: servers{a}, Agents: agents{a}, Files: agentFiles{a}, Tools: toolView{a}, Digests: digestView{a.digests, a}, Conversations: conversations{a.store, a.agent.Forget},
+		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, ToolsOn: func() bool { return a.conf().Tools.Enabled }, Calls: callView{a}, Approvals: a.approvals, Audit: a.audit, Tokens: a.tokens, Logouts: logouts{a.store}, LoggedOut: loggedOut, MCP: a.mcpHandler, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
 	o.Mounts[callbackPath], o.Mounts[clientPath] = a.signIn.Callback(), a.signIn
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
@@ -56,15 +55,6 @@ func (a *App) platformHealth() []admin.PlatformHealth {
 	}
 	slices.SortFunc(list, func(x, y admin.PlatformHealth) int { return strings.Compare(x.Name, y.Name) })
 	return list
-}
-
-// digestView lets a run go on when whoever started it leaves.
-type digestView struct{ *digest.Service }
-
-func (d digestView) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), digestTimeout)
-	defer cancel()
-	return d.Service.Run(ctx, name, due, manual)
 }
 
 // conversations is the store's view, with what the agent has in memory dropped

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,9 @@ import (
 // is a line in a file of its own in dir. A call with hold never ends at its first
 // run.
 func toolServer(dir string) {
+	if err := exec.Command("sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1000; done").Start(); err != nil {
+		panic(err) // it does not end by itself, nor when it is asked to
+	}
 	var mu sync.Mutex
 	say := func(v any) {
 		mu.Lock()

@@ -76,11 +76,11 @@ func (f agentFiles) uploaded(agent, name string) (admin.FileView, error) {
 }
 
 // Put keeps a file of an agent, also of one of the configuration's.
-func (f agentFiles) Put(_ context.Context, agent, name string, data []byte) (admin.FileView, error) {
+func (f agentFiles) Put(ctx context.Context, agent, name string, data []byte) (admin.FileView, error) {
 	if _, err := agents(f).Get(agent); err != nil {
 		return admin.FileView{}, err
 	}
-	if err := f.a.knowledge.Put(agent, name, data); err != nil {
+	if err := f.a.knowledge.Put(ctx, agent, name, data); err != nil {
 		return admin.FileView{}, err
 	}
 	return f.uploaded(agent, name)

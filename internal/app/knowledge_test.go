@@ -68,7 +68,7 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 	if status, said := b.upload("default", map[string]string{"cats.txt": "The cat is Mons."}); status != http.StatusCreated || !strings.Contains(said, `"passages":1`) {
 		t.Errorf("uploading gave %d %s", status, said)
 	}
-	for agent, files := range map[string]map[string]string{"default": {"run.exe": "x"}, "nobody": {"a.txt": "x"}} {
+	for agent, files := range map[string]map[string]string{"default": {"run.exe": "x", "hurt.pdf": "%PDF-1.4"}, "nobody": {"a.txt": "x"}} {
 		if status, said := b.upload(agent, files); status/100 != 4 {
 			t.Errorf("%s %v: %d %s", agent, files, status, said)
 		}

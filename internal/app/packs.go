@@ -6,7 +6,6 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
-	"ravenbot/internal/tool/channel"
 	"ravenbot/internal/tool/files"
 	"ravenbot/internal/tool/memory"
 )
@@ -19,7 +18,6 @@ func (a *App) packs(c *config.Config) ([]tool.Tool, error) {
 		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
 	}
 	list := append(files.Tools(roots), a.memory().Tools()...)
-	list = append(list, channel.History(a.platform))
 	if file := c.Tools.Billing.File; file != "" {
 		tariff, err := billing.Load(file)
 		if err != nil {

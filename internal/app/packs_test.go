@@ -65,6 +65,38 @@ func TestFilesAndBillsAreThereWhenConfigured(t *testing.T) {
 	}
 }
 
+// A model that says nothing of what it has stored is spoken for, also where it found
+// the tool by search, and where the answer fails.
+func TestNothingIsStoredSilently(t *testing.T) {
+	for _, discovery := range []string{"never", "always"} {
+		t.Run(discovery, func(t *testing.T) {
+			w := newWorld(t)
+			w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+				args := `{"text":"the door code is ` + r.Asked() + `","about":"channel"}`
+				switch {
+				case len(r.Last().Results) > 0 && strings.HasSuffix(r.Asked(), "4"):
+					return simmodel.Reply{Status: 400, Message: "no"}
+				case len(r.Last().Results) > 0:
+					return simmodel.Say("What lovely weather.")
+				case r.Declares("execute_tool"):
+					return simmodel.Reply{Calls: []simmodel.Call{{Name: "execute_tool", Args: []byte(`{"name":"memory_save","arguments":` + args + `}`)}}}
+				}
+				return simmodel.Reply{Calls: []simmodel.Call{{Name: "memory_save", Args: []byte(args)}}}
+			})
+			settings := w.base()
+			settings["tools"] = map[string]any{"discovery": map[string]any{"mode": discovery}}
+			b := w.run(settings)
+			for code, want := range map[string]string{"3": "What lovely weather.", "4": "reference"} {
+				_, answer, _ := strings.Cut(b.ask("general", code), "event: answer\ndata: ")
+				var said struct{ Text, Footer string }
+				if err := json.NewDecoder(strings.NewReader(answer)).Decode(&said); err != nil || !strings.Contains(said.Text, want) || !strings.Contains(said.Footer, "about this channel: “the door code is "+code+"”") {
+					t.Errorf("%s: %v, the answer is %+v", code, err, said)
+				}
+			}
+		})
+	}
+}
+
 func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(obey)

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,4 +66,41 @@ func TestTheChatPage(t *testing.T) {
 	if text := other.Text("body"); strings.Contains(text, "primer") {
 		t.Error("a wrong link opened the page")
 	}
+}
+
+// Who answers in a room is chosen on the chat page, for that room alone.
+func TestTheChatPageOffersAgents(t *testing.T) {
+	browser := browsertest.Start(t)
+	w := newWorld(t)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if strings.Contains(r.System, "You are a pirate.") {
+			return simmodel.Say("arr")
+		}
+		return simmodel.Say("hello")
+	})
+	b := w.run(w.base())
+	b.call(http.MethodPost, agentsPath, map[string]any{"name": "pirate", "systemPrompt": "You are a pirate."}, nil)
+	page := browser.Page()
+	page.Go(b.LoginLink())
+	page.Wait(`document.querySelector("#agent")`)
+	if got := page.Text("#agent"); got != "default, as configured\ndefault\npirate" {
+		t.Errorf("the page offers %q", got)
+	}
+	page.Eval(`agent.value = "pirate"; agent.dispatchEvent(new Event("change", {bubbles: true}))`)
+	within(t, "the choice is taken", func() bool { return answerIn(t, b.ask("general", "hi")) == "arr" })
+	page.Reload()
+	page.Wait(`document.querySelector("#agent")?.value === "pirate"`)
+	if text := answerIn(t, b.ask("other", "hi")); text != "hello" {
+		t.Errorf("in another room: %q", text)
+	}
+	b.call(http.MethodDelete, agentsPath+"/pirate", nil, nil)
+	page.Eval(`agent.value = ""; agent.value = "pirate"; agent.dispatchEvent(new Event("change", {bubbles: true}))`)
+	page.Wait(`document.querySelector("#problem .problem")?.innerText.includes('there is no agent "pirate" any more')`)
+	page.Eval(`agent.value = ""; agent.dispatchEvent(new Event("change", {bubbles: true}))`)
+	page.Wait(`!document.querySelector("#problem .problem")`)
+	if text := answerIn(t, b.ask("general", "hi")); text != "hello" {
+		t.Errorf("after the choice was taken back: %q", text)
+	}
+	page.Click(".answerer a")
+	page.Wait(`location.pathname === "/settings" && document.querySelector("#language")`)
 }

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,20 +14,35 @@ import (
 	"ravenbot/adapters/web"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/egress"
 )
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are
 // always there for the command line and the API; the page is served only where
 // it is switched on.
-func (a *App) buildPlatforms() {
+func (a *App) buildPlatforms(pages *egress.Client) {
 	c := a.conf()
-	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form})
+	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form, Agents: roomAgents{agents{a}}, Picture: pictures{pages}.fetch})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	for name, p := range map[string]chat.Platform{"discord": a.newDiscord(c), "slack": a.newSlack(c)} {
 		if p != nil {
 			a.platforms[name] = p
 		}
 	}
+}
+
+// pictures fetches what posts name.
+type pictures struct{ get *egress.Client }
+
+func (p pictures) fetch(ctx context.Context, address string, limit int64) ([]byte, error) {
+	res, err := p.get.Get(ctx, address, egress.GetOptions{MaxBytes: limit, Accept: "image/webp, image/png, image/jpeg, image/gif"})
+	if err != nil {
+		return nil, err
+	}
+	if res.Status != http.StatusOK {
+		return nil, fmt.Errorf("fetch %s: status %d", res.URL, res.Status)
+	}
+	return res.Body, nil
 }
 
 // newDiscord gives nil where Discord is switched off.
@@ -47,7 +64,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 	s := c.Platforms.Slack
 	return slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
 		SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
-		CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Log: a.o.Log, Now: a.o.Now})
+		CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Title: a.title, Log: a.o.Log, Now: a.o.Now})
 }
 
 // platform gives a platform as it is now; nil: it is switched off.

@@ -39,16 +39,23 @@ func chain(c *config.Config, model string) []string {
 	return c.ModelChain(model)
 }
 
-// utilityModel is the model for summaries where an agent names none.
+// utilityModel is the model for small work where an agent names none.
 const utilityModel = "utility"
 
-// utility gives the models for summaries of what is old; none: the agent's.
+// utility gives the models for titles and for summaries of what is old: the cheaper
+// one with what stands in for it, then the agent's own. None: there is no cheaper one.
 func utility(c *config.Config, ag config.Agent) []string {
 	name := cmp.Or(ag.UtilityModel, utilityModel)
 	if _, ok := c.Models[name]; !ok {
 		return nil
 	}
-	return c.ModelChain(name)
+	var list []string
+	for _, model := range slices.Concat(c.ModelChain(name), chain(c, ag.Model)) {
+		if c.Models[model].Provider != "offline" && !slices.Contains(list, model) {
+			list = append(list, model)
+		}
+	}
+	return list
 }
 
 // route gives the profile of a message.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
@@ -78,29 +79,56 @@ func (s *setup) agentAt(at chat.Address) string {
 }
 
 // bound names the agent that answers in a conversation, and says why it does: it was
-// chosen for the web room, or the first rule of channels that fits names it, or it is,
-// by name, the first that names the channel itself; else it is the default one. One
-// that is there no more is the default one, too.
+// chosen for the web room, or it is as the configuration says. One that is there no
+// more is the default one.
 func (s *setup) bound(at chat.Address) (name, why string) {
-	address := at.String()
-	rule, ruled := s.config.ChannelRule(address)
-	switch {
-	case at.Platform == "web" && s.rooms[at.Channel] != "":
-		name, why = s.rooms[at.Channel], "it was chosen for this web room"
-	case ruled:
-		name, why = rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
-	default:
-		for _, n := range slices.Sorted(maps.Keys(s.agents)) {
-			if slices.ContainsFunc(s.agents[n].Channels, func(p string) bool { return config.Covers(p, address) }) {
-				name, why = n, "it names this channel"
-				break
-			}
+	if at.Platform == "web" {
+		if _, ok := s.agents[s.rooms[at.Channel]]; ok {
+			return s.rooms[at.Channel], "it was chosen for this web room"
 		}
 	}
-	if _, ok := s.agents[name]; !ok {
-		return "default", "nothing names another"
+	return s.unchosen(at)
+}
+
+// unchosen names the agent of a conversation for which none was chosen: the first rule
+// of channels that fits names it, or it is, by name, the first that names the channel
+// itself; else it is the default one.
+func (s *setup) unchosen(at chat.Address) (name, why string) {
+	address := at.String()
+	if rule, ok := s.config.ChannelRule(address); ok {
+		if _, there := s.agents[rule.Agent]; there {
+			return rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
+		}
 	}
-	return name, why
+	for _, n := range slices.Sorted(maps.Keys(s.agents)) {
+		if slices.ContainsFunc(s.agents[n].Channels, func(p string) bool { return config.Covers(p, address) }) {
+			return n, "it names this channel"
+		}
+	}
+	return "default", "nothing names another"
+}
+
+// roomAgents offers the agents on the chat page.
+type roomAgents struct{ agents }
+
+// Offered gives who may answer in a web room.
+func (g roomAgents) Offered(room string) web.Offer {
+	set := g.a.setup.Load()
+	o := web.Offer{Names: slices.Sorted(maps.Keys(set.agents)), Chosen: set.rooms[room]}
+	o.Configured, _ = set.unchosen(chat.Address{Platform: "web", Channel: room})
+	if _, there := set.agents[o.Chosen]; !there {
+		o.Chosen = ""
+	}
+	return o
+}
+
+// Choose has an agent answer in a web room.
+func (g roomAgents) Choose(ctx context.Context, room, name string) error {
+	err := g.agents.Choose(ctx, room, name)
+	if errors.Is(err, admin.ErrNoAgent) {
+		return &web.InputError{What: fmt.Sprintf("there is no agent %.80q any more", name)}
+	}
+	return err
 }
 
 // agents shows the agents to the HTTP side, and keeps those that it makes.
@@ -217,8 +245,8 @@ func (g agents) Rooms() map[string]string { return maps.Clone(g.a.setup.Load().r
 func (g agents) Choose(ctx context.Context, room, name string) error {
 	g.a.reloading.Lock()
 	defer g.a.reloading.Unlock()
-	if _, err := chat.ParseAddress("web:/" + room); err != nil {
-		return badInput{fmt.Errorf("%.80q is no web room: %w", room, err)}
+	if err := web.CheckRoom(room); err != nil {
+		return err
 	}
 	if name == "" {
 		if err := g.a.store.DeleteItem(ctx, roomItems, room); err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/tool/channel"
 	"ravenbot/internal/tool/feeds"
 	"ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
@@ -76,9 +77,9 @@ type native []tool.Tool
 func (n native) Tools() []tool.Tool { return n }
 
 func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages))
+	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages), channel.History(a.readBack, a.readable))
 	pack := packs(func() []tool.Tool { return slices.Concat(always, a.setup.Load().packs, a.knowledgeTools()) })
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
+	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Watch: a.o.Watch, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
 		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
 	if err != nil {
 		return fmt.Errorf("mcpServers: %w", err)

@@ -8,6 +8,7 @@ import (
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/tool"
@@ -56,19 +57,56 @@ func (v toolView) Why(name, user string, channel chat.Address) (admin.Verdict, e
 	all := v.a.registry.List()
 	at := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == name })
 	if at < 0 {
-		return admin.Verdict{}, v.unknown(name)
+		return v.withheld(name, user, channel)
 	}
 	set := v.a.setup.Load()
 	agent, why := set.bound(channel)
 	q := question{v.a, set, set.agents[agent], all[at], user, channel}
 	verdict := admin.Verdict{Tool: name, User: user, Channel: channel.String(), Agent: agent, Verdict: string(tool.Allow),
-		Layers: []admin.Finding{q.person(), q.enabled(), q.byAgent(agent, why), q.byPolicy(), q.byHooks()}}
+		Layers: []admin.Finding{q.byServer(), q.person(), q.enabled(), q.byAgent(agent, why), q.byPolicy(), q.byHooks()}}
 	for _, f := range verdict.Layers {
 		if f.Decision == string(tool.Deny) || f.Decision == string(tool.Ask) && verdict.Verdict == string(tool.Allow) {
 			verdict.Verdict = f.Decision
 		}
 	}
 	return verdict, nil
+}
+
+// withheld says why a tool that an MCP server has is offered to nobody.
+func (v toolView) withheld(name, user string, channel chat.Address) (admin.Verdict, error) {
+	for _, s := range v.a.mcp.Servers() {
+		for _, t := range v.a.mcp.ToolsOf(s.Name) {
+			if tool.SafeName(s.Name, t.Name) != name {
+				continue
+			}
+			why := fmt.Sprintf("MCP server %s is %s", s.Name, s.State)
+			switch t.State {
+			case mcp.Withheld:
+				why = fmt.Sprintf("it waits for an approval, because %s: ravenbot mcp approve %s", t.Why, s.Name)
+			case mcp.Refused, mcp.Excluded:
+				why = t.Why
+			}
+			agent, _ := v.a.setup.Load().bound(channel)
+			return admin.Verdict{Tool: name, User: user, Channel: channel.String(), Agent: agent, Verdict: string(tool.Deny),
+				Layers: []admin.Finding{finding("server", false, why)}}, nil
+		}
+	}
+	return admin.Verdict{}, v.unknown(name)
+}
+
+// byServer says who offers the tool.
+func (q question) byServer() admin.Finding {
+	const layer = "server"
+	spec := q.tool.Tool.Spec()
+	if spec.Native {
+		return finding(layer, true, fmt.Sprintf("it is the bot's own, of the pack %s", spec.Server))
+	}
+	s, _ := q.a.mcp.Server(spec.Server)
+	reason := fmt.Sprintf("MCP server %s offers it, and is %s", spec.Server, s.State)
+	if s.Error != "" {
+		reason += ": " + s.Error
+	}
+	return finding(layer, true, reason)
 }
 
 func (v toolView) unknown(name string) error {

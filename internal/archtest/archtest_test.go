@@ -44,6 +44,8 @@ var rooms = map[string][]string{
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
+	"internal/warden":          {},
+	"internal/budget":          behaviour(),
 	"internal/audit":           {},
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),

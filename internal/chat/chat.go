@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -229,6 +230,14 @@ type Card struct {
 	Image string `json:"image,omitempty"`
 }
 
+// Label is the number as it stands before the title, "3. ", or empty.
+func (c Card) Label() string {
+	if c.N == 0 {
+		return ""
+	}
+	return strconv.Itoa(c.N) + ". "
+}
+
 // Link is a titled URL.
 type Link struct {
 	Title string `json:"title"`
@@ -304,27 +313,35 @@ type Reporter interface {
 	Health() Health
 }
 
-// Said is a message as a place holds it, whomever it was said to.
-type Said struct {
-	ID     string // names it to History
-	Author User
-	Own    bool // the bot's own
-	Time   time.Time
-	Text   string
-	Thread string // the thread below it, if there is one
-}
-
-// Historian is a Platform that can read what was said in a place. History gives up to
-// n messages, the newest of those before an ID (empty: of all), oldest first. An
-// address with a thread is the thread.
-type Historian interface {
-	History(ctx context.Context, at Address, before string, n int) ([]Said, error)
-}
-
 // Typist is a Platform that can show that an answer is being written. Typing is
 // called again every few seconds while it lasts.
 type Typist interface {
 	Typing(ctx context.Context, to Address) error
+}
+
+// Said is one message as it is read back.
+type Said struct {
+	ID   string // the platform's own, which comes later the later it was said
+	By   string // a name, or what the platform gives in its place
+	Bot  bool
+	Text string
+	At   time.Time
+}
+
+// Historian is a Platform that can read back what was said in a conversation.
+type Historian interface {
+	// History gives up to most messages, oldest first: the newest before the one with
+	// the given id; "" is the end. Fewer than most may be given though there are more.
+	// The error is for people where it is a *SetupError.
+	History(ctx context.Context, at Address, before string, most int) ([]Said, error)
+}
+
+// Threader is a Platform on which a post can have a thread below it.
+type Threader interface {
+	// Thread gives where what belongs to a post goes: to the thread below it, which is
+	// opened under the title if it is not there. Without a thread in it the address says
+	// that there can be none. An error is worth another attempt.
+	Thread(ctx context.Context, to Address, post Ref, title string) (Address, error)
 }
 
 // Progress is a passing view of work under way: never stored, and nothing is

@@ -24,6 +24,7 @@ import (
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
+	"ravenbot/internal/warden"
 )
 
 // version is set by the linker.
@@ -117,6 +118,8 @@ func Run(ctx context.Context, w World) int {
 		name, after = after[0], []string{"--help"}
 	case pdftext.Word:
 		return pdftext.Main(w.In, w.Out)
+	case warden.Word:
+		return warden.Main(w.In)
 	case "-version", "--version":
 		name = "version"
 	}
@@ -243,9 +246,6 @@ func (c *call) load() (*config.Config, error) {
 	for _, w := range cfg.Warnings {
 		fmt.Fprintf(c.Err, "warning: %s\n", w)
 	}
-	for _, w := range unserved(cfg) {
-		fmt.Fprintf(c.Err, "warning: %s\n", w)
-	}
 	return cfg, nil
 }
 
@@ -292,21 +292,6 @@ func unbuilt(c *config.Config) []config.Fault {
 		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
 			Remedy: `name a file, such as "data/ravenbot.db"`})
 	}
-	return list
-}
-
-// unserved names the settings that this version reads and does not act on yet: a
-// cap or a guard that is silently not there would be worse than none.
-func unserved(c *config.Config) []string {
-	var list []string
-	add := func(is bool, key, what string) {
-		if is {
-			list = append(list, key+": "+what)
-		}
-	}
-	b := c.Budget
-	add(b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD > 0, "budget", "caps are not enforced by this version")
-	slices.Sort(list)
 	return list
 }
 

@@ -42,18 +42,13 @@ func digests(ctx context.Context, c *call) error {
 // closes it.
 func local(c *call, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF})
+	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF, Watch: watchOver(lg).Watch})
 	return a, c.inUse(cfg, err)
 }
 
-func listDigests(ctx context.Context, c *call) error {
-	cfg, err := c.load()
-	if err != nil {
-		return err
-	}
-	var list struct {
-		Items []digest.Info `json:"items"`
-	}
+// allDigests asks the running daemon, else the store.
+func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
+	var list struct{ Items []digest.Info }
 	d, err := daemon(ctx, cfg)
 	switch {
 	case err == nil:
@@ -61,23 +56,35 @@ func listDigests(ctx context.Context, c *call) error {
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = local(c, cfg); err != nil {
-			return err
+			return nil, err
 		}
 		list.Items, err = a.Digests().List(ctx)
 		err = errors.Join(err, a.Close())
 	}
+	return list.Items, err
+}
+
+func listDigests(ctx context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	list, err := c.allDigests(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return writeJSON(c.Out, list)
+		return writeItems(c.Out, list)
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSCHEDULE\tNEXT\tLAST\tFEEDS\tPOSTS TO")
-	for _, i := range list.Items {
+	for _, i := range list {
 		next, last := "never", "never"
-		if i.Paused {
+		switch {
+		case i.Paused:
 			next = "paused"
+		case i.OnNew:
+			next = "as items come"
 		}
 		if i.Next != nil {
 			next = i.Next.Format(time.RFC3339)

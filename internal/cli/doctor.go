@@ -55,9 +55,6 @@ func doctor(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	for _, w := range unserved(cfg) {
-		list = append(list, finding{Name: "configuration", Cause: w, Lost: "that setting", Fix: "take it out, so that nobody relies on it"})
-	}
 	list = append(list, examineStore(ctx, cfg), checkDaemon(ctx, cfg))
 	for _, f := range app.CheckModels(ctx, cfg) {
 		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: words(f.Err), Lost: "answers of that model",

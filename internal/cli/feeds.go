@@ -9,10 +9,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"ravenbot/internal/bundled"
+	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 )
@@ -36,6 +39,10 @@ func feedFlags(c *call) {
 	jsonFlag(c)
 	c.flags.String("url", "", "the address, `U`, that a file was served from")
 	c.flags.Var(headers{}, "header", "a header `'K: V'` that a server would have sent with a file; may be given again")
+	c.flags.String("digest", "", "with import: the digest, by its `NAME`, that the running daemon is to read the feeds for")
+	c.flags.String("post", "", "with import --digest: make the digest anew, posted to this `ADDRESS`")
+	c.flags.String("schedule", "every day at 8:00", "with import --post: when it is `DUE`")
+	c.flags.String("tz", "UTC", "with import --post: the IANA `ZONE` of the schedule")
 }
 
 // parsed is what feeds parse prints of one document.
@@ -54,9 +61,9 @@ func feeds(ctx context.Context, c *call) error {
 	case verb == "discover" && len(names) == 1:
 		return discoverFeeds(ctx, c, names[0])
 	case verb == "import" && len(names) == 1:
-		return importFeeds(c, names[0])
+		return importFeeds(ctx, c, names[0])
 	case verb == "export" && len(names) == 0:
-		return exportFeeds(c)
+		return exportFeeds(ctx, c)
 	}
 	return misuse("say parse and at least one file or address, discover URL, import OPML, or export")
 }
@@ -195,9 +202,9 @@ type outline struct {
 	Folder []string `json:"folder"`
 }
 
-// importFeeds shows what of an OPML file would go into the configuration: a feed
-// that is in several folders goes there once.
-func importFeeds(c *call, name string) error {
+// importFeeds has a digest read the feeds of an OPML file, or shows how they are
+// written in the configuration: a feed that is in several folders goes there once.
+func importFeeds(ctx context.Context, c *call, name string) error {
 	data, err := readFile(c, name, maxText)
 	if err != nil {
 		return err
@@ -213,10 +220,51 @@ func importFeeds(c *call, name string) error {
 			list = append(list, outline{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
 		}
 	}
+	if c.flag("digest") != "" {
+		return importInto(ctx, c, list)
+	}
 	if c.json {
 		return writeItems(c.Out, list)
 	}
 	return printImport(c, list)
+}
+
+func (c *call) flag(name string) string { return c.flags.Lookup(name).Value.String() }
+
+// importInto has the running daemon add feeds to a digest, or make one of them.
+func importInto(ctx context.Context, c *call, list []outline) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := daemon(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("%w, and it keeps the digests that are not in config.json: start it with ravenbot run", err)
+	}
+	addresses := []string{}
+	for _, o := range list {
+		addresses = append(addresses, o.URL)
+	}
+	name, to := c.flag("digest"), c.flag("post")
+	var out struct {
+		digest.Info
+		Added int `json:"added"`
+	}
+	if to == "" {
+		err = d.send(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds", map[string]any{"feeds": addresses}, &out)
+	} else {
+		err = d.send(ctx, http.MethodPost, "/api/v1/digests", map[string]any{"name": name, "feeds": addresses, "post": []string{to},
+			"schedule": c.flag("schedule"), "timezone": c.flag("tz")}, &out)
+		out.Added = len(out.Feeds)
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, out)
+	}
+	_, err = fmt.Fprintf(c.Out, "%s: %d feeds added, %d in all.\n", name, out.Added, len(out.Feeds))
+	return err
 }
 
 // printImport writes a key of a digest, as config.json has it.
@@ -238,8 +286,24 @@ func printImport(c *call, list []outline) error {
 	return err
 }
 
-// exportFeeds writes the feeds of all configured digests, a folder for each digest.
-func exportFeeds(c *call) error {
+// madeElsewhere are the feeds of the digests that the bot keeps beside config.json.
+func (c *call) madeElsewhere(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
+	digests, err := c.allDigests(ctx, cfg)
+	if err != nil {
+		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are left out: %v\n", err)
+	}
+	for _, i := range digests {
+		for _, address := range i.Feeds {
+			if i.Source != digest.FromConfig && isAddress(address) && !strings.HasPrefix(address, "bundled:") {
+				list = append(list, feed.Outline{URL: address, Folder: []string{i.Name}})
+			}
+		}
+	}
+	return list
+}
+
+// exportFeeds writes the feeds of all digests, a folder for each.
+func exportFeeds(ctx context.Context, c *call) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -257,6 +321,7 @@ func exportFeeds(c *call) error {
 			}
 		}
 	}
+	list = append(list, c.madeElsewhere(ctx, cfg)...)
 	if !c.json {
 		return feed.WriteOPML(c.Out, "ravenbot", list)
 	}

@@ -52,7 +52,9 @@ func run(ctx context.Context, c *call) error {
 		return err
 	}
 	lg := logger(c.Err, cfg.Log)
-	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF})
+	w := watchOver(lg)
+	defer w.Close()
+	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF, Watch: w.Watch})
 	if err != nil {
 		return err
 	}

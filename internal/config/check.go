@@ -52,6 +52,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.discord()
 	k.slack()
 	k.models()
+	k.budget()
 	k.agents()
 	k.channels()
 	k.digests()
@@ -144,6 +145,19 @@ func (k checker) models() {
 	}
 	if models := k.root.get("models"); models != nil && len(models.members) > 0 && models.get("default") == nil {
 		k.warn(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
+	}
+}
+
+// budget warns where a cap cannot be kept, for want of a price.
+func (k checker) budget() {
+	b := k.c.Budget
+	if b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
+		if m := k.c.Models[name]; m.Provider != "offline" && m.Price == (Price{}) {
+			k.warn(at(k.root, "models", name), "has no price, so what it costs counts for no budget", `write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`)
+		}
 	}
 }
 
@@ -324,6 +338,13 @@ func (k checker) post(address string, path ...any) {
 }
 
 func (k checker) tools() {
+	if name := k.c.Tools.Discovery.Embeddings; name != "" {
+		path := []any{"tools", "discovery", "embeddings"}
+		named(k, "model", name, k.c.Models, path...)
+		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
+			k.bad("the offline model gives no embeddings", "name a model of Gemini or of an OpenAI-compatible endpoint, or nothing", path...)
+		}
+	}
 	for i, h := range k.c.Tools.Hooks {
 		if len(h.Command) > 0 && h.Command[0].Reveal() == "" {
 			k.bad("an empty program", "name the program to run", "tools", "hooks", i, "command")

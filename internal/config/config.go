@@ -20,7 +20,8 @@ type Config struct {
 	HTTP HTTP `json:"http"`
 	// The chat platforms. An empty token turns its platform off.
 	Platforms Platforms `json:"platforms"`
-	// Language models by name. "default" is used where nothing else is named; "offline" is always there.
+	// Language models by name. "default" is used where nothing else is named, "utility" for titles and summaries of what
+	// is old; "offline" is always there.
 	Models map[string]Model `json:"models"`
 	// Agents by name: who answers, with which model, prompt and tools. "default" must exist.
 	Agents map[string]Agent `json:"agents"`
@@ -164,7 +165,7 @@ type Agent struct {
 	Tools []string `json:"tools" default:"*"`
 	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
-	// Name of the model for summaries of what is old. Empty: the one called utility, where there is one, else the agent's.
+	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there is one.
 	UtilityModel string `json:"utilityModel"`
 	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a part.
 	Channels []string `json:"channels"`
@@ -228,6 +229,8 @@ type Discovery struct {
 	Mode string `json:"mode" default:"auto" enum:"auto|always|never"`
 	// Number of tools above which auto turns the search on.
 	Threshold int `json:"threshold" default:"40" min:"1"`
+	// Name of a model that gives embeddings, to find tools by what they mean, too. Empty: by their words alone.
+	Embeddings string `json:"embeddings"`
 }
 
 // Policy is a rule on tool calls.

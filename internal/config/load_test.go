@@ -46,7 +46,7 @@ func TestEmptyObjectIsAllDefaults(t *testing.T) {
 	want := map[string]any{
 		"store": "/data/ravenbot.db", "listen": "127.0.0.1:8080", "web": true, "slack mode": "socket",
 		"discord": "https://discord.com", "slack": "https://slack.com/api/", "catch-up": 15 * time.Minute,
-		"steps": 10, "bytes": 5120, "discovery": Discovery{"auto", 40}, "health": time.Minute,
+		"steps": 10, "bytes": 5120, "discovery": Discovery{Mode: "auto", Threshold: 40}, "health": time.Minute,
 		"status": 5 * time.Minute, "poll": 30 * time.Minute, "log": Log{"info", "text"}, "agent": "default",
 		"tools": []string{"*"}, "servers": true, "timeout": 2 * time.Minute,
 	}
@@ -175,6 +175,7 @@ func TestWarnings(t *testing.T) {
 		{"post to a platform that is off", `{"digests": {"d": {"schedule": "0 8 * * *", "feeds": ["bundled:x"],
 			"post": ["slack:T1/C1"]}}}`, "config.json:2: digests.d.post[0]: slack is off"},
 		{"model without key", `{"models": {"default": {"provider": "gemini", "model": "m"}}}`, "models.default: has no apiKey and no fallback"},
+		{"budget without a price", `{"budget": {"userDailyUSD": 1}, "models": {"default": {"provider": "openai", "model": "m", "apiKey": "k"}}}`, "models.default: has no price"},
 		{"no default model", `{"models": {"a": {"provider": "offline"}}}`, "models: has no default"},
 		{"timeout in milliseconds", `{"mcpServers": {"a": {"command": "x", "timeout": 60}}}`, "this is 60ms"},
 		{"bare variable", `{"mcpServers": {"a": {"command": "x", "env": {"A": "b$NOTHING"}}}}`, "mcpServers.a.env.A: looks like a variable"},

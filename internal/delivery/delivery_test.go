@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
@@ -135,6 +136,60 @@ func accept(t *testing.T, w world, m chat.Message) {
 	}
 }
 
+// threaded is a platform on which posts have threads, once it can be reached.
+type threaded struct {
+	platform
+	down int
+	to   []chat.Address
+}
+
+func (p *threaded) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	p.to = append(p.to, to)
+	return p.platform.Post(ctx, to, d)
+}
+
+func (p *threaded) Thread(_ context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
+	if p.down--; p.down >= 0 {
+		return to, errors.New("down")
+	}
+	to.Thread = "below " + post.IDs[0] + " as " + title
+	return to, nil
+}
+
+func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	synctest.Test(t, func(t *testing.T) {
+		db, err := bolt.Open(path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		room := chat.Address{Platform: "web", Channel: "news"}
+		posts := []store.Post{{Key: "head", To: room, Draft: chat.Draft{Key: "head", Text: "head"}}, {Key: "rest", To: room, Draft: chat.Draft{Key: "rest", Text: "rest"}, Below: "head", Title: "News"},
+			{Key: "lost", To: room, Draft: chat.Draft{Key: "lost", Text: "lost"}, Below: "nothing"}}
+		if err := db.Record(t.Context(), posts); err != nil {
+			t.Fatal(err)
+		}
+		p := &threaded{down: 1}
+		s := delivery.New(delivery.Options{Store: db, Answerer: answerer(echo), Platform: delivery.Among(map[string]chat.Platform{"web": p}),
+			Log: slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		below := room
+		below.Thread = "below 1 as News"
+		if got := p.texts(); !slices.Equal(got, []string{"head", "rest", "lost"}) || !slices.Equal(p.to, []chat.Address{room, below, room}) {
+			t.Errorf("posted %q to %v", got, p.to)
+		}
+	})
+}
+
 func TestOneConversationInOrderOthersInParallel(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
@@ -228,6 +283,7 @@ func TestAPostIsRepeatedAsThePlatformAsks(t *testing.T) {
 		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		accept(t, w, said("a", "1", "one"))
+		synctest.Wait() // else both may wait together, and are answered together
 		accept(t, w, said("a", "2", "two"))
 		time.Sleep(2 * time.Minute)
 		if got := p.texts(); !slices.Equal(got, []string{"re: one", "re: two"}) {

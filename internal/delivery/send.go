@@ -121,9 +121,7 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 	since, wait := s.o.Now(), firstWait
 	p.Draft.Since = p.At
 	for {
-		attempt, cancel := context.WithTimeout(ctx, postTimeout)
-		ref, err := platform.Post(attempt, p.To, p.Draft)
-		cancel()
+		ref, err := s.attempt(ctx, platform, p)
 		if err == nil {
 			return ref, nil
 		}
@@ -150,6 +148,25 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 		}
 		wait = min(2*wait, longestWait)
 	}
+}
+
+// attempt posts where the post belongs: in the thread of another one, if it is below
+// that and there can be a thread.
+func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	to := p.To
+	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
+		s.flush()
+		head, found, err := s.o.Store.Ref(ctx, p.Below)
+		if err == nil && found {
+			to, err = threads.Thread(ctx, p.To, head, p.Title)
+		}
+		if err != nil {
+			return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("find the thread: %w", err)}
+		}
+	}
+	return platform.Post(ctx, to, p.Draft)
 }
 
 // rest waits between attempts to send, and reports whether there is to be another:

@@ -45,11 +45,11 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 	b.feeds[b2] = []feed.Item{twin, old, spam}
 	p := b.preview(t)
 	run := b.run(t, b.now)
-	due, items, more, known, err := b.LastVerdicts(t.Context(), "morning")
-	if err != nil || !known || more != 0 || !due.Equal(b.now) {
-		t.Fatalf("verdicts of %v, %d left out, known %v, %v", due, more, known, err)
+	last, known, err := b.LastVerdicts(t.Context(), "morning")
+	if err != nil || !known || last.More != 0 || !last.Due.Equal(b.now) {
+		t.Fatalf("verdicts of %v, %d left out, known %v, %v", last.Due, last.More, known, err)
 	}
-	if diff := cmp.Diff(verdicts(p), verdicts(digest.Preview{Items: items})); diff != "" {
+	if diff := cmp.Diff(verdicts(p), verdicts(digest.Preview{Items: last.Items})); diff != "" {
 		t.Errorf("the run decided otherwise than its preview (-preview +run):\n%s", diff)
 	}
 	want := map[string]string{
@@ -195,6 +195,33 @@ func TestTheSameStoryOfAnEarlierRunIsNotPostedAgain(t *testing.T) {
 		if got := verdicts(p)[twin.Link]; got != c.want {
 			t.Errorf("case %d: %q, want %q", n, got, c.want)
 		}
+	}
+}
+
+// An address is posted once, however long ago that was and whichever feed names it.
+func TestAnAddressIsPostedOnce(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 10})
+	b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, nil
+	b.run(t, monday)
+	again := story(1)
+	again.ID, again.Title, again.Link = "other", "Something else entirely is its title here", again.Link+"?utm_source=b"
+	b.feeds[b2] = []feed.Item{again}
+	b.now = monday.AddDate(0, 0, 6)
+	if got := verdicts(b.preview(t))[again.Link]; got != "merged into Story number 1 of a long series" {
+		t.Errorf("six days later it is %q", got)
+	}
+	update := story(1) // of the feed that had it
+	update.ID, update.Title = "update", "A feed may have one address for everything it says"
+	b.feeds[a] = append(b.feeds[a], update)
+	if p := b.preview(t); len(p.Draft.Cards) != 1 {
+		t.Errorf("%d cards, want the update", len(p.Draft.Cards))
+	}
+	b.feeds[a] = b.feeds[a][:1]
+	feeds := from(a, b2)
+	feeds[1].Apart = true
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String()}, Feeds: feeds})
+	if got := verdicts(b.preview(t))[again.Link]; got != "posted" {
+		t.Errorf("of a feed whose items are put together with none it is %q", got)
 	}
 }
 

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
 )
 
 // fetchAtOnce is how many feeds of a digest are read side by side, fetchTimeout
@@ -21,8 +24,17 @@ const (
 	fetchTimeout = 2 * time.Minute
 )
 
-// seenBefore is the verdict on what an earlier run looked at.
-const seenBefore = "already seen"
+// lookBack is how many runs are looked through for one that went well, where nothing
+// was ever seen.
+const lookBack = 20
+
+// Verdicts that are looked for: on what an earlier run looked at, on what was too much,
+// and the beginning of that on a feed.
+const (
+	seenBefore = "already seen"
+	overLimit  = "over the limit"
+	feedFailed = "feed failed: "
+)
 
 // Verdict says what became of an item, and why.
 type Verdict struct {
@@ -80,6 +92,7 @@ type edition struct {
 	failed  map[string]string
 	shown   map[string]string // feeds by address, as they may be shown
 	notes   []string          // what else was left out
+	first   bool              // no run before this one went well
 	hold    bool              // nothing is posted and nothing counts as seen
 	stock   bool              // everything counts as seen, nothing is posted
 	page
@@ -103,9 +116,16 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	for _, i := range e.items {
 		e.saw = append(e.saw, i.id)
 	}
-	seen, _, err := s.o.Store.Seen(ctx, d.Name, e.saw)
+	seen, ever, err := s.o.Store.Seen(ctx, d.Name, e.saw)
 	if err != nil {
 		return e, err
+	}
+	if e.first = !ever; e.first {
+		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
+		if err != nil {
+			return e, err
+		}
+		e.first = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
 	now := s.o.Now()
 	for _, i := range e.items {
@@ -135,9 +155,25 @@ func (e *edition) verdict() {
 	for _, i := range e.items {
 		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.fate, Reason: i.why})
 	}
-	for address, reason := range e.failed {
-		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: "feed failed: " + reason})
+	for _, address := range slices.Sorted(maps.Keys(e.failed)) {
+		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: feedFailed + e.failed[address]})
 	}
+	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.place(), b.place()) })
+}
+
+// place orders verdicts by how much they tell.
+func (v Verdict) place() int {
+	switch {
+	case strings.HasPrefix(v.Verdict, feedFailed):
+		return 0
+	case v.Verdict == "posted":
+		return 1
+	case v.Verdict == overLimit:
+		return 3
+	case v.Verdict == seenBefore:
+		return 4
+	}
+	return 2
 }
 
 // fetch reads the feeds in parallel and keeps their items in the feeds' order.

@@ -5,16 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
 )
 
 // usage is what the command can do.
 const usage = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
-	"`edit NAME KEY VALUE`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words."
+	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + example
+
+const example = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: when, the time zone, and the feeds."
 
 // Command answers /raven digest.
 func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
@@ -22,17 +28,19 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 	rest = strings.TrimSpace(rest)
 	switch verb = strings.ToLower(verb); verb {
 	case "list", "":
-		return s.said(ctx, "", func() (string, error) { return s.describe(ctx, m) })
+		return s.said("", func() (string, error) { return s.describe(ctx, m) })
+	case "create":
+		return s.created(ctx, m, rest)
 	case "unsubscribe":
-		return s.said(ctx, rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "remove":
+		return s.said(rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove":
 	default:
 		return chat.Draft{Text: usage, Ephemeral: true}
 	}
 	d, more, ok := s.named(rest)
 	if !ok || !d.visible(m) {
 		if verb == "remove" {
-			return s.said(ctx, rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
+			return s.said(rest, func() (string, error) { return s.unsubscribed(ctx, m, rest) })
 		}
 		return s.excuse(rest, ErrUnknown)
 	}
@@ -45,7 +53,7 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 		if !d.here(m.Conversation) && !d.governs(m) {
 			return s.denied(d)
 		}
-		return s.said(ctx, d.Name, func() (string, error) { return s.runNow(ctx, d) })
+		return s.said(d.Name, func() (string, error) { return s.runNow(ctx, d) })
 	}
 	if !d.governs(m) && verb != "unmerge" {
 		return s.denied(d)
@@ -54,14 +62,45 @@ func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
 	case "unmerge":
 		return s.takenApart(ctx, d, more)
 	case "edit":
-		return s.said(ctx, d.Name, func() (string, error) { return s.edited(ctx, d, more) })
+		return s.said(d.Name, func() (string, error) { return s.edited(ctx, d, more) })
+	case "mute":
+		return s.said(d.Name, func() (string, error) { return s.muted(ctx, d, more) })
 	case "remove":
-		return s.said(ctx, d.Name, func() (string, error) {
+		return s.said(d.Name, func() (string, error) {
 			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
 		})
 	}
-	return s.said(ctx, d.Name, func() (string, error) { return s.pausing(ctx, d, verb == "pause") })
+	return s.said(d.Name, func() (string, error) { return s.pausing(ctx, d, verb == "pause") })
 }
+
+// created shows the plan of a digest that somebody wrote down: when, in which time
+// zone, and addresses of feeds; the other words say when.
+func (s *Service) created(ctx context.Context, m chat.Message, words string) chat.Draft {
+	var p Plan
+	var when []string
+	for _, w := range strings.Fields(strings.ReplaceAll(words, "`", "")) {
+		bare := strings.Trim(w, ",;<>")
+		_, err := schedule.LoadZone(bare)
+		switch {
+		case web(bare) || strings.HasPrefix(bare, "bundled:") || hostname.MatchString(bare):
+			p.Feeds = append(p.Feeds, Feed{URL: bare})
+		case p.Timezone == "" && err == nil && (strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
+			p.Timezone = bare
+		case len(p.Feeds) == 0 || !slices.Contains([]string{"and", "from"}, bare):
+			when = append(when, w)
+		}
+	}
+	if p.Schedule = strings.Join(when, " "); p.Schedule == "" || len(p.Feeds) == 0 {
+		return refuse("Say for example " + example)
+	}
+	if _, err := s.Propose(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, p); err != nil {
+		return s.excuse("", err)
+	}
+	return chat.Draft{Ephemeral: true, Text: "The plan is shown here; press a button below it, or write `yes`."}
+}
+
+// hostname matches the address of a page without its scheme.
+var hostname = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
 
 // named finds the digest that words begin with, the one with the longest name.
 func (s *Service) named(words string) (d spec, rest string, ok bool) {
@@ -81,7 +120,7 @@ func (s *Service) denied(d spec) chat.Draft {
 }
 
 // said is what came of a command.
-func (s *Service) said(_ context.Context, name string, do func() (string, error)) chat.Draft {
+func (s *Service) said(name string, do func() (string, error)) chat.Draft {
 	text, err := do()
 	if err != nil {
 		return s.excuse(name, err)
@@ -137,16 +176,16 @@ func (s *Service) explained(ctx context.Context, d spec, what string) chat.Draft
 	var heading string
 	var list []Verdict
 	if strings.EqualFold(what, "last") {
-		due, items, more, known, err := s.LastVerdicts(ctx, d.Name)
+		last, known, err := s.LastVerdicts(ctx, d.Name)
 		if err != nil {
 			return s.excuse(d.Name, err)
 		}
 		if !known {
 			return refuse("No run of **" + escape(d.Name) + "** is known yet.")
 		}
-		heading, list = "of "+due.In(d.zone).Format("2 Jan 15:04"), items
-		if more > 0 {
-			heading += fmt.Sprintf(" (and %d items that it had seen before)", more)
+		heading, list = "of "+last.Due.In(d.zone).Format("2 Jan 15:04"), last.Items
+		if last.More > 0 {
+			heading += fmt.Sprintf(" (and %d items that it had seen before)", last.More)
 		}
 	} else {
 		p, err := s.Preview(ctx, d.Name)
@@ -217,6 +256,18 @@ func (s *Service) edited(ctx context.Context, d spec, words string) (string, err
 		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 	}
 	return text, nil
+}
+
+// muted leaves out what names a word until a day.
+func (s *Service) muted(ctx context.Context, d spec, words string) (string, error) {
+	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
+		p.Filters = append(slices.Clone(p.Filters), "mute:"+words)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
 // set changes one thing of a plan, by its name.
@@ -314,8 +365,8 @@ func (i Info) line(d spec) string {
 	if d.task() {
 		what = "a task"
 	}
-	if words := d.when.Describe(); !d.instant() && words != i.Schedule {
-		when = words + ", " + when
+	if i.When != "" {
+		when = i.When + ", " + when
 	}
 	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.targets())
 	if i.By != "" {

@@ -107,6 +107,9 @@ type Options struct {
 	Deliver func([]store.Post) func(ctx context.Context) []store.Posted
 	// Post posts at once; with replaces it takes the place of the post of that key.
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+	// Threads tells whether a post to a conversation can have a thread below it; nil:
+	// none can.
+	Threads func(to chat.Address) bool
 	// Reaches tells whether anything can be posted to a conversation.
 	Reaches func(to chat.Address) bool
 	// Changed is called when digests, or when they are due, have changed.
@@ -244,6 +247,7 @@ type Info struct {
 	Name     string     `json:"name"`
 	Source   string     `json:"source"` // config, chat, api
 	Schedule string     `json:"schedule"`
+	When     string     `json:"when,omitempty"` // the schedule in words, where it is written otherwise
 	Timezone string     `json:"timezone"`
 	Next     *time.Time `json:"next,omitempty"` // in that zone
 	Paused   bool       `json:"paused,omitempty"`
@@ -253,6 +257,10 @@ type Info struct {
 	Prompt   string     `json:"prompt,omitempty"`
 	By       string     `json:"by,omitempty"` // who made it
 	Last     *store.Run `json:"last,omitempty"`
+	OnNew    bool       `json:"onNew,omitempty"` // items are posted as they come
+	// Plan is all that was asked for; of Get alone, and not of the configuration's, which
+	// may hold secrets.
+	Plan *Plan `json:"plan,omitempty"`
 }
 
 // List describes all digests, by name.
@@ -268,9 +276,25 @@ func (s *Service) List(ctx context.Context) ([]Info, error) {
 	return list, nil
 }
 
+// Get describes a digest; ErrUnknown: there is none of that name.
+func (s *Service) Get(ctx context.Context, name string) (Info, error) {
+	d, ok := s.find(name)
+	if !ok {
+		return Info{}, fmt.Errorf("look at digest %q: %w", name, ErrUnknown)
+	}
+	i, err := s.info(ctx, d)
+	if d.Source != FromConfig {
+		i.Plan = &d.Plan
+	}
+	return i, err
+}
+
 func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	i := Info{Name: d.Name, Source: d.Source, Schedule: d.Schedule, Timezone: d.Timezone, Paused: d.Paused, Feeds: []string{},
-		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID)}
+		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID), OnNew: d.instant()}
+	if words := d.when.Describe(); !d.instant() && words != d.Schedule {
+		i.When = words
+	}
 	if d.Style != Brief {
 		i.Style = d.Style
 	}

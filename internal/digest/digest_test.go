@@ -308,18 +308,27 @@ func TestAModelsSentencesNeedAnItem(t *testing.T) {
 }
 
 func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10}, func(o *digest.Options) {
-		o.Writer = func(digest.Plan) digest.Writer {
+	for name, writer := range map[string]func(digest.Plan) digest.Writer{
+		"nobody": nil, "none for this agent": func(digest.Plan) digest.Writer { return nil },
+		"one that fails": func(digest.Plan) digest.Writer {
 			return func(context.Context, string, string) (string, string, error) { return "", "", errors.New("down") }
+		},
+		"one that says nothing": func(digest.Plan) digest.Writer {
+			return func(context.Context, string, string) (string, string, error) { return " ", "m", nil }
+		},
+	} {
+		for _, style := range []string{digest.Brief, digest.Bullets, digest.Topics} {
+			b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, Style: style}, func(o *digest.Options) { o.Writer = writer })
+			b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
+			run := b.run(t, monday)
+			d := b.sent[0].Draft
+			if style == digest.Brief && !strings.Contains(d.Text, "debate. [[1]](https://example.org/3)") {
+				t.Errorf("%s: the summary does not name its items: %q", name, d.Text)
+			}
+			if !strings.Contains(d.Text, "The town council decided on matter") || !strings.Contains(d.Footer, "without a language model") || strings.Contains(d.Footer, "by m") || run.Posted != 3 {
+				t.Errorf("%s, %s: text %q, footer %q", name, style, d.Text, d.Footer)
+			}
 		}
-	})
-	b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
-	p, err := b.Preview(t.Context(), "morning")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(p.Draft.Text, "The town council decided on matter") || !strings.Contains(p.Draft.Footer, "without a language model") {
-		t.Errorf("text %q, footer %q", p.Draft.Text, p.Draft.Footer)
 	}
 }
 

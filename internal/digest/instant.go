@@ -22,12 +22,15 @@ const (
 
 // ration chooses from what has come since the last look. The first look posts nothing:
 // what is there already is not new.
-func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story, first bool) error {
-	if first && d.Source != fromSubscription {
+func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story) error {
+	if e.first && d.Source != fromSubscription {
 		e.stock = true
 		for _, st := range stories {
 			st.fate, st.why = takenAsKnown, "it was there before the first look"
 		}
+		return nil
+	}
+	if len(stories) == 0 {
 		return nil
 	}
 	runs, err := s.o.Store.LastRuns(ctx, d.Name, runsAnHour)
@@ -40,10 +43,10 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 			room -= r.Posted
 		}
 	}
-	if room <= 0 && len(stories) > 0 {
+	if room <= 0 {
 		e.hold = true
 		for _, st := range stories {
-			st.fate, st.why = "over the limit", fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
+			st.fate, st.why = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
 		}
 		return nil
 	}
@@ -54,7 +57,7 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 			e.chosen = append(e.chosen, st)
 			continue
 		}
-		st.fate, st.why = "over the limit", fmt.Sprintf("%d items a look are posted, the others named", limit)
+		st.fate, st.why = overLimit, fmt.Sprintf("%d items a look are posted, the others named", limit)
 		e.surplus = append(e.surplus, st)
 	}
 	return nil
@@ -90,7 +93,11 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 
 // Unsubscribe ends a subscription; store.ErrNotFound says there is none.
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
-	return s.o.Store.DeleteSubscription(ctx, to, address)
+	err := s.o.Store.DeleteSubscription(ctx, to, address)
+	if err == nil {
+		err = s.forgetTroubles(ctx, subscribed(store.Subscription{To: to, URL: address}).Name)
+	}
+	return err
 }
 
 // Poll looks at the feeds of all subscriptions and of the digests that post items as

@@ -101,23 +101,60 @@ func (e *edition) compose(d spec, now time.Time) error {
 		e.draft = chat.Draft{Text: text}
 		return nil
 	}
-	text := "**" + escape(d.title) + "**: " + count(e.cards)
-	switch d.Style {
-	case Bullets, Topics, Titles:
-		for _, p := range e.parts {
-			if p.topic != "" {
-				text += "\n\n**" + escape(p.topic) + "**"
-			}
-			text += "\n"
-			for _, l := range p.entries {
-				text += "\n" + e.row(d.Style, l)
-			}
+	text, all := "**"+escape(d.title)+"**: "+count(e.cards), len(e.cards)
+	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
+	if !listed {
+		text = strings.TrimSpace(text + "\n\n" + e.summary)
+	}
+	part := func(heading string, from, to int) chat.Draft {
+		if listed {
+			return chat.Draft{Text: strings.TrimSpace(heading + e.rows(d.Style, from, to))}
 		}
-		e.draft = chat.Draft{Text: text}
-	default:
-		e.draft = chat.Draft{Text: strings.TrimSpace(text + "\n\n" + e.summary), Cards: e.cards}
+		return chat.Draft{Text: heading, Cards: e.cards[from:to]}
+	}
+	e.draft = part(text, 0, all)
+	if top := inHead(d.Style); all > 2*top {
+		e.head, e.rest = part(text, 0, top), part("", top, all)
+		more := fmt.Sprintf("*The other %d are below.*", all-top)
+		if e.head.Text += "\n\n" + more; !listed {
+			e.head.Text, e.head.Footer = text, strings.Trim(more, "*.")
+		}
 	}
 	return nil
+}
+
+// inHead is how many entries a post begins with whose others are in a thread below it;
+// it has one if there are more than twice as many.
+func inHead(style string) int {
+	switch style {
+	case Titles:
+		return 10
+	case Bullets, Topics:
+		return 5
+	}
+	return 3
+}
+
+// rows lists the entries from one place in their order to another, below their topics.
+func (e *edition) rows(style string, from, to int) string {
+	text, n := "", 0
+	for _, p := range e.parts {
+		begun := false
+		for _, l := range p.entries {
+			if n++; n <= from || n > to {
+				continue
+			}
+			if !begun && p.topic != "" {
+				text += "\n\n**" + escape(p.topic) + "**"
+			}
+			if !begun {
+				text += "\n"
+			}
+			begun = true
+			text += "\n" + e.row(style, l)
+		}
+	}
+	return text
 }
 
 // row is an entry as a line of a list.

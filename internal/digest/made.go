@@ -1,14 +1,19 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
 
@@ -104,7 +109,19 @@ func (s *Service) Make(ctx context.Context, p Plan) (Info, error) {
 	s.mu.Unlock()
 	s.o.Log.Info("digest made", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.changed()
+	s.begin(ctx, d)
 	return s.info(ctx, d)
+}
+
+// begin takes what the feeds of a digest hold for known, where that posts what comes
+// from now on.
+func (s *Service) begin(ctx context.Context, d spec) {
+	if !d.instant() {
+		return
+	}
+	if err := s.look(ctx, d); err != nil {
+		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known", "digest", d.Name, "error", err)
+	}
 }
 
 // accept judges a plan that is to be kept.
@@ -179,6 +196,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 		return Info{}, err
 	}
 	p := d.Plan
+	p.Feeds = slices.Clone(p.Feeds)
 	p.Paused = false // that is kept beside
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
@@ -205,6 +223,37 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	return s.info(ctx, now)
 }
 
+// Replace gives a digest that was made in chat or through the API another plan. Who
+// made it stays.
+func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
+	return s.Change(ctx, name, func(was *Plan) error {
+		p.By, p.On = was.By, was.On
+		*was = p
+		return nil
+	})
+}
+
+// AddFeeds has a digest that was made in chat or through the API read more feeds; how
+// many of them it did not read before comes with it.
+func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
+	added := 0
+	i, err := s.Change(ctx, name, func(p *Plan) error {
+		known := map[string]bool{}
+		for _, f := range p.Feeds {
+			known[feed.CanonicalURL(f.URL)] = true
+		}
+		for _, a := range addresses {
+			if key := feed.CanonicalURL(a); !known[key] {
+				known[key] = true
+				p.Feeds = append(p.Feeds, Feed{URL: a})
+				added++
+			}
+		}
+		return nil
+	})
+	return i, added, err
+}
+
 // Remove ends a digest that was made in chat or through the API. What it has posted
 // and seen is still known should one of its name be made again.
 func (s *Service) Remove(ctx context.Context, name string) error {
@@ -215,6 +264,9 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err := s.forgetTroubles(ctx, name); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -270,22 +322,20 @@ func (d spec) governs(m chat.Message) bool {
 		d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
+// slugLength is about how long a name is that was made of words, in bytes.
+const slugLength = 28
+
 // slug makes a name of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(words) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-		if b.Len() >= 30 {
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if b.Len() > 0 && b.Len()+len(word) >= slugLength {
 			break
 		}
+		if b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), slugLength)]))
 	}
-	if name := strings.Trim(b.String(), "-"); name != "" {
-		return name
-	}
-	return "digest"
+	return cmp.Or(b.String(), "digest")
 }

@@ -21,7 +21,7 @@ const (
 	moreLength    = 1500
 )
 
-// post is a run that posted something, and of which digest.
+// posted is a run that posted something, and of which digest.
 type posted struct {
 	spec
 	past

@@ -158,17 +158,15 @@ func (s *Service) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// explained is what became of the items that the last run looked at.
-type explained struct {
+// Explained is what became of the items that the last run looked at.
+type Explained struct {
 	Due   time.Time `json:"due"`
 	Items []Verdict `json:"items"`
 	More  int       `json:"more,omitempty"` // that are not kept
 }
 
 func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
-	x := explained{Due: due.UTC(), Items: slices.Clone(all)}
-	// What was decided now tells more than what was known before.
-	slices.SortStableFunc(x.Items, func(a, b Verdict) int { return cmp.Compare(dull(a), dull(b)) })
+	x := Explained{Due: due.UTC(), Items: slices.Clone(all)}
 	if len(x.Items) > mostKept {
 		x.More, x.Items = len(x.Items)-mostKept, x.Items[:mostKept]
 	}
@@ -178,16 +176,9 @@ func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, 
 	return s.save(ctx, verdictKind, name, x)
 }
 
-func dull(v Verdict) int {
-	if v.Verdict == seenBefore {
-		return 1
-	}
-	return 0
-}
-
 // lastVerdicts is false where no run of a digest is on record.
-func (s *Service) lastVerdicts(ctx context.Context, name string) (explained, bool, error) {
-	var x explained
+func (s *Service) lastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
+	var x Explained
 	items, err := s.o.Store.Items(ctx, verdictKind)
 	raw, ok := items[name]
 	if err == nil && ok {

@@ -125,13 +125,16 @@ type spec struct {
 func (d spec) instant() bool { return d.Schedule == OnNew }
 func (d spec) task() bool    { return len(d.Feeds) == 0 }
 
-// Limits of what a plan may hold, for those that people make in chat.
+// Limits of what a plan may hold that is not of the configuration.
 const (
-	mostFeeds   = 50
+	mostFeeds   = 300
+	mostInChat  = 50   // feeds of a digest that was made in chat
 	mostText    = 4000 // bytes of a prompt or template
 	mostWords   = 200  // bytes of other texts
 	mostTargets = 20
 	usualItems  = 10
+	taskTokens  = 30_000  // of a run of a task that was made in chat, where nothing is said of it
+	mostTokens  = 200_000 // of the same, whatever is said of it
 )
 
 // naming is what a digest made in chat may be called: it is part of commands.
@@ -211,13 +214,19 @@ func oneOf(s string, list []string) bool {
 
 // modest judges a plan that did not come from the operator's configuration.
 func modest(p Plan) error {
+	feeds := mostFeeds
+	if p.Source == FromChat {
+		feeds = mostInChat
+	}
 	switch {
 	case !naming.MatchString(p.Name):
 		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _", p.Name)
-	case len(p.Feeds) > mostFeeds || len(p.Post) > mostTargets || len(p.Filters) > mostFeeds:
-		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", mostFeeds, mostTargets, mostFeeds)
+	case len(p.Feeds) > feeds || len(p.Post) > mostTargets || len(p.Filters) > mostInChat:
+		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, mostTargets, mostInChat)
 	case len(p.Prompt) > mostText || len(p.Template) > mostText:
 		return fmt.Errorf("prompt and template may have %d bytes each", mostText)
+	case p.Source == FromChat && len(p.Feeds) == 0 && (p.MaxTokens < 1 || p.MaxTokens > mostTokens):
+		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", mostTokens)
 	case p.MaxItems > 100:
 		return errors.New("maxItems may be 100 at most")
 	}

@@ -34,18 +34,20 @@ func (s *Service) choose(ctx context.Context, d spec, e *edition) error {
 			left = append(left, i)
 		}
 	}
+	if len(left) == 0 { // as at most looks
+		if d.quiet {
+			return s.ration(ctx, d, e, nil)
+		}
+		return nil
+	}
 	runs, err := s.pasts(ctx, d.Name)
 	if err != nil {
 		return err
 	}
-	ran, err := s.o.Store.LastRuns(ctx, d.Name, 1)
-	if err != nil {
-		return err
-	}
-	first := len(ran) == 0
+	left = strangers(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
-	stories := merge(left, s.lately(ctx, runs))
-	if !first {
+	stories := merge(left, s.lately(runs))
+	if !e.first {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {
 			return err
@@ -53,7 +55,7 @@ func (s *Service) choose(ctx context.Context, d spec, e *edition) error {
 		rank(stories, liking(runs, words), s.o.Now())
 	}
 	if d.quiet {
-		return s.ration(ctx, d, e, stories, first)
+		return s.ration(ctx, d, e, stories)
 	}
 	e.chosen = take(stories, d.MaxItems)
 	return nil
@@ -146,9 +148,9 @@ func take(stories []story, limit int) []story {
 	for _, st := range stories {
 		switch {
 		case len(chosen) == limit:
-			st.fate, st.why = "over the limit", fmt.Sprintf("%d items are posted at most", limit)
+			st.fate, st.why = overLimit, fmt.Sprintf("%d items are posted at most", limit)
 		case bySource[st.source] == most:
-			st.fate, st.why = "over the limit", fmt.Sprintf("one source fills at most %d %%", int(100*greatest))
+			st.fate, st.why = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*greatest))
 		default:
 			st.fate = "posted"
 			bySource[st.source]++

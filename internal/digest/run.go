@@ -39,13 +39,12 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 }
 
 // LastVerdicts tells what became of the items that the last run of a digest looked
-// at, and when that was; how many are not told, and false where none is known.
-func (s *Service) LastVerdicts(ctx context.Context, name string) (due time.Time, items []Verdict, more int, known bool, err error) {
+// at; false where none is known.
+func (s *Service) LastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
 	if _, ok := s.find(name); !ok {
-		return due, nil, 0, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+		return Explained{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
-	x, known, err := s.lastVerdicts(ctx, name)
-	return x.Due, x.Items, x.More, known, err
+	return s.lastVerdicts(ctx, name)
 }
 
 // Run makes and posts a digest for a due instant, and waits a while for what
@@ -80,8 +79,12 @@ func (s *Service) run(ctx context.Context, name string, due time.Time, manual bo
 func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bool, follow follower) (store.Run, error) {
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
-	if ctx.Err() != nil {
-		return run, ctx.Err() // cut off, not failed: the next start catches up
+	switch ended := ctx.Err(); {
+	case errors.Is(ended, context.DeadlineExceeded):
+		err = errors.Join(errSlow, err)
+		ctx = context.WithoutCancel(ctx)
+	case ended != nil:
+		return run, ended // cut off, not failed: the next start catches up
 	}
 	if e.hold {
 		return run, nil
@@ -96,7 +99,7 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 	case err != nil:
 		run.Note, e.saw = err.Error(), nil
 		if e.draft = (chat.Draft{}); !d.quiet {
-			e.draft, notices = failed(d), nil // says so already
+			e.draft, notices = failed(d, err), nil // says so already
 		}
 	default:
 		run.OK, run.Posted = true, len(e.chosen)
@@ -104,7 +107,7 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.fresh) == 0 && !e.stock) {
 		return run, errors.Join(err, s.keepTroubles(ctx, d, told))
 	}
-	posts := s.posts(d, run, e.draft)
+	posts := s.posts(d, run, e)
 	recorded, storeErr := s.record(ctx, d, run, e, slices.Concat(posts, notices), told)
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
@@ -150,9 +153,14 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 	return e, settled, err
 }
 
-func failed(d spec) chat.Draft {
+var errSlow = errors.New("it took too long")
+
+func failed(d spec, err error) chat.Draft {
 	why := "none of its feeds could be read"
-	if d.task() {
+	switch {
+	case errors.Is(err, errSlow):
+		why = errSlow.Error()
+	case d.task():
 		why = "the agent found no answer"
 	}
 	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
@@ -223,20 +231,34 @@ func postKey(name string, due time.Time, to chat.Address) string {
 	return keyOf(name, due) + "/" + to.String()
 }
 
-func (s *Service) posts(d spec, run store.Run, draft chat.Draft) []store.Post {
-	if draft.Text == "" {
+func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
+	if e.draft.Text == "" {
 		return nil
 	}
+	var press []chat.Button
 	if run.OK && run.Posted > 0 && !d.quiet {
-		draft.Buttons = buttons(turnOf(d.Name, run.Due), draft.Cards)
+		press = buttons(turnOf(d.Name, run.Due), e.cards)
 	}
 	var posts []store.Post
 	for _, to := range d.post {
-		draft.Key = postKey(d.Name, run.Due, to)
-		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: run.Ended})
+		draft, key := e.draft, postKey(d.Name, run.Due, to)
+		folded := e.rest.Text != "" || len(e.rest.Cards) > 0
+		if folded = folded && s.o.Threads != nil && s.o.Threads(to); folded {
+			draft = e.head
+		}
+		draft.Key, draft.Buttons = key, press
+		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
+		if folded {
+			rest := e.rest
+			rest.Key = key + restKey
+			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, At: run.Ended, Below: key, Title: d.title + ", " + run.Due.In(d.zone).Format("2 January")})
+		}
 	}
 	return posts
 }
+
+// restKey ends the key of what is in the thread below a post.
+const restKey = "/rest"
 
 // pressApart is what the button says that shows merged items as entries of their own;
 // behind it stands the name of the run.

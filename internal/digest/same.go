@@ -1,8 +1,9 @@
 package digest
 
 import (
-	"context"
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"ravenbot/internal/feed"
@@ -10,6 +11,44 @@ import (
 
 // sameFor is how long a story that was posted is known again.
 const sameFor = 72 * time.Hour
+
+// strangers leaves out what has the address of something that another feed had posted,
+// however long ago that was. One feed may give all of its items one address.
+func strangers(left []*item, runs []past) []*item {
+	posted := map[string]entry{}
+	for _, p := range runs {
+		for _, e := range p.Entries {
+			posted[pageOf(e.Link)] = e
+			for _, a := range e.Also {
+				if a.With = cmp.Or(e.Title, e.Link); !p.Apart {
+					posted[pageOf(a.Link)] = a
+				}
+			}
+		}
+	}
+	var rest []*item
+	for _, i := range left {
+		page := pageOf(i.Link)
+		e, known := posted[page]
+		if !known || page == "" || i.apart || e.Feed == hash(i.feed) {
+			rest = append(rest, i)
+			continue
+		}
+		i.before = cmp.Or(e.With, e.Title, e.Link)
+		i.fate, i.why = "merged into "+i.before, "same address, posted before"
+	}
+	return rest
+}
+
+// pageOf is an address without what differs between links to one page; empty for the
+// front page of a site.
+func pageOf(link string) string {
+	_, page, _ := strings.Cut(feed.CanonicalURL(link), "://")
+	if !strings.ContainsAny(page, "/?") {
+		return ""
+	}
+	return page
+}
 
 // merge puts what is left together: with what was posted in the last days, and with
 // one another. It gives the stories that are new.
@@ -48,7 +87,7 @@ func merge(left []*item, posted []entry) []story {
 
 // lately gives what a digest posted in the last days, the ones first that were first,
 // without what somebody wanted apart.
-func (s *Service) lately(_ context.Context, runs []past) []entry {
+func (s *Service) lately(runs []past) []entry {
 	since := s.o.Now().Add(-sameFor)
 	var list []entry
 	for _, p := range slices.Backward(runs) {

@@ -3,6 +3,7 @@ package digest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func (s *Service) troubles(ctx context.Context, d spec, e *edition, now time.Tim
 		was.Runs, was.Why = was.Runs+1, why
 		if !was.Told && was.Runs >= d.patience() {
 			was.Told = true
-			lines = append(lines, "A feed of this digest fails: "+escape(why)+". I go on trying, and say so when it works again.")
+			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
 			keys = append(keys, "fails "+f.URL+was.Since.String())
 		}
 		after[f.URL] = was
@@ -98,6 +99,14 @@ func (s *Service) keepTroubles(ctx context.Context, d spec, now map[string]troub
 		return err
 	}
 	return s.save(ctx, troubleKind, d.Name, now)
+}
+
+// forgetTroubles is for a digest that is no more.
+func (s *Service) forgetTroubles(ctx context.Context, name string) error {
+	if err := s.o.Store.DeleteItem(ctx, troubleKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // FeedInfo is a feed that the bot reads for digests and subscriptions.

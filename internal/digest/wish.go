@@ -36,6 +36,7 @@ type wish struct {
 	Plan Plan         `json:"plan"`
 	At   time.Time    `json:"at"`
 	From chat.Address `json:"from"` // where it was asked for
+	Says string       `json:"says"` // the plan in words
 }
 
 func (w wish) key() string { return "digest-wish/" + w.ID }
@@ -62,15 +63,18 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		p.Timezone = "UTC"
 	}
 	p.Name = s.free(p.Name)
+	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
+		p.MaxTokens = taskTokens
+	}
 	d, err := s.accept(p)
 	if err != nil {
 		return "", err
 	}
-	w := wish{ID: newID(), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation}
+	w := wish{ID: newID(), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation, Says: s.inWords(d, titles)}
 	if err := s.hold(ctx, w); err != nil {
 		return "", err
 	}
-	if err := s.o.Post(ctx, caller.Conversation, s.question(w, d, titles), ""); err != nil {
+	if err := s.o.Post(ctx, caller.Conversation, w.question(), ""); err != nil {
 		return "", err
 	}
 	return "The plan is shown in the conversation, with buttons. It is not made yet: " + cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
@@ -194,9 +198,9 @@ func (d spec) upcoming(now time.Time, n int) []string {
 	return list
 }
 
-// question shows a plan and asks.
-func (s *Service) question(w wish, d spec, titles []string) chat.Draft {
-	lines := []string{"**May I make the digest `" + d.Name + "`?**", ""}
+// inWords says what a plan is.
+func (s *Service) inWords(d spec, titles []string) string {
+	var lines []string
 	for n, f := range d.Feeds {
 		lines = append(lines, "- reads "+link(titles[n], f.URL))
 	}
@@ -209,13 +213,22 @@ func (s *Service) question(w wish, d spec, titles []string) chat.Draft {
 	} else {
 		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.upcoming(s.o.Now(), 3), ", "))
 	}
-	for what, value := range map[string]string{"style": d.Style, "language": d.Language} {
-		if value != "" {
-			lines = append(lines, "- "+what+": "+escape(value))
+	if d.MaxTokens > 0 {
+		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
+	}
+	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
+		if one[1] != "" {
+			lines = append(lines, "- "+one[0]+": "+escape(one[1]))
 		}
 	}
-	lines = append(lines, "", "Only "+escape(cmp.Or(d.By.Name, "whoever asked"))+" or an administrator can decide: press a button, or write `yes` or `no`.")
-	return chat.Draft{Key: w.key(), Text: strings.Join(lines, "\n"),
+	return strings.Join(lines, "\n")
+}
+
+// question shows a plan and asks.
+func (w wish) question() chat.Draft {
+	text := "**May I make the digest `" + w.Plan.Name + "`?**\n\n" + w.Says +
+		"\n\nOnly " + escape(cmp.Or(w.Plan.By.Name, "whoever asked")) + " or an administrator can decide: press a button, or write `yes` or `no`."
+	return chat.Draft{Key: w.key(), Text: text,
 		Buttons: []chat.Button{{Label: "Make it", Value: pressYes + " " + w.ID, Style: chat.Primary}, {Label: "No", Value: pressNo + " " + w.ID}},
 		Footer:  "forgotten if nobody decides by " + w.At.Add(wishFor).Format("15:04") + " UTC"}
 }
@@ -306,7 +319,7 @@ func (s *Service) decide(ctx context.Context, w wish, yes bool, m chat.Message) 
 	if !open {
 		return refuse("This was decided just now.")
 	}
-	text := "The digest `" + w.Plan.Name + "` is not made."
+	text, shown := "The digest `"+w.Plan.Name+"` is not made.", "**The digest `"+w.Plan.Name+"`** was not wanted."
 	if yes {
 		info, err := s.Make(ctx, w.Plan)
 		if err != nil {
@@ -325,9 +338,10 @@ func (s *Service) decide(ctx context.Context, w wish, yes bool, m chat.Message) 
 			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 		}
 		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
+		shown = "**The digest `" + w.Plan.Name + "`**, as " + escape(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Says
 	}
 	s.drop(ctx, w.ID)
-	if err := s.o.Post(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: text}, w.key()); err != nil {
+	if err := s.o.Post(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
 		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}

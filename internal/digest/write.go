@@ -3,13 +3,13 @@ package digest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/summary"
 )
 
@@ -22,13 +22,15 @@ const (
 
 // page is a digest as it is written.
 type page struct {
-	draft   chat.Draft
-	summary string // Markdown
-	by      string // who wrote it
-	parts   []part // the entries in their order, under their topics
-	dropped int    // statements of a model without an item
-	foreign int    // links of a model that are no item's
-	cards   []chat.Card
+	draft chat.Draft
+	// head and rest are the draft in two, where it is long; else they are empty.
+	head, rest chat.Draft
+	summary    string // Markdown
+	by         string // who wrote it
+	parts      []part // the entries in their order, under their topics
+	dropped    int    // statements of a model without an item
+	foreign    int    // links of a model that are no item's
+	cards      []chat.Card
 }
 
 // part is a topic with its entries; without a topic there is one part.
@@ -71,6 +73,7 @@ func (s *Service) make(ctx context.Context, d spec) (*edition, error) {
 		return e, err
 	}
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by), e.notes, e.faults), " · ")
+	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
 }
 
@@ -211,10 +214,20 @@ func (s *Service) written(ctx context.Context, d spec, e *edition) (text, model 
 	if err != nil {
 		if ctx.Err() == nil {
 			s.o.Log.Warn("summary of a digest not written by a model", "digest", d.Name, "error", err)
+			e.notes = append(e.notes, "no language model: "+whyNot(err))
 		}
 		return "", ""
 	}
 	return text[:min(len(text), mostWritten)], model
+}
+
+// whyNot tells a reader why no model wrote.
+func whyNot(err error) string {
+	var fault *llm.Error
+	if errors.As(err, &fault) && fault.Kind == llm.Capped && fault.Err != nil {
+		return fault.Err.Error()
+	}
+	return "it gave no answer"
 }
 
 func (s *Service) language(d spec) string {
@@ -260,79 +273,6 @@ func numbered(cards []chat.Card, length int) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-var (
-	citation = regexp.MustCompile(`\[(\d+)\]`)
-	titled   = regexp.MustCompile(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
-	address  = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?|\b(?:mailto|tel|javascript|data):[^\s<>]+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
-	tag      = regexp.MustCompile(`<[^<>]*>`)
-	// sentence ends after its citations, or at a full stop without one.
-	sentence = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
-	letters  = regexp.MustCompile(`[\pL\pN]{2}`)
-)
-
-// unlinked takes out of a text what could become a link or markup, but for the numbers
-// of items, and counts the links.
-func unlinked(text string) (string, int) {
-	links := 0
-	for range 3 { // one may hide another
-		text = titled.ReplaceAllStringFunc(text, func(m string) string {
-			links++
-			return titled.FindStringSubmatch(m)[1]
-		})
-		text = address.ReplaceAllStringFunc(text, func(string) string { links++; return "" })
-		text = tag.ReplaceAllString(text, "")
-	}
-	text = strings.NewReplacer("](", "] (", "]:", "] :", "<", "", "`", "", "://", " ").Replace(text)
-	return text, links
-}
-
-// grounded keeps the sentences that cite an item and makes their citations links
-// to it. Links that the model wrote are taken out: the only ones left are the
-// items' own.
-func (p *page) grounded(text string) string {
-	text, links := unlinked(text)
-	p.foreign += links
-	text = strings.NewReplacer("\n", " ", "#", "", ". [", " [", "! [", " [", "? [", " [").Replace(text)
-	var kept []string
-	for _, one := range sentence.FindAllString(text, -1) {
-		if cited, items := p.cite(one); len(items) > 0 {
-			kept = append(kept, cited)
-		} else if letters.MatchString(one) {
-			p.dropped++
-		}
-	}
-	return strings.Join(kept, " ")
-}
-
-// cite makes the citations in a sentence links, each item's once, and gives the items
-// that it cites.
-func (p *page) cite(one string) (string, []int) {
-	if !letters.MatchString(citation.ReplaceAllString(one, "")) {
-		return "", nil
-	}
-	round := strings.NewReplacer("[", "(", "]", ")")
-	var items []int
-	var b strings.Builder
-	at := 0
-	for _, m := range citation.FindAllStringSubmatchIndex(one, -1) {
-		b.WriteString(round.Replace(one[at:m[0]]))
-		at = m[1]
-		n, err := strconv.Atoi(one[m[2]:m[3]])
-		if err != nil || n < 1 || n > len(p.cards) || slices.Contains(items, n-1) {
-			continue
-		}
-		items = append(items, n-1)
-		fmt.Fprintf(&b, "[[%d]](%s)", n, target(p.cards[n-1].URL))
-	}
-	b.WriteString(round.Replace(one[at:]))
-	return strings.TrimSpace(b.String()), items
-}
-
-// target is an address inside a Markdown link.
-func target(address string) string {
-	return strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "").Replace(address)
 }
 
 // list puts cards into one part.
@@ -388,14 +328,6 @@ func (p *page) lines(d spec, written string) {
 	}
 }
 
-var firstLink = regexp.MustCompile(`\[\[(\d+)\]\]`)
-
-// firstCited is the index of the item that a statement cites first.
-func (p *page) firstCited(statement string) int {
-	n, _ := strconv.Atoi(firstLink.FindStringSubmatch(statement)[1]) // grounded put it there
-	return n - 1
-}
-
 // topicOf keeps of a heading what can state nothing: a few words.
 func topicOf(heading string) string {
 	plain, _ := unlinked(citation.ReplaceAllString(heading, ""))
@@ -430,14 +362,35 @@ func (e *edition) fill(d spec) {
 			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, line{n: n})
 		}
 	default:
-		var leads []string
-		for _, c := range e.cards {
-			if lead := summary.Sentences(c.Text); len(lead) > 0 && !strings.HasSuffix(lead[0], "…") {
-				leads = append(leads, strings.TrimSpace(lead[0]))
-			}
-		}
-		e.summary = escape(strings.Join(summary.Summarize("", strings.Join(leads, " "), headSentences), " "))
+		e.summary = e.extract()
 	}
+}
+
+// extract is a summary made of the items' first sentences, each with its item.
+func (p *page) extract() string {
+	var leads []string
+	said := map[string]int{} // by whom
+	for n, c := range p.cards {
+		lead := summary.Sentences(c.Text)
+		if len(lead) == 0 || strings.HasSuffix(lead[0], "…") {
+			continue
+		}
+		first := strings.TrimSpace(lead[0])
+		if _, known := said[first]; !known {
+			said[first] = n
+			leads = append(leads, first)
+		}
+	}
+	var all []string
+	for _, one := range summary.Summarize("", strings.Join(leads, " "), headSentences) {
+		one = strings.TrimSpace(one)
+		text := escape(one)
+		if n, known := said[one]; known {
+			text += fmt.Sprintf(" [[%d]](%s)", n+1, target(p.cards[n].URL))
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
 }
 
 // own is what an entry says of itself: its statement, else its own first sentence.

@@ -48,6 +48,7 @@ const (
 	story         = 0.35 // cosine of title and lead
 	storyAtHome   = 0.75
 	borneOut      = 0.15 // share of what one title alone says that the other's text says too
+	turned        = 0.25 // share of word triples in common, where the titles have the same words
 	fellow        = 0.6  // share of story that every two members of a group must reach
 	homeLinks     = 3    // titles to one link in one feed make the link a home page
 	crowd         = 32   // candidates of one kind that an item is compared with
@@ -178,10 +179,13 @@ func (g *grouping) compare(a, b *told) (Reason, float64) {
 	if atHome {
 		limit, same = storyAtHome, reprintAtHome
 	}
-	if j := jaccard(a.shingles, b.shingles); j >= same {
+	j := jaccard(a.shingles, b.shingles)
+	if j >= same {
 		return Reprint, 1 + j
 	}
-	if c := a.terms.cosine(b.terms); c >= limit && agreement(a, b) >= borneOut {
+	c := a.terms.cosine(b.terms)
+	switch {
+	case c >= limit && agreement(a, b) >= borneOut, j >= turned && !atHome && sameTerms(a.head, b.head) && isTelling(a.title):
 		return SameStory, c
 	}
 	return "", 0

@@ -39,7 +39,13 @@ type jsonFeed struct {
 	items  []json.RawMessage          // nil: there is no such list
 }
 
-var errShape = errors.New("not an object")
+// maxFields is how many fields of the document itself are read.
+const maxFields = 1000
+
+var (
+	errShape  = errors.New("not an object")
+	errFields = fmt.Errorf("more than %d fields", maxFields)
+)
 
 // readJSON fails where the document breaks off before its first item.
 func readJSON(text []byte) (jsonFeed, error) {
@@ -48,8 +54,11 @@ func readJSON(text []byte) (jsonFeed, error) {
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
 		return f, errors.Join(errShape, err)
 	}
-	for d.More() {
+	for n := 0; d.More(); n++ {
 		token, err := d.Token()
+		if err == nil && n == maxFields {
+			err = errFields
+		}
 		if err != nil {
 			return f, f.cut(err)
 		}

@@ -89,6 +89,11 @@ func agreement(a, b *told) float64 {
 	return borne / all
 }
 
+// sameTerms reports that two titles say the same words.
+func sameTerms(v, w vector) bool {
+	return len(v) > 0 && slices.EqualFunc(v, w, func(a, b weighted) bool { return a.term == b.term })
+}
+
 func (v vector) has(term string) bool {
 	_, found := slices.BinarySearchFunc(v, term, func(w weighted, term string) int { return strings.Compare(w.term, term) })
 	return found

@@ -74,6 +74,18 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
+// Refuse gives the record of a call that is not to be made, as of a tool that is not there:
+// in.Tool may have a name alone. why is what the model is told.
+func (i *Invoker) Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall) {
+	if shown <= 0 {
+		shown = DefaultPage
+	}
+	res := tool.Failure(why)
+	record := i.record(in, res, "", i.o.Now(), shown)
+	i.log(ctx, record)
+	return tool.Outcome{Result: res, Shown: Head(res.Text, record.ResultID, shown)}, record
+}
+
 func (i *Invoker) log(ctx context.Context, c store.ToolCall) {
 	outcome := "done"
 	switch {

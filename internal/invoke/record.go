@@ -22,7 +22,10 @@ const (
 
 // record describes a call that ended, with nothing secret in it.
 func (i *Invoker) record(in tool.Intent, res tool.Result, note string, began time.Time, shown int) store.ToolCall {
-	spec := in.Tool.Tool.Spec()
+	var spec tool.Spec
+	if in.Tool.Tool != nil {
+		spec = in.Tool.Tool.Spec()
+	}
 	c := store.ToolCall{ID: in.Caller.Call, Turn: in.Caller.Turn, Conversation: in.Caller.Conversation, User: userOf(in.Caller),
 		Server: spec.Server, Tool: in.Tool.Name, Args: i.maskArgs(in.Args), Note: note, Began: began, Took: i.o.Now().Sub(began)}
 	text := i.mask(res.Text)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"ravenbot/internal/page"
@@ -17,6 +18,7 @@ import (
 // before.
 const (
 	passageBytes = 1200
+	mostPassage  = passageBytes * 5 / 4 // of the last of a section
 	overlapBytes = 200
 	mostPassages = 20_000 // of one agent
 	mostText     = 8 << 20
@@ -25,7 +27,9 @@ const (
 // passage is a part of a file.
 type passage struct {
 	file  string
+	part  int    // the section that it is of
 	where string // heading, or page
+	line  int    // that it begins with, where text has no heading; else 0
 	text  string
 }
 
@@ -150,18 +154,30 @@ func rows(text string, tabs bool) []section {
 }
 
 // passages cuts sections where they are too long, at paragraphs, lines, sentences or,
-// where there are none, anywhere between characters.
+// where there are none, anywhere between characters. Of text without a heading the
+// line is told that each begins with.
 func passages(file string, parts []section) []passage {
 	var list []passage
-	for _, s := range parts {
-		rest := strings.TrimSpace(s.text)
-		for len(rest) > passageBytes*5/4 {
-			end := breakAt(rest, passageBytes)
-			list = append(list, passage{file, s.where, strings.TrimSpace(rest[:end])})
-			rest = strings.TrimSpace(rest[overlapFrom(rest, end):])
+	for part, s := range parts {
+		text := strings.TrimSpace(s.text)
+		line, counted := 1, 0
+		add := func(from, to int) {
+			p := passage{file: file, part: part, where: s.where, text: strings.TrimSpace(text[from:to])}
+			if s.where == "" && kindOf(file) == "text" && len(text) > mostPassage {
+				line, counted = line+strings.Count(text[counted:from], "\n"), from
+				p.line = line
+			}
+			list = append(list, p)
 		}
-		if rest != "" {
-			list = append(list, passage{file, s.where, rest})
+		from := 0
+		for len(text)-from > mostPassage {
+			end := from + breakAt(text[from:], passageBytes)
+			add(from, end)
+			from += overlapFrom(text[from:], end-from)
+			from += len(text[from:]) - len(strings.TrimLeftFunc(text[from:], unicode.IsSpace))
+		}
+		if from < len(text) {
+			add(from, len(text))
 		}
 	}
 	return list

@@ -12,9 +12,12 @@ import (
 const (
 	saturation   = 1.2
 	lengthEffect = 0.75
-	headWeight   = 2    // of a word in the heading or the file's name
-	goodEnough   = 0.35 // of the best score, to be told of
-	mostAsked    = 128  // words of a question
+	headWeight   = 2 // of a word in the heading or the file's name
+	// relatedWeight is what a word counts that says much the same as one that no passage
+	// has.
+	relatedWeight = 0.4
+	goodEnough    = 0.35 // of the best score, to be told of
+	mostAsked     = 128  // words of a question
 )
 
 // index finds passages by the stems of their words. It is not changed once it was
@@ -60,16 +63,23 @@ func stems(text string, most int, yield func(string)) {
 
 // search gives the passages that fit a question best, the best first.
 func (x *index) search(question string, k int) []passage {
-	asked := map[string]bool{}
-	stems(question, mostAsked, func(s string) { asked[s] = true })
+	asked := map[string]float64{}
+	stems(question, mostAsked, func(s string) {
+		if asked[s] = 1; len(x.posts[s]) > 0 {
+			return
+		}
+		for _, other := range lexicon.Related(s) {
+			asked[other] = max(asked[other], relatedWeight)
+		}
+	})
 	scores := map[int]float64{}
-	for s := range asked {
+	for s, weight := range asked {
 		posts := x.posts[s]
 		n := float64(len(posts))
 		rarity := math.Log(1 + (float64(len(x.passages))-n+0.5)/(n+0.5))
 		for _, p := range posts {
 			longer := 1 - lengthEffect + lengthEffect*x.lengths[p.at]/x.mean
-			scores[p.at] += rarity * p.count * (saturation + 1) / (p.count + saturation*longer)
+			scores[p.at] += weight * rarity * p.count * (saturation + 1) / (p.count + saturation*longer)
 		}
 	}
 	hits := make([]int, 0, len(scores))

@@ -43,7 +43,24 @@ type Base struct {
 }
 
 // New returns a Base. Nothing is read until it is asked for.
-func New(o Options) *Base { return &Base{o: o, shelves: map[string]*shelf{}} }
+func New(o Options) *Base {
+	o.PDF = oneByOne(o.PDF)
+	return &Base{o: o, shelves: map[string]*shelf{}}
+}
+
+// oneByOne has one PDF read at a time: each may take much memory.
+func oneByOne(read PDF) PDF {
+	busy := make(chan struct{}, 1)
+	return func(ctx context.Context, data []byte) ([]string, error) {
+		select {
+		case busy <- struct{}{}:
+			defer func() { <-busy }()
+			return read(ctx, data)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 func (b *Base) shelf(agent string) *shelf {
 	b.mu.Lock()
@@ -79,9 +96,10 @@ func whole(list []passage) string {
 	var b strings.Builder
 	for i, p := range list {
 		text := p.text
-		if i > 0 && p.file == list[i-1].file && p.where == list[i-1].where {
+		if i > 0 && p.file == list[i-1].file && p.part == list[i-1].part {
 			text = withoutOverlap(list[i-1].text, text)
 		} else {
+			p.line = 0 // all lines follow
 			b.WriteString(source(p) + "\n")
 		}
 		b.WriteString(text + "\n\n")
@@ -101,7 +119,10 @@ func withoutOverlap(before, text string) string {
 
 // source is how a passage is named, and to be cited.
 func source(p passage) string {
-	if p.where == "" {
+	switch {
+	case p.line > 0:
+		return fmt.Sprintf("[%s, from line %d]", label(p.file), p.line)
+	case p.where == "":
 		return "[" + label(p.file) + "]"
 	}
 	return "[" + label(p.file) + ", " + label(p.where) + "]"

@@ -54,7 +54,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 		"handbook.md": "# Holidays\n\nFive weeks.\n\n## Sick leave\n\nTell Anna.\n", "report.pdf": "first page\fsecond page",
 		"page.html": "<title>Site</title><script>evil()</script><h1>Opening</h1><p>At <b>nine</b>.</p>", "prices.csv": "item,price\nseed,3\nnut,4\n",
 	} {
-		if err := b.Put("default", name, []byte(data)); err != nil {
+		if err := b.Put(t.Context(), "default", name, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func book(n int) string {
 
 func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	b, _ := base(t)
-	if err := b.Put("default", "book.md", []byte(book(500))); err != nil {
+	if err := b.Put(t.Context(), "default", "book.md", []byte(book(500))); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -97,6 +97,12 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	t.Logf("read, indexed and searched in %v", time.Since(began))
 	if !strings.Contains(got, "Keeper371") || !strings.Contains(got, "[book.md, Chapter 371]") || len(got) > 10<<10 {
 		t.Errorf("%d bytes: %.2000s", len(got), got)
+	}
+	if err := b.Put(t.Context(), "default", "pay.md", []byte("# Pay\n\nSalaries come on the 25th.")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Recall(t.Context(), "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
+		t.Errorf("of a word that says the same it says %.500s", got)
 	}
 	if got := b.Recall(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
 		t.Errorf("of nothing it says %.500s", got)
@@ -109,6 +115,30 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	res, _ = search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "other"}), json.RawMessage(`{"query":"keeper"}`))
 	if strings.Contains(res.Text, "Keeper") {
 		t.Errorf("another agent finds %q", res.Text)
+	}
+}
+
+func TestAPassageOfPlainTextTellsItsLine(t *testing.T) {
+	b, _ := base(t)
+	var text strings.Builder
+	for n := 1; n <= 2000; n++ {
+		fmt.Fprintf(&text, "This is line %d, which tells of thing%d and no other.\n", n, n)
+	}
+	if err := b.Put(t.Context(), "default", "log.txt", []byte(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 1234, 2000} {
+		got := b.Recall(t.Context(), "default", nil, fmt.Sprintf("thing%d", n))
+		var line int
+		_, source, _ := strings.Cut(got, "\n\n[log.txt, ")
+		if _, err := fmt.Sscanf(source, "from line %d]", &line); err != nil {
+			t.Fatalf("%d: %v in %.500s", n, err, got)
+		}
+		_, rest, _ := strings.Cut(source, "]\n")
+		first := fmt.Sprintf("line %d,", line)
+		if begins, _, _ := strings.Cut(rest, "\n"); !strings.Contains(begins, first) && !strings.HasPrefix(strings.SplitN(rest, "\n", 2)[1], "This is line "+fmt.Sprint(line+1)+",") {
+			t.Errorf("thing%d: the passage from line %d begins %.200q", n, line, rest)
+		}
 	}
 }
 
@@ -147,12 +177,10 @@ func TestAFileIsReadAgainWhenItChanges(t *testing.T) {
 
 func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	b, dir := base(t)
-	for name, data := range map[string]string{"a.pdf": "broken", "b.txt": "fine", "c.txt": "\x00\x01"} {
-		if err := b.Put("default", name, []byte(data)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	named := []string{filepath.Join(dir, "gone.md"), write(t, filepath.Join(dir, "tool.exe"), "MZ")}
+	for name, data := range map[string]string{"a.pdf": "broken", "b.txt": "fine", "c.txt": "\x00\x01"} {
+		named = append(named, write(t, filepath.Join(dir, name), data))
+	}
 	if got := b.Recall(t.Context(), "default", named, "x"); !strings.Contains(got, "fine") {
 		t.Errorf("it says %q", got)
 	}
@@ -167,25 +195,42 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	}
 }
 
+func TestAnUploadedFileThatCannotBeReadTakesNoOthersPlace(t *testing.T) {
+	b, _ := base(t)
+	for _, c := range []struct{ name, data, want string }{
+		{"a.pdf", "fine", ""}, {"a.pdf", "broken", "a.pdf is not kept: the PDF is damaged"},
+		{"c.txt", "\x00", "c.txt is not kept: it is no text"}, {"d.md", " \n", "d.md is not kept: it holds no text"},
+	} {
+		var bad knowledge.BadFile
+		err := b.Put(t.Context(), "default", c.name, []byte(c.data))
+		if errors.As(err, &bad) != (c.want != "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s %q: %v, want %s", c.name, c.data, err, c.want)
+		}
+	}
+	if got := b.Recall(t.Context(), "default", nil, "x"); !strings.HasSuffix(got, "[a.pdf, p. 1]\nfine") {
+		t.Errorf("it says %q", got)
+	}
+}
+
 func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 	b, dir := base(t)
 	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", `..\a.txt`, ".a.txt", "a\nb.txt", "a.exe", "a:b.txt", strings.Repeat("x", 300) + ".txt", " a.txt", "a\u202e.txt"} {
-		var bad knowledge.BadName
-		if err := b.Put("default", name, []byte("x")); !errors.As(err, &bad) {
+		var bad knowledge.BadFile
+		if err := b.Put(t.Context(), "default", name, []byte("x")); !errors.As(err, &bad) {
 			t.Errorf("%q is taken: %v", name, err)
 		}
 		if _, err := b.Open("default", name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q is opened: %v", name, err)
 		}
 	}
-	if err := b.Put("../../out", "a.txt", []byte("x")); err != nil {
+	if err := b.Put(t.Context(), "../../out", "a.txt", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "kept" {
 		t.Errorf("beside the folder there is %v, %v", entries, err)
 	}
-	if err := b.Put("default", "große Tabelle (2).csv", []byte("a,b\n1,2\n")); err != nil {
+	if err := b.Put(t.Context(), "default", "große Tabelle (2).csv", []byte("a,b\n1,2\n")); err != nil {
 		t.Error(err)
 	}
 	if err := b.Forget("default"); err != nil || b.Has("default", nil) {
@@ -207,7 +252,7 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 			words = append(words, w)
 			text.WriteString(w + separator.Draw(t, "separator"))
 		}
-		if err := b.Put("default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
+		if err := b.Put(t.Context(), "default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
 		got := b.Recall(context.Background(), "default", nil, "x")

@@ -240,35 +240,38 @@ func (b *Base) folder(agent string) string {
 	return filepath.Join(b.o.Folder, agent)
 }
 
-// BadName says what is wrong with the name of a file.
-type BadName struct{ reason string }
+// BadFile says what is wrong with a file, or its name.
+type BadFile struct{ reason string }
 
 // Error tells it.
-func (e BadName) Error() string { return e.reason }
+func (e BadFile) Error() string { return e.reason }
 
 // BadInput says whose fault it is.
-func (BadName) BadInput() bool { return true }
+func (BadFile) BadInput() bool { return true }
 
 // checkName lets pass names that stay in their folder on every system.
 func checkName(name string) error {
 	switch {
 	case name == "" || len(name) > 200 || tool.Clean(name) != name || strings.ContainsAny(name, "/\\:*?\"<>|\n\t") ||
 		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name || !filepath.IsLocal(name):
-		return BadName{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
+		return BadFile{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
 	case kindOf(name) == "":
-		return BadName{fmt.Sprintf("%.80s: %v", name, errKind)}
+		return BadFile{fmt.Sprintf("%.80s: %v", name, errKind)}
 	}
 	return nil
 }
 
 // Put keeps an uploaded file, in the place of one of that name. Readers see the old one
-// or the new one whole.
-func (b *Base) Put(agent, name string, data []byte) error {
+// or the new one whole. One that cannot be read is not kept: BadFile.
+func (b *Base) Put(ctx context.Context, agent, name string, data []byte) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if len(data) > MaxFile {
-		return BadName{fmt.Sprintf("%.80s is larger than %d MiB", name, MaxFile>>20)}
+		return BadFile{fmt.Sprintf("%.80s is larger than %d MiB", name, MaxFile>>20)}
+	}
+	if err := b.readable(ctx, name, data); err != nil {
+		return err
 	}
 	folder := b.folder(agent)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -287,6 +290,20 @@ func (b *Base) Put(agent, name string, data []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("keep a file: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// readable says why there is nothing to know from a file.
+func (b *Base) readable(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	parts, err := sections(ctx, name, data, b.o.PDF)
+	if err == nil && len(passages(name, parts)) == 0 {
+		err = errors.New("it holds no text")
+	}
+	if err != nil {
+		return BadFile{fmt.Sprintf("%.80s is not kept: %v", name, err)}
 	}
 	return nil
 }

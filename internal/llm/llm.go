@@ -133,6 +133,12 @@ type Model interface {
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
+// Embedder is a Model that gives texts as vectors, in their order: the more alike the
+// direction of two, the more alike what they mean. Errors are as those of Generate.
+type Embedder interface {
+	Embed(ctx context.Context, texts []string) ([][]float32, Usage, error)
+}
+
 // Kind classes an Error by what can be done about it.
 type Kind string
 
@@ -144,6 +150,7 @@ const (
 	BadRequest  Kind = "bad request"  // ours is malformed or too large
 	Denied      Kind = "denied"       // the key is refused or may not use the model
 	Exhausted   Kind = "exhausted"    // the day's quota or the account's money is spent
+	Capped      Kind = "over budget"  // a cap of the operator's is reached; Reason is for whoever asked
 )
 
 // Narrow is a Model that can do only some requests, as the offline one. It is

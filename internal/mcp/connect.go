@@ -149,7 +149,7 @@ func (s *server) era() era {
 }
 
 func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
-	carrier, err := newStdio(s.c, s.logs)
+	carrier, err := newStdio(s.c, s.logs, s.o.Watch)
 	if err != nil {
 		return nil, err
 	}

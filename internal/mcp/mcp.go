@@ -124,6 +124,10 @@ type Options struct {
 	// none. It must not call the Host. nil: there never is one.
 	Waiting func(c Config) *Consent
 
+	// Watch is told of every group of processes that is started, and gives what is to be
+	// called before its id can be given to another. It must not wait. nil: nobody is told.
+	Watch func(group int) (done func())
+
 	silence time.Duration // see tap; set by tests
 }
 
@@ -145,6 +149,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Watch == nil {
+		o.Watch = func(int) func() { return func() {} }
 	}
 	return o
 }

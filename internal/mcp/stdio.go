@@ -28,8 +28,9 @@ const (
 // a line. It ends the process with everything that it started.
 type stdio struct {
 	*duplex
-	cmd  *exec.Cmd
-	logs *ring
+	cmd   *exec.Cmd
+	logs  *ring
+	watch func(group int) (done func())
 
 	outbox    chan []byte
 	in        *os.File // its ends of the pipes: in is written, out and errs are read
@@ -41,13 +42,13 @@ type stdio struct {
 	once   sync.Once
 }
 
-func newStdio(c Config, logs *ring) (*stdio, error) {
+func newStdio(c Config, logs *ring, watch func(group int) (done func())) (*stdio, error) {
 	env := environment(c.Env)
 	path, err := find(c.Command, c.Dir, env)
 	if err != nil {
 		return nil, err
 	}
-	s := &stdio{logs: logs, outbox: make(chan []byte, 16), gone: make(chan struct{})}
+	s := &stdio{logs: logs, watch: watch, outbox: make(chan []byte, 16), gone: make(chan struct{})}
 	s.cmd = &exec.Cmd{Path: path, Args: append([]string{c.Command}, c.Args...), Env: env, Dir: c.Dir, SysProcAttr: ownGroup()}
 	s.duplex = newDuplex(func(line []byte) { logs.add("stdout", line) })
 	s.send = s.enqueue
@@ -173,6 +174,7 @@ func (s *stdio) keep(started chan<- error) {
 		return
 	}
 	defer close(s.gone)
+	unwatch := s.watch(s.cmd.Process.Pid)
 	var reading, work sync.WaitGroup
 	drained, mute := make(chan struct{}), make(chan struct{})
 	reading.Go(func() { s.readOutput(); close(mute) })
@@ -181,7 +183,7 @@ func (s *stdio) keep(started chan<- error) {
 	work.Go(func() { s.muted(mute) })
 	work.Go(s.write)
 	started <- nil
-	s.reap(drained)
+	s.reap(drained, unwatch)
 	work.Wait()
 }
 
@@ -199,7 +201,7 @@ func (s *stdio) muted(mute <-chan struct{}) {
 
 // reap waits for the end of the process, ends what it left behind, and takes
 // leave of it.
-func (s *stdio) reap(drained <-chan struct{}) {
+func (s *stdio) reap(drained <-chan struct{}, unwatch func()) {
 	if !awaitExit(s.cmd.Process.Pid) { // where that cannot be had, reaping comes first
 		_ = s.cmd.Wait()
 	}
@@ -211,6 +213,7 @@ func (s *stdio) reap(drained <-chan struct{}) {
 	case <-drained:
 	case <-timer.C:
 	}
+	unwatch()
 	s.mu.Lock()
 	_ = s.cmd.Wait() // its state is in cmd, and the only thing wanted
 	s.reaped = true

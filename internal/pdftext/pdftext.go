@@ -12,14 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"iter"
 	"os"
 	"os/exec"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ledongthuc/pdf"
 )
@@ -33,32 +32,41 @@ const (
 	MaxPages = 3000
 	MaxText  = 16 << 20 // bytes of text
 	maxTime  = 30 * time.Second
-	maxMem   = 768 << 20 // bytes of memory of the process that reads
+	maxMem   = 512 << 20 // bytes of memory of the process that reads
 	maxStack = 64 << 20
+	// mostDepth is that of the tree of pages.
+	mostDepth = 50
 )
 
-// ErrNoText says that a PDF holds no text, as one that was scanned.
-var ErrNoText = errors.New("it holds no text that can be read; was it scanned?")
+// What may be said of a PDF whose text is not given.
+var (
+	ErrNoText    = errors.New("it holds no text that can be read; was it scanned?")
+	ErrDamaged   = errors.New("it is damaged, or no PDF")
+	ErrEncrypted = errors.New("it is encrypted; save it without a password")
+	ErrTooMuch   = fmt.Errorf("it has more than %d pages or %d MiB of text; cut it into several files", MaxPages, MaxText>>20)
+)
 
 // Pages gives the text of the pages. It may take any time and memory: see Separate.
 func Pages(data []byte) (pages []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			pages, err = nil, fmt.Errorf("the PDF is damaged: %.200v", p)
+			pages, err = nil, ErrDamaged
 		}
 	}()
-	r, err := pdf.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, fmt.Errorf("the PDF cannot be read: %.200w", err)
+	file, err := pdf.NewReader(bytes.NewReader(data), int64(len(data)))
+	switch {
+	case errors.Is(err, pdf.ErrInvalidPassword), err != nil && strings.Contains(err.Error(), "encryption"):
+		return nil, ErrEncrypted
+	case err != nil:
+		return nil, ErrDamaged // what the library says of it may hold its bytes
 	}
-	size, some := 0, false
-	for n := 1; n <= min(r.NumPage(), MaxPages); n++ {
-		text := page(r, n)
-		if size += len(text); size > MaxText {
-			break
-		}
+	r, some := &reader{fonts: map[string]*font{}, room: MaxText}, false
+	for content, resources := range leaves(file.Trailer().Key("Root").Key("Pages")) {
+		text := lay(r.show(content, resources))
 		some = some || text != ""
-		pages = append(pages, text)
+		if pages = append(pages, text); r.room < 0 || len(pages) > MaxPages {
+			return nil, ErrTooMuch
+		}
 	}
 	if !some {
 		return nil, ErrNoText
@@ -66,44 +74,32 @@ func Pages(data []byte) (pages []string, err error) {
 	return pages, nil
 }
 
-// page is the text of one page. A page that is damaged is empty.
-func page(r *pdf.Reader, n int) (text string) {
-	defer func() { _ = recover() }() // what the library cannot read it panics at
-	p := r.Page(n)
-	if p.V.IsNull() {
-		return ""
-	}
-	if text = placed(p.Content().Text); text == "" {
-		text, _ = p.GetPlainText(nil) // of a damaged page: nothing
-	}
-	return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
-}
-
-// placed puts the pieces of a page together: a step down or back begins a line, a gap
-// stands for a blank.
-func placed(pieces []pdf.Text) string {
-	var b strings.Builder
-	var last pdf.Text
-	for i, t := range pieces {
-		size := max(math.Abs(t.FontSize), 1)
-		if t.W <= 0 {
-			t.W = size / 2 * float64(utf8.RuneCountInString(t.S))
-		}
-		if i > 0 {
-			down, gap := last.Y-t.Y, t.X-(last.X+last.W)
-			switch {
-			case math.Abs(down) > 1.8*size:
-				b.WriteString("\n\n")
-			case math.Abs(down) > size/2:
-				b.WriteByte('\n')
-			case (gap > size/5 || gap < -2*size) && !strings.HasSuffix(b.String()[max(0, b.Len()-1):], " "):
-				b.WriteByte(' ')
+// leaves yields what the pages of a tree show and by what. The library would go
+// through the tree anew for each page.
+func leaves(root pdf.Value) iter.Seq2[pdf.Value, pdf.Value] {
+	return func(yield func(content, resources pdf.Value) bool) {
+		visits := 0
+		var walk func(node, resources pdf.Value, depth int) bool
+		walk = func(node, resources pdf.Value, depth int) bool {
+			if visits++; visits > 4*MaxPages || depth > mostDepth {
+				return false
 			}
+			if own := node.Key("Resources"); own.Kind() == pdf.Dict {
+				resources = own
+			}
+			kids := node.Key("Kids")
+			if kids.Kind() != pdf.Array {
+				return yield(node.Key("Contents"), resources)
+			}
+			for i := range kids.Len() {
+				if !walk(kids.Index(i), resources, depth+1) {
+					return false
+				}
+			}
+			return true
 		}
-		b.WriteString(t.S)
-		last = t
+		walk(root, pdf.Value{}, 0)
 	}
-	return b.String()
 }
 
 // answer is what Main writes.
@@ -116,6 +112,9 @@ type answer struct {
 // Main reads a PDF from in and writes what Separate reads. It ends the process when
 // that takes too much memory or time.
 func Main(in io.Reader, out io.Writer) int {
+	// Where the machine runs out of memory, this process is to be ended before others;
+	// elsewhere than on Linux there is no such file.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(maxMem / 2)
 	go watch()
@@ -166,7 +165,7 @@ func Separate(ctx context.Context, program, name string, data []byte) ([]string,
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("the PDF could not be read within %v and %d MiB of memory: %w", maxTime, maxMem>>20, err)
+		return nil, fmt.Errorf("it could not be read within %v and %d MiB of memory: %w", maxTime, maxMem>>20, err)
 	}
 	var a answer
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {

@@ -60,10 +60,14 @@ type Post struct {
 	Message string   `json:"message,omitempty"`
 	Also    []string `json:"also,omitempty"`
 	// Replaces is the key of the post that this one takes the place of.
-	Replaces string    `json:"replaces,omitempty"`
-	At       time.Time `json:"at"`
-	Error    string    `json:"error,omitempty"` // why it was given up; empty while it waits
-	Told     bool      `json:"told,omitempty"`  // the channel knows that it was given up
+	Replaces string `json:"replaces,omitempty"`
+	// Below is the key of the post in whose thread this one belongs, recorded before it,
+	// Title what the thread is called where it needs a name.
+	Below string    `json:"below,omitempty"`
+	Title string    `json:"title,omitempty"`
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"` // why it was given up; empty while it waits
+	Told  bool      `json:"told,omitempty"`  // the channel knows that it was given up
 }
 
 // Messages are the keys of all messages that the post answers.

@@ -146,6 +146,34 @@ func BenchmarkTenThousandTools(b *testing.B) {
 	})
 }
 
+// BenchmarkTenThousandEnglishTools searches among collected tools, several times over,
+// with the requests of people: words of which others say much the same.
+func BenchmarkTenThousandEnglishTools(b *testing.B) {
+	seal := readCorpus(b, "seal-tools")
+	x := New()
+	for round := 0; x.Len() < manyServers*toolsPerEach; round++ {
+		for _, s := range seal.servers {
+			again := Server{Name: fmt.Sprintf("%s%d", s.Name, round)}
+			for _, d := range s.Tools {
+				d.Name = fmt.Sprintf("%s_%d", d.Name, round)
+				again.Tools = append(again.Tools, d)
+			}
+			x.Replace(again)
+		}
+	}
+	for _, set := range []string{"metatool", "seal-tools"} {
+		b.Run(set, func(b *testing.B) {
+			var questions []string
+			for _, list := range readCorpus(b, set).questions {
+				for _, q := range list {
+					questions = append(questions, q.Query)
+				}
+			}
+			timed(b, func(i int) { x.Search(questions[i%len(questions)], 10, nil) })
+		})
+	}
+}
+
 // TestTenThousandToolsFitInMemory counts the index alone: the tools are the
 // caller's.
 func TestTenThousandToolsFitInMemory(t *testing.T) {

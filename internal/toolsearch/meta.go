@@ -42,13 +42,23 @@ const (
 // Finder makes the meta-tools over an index. Its methods may be called
 // concurrently.
 type Finder struct {
-	index *Index
-	about func(server string) string
+	index   *Index
+	about   func(server string) string
+	meaning *Meaning // nil: words alone
 }
 
 // NewFinder returns a Finder over an index that it fills. What about gives is what
 // a server or pack says of itself, or nothing.
-func NewFinder(x *Index, about func(server string) string) *Finder { return &Finder{x, about} }
+func NewFinder(x *Index, about func(server string) string) *Finder {
+	return &Finder{index: x, about: about}
+}
+
+// With returns the Finder with discover_tools looking at what tools mean, too. Somebody
+// else runs m.
+func (f *Finder) With(m *Meaning) *Finder {
+	f.meaning = m
+	return f
+}
 
 // Sync brings the index up to date with all the tools there are. What has not
 // changed costs a comparison, so it may be called at every turn.
@@ -66,6 +76,9 @@ func (f *Finder) Sync(all []tool.Named) {
 		servers[i].Tools = append(servers[i].Tools, Doc{Name: n.Name, Description: spec.Description, Parameters: spec.Schema})
 	}
 	f.index.Sync(servers)
+	if f.meaning != nil {
+		f.meaning.sync(servers)
+	}
 }
 
 // Prompt is the text that explains the meta-tools to a model, for where no other is
@@ -77,7 +90,7 @@ func (f *Finder) Prompt() string { return prompt }
 // concurrently. execute_tool runs nothing itself: whoever runs calls takes the call
 // inside it with Unwrap and treats it like any other.
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
-	t := turn{f.index, usable}
+	t := turn{f.index, f.meaning, usable}
 	return []tool.Named{
 		described(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
 			`"domain":{"type":"string","description":"a name from list_tool_domains"},`+
@@ -153,8 +166,9 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 
 // turn is the meta-tools at work.
 type turn struct {
-	index  *Index
-	usable func() []tool.Named
+	index   *Index
+	meaning *Meaning
+	usable  func() []tool.Named
 }
 
 // table gives the usable tools by name.
@@ -166,7 +180,7 @@ func (t turn) table() map[string]tool.Named {
 	return m
 }
 
-func (t turn) discover(_ context.Context, args json.RawMessage) (tool.Result, error) {
+func (t turn) discover(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	q := struct {
 		Query string `json:"query"`
 		Limit int    `json:"limit"`
@@ -174,8 +188,13 @@ func (t turn) discover(_ context.Context, args json.RawMessage) (tool.Result, er
 	if err := json.Unmarshal(args, &q); err != nil || strings.TrimSpace(q.Query) == "" {
 		return tool.Failure(`discover_tools wants {"query": what a tool should do, in a few words}.`), nil
 	}
-	table := t.table()
-	hits := t.find(q.Query, max(1, min(q.Limit, mostHits)), table)
+	table, k := t.table(), max(1, min(q.Limit, mostHits))
+	hits := t.find(q.Query, mostCompared, table)
+	var alike []string
+	if t.meaning != nil {
+		alike = t.meaning.find(ctx, q.Query, table)
+	}
+	hits = fuse(hits, alike, table, k)
 	if len(hits) == 0 {
 		return tool.Text("No tool fits these words. Try others, or look through list_tool_domains."), nil
 	}

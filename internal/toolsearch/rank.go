@@ -36,9 +36,12 @@ const (
 	// nearWeight is what the best near spelling counts beside the word itself; others
 	// count less by the square of their likeness.
 	nearWeight = 0.8
-	nearEnough = 0.55
-	mostNear   = 12
-	nearLength = 4 // bytes of the shortest word that may be misspelled or part of another
+	// relatedWeight is what a word that says much the same counts beside the word
+	// itself, where no tool has a word of the clause.
+	relatedWeight = 0.7
+	nearEnough    = 0.55
+	mostNear      = 12
+	nearLength    = 4 // bytes of the shortest word that may be misspelled or part of another
 	// clauseRoot tells how much better a sentence with rare words is heard than one
 	// with words that many tools have: 0 not at all, 1 as BM25 would.
 	clauseRoot  = 0.4
@@ -95,12 +98,35 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 	}
 	s.unknown = 0
 	for _, terms := range parts {
-		for _, t := range terms {
-			x.score(s, t)
-		}
+		x.hear(s, terms, barred)
 		s.fuse(barred)
 	}
 	return x.top(s, k)
+}
+
+// hear scores the words of a clause. The less of it the best tool has, the more words
+// that say much the same count, too.
+func (x *Index) hear(s *sums, terms []asked, barred []bool) {
+	all := 0.0
+	for _, t := range terms {
+		x.score(s, t)
+		all += t.weight * x.rarity(x.tools(t.stem))
+	}
+	missing := max(0, 1-float64(s.most(barred))/all)
+	for _, t := range terms {
+		if t.weight == 1 {
+			x.relate(s, t, relatedWeight*missing*missing)
+		}
+	}
+}
+
+// tools is how many tools have a word.
+func (x *Index) tools(stem string) int {
+	id, ok := x.words.ids[stem]
+	if !ok {
+		return 0
+	}
+	return len(x.words.words[id].posts)
 }
 
 // asked is a word of a request and what it counts.
@@ -149,8 +175,9 @@ func questionsOf(query string, skipCommon bool) [][]asked {
 // words spelled like it.
 func (x *Index) score(s *sums, a asked) {
 	if id, ok := x.words.ids[a.stem]; ok {
-		worth := float32(a.weight * x.rarity(id))
-		for _, p := range x.words.words[id].posts {
+		posts := x.words.words[id].posts
+		worth := float32(a.weight * x.rarity(len(posts)))
+		for _, p := range posts {
 			s.clause[p.slot] += worth * p.weight
 		}
 		return
@@ -159,14 +186,24 @@ func (x *Index) score(s *sums, a asked) {
 		return
 	}
 	for _, v := range x.words.near(a.stem, s.shared) {
-		worth := float32(a.weight * nearWeight * v.alike * v.alike * x.rarity(v.id))
-		for _, p := range x.words.words[v.id].posts {
-			if s.variant[p.slot] == 0 {
-				s.varied = append(s.varied, p.slot)
-			}
-			s.variant[p.slot] = max(s.variant[p.slot], worth*p.weight)
-		}
+		posts := x.words.words[v.id].posts
+		s.vary(posts, float32(a.weight*nearWeight*v.alike*v.alike*x.rarity(len(posts))))
 	}
+	s.settle()
+}
+
+// vary notes what tools have for another word in the place of one: the best counts.
+func (s *sums) vary(posts []posting, worth float32) {
+	for _, p := range posts {
+		if s.variant[p.slot] == 0 {
+			s.varied = append(s.varied, p.slot)
+		}
+		s.variant[p.slot] = max(s.variant[p.slot], worth*p.weight)
+	}
+}
+
+// settle adds what was noted.
+func (s *sums) settle() {
 	for _, at := range s.varied {
 		s.clause[at] += s.variant[at]
 		s.variant[at] = 0
@@ -174,9 +211,38 @@ func (x *Index) score(s *sums, a asked) {
 	s.varied = s.varied[:0]
 }
 
-// rarity is BM25's inverse document frequency.
-func (x *Index) rarity(id uint32) float64 {
-	n, all := float64(len(x.words.words[id].posts)), float64(x.size())
+// relate adds what words that say much the same as one are worth to tools that have
+// these instead. Together they are one matter, which is as rare as all of them: one
+// word of a matter that many tools are about tells little.
+func (x *Index) relate(s *sums, a asked, weight float64) {
+	related := lexicon.Related(a.stem)
+	about := x.tools(a.stem)
+	for _, stem := range related {
+		about += x.tools(stem)
+	}
+	if len(related) == 0 || about == 0 {
+		return
+	}
+	matter := x.rarity(min(about, x.size()))
+	for _, stem := range related {
+		if id, ok := x.words.ids[stem]; ok {
+			posts := x.words.words[id].posts
+			s.vary(posts, float32(weight*min(matter, x.rarity(len(posts)))))
+		}
+	}
+	if id, ok := x.words.ids[a.stem]; ok { // what has the word itself was given its worth
+		posts := x.words.words[id].posts
+		worth := float32(x.rarity(len(posts)))
+		for _, p := range posts {
+			s.variant[p.slot] = max(0, s.variant[p.slot]-worth*p.weight)
+		}
+	}
+	s.settle()
+}
+
+// rarity is BM25's inverse document frequency of what some tools have.
+func (x *Index) rarity(tools int) float64 {
+	n, all := float64(tools), float64(x.size())
 	return math.Log(1 + (all-n+0.5)/(n+0.5))
 }
 
@@ -184,14 +250,7 @@ func (x *Index) rarity(id uint32) float64 {
 // best clause, scaled to the clause's best tool, so that a short clause is heard
 // beside a long one.
 func (s *sums) fuse(barred []bool) {
-	most := float32(0)
-	for at, score := range s.clause {
-		if barred != nil && at < len(barred) && barred[at] {
-			s.clause[at] = 0
-		} else if score > most {
-			most = score
-		}
-	}
+	most := s.most(barred)
 	if most == 0 {
 		return
 	}
@@ -201,6 +260,19 @@ func (s *sums) fuse(barred []bool) {
 		s.best[at] = max(s.best[at], score*scale)
 	}
 	clear(s.clause)
+}
+
+// most is the best score of a clause; what may not be used is taken out.
+func (s *sums) most(barred []bool) float32 {
+	most := float32(0)
+	for at, score := range s.clause {
+		if barred != nil && at < len(barred) && barred[at] {
+			s.clause[at] = 0
+		} else if score > most {
+			most = score
+		}
+	}
+	return most
 }
 
 // top picks the k best, and clears the sums; the name decides between equals.

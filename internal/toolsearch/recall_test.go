@@ -15,6 +15,7 @@ import (
 type corpus struct {
 	index     *Index
 	floor     *plain
+	servers   []Server
 	questions map[string][]Question // by split
 }
 
@@ -34,12 +35,11 @@ func readCorpus(tb testing.TB, name string) corpus {
 		s.Tools = append(s.Tools, Doc{Name: l.Name, Description: l.Description, Parameters: l.Parameters})
 	}
 	c := corpus{index: New(), questions: map[string][]Question{}}
-	var servers []Server
 	for _, s := range bySubject {
 		c.index.Replace(*s)
-		servers = append(servers, *s)
+		c.servers = append(c.servers, *s)
 	}
-	c.floor = newPlain(servers)
+	c.floor = newPlain(c.servers)
 	type query struct {
 		Question
 		Split string
@@ -100,15 +100,15 @@ func TestSearchFindsWhatPeopleAskFor(t *testing.T) {
 		questions []Question
 		recall5   float64
 	}{
-		{"MetaTool, one tool, for choosing", meta, every(meta.questions["single"], 0), 0.66},
-		{"MetaTool, one tool", meta, every(meta.questions["single"], 1), 0.66},
-		{"MetaTool, one tool, all", meta, meta.questions["single"], 0.66},
-		{"MetaTool, two tools, for choosing", meta, every(meta.questions["two"], 0), 0.70},
-		{"MetaTool, two tools", meta, every(meta.questions["two"], 1), 0.70},
-		{"MetaTool, two tools, all", meta, meta.questions["two"], 0.70},
+		{"MetaTool, one tool, for choosing", meta, every(meta.questions["single"], 0), 0.70},
+		{"MetaTool, one tool", meta, every(meta.questions["single"], 1), 0.70},
+		{"MetaTool, one tool, all", meta, meta.questions["single"], 0.70},
+		{"MetaTool, two tools, for choosing", meta, every(meta.questions["two"], 0), 0.735},
+		{"MetaTool, two tools", meta, every(meta.questions["two"], 1), 0.735},
+		{"MetaTool, two tools, all", meta, meta.questions["two"], 0.735},
 		{"Seal-Tools, for choosing", seal, seal.questions["dev"], 0.945},
 		{"Seal-Tools, in domain", seal, seal.questions["test_in_domain"], 0.94},
-		{"Seal-Tools, out of domain", seal, seal.questions["test_out_domain"], 0.93},
+		{"Seal-Tools, out of domain", seal, seal.questions["test_out_domain"], 0.925},
 	} {
 		t.Run(set.name, func(t *testing.T) {
 			var floor Score

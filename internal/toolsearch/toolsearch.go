@@ -7,8 +7,9 @@
 // whatever was added first, and that no text, however large or odd, makes a search
 // slow. Ranking is lexical: BM25 over four weighted fields (BM25F, Robertson and
 // Zaragoza 2009) on English stems, with near spellings for words that no tool has,
-// and each sentence of a long request searched apart. Which tools may be used, and
-// running them, is left to the caller; where the tools come from, too.
+// words that say much the same where no tool has the words themselves, and each
+// sentence of a long request searched apart. Which tools may be used, and running
+// them, is left to the caller; where the tools come from, too.
 package toolsearch
 
 import (

@@ -11,7 +11,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"google.golang.org/genai"
@@ -55,12 +57,12 @@ func (m *Model) ID() string { return "gemini/" + m.o.Model }
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, told := withRetryAfter(ctx)
-		contents, err := contents(r.Messages)
+		body, err := m.body(r)
 		if err != nil {
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
 			return
 		}
-		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, contents, m.config(r)) {
+		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), m.config(r.System, body)) {
 			if err != nil {
 				yield(llm.Chunk{}, fault(ctx, err, told()))
 				return
@@ -73,21 +75,71 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-func (m *Model) config(r llm.Request) *genai.GenerateContentConfig {
+// body is what a request holds besides its configuration, as it is sent. genai would write
+// and read it as JSON twice more on its way, which for a long history or many tools
+// is most of what a request costs.
+func (m *Model) body(r llm.Request) (map[string]any, error) {
+	contents, err := contents(r.Messages)
+	if err != nil {
+		return nil, err
+	}
+	said, err := encode(contents)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"contents": said}
+	if len(r.Tools) > 0 {
+		body["tools"] = m.tools.declare(r.Tools)
+	}
+	return body, nil
+}
+
+func (m *Model) config(system string, body map[string]any) *genai.GenerateContentConfig {
 	no := false
 	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
-	if r.System != "" {
-		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
+	if system != "" {
+		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: system}}}
 	}
 	if m.o.Temperature != nil {
 		t := float32(*m.o.Temperature)
 		c.Temperature = &t
 	}
-	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: whole}
-	if len(r.Tools) > 0 {
-		c.HTTPOptions.ExtraBody = map[string]any{"tools": m.tools.declare(r.Tools)}
-	}
+	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(whole map[string]any) map[string]any {
+		maps.Copy(whole, body)
+		return whole
+	}}
 	return c
+}
+
+// encode writes contents with what genai leaves out: the empty text of a part that
+// carries a signature alone, without which the API refuses the part.
+func encode(contents []*genai.Content) (json.RawMessage, error) {
+	type content struct {
+		Role  string `json:"role"`
+		Parts []any  `json:"parts"`
+	}
+	type signature struct {
+		Text             string `json:"text"`
+		ThoughtSignature []byte `json:"thoughtSignature"`
+	}
+	list := make([]content, len(contents))
+	for i, c := range contents {
+		list[i].Role = c.Role
+		for _, p := range c.Parts {
+			bare := *p
+			bare.ThoughtSignature = nil
+			if len(p.ThoughtSignature) > 0 && reflect.ValueOf(bare).IsZero() {
+				list[i].Parts = append(list[i].Parts, signature{ThoughtSignature: p.ThoughtSignature})
+				continue
+			}
+			list[i].Parts = append(list[i].Parts, p)
+		}
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("write the contents of a request: %w", err)
+	}
+	return raw, nil
 }
 
 // noSignature stands for the signature of a call that another model made; Google
@@ -163,34 +215,6 @@ func sign(from []llm.Part, parts []*genai.Part) {
 	if first != nil {
 		first.ThoughtSignature = []byte(noSignature)
 	}
-}
-
-// whole gives back what genai leaves out: the empty text of a part that carries a
-// signature alone, without which the API refuses the part.
-func whole(body map[string]any) map[string]any {
-	for _, content := range objects(body["contents"]) {
-		for _, part := range objects(content["parts"]) {
-			if len(part) == 1 && part["thoughtSignature"] != nil {
-				part["text"] = ""
-			}
-		}
-	}
-	return body
-}
-
-// objects gives the objects of a list, of either type that genai makes lists of.
-func objects(list any) []map[string]any {
-	if all, ok := list.([]map[string]any); ok {
-		return all
-	}
-	var all []map[string]any
-	anything, _ := list.([]any)
-	for _, one := range anything {
-		if object, ok := one.(map[string]any); ok {
-			all = append(all, object)
-		}
-	}
-	return all
 }
 
 // chunk turns a piece of the stream into ours, or into the error that it tells.

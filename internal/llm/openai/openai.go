@@ -80,13 +80,18 @@ func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	url := strings.TrimRight(m.o.BaseURL, "/") + "/chat/completions"
+	return m.post(ctx, "/chat/completions", "text/event-stream", body)
+}
+
+// post sends JSON to a path below the endpoint.
+func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*http.Response, error) {
+	url := strings.TrimRight(m.o.BaseURL, "/") + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Accept", accept)
 	if m.o.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
 	}

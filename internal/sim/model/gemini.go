@@ -129,6 +129,9 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 	case action == "countTokens":
 		_, _ = io.WriteString(w, mustJSON(map[string]any{"totalTokens": len(raw)/4 + 1}))
 		return
+	case action == "batchEmbedContents":
+		s.embedGemini(w, raw)
+		return
 	case !stream && action != "generateContent":
 		geminiError(w, 404, "Method not found.")
 		return

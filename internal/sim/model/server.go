@@ -7,7 +7,7 @@
 // signatures and call ids come back as issued, every call is answered, roles
 // follow each other, names and schemas keep to what is supported, keys are
 // right. What breaks a rule is answered as the provider does and kept for
-// Rejected. It leaves out images, files, caching and embeddings.
+// Rejected. It leaves out images, files and caching.
 package simmodel
 
 import (
@@ -44,6 +44,7 @@ type Server struct {
 	state sim.Watch // guards all below
 
 	script     Script
+	embedding  Embedding
 	asked      []Request
 	rejected   []Rejection
 	signatures map[string]issued
@@ -82,6 +83,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1beta/models", s.serveModels)
 	mux.HandleFunc("GET /v1/models", s.serveModels)
 	mux.HandleFunc("GET /v1beta/openai/models", s.listOpenAI)
+	mux.HandleFunc("POST /v1/embeddings", s.embedOpenAI)
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) })
 	mux.HandleFunc("POST /v1beta/openai/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, GoogleOpenAI) })
 	return mux

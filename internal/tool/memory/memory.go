@@ -91,7 +91,8 @@ type args struct{ Text, About, Query string }
 
 func (p *Pack) tool(name, does, schema string, hints tool.Hints, do func(context.Context, tool.Caller, args) (tool.Result, error)) tool.Tool {
 	return tool.Func{
-		Described: tool.Spec{Server: "memory", Name: name, Native: true, Description: does, Schema: json.RawMessage(schema), Hints: hints},
+		Described: tool.Spec{Server: "memory", Name: name, Native: true, Description: does, Schema: json.RawMessage(schema), Hints: hints,
+			Told: hints.Class() != "readOnly"},
 		Do: func(ctx context.Context, raw json.RawMessage) (tool.Result, error) {
 			var in args
 			if err := json.Unmarshal(raw, &in); err != nil {

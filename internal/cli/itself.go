@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"ravenbot/internal/pdftext"
+	"ravenbot/internal/warden"
 )
 
 // readPDF has this very program read a PDF in a process of its own.
@@ -15,4 +18,14 @@ func readPDF(ctx context.Context, data []byte) ([]string, error) {
 		return nil, fmt.Errorf("find the program that reads PDFs: %w", err)
 	}
 	return pdftext.Separate(ctx, program, os.Args[0], data)
+}
+
+// watchOver has this very program end what tool servers leave behind should the bot be
+// killed.
+func watchOver(log *slog.Logger) *warden.Warden {
+	program, err := os.Executable()
+	if err != nil {
+		log.Debug("this program's own file is not known", "error", err)
+	}
+	return warden.New(cmp.Or(program, os.Args[0]), os.Args[0], log)
 }

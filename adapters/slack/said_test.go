@@ -15,7 +15,7 @@ func lines(list []chat.Said) []string {
 	var all []string
 	for _, one := range list {
 		text := one.Text
-		if one.Own {
+		if one.Bot {
 			text = "*" + text
 		}
 		all = append(all, text)
@@ -42,7 +42,7 @@ func TestWhatWasSaidIsReadBackwards(t *testing.T) {
 	if want := []string{"line 3", "line 4", "*an answer"}; err != nil || !slices.Equal(lines(newest), want) {
 		t.Fatalf("the newest: %q, %v, want %q", lines(newest), err, want)
 	}
-	if newest[1].Thread != root || newest[1].Author.ID != anna.ID || newest[1].Time.IsZero() {
+	if newest[1].ID != root || newest[1].By != "anna" || newest[1].At.IsZero() {
 		t.Errorf("the root of the thread is %+v", newest[1])
 	}
 	older, err := b.History(deadline(t), at, newest[0].ID, 2)

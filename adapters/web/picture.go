@@ -1,0 +1,81 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+const (
+	// maxPicture is the largest picture that is shown, in bytes.
+	maxPicture = 3 << 20
+	// pictureWithin is how long one may take to come, picturesAtOnce how many are
+	// fetched side by side.
+	pictureWithin  = 10 * time.Second
+	picturesAtOnce = 4
+	pictureFresh   = 24 * time.Hour
+)
+
+// Picture fetches a picture that a stranger named, up to so many bytes.
+type Picture func(ctx context.Context, address string, limit int64) ([]byte, error)
+
+// shown is a draft with where its pictures are found on the page; empty: none is shown.
+type shown struct {
+	chat.Draft
+	Pictures string
+}
+
+func shownIn(room string, line uint64, d *chat.Draft) shown {
+	return shown{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
+}
+
+// picture gives the picture of a card of a post. The bot fetches it, so that its host
+// learns nothing of who reads, and so that nothing but what a post names is fetched.
+func (w *Web) picture(rw http.ResponseWriter, r *http.Request) {
+	address := w.pictureOf(r)
+	if address == "" || w.o.Picture == nil {
+		http.NotFound(rw, r)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pictureWithin)
+	defer cancel()
+	select {
+	case w.pictures <- struct{}{}:
+		defer func() { <-w.pictures }()
+	case <-ctx.Done():
+		http.NotFound(rw, r)
+		return
+	}
+	data, err := w.o.Picture(ctx, address, maxPicture)
+	kind := http.DetectContentType(data)
+	if err != nil || !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+		w.o.Logger.Debug("picture not shown", "address", address, "kind", kind, "error", err)
+		http.NotFound(rw, r)
+		return
+	}
+	rw.Header().Set("Content-Type", kind)
+	rw.Header().Set("Cache-Control", "private, max-age="+strconv.Itoa(int(pictureFresh.Seconds())))
+	_, _ = rw.Write(data) // the reader is gone when this fails
+}
+
+// pictureOf is the address that the card which a request names has; empty: there is
+// no such card, or it has none.
+func (w *Web) pictureOf(r *http.Request) string {
+	seq, seqErr := strconv.ParseUint(r.PathValue("line"), 10, 64)
+	n, err := strconv.Atoi(r.PathValue("card"))
+	if seqErr != nil || err != nil || seq == 0 || CheckRoom(r.PathValue("room")) != nil {
+		return ""
+	}
+	entries, err := w.o.Log.Entries(r.Context(), r.PathValue("room"), seq+1, 1)
+	if err != nil || len(entries) == 0 || entries[0].Seq != seq || entries[0].Draft == nil {
+		return ""
+	}
+	if cards := entries[0].Draft.Cards; n >= 0 && n < len(cards) && clickable(cards[n].Image) {
+		return cards[n].Image
+	}
+	return ""
+}

@@ -1,0 +1,256 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"ravenbot/internal/digest"
+	"ravenbot/internal/store"
+)
+
+// Digests tells of the digests, runs them, and keeps those that are made here. Errors
+// are digest.ErrUnknown, ErrExists and ErrConfigured, and those with a method BadInput
+// that reports true, which are the sender's to mend.
+type Digests interface {
+	List(ctx context.Context) ([]digest.Info, error)
+	Get(ctx context.Context, name string) (digest.Info, error)
+	Preview(ctx context.Context, name string) (digest.Preview, error)
+	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
+	LastVerdicts(ctx context.Context, name string) (digest.Explained, bool, error)
+	KnownFeeds(ctx context.Context) ([]digest.FeedInfo, error)
+
+	// Add and Replace take a digest as config.json has it.
+	Add(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
+	Replace(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
+	AddFeeds(ctx context.Context, name string, addresses []string) (i digest.Info, added int, err error)
+	Remove(ctx context.Context, name string) error
+	Pause(ctx context.Context, name string, on bool) error
+}
+
+func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.List(r.Context())
+	if err != nil {
+		s.broken(w, r, "the digests could not be listed", err)
+		return
+	}
+	writeList(w, list)
+}
+
+func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
+	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
+	s.answerDigest(w, r, http.StatusOK, i, err)
+}
+
+// answerDigest writes what was asked of a digest, or what went wrong with the request.
+func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
+	name := r.PathValue("name")
+	switch {
+	case err == nil:
+		writeJSON(w, status, v)
+	case errors.Is(err, digest.ErrUnknown):
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name), "GET /api/v1/digests names those there are")
+	case errors.Is(err, digest.ErrExists):
+		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(), "choose another name, or PUT to /api/v1/digests/{name} to change it")
+	case errors.Is(err, digest.ErrConfigured):
+		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(), "change its entry in config.json; the bot takes it up by itself")
+	case isBadInput(err):
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as digests in config.json has it, with its "name" beside`)
+	default:
+		s.broken(w, r, "the digest "+name+" could not be made", err)
+	}
+}
+
+func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	i, err := s.o.Digests.Add(r.Context(), name, raw)
+	if err == nil {
+		w.Header().Set("Location", "/api/v1/digests/"+name)
+	}
+	s.answerDigest(w, r, http.StatusCreated, i, err)
+}
+
+func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
+	name, raw, ok := entry(w, r)
+	if !ok {
+		return
+	}
+	if at := r.PathValue("name"); name != "" && name != at {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a digest keeps its name; make it anew under another")
+		return
+	}
+	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
+	s.answerDigest(w, r, http.StatusOK, i, err)
+}
+
+func (s *Server) deleteDigest(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Digests.Remove(r.Context(), r.PathValue("name")); err != nil {
+		s.answerDigest(w, r, 0, nil, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// addToDigest has a digest read more feeds.
+func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Feeds []string `json:"feeds"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Feeds) == 0 {
+		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds", `send {"feeds":["https://go.dev/blog/feed.atom"]}`)
+		return
+	}
+	i, added, err := s.o.Digests.AddFeeds(r.Context(), r.PathValue("name"), in.Feeds)
+	s.answerDigest(w, r, http.StatusOK, struct {
+		digest.Info
+		Added int `json:"added"`
+	}{i, added}, err)
+}
+
+func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
+	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
+	s.answerDigest(w, r, http.StatusOK, p, err)
+}
+
+func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
+	run, err := s.run(r)
+	s.answerDigest(w, r, http.StatusOK, run, err)
+}
+
+func (s *Server) run(r *http.Request) (store.Run, error) {
+	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
+}
+
+func (s *Server) pauseDigest(on bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		err := s.o.Digests.Pause(r.Context(), name, on)
+		var i digest.Info
+		if err == nil {
+			i, err = s.o.Digests.Get(r.Context(), name)
+		}
+		s.answerDigest(w, r, http.StatusOK, i, err)
+	}
+}
+
+// explainDigest tells what became of the items that the last run looked at.
+func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
+	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
+	if err == nil && !known {
+		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet", "POST /api/v1/digests/{name}/preview says what one would do now")
+		return
+	}
+	s.answerDigest(w, r, http.StatusOK, last, err)
+}
+
+func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.KnownFeeds(r.Context())
+	if err != nil {
+		s.broken(w, r, "the feeds could not be listed", err)
+		return
+	}
+	writeList(w, list)
+}
+
+func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.List(r.Context())
+	if err != nil {
+		s.unlisted(w, r, "digests", err)
+		return
+	}
+	s.page(w, http.StatusOK, "digests", list)
+}
+
+func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
+	list, err := s.o.Digests.KnownFeeds(r.Context())
+	if err != nil {
+		s.unlisted(w, r, "feeds", err)
+		return
+	}
+	s.page(w, http.StatusOK, "feeds", list)
+}
+
+func (s *Server) unlisted(w http.ResponseWriter, r *http.Request, what string, err error) {
+	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
+	s.page(w, http.StatusInternalServerError, "note-page", "The "+what+" could not be listed; the bot's log has the reason.")
+}
+
+type previewView struct {
+	digest.Preview
+	Post template.HTML
+}
+
+func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
+	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.digestFault(w, r, err)
+		return
+	}
+	v := previewView{Preview: p}
+	if p.Draft.Text != "" || len(p.Draft.Cards) > 0 {
+		v.Post = s.o.Render(p.Draft)
+	}
+	s.page(w, http.StatusOK, "preview", v)
+}
+
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.run(r)
+	if err != nil {
+		s.digestFault(w, r, err)
+		return
+	}
+	s.page(w, http.StatusOK, "ran", run)
+}
+
+func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
+	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
+	switch {
+	case err != nil:
+		s.digestFault(w, r, err)
+	case !known:
+		s.page(w, http.StatusOK, "done", "No run of it is known yet. A preview says what one would do now.")
+	default:
+		s.page(w, http.StatusOK, "explained", last)
+	}
+}
+
+// changeOnPage pauses, resumes or removes a digest, and has the page shown anew.
+func (s *Server) changeOnPage(w http.ResponseWriter, r *http.Request) {
+	name, verb := r.PathValue("name"), r.PathValue("verb")
+	var err error
+	switch verb {
+	case "pause", "resume":
+		err = s.o.Digests.Pause(r.Context(), name, verb == "pause")
+	case "remove":
+		err = s.o.Digests.Remove(r.Context(), name)
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		s.digestFault(w, r, err)
+		return
+	}
+	w.Header().Set("HX-Refresh", "true")
+	s.page(w, http.StatusOK, "done", "Done.")
+}
+
+func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, digest.ErrUnknown):
+		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
+	case errors.Is(err, digest.ErrConfigured):
+		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
+	default:
+		ref := reference()
+		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
+		s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
+	}
+}

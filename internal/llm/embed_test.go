@@ -1,0 +1,44 @@
+package llm_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/llm/openai"
+)
+
+func TestTextsBecomeVectorsInTheirOrder(t *testing.T) {
+	sim, models := world(t)
+	for _, name := range []string{"gemini", "openai"} {
+		_, _, err := models[name].(llm.Embedder).Embed(t.Context(), []string{"a"})
+		var told *llm.Error
+		if !errors.As(err, &told) || told.Kind != llm.BadRequest {
+			t.Errorf("%s: a model that gives none: %v", name, err)
+		}
+	}
+	sim.SetEmbedding(func(text string) []float32 { return []float32{float32(len(text)), 1} })
+	for _, name := range []string{"gemini", "openai"} {
+		got, used, err := models[name].(llm.Embedder).Embed(t.Context(), []string{"a", "bcd"})
+		if diff := cmp.Diff([][]float32{{1, 1}, {3, 1}}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		if want := map[string]int{"openai": 7}[name]; used.Input != want {
+			t.Errorf("%s: %d tokens, want %d", name, used.Input, want)
+		}
+	}
+	g, err := gemini.New(gemini.Options{APIKey: "wrong", Model: "gemini-3.8-flash", BaseURL: sim.GeminiURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]llm.Embedder{"gemini": g, "openai": openai.New(openai.Options{Name: "openai", APIKey: "wrong", Model: "gpt-sim", BaseURL: sim.OpenAIURL()})} {
+		_, _, err := m.Embed(t.Context(), []string{"a"})
+		var told *llm.Error
+		if !errors.As(err, &told) || told.Kind != llm.Denied {
+			t.Errorf("%s: a wrong key: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package pdftext
+
+import (
+	"math"
+	"regexp"
+	"strings"
+)
+
+// Shares of the size of a font: from where on a step down is another line, and a gap a
+// blank; and of the usual step between lines, from where on it is a new paragraph.
+const (
+	lineStep      = 0.5
+	wordGap       = 0.15
+	paragraphStep = 1.35
+)
+
+// lay puts the pieces of a page together in the order in which they are shown.
+func lay(pieces []piece) string {
+	var b strings.Builder
+	usual, blank := usualStep(pieces), true
+	for i, p := range pieces {
+		if i > 0 {
+			before := pieces[i-1]
+			if sep := between(before, p, usual); sep != "" && !(sep == " " && (blank || strings.HasPrefix(p.text, " "))) {
+				b.WriteString(sep)
+			}
+		}
+		b.WriteString(p.text)
+		blank = strings.HasSuffix(p.text, " ")
+	}
+	return mend(b.String())
+}
+
+// between is what stands between two pieces.
+func between(p, q piece, usual float64) string {
+	size := max(p.size, q.size, 1)
+	down, gap := p.across-q.across, q.along-(p.along+p.width)
+	switch {
+	case math.Abs(p.turned-q.turned) > 0.1, down < -lineStep*size:
+		return "\n\n" // a page's other direction, or another column
+	case down > lineStep*size && down > paragraphStep*min(usual, 2*size): // a single step says nothing
+		return "\n\n"
+	case down > lineStep*size:
+		return "\n"
+	case gap > wordGap*size, gap < -2*size:
+		return " "
+	}
+	return ""
+}
+
+// usualStep is the step down between lines that most lines have.
+func usualStep(pieces []piece) float64 {
+	counts := map[float64]int{}
+	for i := 1; i < len(pieces); i++ {
+		p, q := pieces[i-1], pieces[i]
+		if down := p.across - q.across; down > lineStep*max(p.size, q.size, 1) && math.Abs(p.turned-q.turned) < 0.1 {
+			counts[math.Round(down*2)/2]++
+		}
+	}
+	best := 0.0
+	for step, n := range counts {
+		if n > counts[best] || n == counts[best] && step < best {
+			best = step
+		}
+	}
+	return best
+}
+
+var (
+	// hyphen ends a line within a word.
+	hyphen = regexp.MustCompile(`(\pL)[-\x{2010}]\n(\p{Ll})`)
+	blanks = regexp.MustCompile(`[ \t]*\n[ \t]*`)
+	gaps   = regexp.MustCompile(`\n{3,}`)
+	// letters are characters that stand for several, and those for none.
+	letters = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st", "\u00ad", "", "\u00a0", " ", "\r", "\n", "\x00", "")
+)
+
+// mend gives text as it would be typed.
+func mend(text string) string {
+	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
+	text = blanks.ReplaceAllString(text, "\n")
+	text = hyphen.ReplaceAllString(text, "$1$2")
+	return strings.TrimSpace(gaps.ReplaceAllString(text, "\n\n"))
+}

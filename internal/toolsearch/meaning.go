@@ -1,0 +1,228 @@
+package toolsearch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"ravenbot/internal/tool"
+)
+
+// Embedding gives texts as vectors of one length, in their order: the more alike the
+// direction of two, the more alike what they mean. Name tells one model from another.
+type Embedding struct {
+	Name  string
+	Embed func(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// Bounds of comparing meanings.
+const (
+	mostEmbedded = 64 // texts at once
+	embeddedText = 2000
+	embedTime    = time.Minute
+	askedTime    = 3 * time.Second // a search does not wait longer for its words
+	embedAgain   = time.Minute     // after a failure
+	mostCompared = 50              // of each ranking that are fused
+	fusionRank   = 60              // of reciprocal rank fusion (Cormack et al. 2009)
+)
+
+// Meaning finds tools by what they mean, beside the index that finds them by their
+// words. It is safe for concurrent use. Vectors are kept in memory.
+type Meaning struct {
+	now func() (Embedding, bool) // false: none is configured
+	log *slog.Logger
+
+	mu      sync.Mutex
+	texts   map[string]string // of all tools, by name
+	vectors map[string]vector
+	changed chan struct{}
+}
+
+// vector is that of a text by a model, of length 1.
+type vector struct {
+	of string
+	v  []float32
+}
+
+// NewMeaning returns a Meaning that asks now for what is configured.
+func NewMeaning(now func() (Embedding, bool), log *slog.Logger) *Meaning {
+	return &Meaning{now: now, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
+}
+
+// sync tells of all tools there are.
+func (m *Meaning) sync(servers []Server) {
+	if _, on := m.now(); !on {
+		return
+	}
+	texts := map[string]string{}
+	for _, s := range servers {
+		for _, d := range s.Tools {
+			texts[d.Name] = cut(fmt.Sprintf("%s: %s\n%s", d.Name, d.Description, s.Text), embeddedText)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if maps.Equal(m.texts, texts) {
+		return
+	}
+	m.texts = texts
+	maps.DeleteFunc(m.vectors, func(name string, _ vector) bool { _, kept := texts[name]; return !kept })
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
+	}
+	return text
+}
+
+// Run makes vectors of tools that have none until ctx ends. After a failure it tries
+// again in a minute; meanwhile tools are found by their words.
+func (m *Meaning) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.changed:
+		}
+		for m.some(ctx) {
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// some makes vectors of the next tools; false: there are none left.
+func (m *Meaning) some(ctx context.Context) bool {
+	e, on := m.now()
+	if !on {
+		return false
+	}
+	names, texts := m.missing(e.Name)
+	if len(names) == 0 {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, embedTime)
+	list, err := e.Embed(limited, texts)
+	cancel()
+	if err == nil && len(list) != len(texts) {
+		err = fmt.Errorf("%d vectors were given for %d texts", len(list), len(texts))
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			m.log.Warn("tools not compared by their meaning", "model", e.Name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(embedAgain):
+		}
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, name := range names {
+		if _, there := m.texts[name]; there {
+			m.vectors[name] = vector{e.Name + "\n" + texts[i], unit(list[i])}
+		}
+	}
+	return true
+}
+
+// missing gives some tools without a vector of their text by a model.
+func (m *Meaning) missing(model string) (names, texts []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.texts)) {
+		if len(names) < mostEmbedded && m.vectors[name].of != model+"\n"+m.texts[name] {
+			names, texts = append(names, name), append(texts, m.texts[name])
+		}
+	}
+	return names, texts
+}
+
+// find gives the names of tools that mean what a request does, the best first; none
+// where they cannot be compared now.
+func (m *Meaning) find(ctx context.Context, query string, among map[string]tool.Named) []string {
+	e, on := m.now()
+	if !on {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	list, err := e.Embed(ctx, []string{cut(query, embeddedText)})
+	if err != nil || len(list) != 1 {
+		m.log.Warn("request not compared by its meaning", "model", e.Name, "error", err)
+		return nil
+	}
+	asked := unit(list[0])
+	type near struct {
+		name string
+		dot  float64
+	}
+	var all []near
+	m.mu.Lock()
+	for name, v := range m.vectors {
+		if _, ok := among[name]; ok && len(v.v) == len(asked) {
+			all = append(all, near{name, dot(v.v, asked)})
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(b.dot, a.dot), cmp.Compare(a.name, b.name)) })
+	var names []string
+	for _, n := range all[:min(len(all), mostCompared)] {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// fuse puts two rankings together by the ranks that their members have in each
+// (reciprocal rank fusion).
+func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit {
+	if len(names) == 0 {
+		return hits[:min(len(hits), k)]
+	}
+	scores := map[string]float64{}
+	for i, h := range hits {
+		scores[h.Name] += 1 / float64(fusionRank+1+i)
+	}
+	for i, name := range names {
+		scores[name] += 1 / float64(fusionRank+1+i)
+	}
+	var list []Hit
+	for name, score := range scores {
+		list = append(list, Hit{Name: name, Server: among[name].Tool.Spec().Server, Score: score})
+	}
+	slices.SortFunc(list, better)
+	return list[:min(len(list), k)]
+}
+
+// unit gives a vector the length 1.
+func unit(v []float32) []float32 {
+	length := math.Sqrt(dot(v, v))
+	if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {
+		return nil
+	}
+	u := make([]float32, len(v))
+	for i, x := range v {
+		u[i] = float32(float64(x) / length)
+	}
+	return u
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
