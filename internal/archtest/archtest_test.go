@@ -59,6 +59,7 @@ var rooms = map[string][]string{
 	"internal/browsertest":     {},
 	"internal/store/storetest": vocabulary(),
 	"internal/archtest":        {},
+	".":                        {},
 	"internal/app":             {"internal/", "adapters/"},
 	"internal/cli":             {"internal/", "adapters/"},
 	"cmd/":                     {"internal/", "adapters/"},

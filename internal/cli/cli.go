@@ -79,6 +79,7 @@ func commands() map[string]command {
 		"doctor":  {nil, "check everything that can be checked, and say what is wrong, what is lost by it, and how to mend it", jsonFlag, doctor},
 		"feeds": {[]string{"parse FILE-or-URL…", "discover URL", "import OPML", "export"},
 			"show what a feed holds, find the feeds of a page, or take lists of feeds from other readers and to them", feedFlags, feeds},
+		"init": {nil, "ask for keys and tokens, try each at once, and write config.json and .env", initFlags, initialise},
 		"mcp": {[]string{"list", "tools SERVER-or-URL", "call SERVER TOOL JSON", "logs SERVER", "approve SERVER", "serve"},
 			"look at MCP servers and use them, or offer the bot's own tools as one on standard streams", jsonFlag, mcpCommand},
 		"tokens":    {[]string{"create NAME", "list", "revoke NAME"}, "make and revoke the tokens with which other MCP hosts use the bot's tools", tokenFlags, tokens},
