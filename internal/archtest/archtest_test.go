@@ -56,6 +56,7 @@ var rooms = map[string][]string{
 	"internal/admin":           append(behaviour(), "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/sim":             {},
 	"internal/sim/":            {"internal/sim"},
+	"internal/sandbox":         {"internal/sim/"},
 	"internal/browsertest":     {},
 	"internal/store/storetest": vocabulary(),
 	"internal/archtest":        {},

@@ -83,6 +83,7 @@ func commands() map[string]command {
 		"mcp": {[]string{"list", "tools SERVER-or-URL", "call SERVER TOOL JSON", "logs SERVER", "approve SERVER", "serve"},
 			"look at MCP servers and use them, or offer the bot's own tools as one on standard streams", jsonFlag, mcpCommand},
 		"tokens":    {[]string{"create NAME", "list", "revoke NAME"}, "make and revoke the tokens with which other MCP hosts use the bot's tools", tokenFlags, tokens},
+		"sandbox":   {nil, "run the daemon in a simulated world, with no token and no network, and talk with it", sandboxFlags, sandboxed},
 		"schedule":  {[]string{"next EXPR"}, "show when a schedule is due", scheduleFlags, when},
 		"slack":     {[]string{"manifest"}, "print the manifest from which Slack makes the app, as the configuration needs it", slackFlags, slackApp},
 		"summarize": {[]string{"FILE"}, "print the main sentences of a text (- for standard input)", summaryFlags, summarize},
