@@ -71,7 +71,7 @@ func named(r simmodel.Request, asked string) (simmodel.Call, bool) {
 		name := asked[at[0]:at[1]]
 		i := slices.IndexFunc(r.Tools, func(t simmodel.Tool) bool { return t.Name == name })
 		if i >= 0 && r.Declares(name) {
-			return simmodel.Call{Name: name, Args: arguments(r.Tools[i].Schema, strings.TrimSpace(asked[at[1]:]))}, true
+			return simmodel.Call{Name: name, Args: arguments(r.Tools[i].Schema, strings.Trim(asked[at[1]:], ": \n"))}, true
 		}
 	}
 	return simmodel.Call{}, false

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 const Help = `Say something:  hello                          in #general of the simulated Discord
                 slack> hello                   in #general of the simulated Slack, and so from then on; discord> goes back
                 /raven digest run morning      a command, as people type it there
+                press LABEL                    the newest button of that label
                 web_fetch ADDRESS              the name of a tool has the simulated model call it
 `
 
@@ -63,6 +65,7 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 	defer wg.Wait()
 	wg.Go(func() { w.watchDiscord(ctx, win) })
 	wg.Go(func() { w.watchSlack(ctx, win) })
+	wg.Go(func() { w.watchForms(ctx, win) })
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<10)
 	at := "discord"
@@ -75,11 +78,16 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 		}
 		switch {
 		case text == "":
+		case strings.HasPrefix(text, "press "):
+			w.press(ctx, &wg, win, at, strings.TrimSpace(text[len("press "):]))
 		case at == "slack":
 			w.saySlack(ctx, &wg, win, text)
 		default:
 			w.sayDiscord(ctx, &wg, win, text)
 		}
+	}
+	if err := lines.Err(); err != nil {
+		win.show("sandbox", "sandbox", "no more is read: "+err.Error())
 	}
 	<-ctx.Done()
 }
@@ -96,9 +104,14 @@ func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window,
 		win.show("discord", "sandbox", err.Error())
 		return
 	}
+	w.awaitDiscord(ctx, wg, win, in)
+}
+
+// awaitDiscord tells of a form that answers a command or button; all else is a post.
+func (w *World) awaitDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, in simdiscord.Interaction) {
 	wg.Go(func() {
 		if back, err := w.discord.WaitCallback(ctx, in.ID); err == nil && back.Type == simdiscord.CallbackModal {
-			win.show("discord #general", "raven", "(opened a form, which this window does not show: "+title(back.Data)+")")
+			win.show("discord #general", "raven", form(back.Data))
 		}
 	})
 }
@@ -130,12 +143,15 @@ func parts(command string) (sub string, options map[string]any) {
 	return sub, options
 }
 
-func title(modal json.RawMessage) string {
-	var m struct{ Title string }
-	if err := json.Unmarshal(modal, &m); err != nil {
-		return "without a title"
+// form stands for one that was opened: its title is a text on Discord, an object on Slack.
+func form(raw json.RawMessage) string {
+	var m struct{ Title json.RawMessage }
+	var text string
+	var object struct{ Text string }
+	if json.Unmarshal(raw, &m) == nil && json.Unmarshal(m.Title, &text) != nil && json.Unmarshal(m.Title, &object) == nil {
+		text = object.Text
 	}
-	return m.Title
+	return "(opened a form, which this window does not show: " + text + ")"
 }
 
 // answersWithin is how long answers to a command are waited for.
@@ -147,7 +163,11 @@ func (w *World) saySlack(ctx context.Context, wg *sync.WaitGroup, win *window, t
 		w.slack.Say(w.slackHas.ID, w.slackYou, text)
 		return
 	}
-	call := w.slack.Slash(w.slackHas.ID, w.slackYou, "/raven", strings.TrimSpace(command))
+	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackHas.ID, w.slackYou, "/raven", strings.TrimSpace(command)))
+}
+
+// awaitSlack shows what answers a command or button apart from the channel.
+func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window, call simslack.Call) {
 	wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, answersWithin)
 		defer cancel()
@@ -203,20 +223,15 @@ func discordText(p simdiscord.Post) string {
 	for _, f := range p.Files {
 		text = append(text, "(file "+f.Name+")")
 	}
-	kept := text[:0]
-	for _, line := range text {
-		if line != "" {
-			kept = append(kept, line)
-		}
-	}
-	return strings.Join(kept, "\n")
+	text = slices.DeleteFunc(text, func(line string) bool { return line == "" })
+	return labels(strings.Join(text, "\n"), buttons(p.ChannelID, p.ID, p.Components...))
 }
 
 func (w *World) watchSlack(ctx context.Context, win *window) {
 	shown := map[string]string{}
 	for {
 		p, err := w.slack.WaitAnyPost(ctx, func(p simslack.Post) bool {
-			return !p.Streaming && !p.Deleted && p.Shown() != "" && shown[p.TS] != p.Shown()
+			return !p.Streaming && !p.Deleted && slackText(p) != "" && shown[p.TS] != slackText(p)
 		})
 		if err != nil {
 			return
@@ -231,7 +246,27 @@ func (w *World) watchSlack(ctx context.Context, win *window) {
 		if _, before := shown[p.TS]; before {
 			where += ", edited"
 		}
-		shown[p.TS] = p.Shown()
-		win.show(where, "raven", p.Shown())
+		shown[p.TS] = slackText(p)
+		win.show(where, "raven", shown[p.TS])
 	}
+}
+
+// watchForms tells of the forms that the bot opens on Slack.
+func (w *World) watchForms(ctx context.Context, win *window) {
+	seen := map[string]bool{}
+	for {
+		v, err := w.slack.WaitView(ctx, func(v simslack.View) bool { return v.User == "" && !seen[v.ID] })
+		if err != nil {
+			return
+		}
+		seen[v.ID] = true
+		win.show("slack #general", "raven", form(v.Raw))
+	}
+}
+
+func slackText(p simslack.Post) string {
+	if p.EphemeralTo != "" {
+		return p.Shown() // its buttons are not pressed here
+	}
+	return labels(p.Shown(), buttons(p.Channel, p.TS, p.Blocks))
 }
