@@ -70,6 +70,15 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 	return a.ID, err
 }
 
+// Prove asks Discord whether it takes the token and gives the id of the application
+// that it belongs to. A refusal is a *chat.SetupError with its remedy.
+func (d *Discord) Prove(ctx context.Context) (application string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	a, err := d.application(ctx)
+	return a.ID, err
+}
+
 type application struct {
 	ID    string `json:"id"`
 	Flags int64  `json:"flags"`

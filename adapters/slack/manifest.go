@@ -2,6 +2,7 @@ package slack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -131,6 +132,29 @@ type Finding struct {
 	Problem string // a sentence
 	Lost    string // what does not work for it
 	Remedy  string
+}
+
+// Where the tokens stand on Slack's pages.
+const (
+	botTokenPlace = "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"
+	appTokenPlace = "SLACK_APP_TOKEN (xapp-…, with the scope connections:write, under Basic Information of the app)"
+)
+
+// Prove asks Slack whether it takes the tokens that there are, the bot token and the
+// app-level one. A refusal is a *chat.SetupError with its remedy.
+func (s *Slack) Prove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := s.api.AuthTestContext(ctx); err != nil {
+		return cmp.Or(refused(err, "bot token", botTokenPlace), fmt.Errorf("ask Slack about the bot token: %w", redacted(err)))
+	}
+	if s.o.AppToken == "" {
+		return nil
+	}
+	if _, _, err := s.api.StartSocketModeContext(ctx); err != nil {
+		return cmp.Or(refused(err, "app-level token", appTokenPlace), fmt.Errorf("ask Slack about the app-level token: %w", redacted(err)))
+	}
+	return nil
 }
 
 // Check asks Slack which scopes the bot token has and gives a finding for each one

@@ -192,7 +192,7 @@ func (s *Slack) identify(ctx context.Context) error {
 			s.self = self{who.TeamID, who.UserID, who.BotID, slices.Contains(scopes, assistantScope)}
 			return nil
 		}
-		if refusal := refused(err, "bot token", "SLACK_BOT_TOKEN (xoxb-…, under OAuth & Permissions of the app)"); refusal != nil {
+		if refusal := refused(err, "bot token", botTokenPlace); refusal != nil {
 			return refusal
 		}
 		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)

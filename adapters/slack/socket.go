@@ -129,7 +129,7 @@ func (k *socket) dial(wait time.Duration) {
 func (k *socket) join(d dialled) error {
 	k.dialing = false
 	if d.err != nil {
-		if refusal := refused(d.err, "app-level token", "SLACK_APP_TOKEN (xapp-…, with the scope connections:write, under Basic Information of the app)"); refusal != nil {
+		if refusal := refused(d.err, "app-level token", appTokenPlace); refusal != nil {
 			k.connected(false, refusal.Error())
 			return refusal
 		}

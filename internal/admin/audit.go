@@ -15,7 +15,7 @@ type Audit interface {
 	Entries(before string, n int) []audit.Entry
 }
 
-// harmless are changes that change nothing: previews, what is said in a room and
+// harmless are changes that change nothing: previews and explanations, what is said in a room and
 // what the chat page does.
 func harmless(r *http.Request) bool {
 	path := r.URL.Path
@@ -23,7 +23,8 @@ func harmless(r *http.Request) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return true
 	}
-	return strings.HasPrefix(path, "/chat") || strings.HasSuffix(path, "/messages") || strings.HasSuffix(path, "/preview")
+	return strings.HasPrefix(path, "/chat") || strings.HasSuffix(path, "/messages") ||
+		strings.HasSuffix(path, "/preview") || strings.HasSuffix(path, "/explain")
 }
 
 // noting serves a request, and notes it where it changed something.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -30,6 +31,20 @@ func CheckModels(ctx context.Context, c *config.Config) []ModelCheck {
 		list = append(list, ModelCheck{Model: name + " (" + models[name].ID() + ")", Err: askOnce(ctx, models[name].Model)})
 	}
 	return list
+}
+
+// CheckModel asks one model of the configuration for one word and gives its name with the
+// provider's.
+func CheckModel(ctx context.Context, c *config.Config, name string) (string, error) {
+	models, err := buildModels(c, nil)
+	if err != nil {
+		return name, err
+	}
+	m, ok := models[name]
+	if !ok {
+		return name, fmt.Errorf("the model %q has no key", name)
+	}
+	return name + " (" + m.ID() + ")", askOnce(ctx, m.Model)
 }
 
 func askOnce(ctx context.Context, m llm.Model) error {

@@ -56,9 +56,11 @@ var rooms = map[string][]string{
 	"internal/admin":           append(behaviour(), "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/sim":             {},
 	"internal/sim/":            {"internal/sim"},
+	"internal/sandbox":         {"internal/sim/"},
 	"internal/browsertest":     {},
 	"internal/store/storetest": vocabulary(),
 	"internal/archtest":        {},
+	".":                        {},
 	"internal/app":             {"internal/", "adapters/"},
 	"internal/cli":             {"internal/", "adapters/"},
 	"cmd/":                     {"internal/", "adapters/"},
@@ -190,6 +192,29 @@ func TestNoRoomImportsWhatItMayNot(t *testing.T) {
 				t.Errorf("%s may not import %s", s.path, ours)
 			}
 		}
+	}
+}
+
+// TestTheSimulationsStayInTheSandbox keeps what pretends to be a platform out of what
+// serves people: only the command that says so may start it.
+func TestTheSimulationsStayInTheSandbox(t *testing.T) {
+	seen := false
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, i := range imports(s.file) {
+			switch ours := strings.TrimPrefix(i, "ravenbot/"); {
+			case ours == "internal/sandbox" && s.pkg != "internal/cli":
+				t.Errorf("%s may not import %s", s.path, ours)
+			case (ours == "internal/sim" || covers("internal/sim/", ours)) && s.pkg != "internal/sandbox" && s.pkg != "internal/sim" && !covers("internal/sim/", s.pkg):
+				t.Errorf("%s may not import %s", s.path, ours)
+			}
+			seen = seen || i == "ravenbot/internal/sandbox"
+		}
+	}
+	if !seen {
+		t.Error("nothing imports the sandbox")
 	}
 }
 

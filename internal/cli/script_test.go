@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ravenbot/adapters/slack"
+	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
 )
 
 // TestCommands plays the stories of testdata: each in a folder of its own, with
@@ -44,7 +48,7 @@ func TestCommands(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
-			"serve": serve, "model": model, "post": post, "field": field, "keys": keys,
+			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode, "fill": fill,
 		},
 	})
 }
@@ -150,6 +154,41 @@ func model(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(s.Close)
 	ts.Setenv(args[0], s.OpenAIURL())
+}
+
+// platforms starts a Discord, a Slack and a model that take the tokens
+// "token-CANARY", "xoxb-token", "xapp-token" and "key-CANARY", and sets variables to their addresses.
+func platforms(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 4, "platforms DISCORD SLACK GEMINI OPENAI")
+	d, err := simdiscord.New(simdiscord.Options{Token: "token-CANARY"})
+	ts.Check(err)
+	ts.Defer(d.Close)
+	d.Grant(d.AddGuild("narrow").ID, 0)
+	s, err := simslack.New(simslack.Options{Scopes: slack.Scopes()})
+	ts.Check(err)
+	ts.Defer(s.Close)
+	m, err := simmodel.New(simmodel.Options{APIKey: "key-CANARY"})
+	ts.Check(err)
+	ts.Defer(m.Close)
+	for i, address := range []string{d.URL(), s.APIURL(), m.GeminiURL(), m.OpenAIURL()} {
+		ts.Setenv(args[i], address)
+	}
+}
+
+// fill replaces ${NAME} in a file by a variable of the script.
+func fill(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "fill FILE")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), 0o600))
+}
+
+// mode compares who may read and write a file.
+func mode(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "mode FILE OCTAL")
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := strconv.FormatUint(uint64(info.Mode().Perm()), 8); got != args[1] {
+		ts.Fatalf("%s has the mode %s", args[0], got)
+	}
 }
 
 // post makes a request of the API with a token file's token, and puts the answer

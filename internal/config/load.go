@@ -40,6 +40,11 @@ func Load(path string, opts Options) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", path, plainCause(err))
 	}
+	return Parse(text, path, opts)
+}
+
+// Parse is Load for a text that stands, or is to stand, in the file at path.
+func Parse(text []byte, path string, opts Options) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of %s: %w", path, err)

@@ -215,7 +215,6 @@ func (s *server) session(ctx context.Context) (reached, error) {
 	}
 	s.mu.Unlock()
 	s.move(Connecting, "")
-	defer s.settle()
 	began := s.o.Now()
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -360,6 +359,7 @@ func (s *server) fail(err error, wait time.Duration, came reached) {
 	}
 	s.moved(Failed, problem)
 	s.mu.Unlock()
+	s.settle() // not before: whoever waits asks for the problem
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
 }

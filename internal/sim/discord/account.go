@@ -188,7 +188,7 @@ func (s *Server) startThread(c *call) (int, any, *apiError) {
 // command is an application command as registered.
 type command = map[string]any
 
-var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
+var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
 
 func (s *Server) routeCommands(mux *http.ServeMux) {
 	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
@@ -226,7 +226,7 @@ func (s *Server) admit(guild string, cmd command) *apiError {
 	}
 	name, _ := cmd["name"].(string)
 	text, _ := cmd["description"].(string)
-	if cmd["type"] == float64(1) && (!commandName.MatchString(name) || name != strings.ToLower(name)) {
+	if cmd["type"] == float64(1) && (!commandName.MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
 		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	}
 	if n := len([]rune(text)); cmd["type"] == float64(1) && (n < 1 || n > 100) {

@@ -175,6 +175,25 @@ func (s *Server) WaitPost(ctx context.Context, channel string, match func(Post) 
 	return found, nil
 }
 
+// WaitAnyPost is WaitPost for all channels, threads and direct messages.
+func (s *Server) WaitAnyPost(ctx context.Context, match func(Post) bool) (Post, error) {
+	var found Post
+	err := s.state.Wait(ctx, func() bool {
+		for _, c := range s.channels {
+			posts := s.ownPosts(c.ID)
+			if i := slices.IndexFunc(posts, match); i >= 0 {
+				found = posts[i]
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return Post{}, fmt.Errorf("wait for post: %w", err)
+	}
+	return found, nil
+}
+
 // WaitSessions returns when at least n gateway sessions are identified and
 // connected.
 func (s *Server) WaitSessions(ctx context.Context, n int) error {

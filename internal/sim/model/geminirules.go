@@ -84,14 +84,14 @@ func neutral(c gContent) Message {
 	return m
 }
 
-var functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$`)
+var functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`) // of 64 at most
 
 func checkDeclarations(list []gDeclaration) string {
 	seen := map[string]bool{}
 	for i, d := range list {
 		at := fmt.Sprintf("tools[0].function_declarations[%d]", i)
 		switch {
-		case !functionName.MatchString(d.Name):
+		case !functionName.MatchString(d.Name) || len(d.Name) > 64:
 			return fmt.Sprintf("* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, alphanumeric, underscores, dots, colons or dashes, at most 64.", at, d.Name)
 		case seen[d.Name]:
 			return fmt.Sprintf("* GenerateContentRequest.%s: Duplicate function declaration found: %s", at, d.Name)

@@ -135,6 +135,21 @@ func (s *Server) WaitPost(ctx context.Context, channel string, match func(Post) 
 	return p, nil
 }
 
+// WaitAnyPost is WaitPost for all channels, and for posts that one person alone sees.
+func (s *Server) WaitAnyPost(ctx context.Context, match func(Post) bool) (Post, error) {
+	p, err := waitFor(ctx, s, match, func() []Post {
+		var all []Post
+		for _, c := range s.channels {
+			all = append(all, s.ownPosts(c.ID)...)
+		}
+		return append(all, s.ephemeral...)
+	})
+	if err != nil {
+		return p, fmt.Errorf("wait for post: %w", err)
+	}
+	return p, nil
+}
+
 // waitFor waits for an element of a list, read under the lock, that matches.
 func waitFor[T any](ctx context.Context, s *Server, match func(T) bool, list func() []T) (T, error) {
 	var found T

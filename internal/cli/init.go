@@ -1,0 +1,449 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot"
+	"ravenbot/adapters/discord"
+	"ravenbot/adapters/slack"
+	"ravenbot/internal/app"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+)
+
+func initFlags(c *call) {
+	c.flags.Bool("yes", false, "ask nothing: take the keys of the environment and of .env, and change files that are there")
+}
+
+// The variables of .env that are asked for.
+const (
+	varGemini   = "GEMINI_API_KEY"
+	varOpenAI   = "OPENAI_API_KEY"
+	varDiscord  = "DISCORD_TOKEN"
+	varSlackBot = "SLACK_BOT_TOKEN"
+	varSlackApp = "SLACK_APP_TOKEN"
+)
+
+// beginning is the configuration that init makes: at first what is there, or else what
+// is shipped, then that with each answer.
+type beginning struct {
+	asker
+	c              *call
+	config, dotEnv file
+	cfg            *config.Config    // what config holds, with the answers
+	answers        map[string]string // by variable
+	application    string            // of Discord; "": Discord is left out
+}
+
+// file is one that init writes.
+type file struct {
+	path      string
+	was, text []byte
+	there     bool
+}
+
+// initialise asks, proves and writes, in this order: what is cut off has written
+// nothing.
+func initialise(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		return misuse("init takes no arguments")
+	}
+	b := &beginning{c: c, answers: map[string]string{}}
+	b.asker = newAsker(ctx, c, c.flags.Lookup("yes").Value.(flag.Getter).Get().(bool))
+	if err := b.begin(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "This writes %s and %s. Enter takes what stands in [brackets]; nothing is written before the last question.\n\n", b.config.path, b.dotEnv.path)
+	for _, ask := range []func(context.Context) error{b.askModel, b.askDiscord, b.askSlack} {
+		if err := ask(ctx); err != nil {
+			return b.cutOff(err)
+		}
+	}
+	if err := b.put(); err != nil {
+		return b.cutOff(err)
+	}
+	if _, err := c.load(); err != nil {
+		return err
+	}
+	return b.next()
+}
+
+// cutOff says what was not written when the answers end too early.
+func (b *beginning) cutOff(err error) error {
+	if errors.Is(err, errNoAnswer) {
+		return misuse("the answers ended before the last question: nothing was written, neither %s nor %s; --yes asks nothing", b.config.path, b.dotEnv.path)
+	}
+	return err
+}
+
+// begin reads the files that are there.
+func (b *beginning) begin() (err error) {
+	path := b.c.config
+	if b.config, err = readOr(path, ravenbot.Config); err != nil {
+		return err
+	}
+	if b.dotEnv, err = readOr(filepath.Join(filepath.Dir(path), ".env"), ravenbot.Variables); err != nil {
+		return err
+	}
+	if _, err := config.Variables(b.dotEnv.text); err != nil {
+		return misuse("%s: %v: correct it, or move it away", b.dotEnv.path, err)
+	}
+	schema := filepath.Join(filepath.Dir(path), "deploy", "config.schema.json")
+	if _, err := os.Stat(schema); err != nil && !b.config.there {
+		return b.change(config.Change{Path: []string{"$schema"}}) // it names that file
+	}
+	return b.change()
+}
+
+func readOr(path string, shipped []byte) (file, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return file{}, misuse("there is no folder %s", filepath.Dir(path))
+		}
+		return file{path: path, text: shipped}, nil
+	}
+	return file{path, text, text, true}, err
+}
+
+// change changes the configuration, and reads it as the bot would with the answers.
+func (b *beginning) change(changes ...config.Change) error {
+	text, err := config.Edit(b.config.text, changes...)
+	if err != nil {
+		return misuse("%s: %v: correct it, or move it away", b.config.path, err)
+	}
+	b.config.text = text
+	b.cfg, err = config.Parse(text, b.config.path, config.Options{Env: b.variable, Checks: checks()})
+	return err
+}
+
+// variable looks up what a variable will be. Those that are asked for are there, so
+// that a configuration which wants them can be read before.
+func (b *beginning) variable(name string) (string, bool) {
+	if value, ok := b.answers[name]; ok {
+		return value, true
+	}
+	if value := b.set(name); value != "" {
+		return value, true
+	}
+	return "", slices.Contains([]string{varGemini, varOpenAI, varDiscord, varSlackBot, varSlackApp}, name)
+}
+
+// set is what a variable is without init: of the environment, else of .env.
+func (b *beginning) set(name string) string {
+	if value, ok := b.c.Env(name); ok {
+		return value
+	}
+	vars, err := config.Variables(b.dotEnv.was)
+	if err != nil {
+		return "" // told before
+	}
+	return vars[name]
+}
+
+// refer has values of the configuration name the variables of the answers, where they
+// do not yet.
+func (b *beginning) refer(all ...reference) error {
+	var changes []config.Change
+	for _, r := range all {
+		written := config.Written(b.config.text, r.path...)
+		if written != "${"+r.variable+"}" && written != "${env:"+r.variable+"}" && !strings.HasPrefix(written, "${"+r.variable+":-") {
+			changes = append(changes, config.Change{Path: r.path, Value: "${" + r.variable + ":-}"})
+		}
+	}
+	return b.change(changes...)
+}
+
+// reference is a variable and the path of the value that is to name it.
+type reference struct {
+	variable string
+	path     []string
+}
+
+// askKey asks for what a variable is to hold; where that is nothing, it is taken out.
+func (b *beginning) askKey(question, variable string) (string, error) {
+	set := b.set(variable)
+	key, err := b.askSecret(question, set)
+	if err == nil && key == "" && set != "" {
+		b.answers[variable] = ""
+	}
+	return key, err
+}
+
+const keep = "keep"
+
+func (b *beginning) askModel(ctx context.Context) error {
+	kinds, question, preset := []string{"gemini", "openai", "offline"}, "Language model: gemini, openai (any address that speaks OpenAI's chat API) or offline (none)", "gemini"
+	if b.config.there && b.cfg.Models["default"].Provider == "openai" {
+		kinds, question, preset = append(kinds, keep), question+", or keep what is configured", keep
+	}
+	return b.thrice("the language model", func() error {
+		kind, err := b.ask(question, preset)
+		switch {
+		case err != nil:
+			return err
+		case !slices.Contains(kinds, kind):
+			return wrong("say one of "+strings.Join(kinds, ", "), "there is no %q", kind)
+		}
+		switch kind {
+		case "gemini":
+			return b.askGemini(ctx)
+		case "openai":
+			return b.askOpenAI(ctx)
+		case "offline":
+			if m := b.cfg.Models["default"]; m.Provider != "offline" && !m.KeyMissing {
+				return b.change(config.Change{Path: []string{"models", "default"}, Value: modelEntry{Provider: "offline"}})
+			}
+		}
+		return nil
+	})
+}
+
+// modelEntry is an entry of models as it is written.
+type modelEntry struct {
+	Provider string   `json:"provider"`
+	BaseURL  string   `json:"baseURL,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	APIKey   string   `json:"apiKey,omitempty"`
+	Fallback []string `json:"fallback,omitempty"`
+}
+
+func (b *beginning) askGemini(ctx context.Context) error {
+	return b.thrice("the key for Gemini", func() error {
+		key, err := b.askKey("Gemini API key, from https://aistudio.google.com/apikey", varGemini)
+		if err != nil || key == "" {
+			return err
+		}
+		b.answers[varGemini] = key
+		if b.cfg.Models["default"].Provider != "gemini" {
+			err = b.change(config.Change{Path: []string{"models", "default"},
+				Value: modelEntry{Provider: "gemini", Model: "gemini-3.8-flash", APIKey: "${" + varGemini + ":-}", Fallback: []string{"offline"}}})
+		} else {
+			err = b.refer(reference{varGemini, []string{"models", "default", "apiKey"}})
+		}
+		if err != nil {
+			return err
+		}
+		if err = b.proveModel(ctx); err != nil {
+			delete(b.answers, varGemini)
+		}
+		return err
+	})
+}
+
+func (b *beginning) askOpenAI(ctx context.Context) error {
+	base, name := "https://api.openai.com/v1", ""
+	return b.thrice("the model", func() (err error) {
+		if base, err = b.ask("Base URL, such as https://openrouter.ai/api/v1 or http://127.0.0.1:11434/v1", base); err != nil {
+			return err
+		}
+		if name, err = b.ask("Name of the model", name); err != nil {
+			return err
+		}
+		if name == "" {
+			return wrong("say it as its provider writes it", "a model has a name")
+		}
+		key, err := b.askKey("API key", varOpenAI)
+		if err != nil {
+			return err
+		}
+		m := modelEntry{Provider: "openai", BaseURL: base, Model: name, Fallback: []string{"offline"}}
+		if key != "" {
+			b.answers[varOpenAI], m.APIKey = key, "${"+varOpenAI+":-}"
+		}
+		err = b.change(config.Change{Path: []string{"models", "default"}, Value: m})
+		if faults := (*config.Faults)(nil); errors.As(err, &faults) {
+			return wrong("correct the base URL", "%s", faults.List[0].Reason)
+		} else if err != nil {
+			return err
+		}
+		return b.proveModel(ctx)
+	})
+}
+
+func (b *beginning) proveModel(ctx context.Context) error {
+	b.trying("the model")
+	name, err := app.CheckModel(ctx, b.cfg, "default")
+	if err != nil {
+		return wrong("look at the key, the model's name and its address, and whether this machine reaches it", "the model does not answer: %v", err)
+	}
+	b.say("model %s answers", name)
+	return nil
+}
+
+func (b *beginning) askDiscord(ctx context.Context) error {
+	b.say("")
+	return b.thrice("the token for Discord", func() error {
+		token, err := b.askKey("Discord bot token, from https://discord.com/developers/applications → your application → Bot → Reset Token", varDiscord)
+		if err != nil || token == "" {
+			return err
+		}
+		b.trying("Discord")
+		d := discord.New(discord.Options{Token: token, APIBaseURL: b.cfg.Platforms.Discord.APIBaseURL.Reveal(), Log: slog.New(slog.DiscardHandler)})
+		id, err := d.Prove(ctx)
+		if err != nil {
+			return refusal(err)
+		}
+		b.say("Discord takes the token")
+		for _, f := range d.Check(ctx) {
+			b.say("note: %s: %s is missing, so that %s: %s", f.Where, f.Missing, f.Loses, f.Remedy)
+		}
+		b.answers[varDiscord], b.application = token, id
+		return b.refer(reference{varDiscord, []string{"platforms", "discord", "token"}})
+	})
+}
+
+func (b *beginning) askSlack(ctx context.Context) error {
+	b.say("")
+	options := slack.Options{Mode: "socket", APIBaseURL: b.cfg.Platforms.Slack.APIBaseURL.Reveal(), Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	ask := func(what, question, variable, prefix string, into *string) error {
+		return b.thrice("the "+what+" for Slack", func() error {
+			token, err := b.askKey(question, variable)
+			if err != nil || token == "" {
+				return err
+			}
+			if !strings.HasPrefix(token, prefix) {
+				return wrong("copy the one that begins so", "this is no %s, which begins with %s", what, prefix)
+			}
+			*into = token
+			b.trying("Slack")
+			if err := slack.New(options).Prove(ctx); err != nil {
+				*into = ""
+				return refusal(err)
+			}
+			b.say("Slack takes the %s", what)
+			return nil
+		})
+	}
+	if err := ask("bot token", "Slack bot token (xoxb-…), from https://api.slack.com/apps → your app → OAuth & Permissions", varSlackBot, "xoxb-", &options.BotToken); err != nil || options.BotToken == "" {
+		return err
+	}
+	if err := ask("app-level token", "Slack app-level token (xapp-…), from Basic Information → App-Level Tokens, scope connections:write", varSlackApp, "xapp-", &options.AppToken); err != nil {
+		return err
+	}
+	if options.AppToken == "" {
+		b.say("without an app-level token Slack is left out")
+		return nil
+	}
+	for _, f := range slack.New(options).Check(ctx) {
+		b.say("note: %s, so that this is lost: %s: %s", f.Problem, f.Lost, f.Remedy)
+	}
+	b.answers[varSlackBot], b.answers[varSlackApp] = options.BotToken, options.AppToken
+	return b.refer(reference{varSlackBot, []string{"platforms", "slack", "botToken"}}, reference{varSlackApp, []string{"platforms", "slack", "appToken"}})
+}
+
+// refusal is what a platform says of a token, for whoever typed it.
+func refusal(err error) error {
+	var setup *chat.SetupError
+	if errors.As(err, &setup) {
+		return wrong(setup.Remedy, "%s", setup.Reason)
+	}
+	return wrong("look at the token, and whether this machine reaches it", "%v", err)
+}
+
+// put asks about files that are there and writes both.
+func (b *beginning) put() error {
+	for _, name := range slices.Sorted(maps.Keys(b.answers)) {
+		text, err := config.SetVariable(b.dotEnv.text, name, b.answers[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.dotEnv.path, err)
+		}
+		b.dotEnv.text = text
+	}
+	b.say("")
+	var write []file
+	for _, f := range []file{b.dotEnv, b.config} { // the configuration last: it needs the other
+		if f.there && string(f.was) == string(f.text) {
+			b.say("%s stays as it is", f.path)
+			continue
+		}
+		if f.there {
+			yes, err := b.confirm(fmt.Sprintf("%s is there already. Change it? All that was not asked about stays as it is", f.path))
+			if err != nil {
+				return err
+			}
+			if !yes {
+				b.say("%s stays as it is: what you answered is not in it", f.path)
+				continue
+			}
+		}
+		write = append(write, f)
+	}
+	for _, f := range write {
+		if err := f.write(); err != nil {
+			return fmt.Errorf("write %s: %w", f.path, err)
+		}
+		b.say("%s is written", f.path)
+	}
+	return nil
+}
+
+// write puts the file there as a whole or not at all, readable to its owner alone: .env
+// holds secrets, and config.json may come to.
+func (f file) write() error {
+	path := f.path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".ravenbot-init-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(t.Name())
+	_, err = t.Write(f.text)
+	if info, statErr := os.Stat(path); f.there && statErr == nil && filepath.Base(path) != ".env" {
+		err = errors.Join(err, t.Chmod(info.Mode().Perm()))
+	}
+	if err := errors.Join(err, t.Sync(), t.Close()); err != nil {
+		return err
+	}
+	if f.there {
+		return os.Rename(t.Name(), path)
+	}
+	if err := os.Link(t.Name(), path); errors.Is(err, fs.ErrExist) {
+		return errors.New("somebody else has made it meanwhile")
+	} else if err != nil {
+		return os.Rename(t.Name(), path) // a file system without hard links
+	}
+	return nil
+}
+
+// next says what to do now.
+func (b *beginning) next() error {
+	for _, name := range slices.Sorted(maps.Keys(b.answers)) {
+		if value, ok := b.c.Env(name); ok && value != b.answers[name] {
+			b.say("note: %s is set to something else in the environment, which wins over .env: unset it", name)
+		}
+	}
+	b.say("\nWhat to do next:")
+	if b.application != "" {
+		b.say("- add the bot to your Discord server: %s", discord.Invite(b.application))
+	}
+	flags := ""
+	if b.c.config != "config.json" {
+		flags = " --config " + b.c.config
+	}
+	b.say("- start the bot: ravenbot run%s", flags)
+	b.say("- see whether all is well: ravenbot doctor%s", flags)
+	if b.answers[varSlackBot] != "" {
+		b.say("- on Slack, say /invite @ravenbot in a channel")
+		return nil
+	}
+	link, err := slack.ManifestLink("")
+	if err != nil {
+		return err
+	}
+	b.say("- to have it on Slack, too, make the app with this link, and run init again:\n  %s", link)
+	return nil
+}

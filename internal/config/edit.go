@@ -1,0 +1,145 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Change is one value of config.json to be set.
+type Change struct {
+	Path  []string // names of members, from the root
+	Value any      // what encoding/json writes; nil takes the member away
+}
+
+// Edit sets values in the text of a configuration and leaves everything else, comments included, as it is written. A
+// value that is there already is not written anew, so that a text which needs no change comes back as it was.
+func Edit(text []byte, changes ...Change) ([]byte, error) {
+	for _, c := range changes {
+		v, err := hujson.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration to be changed: %w", err)
+		}
+		patch, err := c.patch(&v)
+		if err == nil && patch != nil {
+			err = v.Patch(patch)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("set %s: %w", strings.Join(c.Path, "."), err)
+		}
+		if patch != nil {
+			text = v.Pack()
+		}
+	}
+	return text, nil
+}
+
+// patch is the change as a JSON Patch with the objects that it needs; nil: nothing is to be changed.
+func (c Change) patch(v *hujson.Value) ([]byte, error) {
+	at, is := pointer(c.Path), v.Find(pointer(c.Path))
+	if c.Value == nil {
+		if is == nil {
+			return nil, nil
+		}
+		return fmt.Appendf(nil, `[{"op":"remove","path":%q}]`, at), nil
+	}
+	var value bytes.Buffer
+	e := json.NewEncoder(&value)
+	e.SetEscapeHTML(false)
+	e.SetIndent(strings.Repeat("  ", len(c.Path)), "  ")
+	if err := e.Encode(c.Value); err != nil {
+		return nil, err
+	}
+	if is != nil && same(*is, value.Bytes()) {
+		return nil, nil
+	}
+	patch := []byte("[")
+	for n := 1; n < len(c.Path); n++ {
+		if parent := pointer(c.Path[:n]); v.Find(parent) == nil {
+			patch = fmt.Appendf(patch, `{"op":"add","path":%q,"value":{}},`, parent)
+		}
+	}
+	return fmt.Appendf(patch, `{"op":"add","path":%q,"value":%s}]`, at, bytes.TrimSpace(value.Bytes())), nil
+}
+
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, name := range path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	}
+	return b.String()
+}
+
+// same compares what is written with other JSON, whatever the blanks and comments.
+func same(v hujson.Value, other []byte) bool {
+	v = v.Clone()
+	v.Minimize()
+	var compact bytes.Buffer
+	return json.Compact(&compact, other) == nil && bytes.Equal(v.Pack(), compact.Bytes())
+}
+
+// Written gives a string of a configuration as it stands in the text, before ${…} is replaced; "": there is none.
+func Written(text []byte, path ...string) string {
+	v, err := hujson.Parse(text)
+	if err != nil {
+		return ""
+	}
+	found := v.Find(pointer(path))
+	if found == nil {
+		return ""
+	}
+	literal, ok := found.Value.(hujson.Literal)
+	if !ok || literal.Kind() != '"' {
+		return ""
+	}
+	return literal.String()
+}
+
+// Variables reads the NAME=value lines of a .env file. The error quotes nothing of it.
+func Variables(text []byte) (map[string]string, error) {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return nil, errors.New("it holds a zero byte")
+	}
+	vars, ok := parseEnv(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
+	if !ok {
+		return nil, fmt.Errorf("line %d is not of the form NAME=value", malformedLine(text))
+	}
+	return vars, nil
+}
+
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9._~:/+=@%-]*$`)
+
+// SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It is an error if
+// the text cannot be changed without changing another variable, too.
+func SetVariable(text []byte, name, value string) ([]byte, error) {
+	want, err := Variables(text)
+	if err != nil {
+		return nil, err
+	}
+	if old, is := want[name]; is && old == value {
+		return text, nil
+	}
+	line := name + "=" + value
+	if !plainValue.MatchString(value) {
+		line = name + "='" + value + "'"
+	}
+	place := regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?` + regexp.QuoteMeta(name) + `[ \t]*=.*$`)
+	changed := place.ReplaceAllLiteral(text, []byte(line))
+	if !place.Match(text) {
+		if len(changed) > 0 && !bytes.HasSuffix(changed, []byte("\n")) {
+			changed = append(changed, '\n')
+		}
+		changed = append(changed, line+"\n"...)
+	}
+	want[name] = value
+	if got, err := Variables(changed); err != nil || !maps.Equal(got, want) {
+		return nil, fmt.Errorf("the line of %s has a form that is not changed here: change it yourself", name)
+	}
+	return changed, nil
+}

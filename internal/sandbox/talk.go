@@ -1,0 +1,272 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	simdiscord "ravenbot/internal/sim/discord"
+	simslack "ravenbot/internal/sim/slack"
+)
+
+// Help says what can be typed.
+const Help = `Say something:  hello                          in #general of the simulated Discord
+                slack> hello                   in #general of the simulated Slack, and so from then on; discord> goes back
+                /raven digest run morning      a command, as people type it there
+                press LABEL                    the newest button of that label
+                web_fetch ADDRESS              the name of a tool has the simulated model call it
+`
+
+// window is the terminal.
+type window struct {
+	mu     sync.Mutex
+	out    io.Writer
+	prompt bool
+	at     string // the platform that lines go to
+}
+
+func (w *window) show(where, who, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begin := ""
+	if w.prompt {
+		begin = "\n" // behind the prompt
+	}
+	fmt.Fprintf(w.out, "%s[%s] %s: %s\n", begin, where, who, strings.TrimSpace(text))
+	w.ask()
+}
+
+// ask shows the prompt; the lock is held.
+func (w *window) ask() {
+	if w.prompt {
+		fmt.Fprint(w.out, w.at+"> ")
+	}
+}
+
+func (w *window) turn(at string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = at
+	w.ask()
+}
+
+// Talk says what is read, a line each, as a person on the simulated platforms, and shows
+// what the bot posts there, until ctx ends. The end of the input does not end it. prompt
+// shows where a line goes to before it is typed.
+func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bool) {
+	win := &window{out: out, prompt: prompt, at: "discord"}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { w.watchDiscord(ctx, win) })
+	wg.Go(func() { w.watchSlack(ctx, win) })
+	wg.Go(func() { w.watchForms(ctx, win) })
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<10)
+	at := "discord"
+	for win.turn(at); lines.Scan(); win.turn(at) {
+		text := strings.TrimSpace(lines.Text())
+		for _, platform := range []string{"discord", "slack"} {
+			if rest, ok := strings.CutPrefix(text, platform+">"); ok {
+				at, text = platform, strings.TrimSpace(rest)
+			}
+		}
+		switch {
+		case text == "":
+		case strings.HasPrefix(text, "press "):
+			w.press(ctx, &wg, win, at, strings.TrimSpace(text[len("press "):]))
+		case at == "slack":
+			w.saySlack(ctx, &wg, win, text)
+		default:
+			w.sayDiscord(ctx, &wg, win, text)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		win.show("sandbox", "sandbox", "no more is read: "+err.Error())
+	}
+	<-ctx.Done()
+}
+
+func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
+	command, ok := strings.CutPrefix(text, "/raven")
+	if !ok {
+		w.discord.Say(w.discordHas.ID, w.discordYou, text)
+		return
+	}
+	sub, options := parts(strings.TrimSpace(command))
+	in, err := w.discord.Slash(w.discordHas.ID, w.discordYou, "raven", sub, options)
+	if err != nil {
+		win.show("discord", "sandbox", err.Error())
+		return
+	}
+	w.awaitDiscord(ctx, wg, win, in)
+}
+
+// awaitDiscord tells of a form that answers a command or button; all else is a post.
+func (w *World) awaitDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, in simdiscord.Interaction) {
+	wg.Go(func() {
+		if back, err := w.discord.WaitCallback(ctx, in.ID); err == nil && back.Type == simdiscord.CallbackModal {
+			win.show("discord #general", "raven", form(back.Data))
+		}
+	})
+}
+
+// parts are the subcommand and the options of a command as Discord's client sends them.
+func parts(command string) (sub string, options map[string]any) {
+	sub, rest, _ := strings.Cut(command, " ")
+	rest, options = strings.TrimSpace(rest), map[string]any{}
+	switch {
+	case sub == "":
+		return "help", nil
+	case sub != "digest":
+		if rest != "" {
+			options["text"] = rest
+		}
+		return sub, options
+	}
+	action, rest, _ := strings.Cut(rest, " ")
+	options["action"] = action
+	name, more, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	if action == "create" {
+		name, more = "", rest
+	}
+	for option, value := range map[string]string{"name": name, "more": strings.TrimSpace(more)} {
+		if value != "" {
+			options[option] = value
+		}
+	}
+	return sub, options
+}
+
+// form stands for one that was opened: its title is a text on Discord, an object on Slack.
+func form(raw json.RawMessage) string {
+	var m struct{ Title json.RawMessage }
+	var text string
+	var object struct{ Text string }
+	if json.Unmarshal(raw, &m) == nil && json.Unmarshal(m.Title, &text) != nil && json.Unmarshal(m.Title, &object) == nil {
+		text = object.Text
+	}
+	return "(opened a form, which this window does not show: " + text + ")"
+}
+
+// answersWithin is how long answers to a command are waited for.
+const answersWithin = 10 * time.Minute
+
+func (w *World) saySlack(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
+	command, ok := strings.CutPrefix(text, "/raven")
+	if !ok {
+		w.slack.Say(w.slackHas.ID, w.slackYou, text)
+		return
+	}
+	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackHas.ID, w.slackYou, "/raven", strings.TrimSpace(command)))
+}
+
+// awaitSlack shows what answers a command or button apart from the channel.
+func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window, call simslack.Call) {
+	wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, answersWithin)
+		defer cancel()
+		var last time.Time
+		for {
+			a, err := w.slack.WaitAnswer(ctx, call, func(a simslack.Answer) bool { return a.At.After(last) })
+			if err != nil {
+				return
+			}
+			if last = a.At; !a.InChannel && a.Text != "" { // what is in the channel is seen there
+				win.show("slack #general, to you alone", "raven", a.Text)
+			}
+		}
+	})
+}
+
+func (w *World) watchDiscord(ctx context.Context, win *window) {
+	shown := map[string]string{}
+	for {
+		p, err := w.discord.WaitAnyPost(ctx, func(p simdiscord.Post) bool {
+			return !p.Loading() && !p.Deleted && shown[p.ID] != discordText(p)
+		})
+		if err != nil {
+			return
+		}
+		where := "discord #general"
+		switch {
+		case p.Ephemeral():
+			where += ", to you alone"
+		case p.ChannelID != w.discordHas.ID:
+			where = "discord, a thread"
+		}
+		if _, before := shown[p.ID]; before {
+			where += ", edited"
+		}
+		shown[p.ID] = discordText(p)
+		win.show(where, "raven", shown[p.ID])
+	}
+}
+
+// discordText is what a reader sees of a post, but for pictures.
+func discordText(p simdiscord.Post) string {
+	text := []string{p.Content}
+	for _, raw := range p.Embeds {
+		var e struct {
+			Title, URL, Description string
+			Footer                  struct{ Text string }
+		}
+		if json.Unmarshal(raw, &e) == nil {
+			text = append(text, e.Title, e.URL, e.Description, e.Footer.Text)
+		}
+	}
+	for _, f := range p.Files {
+		text = append(text, "(file "+f.Name+")")
+	}
+	text = slices.DeleteFunc(text, func(line string) bool { return line == "" })
+	return labels(strings.Join(text, "\n"), buttons(p.ChannelID, p.ID, p.Components...))
+}
+
+func (w *World) watchSlack(ctx context.Context, win *window) {
+	shown := map[string]string{}
+	for {
+		p, err := w.slack.WaitAnyPost(ctx, func(p simslack.Post) bool {
+			return !p.Streaming && !p.Deleted && slackText(p) != "" && shown[p.TS] != slackText(p)
+		})
+		if err != nil {
+			return
+		}
+		where := "slack #general"
+		switch {
+		case p.EphemeralTo != "":
+			where += ", to you alone"
+		case p.ThreadTS != "":
+			where += ", in the thread"
+		}
+		if _, before := shown[p.TS]; before {
+			where += ", edited"
+		}
+		shown[p.TS] = slackText(p)
+		win.show(where, "raven", shown[p.TS])
+	}
+}
+
+// watchForms tells of the forms that the bot opens on Slack.
+func (w *World) watchForms(ctx context.Context, win *window) {
+	seen := map[string]bool{}
+	for {
+		v, err := w.slack.WaitView(ctx, func(v simslack.View) bool { return v.User == "" && !seen[v.ID] })
+		if err != nil {
+			return
+		}
+		seen[v.ID] = true
+		win.show("slack #general", "raven", form(v.Raw))
+	}
+}
+
+func slackText(p simslack.Post) string {
+	if p.EphemeralTo != "" {
+		return p.Shown() // its buttons are not pressed here
+	}
+	return labels(p.Shown(), buttons(p.Channel, p.TS, p.Blocks))
+}
