@@ -138,7 +138,7 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 // connected, or will be within againTime; s.mu is held.
 func (s *server) soon() bool {
 	switch s.state {
-	case Connecting:
+	case Connecting, Connected, NoToolsFound: // the last two where a connection has just ended
 		return len(s.tools) > 0
 	case Failed:
 		return !s.due.IsZero() && s.due.Sub(s.o.Now()) < againTime

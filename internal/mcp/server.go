@@ -292,6 +292,9 @@ func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Dur
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil { // it is to be ended, and has nothing to tell any more
+		return ctx.Err()
+	}
 	s.connected(conn, list)
 	return nil
 }
