@@ -295,7 +295,7 @@ func TestFetchGzipBomb(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(bomb.Bytes())
 	})
-	peak := peakOf(func() {
+	peak := PeakOf(func() {
 		if _, err := f.Fetch(t.Context(), s.URL+"/bomb"); !errors.Is(err, egress.ErrTooLarge) {
 			t.Errorf("error %v", err)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,7 +93,7 @@ func TestHostileServers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			began := time.Now()
-			peak := peak(func() {
+			peak := feed.PeakOf(func() {
 				res, err := f.Fetch(t.Context(), tc.url)
 				switch {
 				case tc.want == "" && err != nil:
@@ -137,33 +136,6 @@ func TestServersThatTakeTheirTime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// peak is how far the heap grew while f ran.
-func peak(f func()) uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	base, most := m.HeapAlloc, m.HeapAlloc
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				runtime.ReadMemStats(&m)
-				most = max(most, m.HeapAlloc)
-			}
-		}
-	}()
-	f()
-	close(stop)
-	<-done
-	return most - base
 }
 
 // BenchmarkPollNotModified asks for 10,000 feeds that have not changed, and fails

@@ -77,7 +77,7 @@ func TestJSONFeedIsBounded(t *testing.T) {
 		"fields": `{"version":"https://jsonfeed.org/version/1","items":[]` + strings.Repeat(`,"x":1`, maxBytes/6-100) + `}`,
 	} {
 		start := time.Now()
-		peak := peakOf(func() {
+		peak := PeakOf(func() {
 			if doc, err := Parse([]byte(text), Hint{}); err == nil && len(doc.Items) > maxItems {
 				t.Errorf("%s: %d items", name, len(doc.Items))
 			}

@@ -212,7 +212,7 @@ func TestBombs(t *testing.T) {
 	}
 	for name, data := range bombs {
 		start := time.Now()
-		peak := peakOf(func() {
+		peak := PeakOf(func() {
 			doc, err := Parse([]byte(data), Hint{URL: "https://b.example/"})
 			if err == nil && len(doc.Items) > maxItems {
 				t.Errorf("%s: %d items", name, len(doc.Items))
@@ -234,8 +234,8 @@ func attributesText(n int) string {
 	return b.String()
 }
 
-// peakOf samples the heap while f runs, in bytes above the start.
-func peakOf(f func()) uint64 {
+// PeakOf samples the heap while f runs, in bytes above the start.
+func PeakOf(f func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -27,61 +27,29 @@ const (
 
 // Prune forgets identities of messages and posts that were done long ago, posts
 // that were given up then, conversations that were last heard long ago, feedback and
-// usage of more than a year ago, which turns posts of more than 30 days ago show, old calls and approvals, and old turns for which a
-// summary stands.
+// usage of more than a year ago, which turns posts of more than 30 days ago show, old
+// calls and approvals, and old turns for which a summary stands.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
-		if err := db.drop(tx.top(heardBucket), func(k, v []byte) (bool, error) {
-			var h chat.Heard
-			err := db.decode(k, v, &h)
-			return h.At.Before(now.Add(-keepHeard)), err
-		}); err != nil {
-			return err
-		}
-		for _, name := range []string{doneBucket, streamsBucket} {
-			if err := db.drop(tx.top(name), func(k, v []byte) (bool, error) {
-				var r doneRecord
-				err := db.decode(k, v, &r)
-				return r.Done.Before(now.Add(-remember)), err
-			}); err != nil {
+		for _, step := range []func() error{
+			older(db, tx, heardBucket, now.Add(-keepHeard), func(h chat.Heard) time.Time { return h.At }),
+			older(db, tx, doneBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
+			older(db, tx, streamsBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
+			older(db, tx, outboxBucket, now.Add(-keepGivenUp), func(p store.Post) time.Time {
+				if p.Error == "" {
+					return now // it is still to be sent
+				}
+				return p.At
+			}),
+			older(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
+			older(db, tx, shownBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
+			older(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
+			older(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
+		} {
+			if err := step(); err != nil {
 				return err
 			}
-		}
-		if err := db.drop(tx.top(outboxBucket), func(k, v []byte) (bool, error) {
-			var p store.Post
-			err := db.decode(k, v, &p)
-			return p.Error != "" && p.At.Before(now.Add(-keepGivenUp)), err
-		}); err != nil {
-			return err
-		}
-		if err := db.drop(tx.top(feedbackBucket), func(k, v []byte) (bool, error) {
-			var f store.Feedback
-			err := db.decode(k, v, &f)
-			return f.At.Before(now.Add(-keepFeedback)), err
-		}); err != nil {
-			return err
-		}
-		if err := db.drop(tx.top(shownBucket), func(k, v []byte) (bool, error) {
-			var r shownRecord
-			err := db.decode(k, v, &r)
-			return r.At.Before(now.Add(-keepShown)), err
-		}); err != nil {
-			return err
-		}
-		if err := db.drop(tx.top(callsBucket), func(k, v []byte) (bool, error) {
-			var c store.ToolCall
-			err := db.decode(k, v, &c)
-			return c.Began.Before(now.Add(-keepCalls)), err
-		}); err != nil {
-			return err
-		}
-		if err := db.drop(tx.top(approvalsBucket), func(k, v []byte) (bool, error) {
-			var a store.Approval
-			err := db.decode(k, v, &a)
-			return a.At.Before(now.Add(-keepApprovals)), err
-		}); err != nil {
-			return err
 		}
 		oldest := now.Add(-keepUsage).UTC().Format(dayFormat)
 		if err := db.drop(tx.top(usageBucket), func(k, _ []byte) (bool, error) { return string(k) < oldest, nil }); err != nil {
@@ -93,6 +61,17 @@ func (db *DB) Prune(ctx context.Context) error {
 		return fmt.Errorf("prune store: %w", err)
 	}
 	return nil
+}
+
+// older removes the records of a bucket whose time lies before an instant.
+func older[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
+	return func() error {
+		return db.drop(tx.top(bucket), func(k, v []byte) (bool, error) {
+			var record T
+			err := db.decode(k, v, &record)
+			return at(record).Before(than), err
+		})
+	}
 }
 
 // pruneTurns removes turns that began before an instant and for which a summary
