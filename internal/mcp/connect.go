@@ -41,6 +41,7 @@ type connection struct {
 	lost    <-chan struct{} // closed when it is gone
 	why     func() error
 	lose    func(error)
+	ready   func()        // to be done when its tools are known
 	first   func()        // to be done before it is closed, if not nil
 	last    []func()      // to be done after
 	relist  chan struct{} // the server says that its tools have changed
@@ -64,7 +65,7 @@ type connection struct {
 // connection makes one that a carrier is to be given to.
 func (s *server) connection(carrier *duplex) *connection {
 	s.connections++
-	c := &connection{s: s, number: s.connections, logs: s.logs,
+	c := &connection{s: s, number: s.connections, logs: s.logs, ready: func() {},
 		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), busyness: make(chan struct{}, maxAnswering),
 		flights: map[string]*flight{}, asks: map[string]context.CancelCauseFunc{}, elsewheres: map[string]chan struct{}{}}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -154,6 +155,7 @@ func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
 		return nil, err
 	}
 	conn := s.connection(carrier.duplex)
+	conn.ready = carrier.ready
 	return s.shake(ctx, conn, &tap{Interface: carrier, conn: conn, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
 }
 

@@ -15,5 +15,8 @@ func signalGroup(leader *os.Process, _ syscall.Signal) {
 	_ = leader.Kill() // one that has ended is what we want
 }
 
+// yield does nothing where a priority that was lowered cannot be raised again.
+func yield(int) (rise func()) { return func() {} }
+
 // awaitExit cannot wait here without reaping.
 func awaitExit(int) bool { return false }

@@ -225,6 +225,7 @@ func (s *server) session(ctx context.Context) (reached, error) {
 	if err != nil {
 		return nothing, cause(ctx, err)
 	}
+	conn.ready()
 	s.connected(conn, list)
 	defer s.disconnected()
 	s.settle()

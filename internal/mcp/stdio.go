@@ -22,6 +22,7 @@ const (
 	killTime  = 5 * time.Second        // for the kernel to end what was killed
 	drainTime = 500 * time.Millisecond // to read what an ended server had written
 	writeTime = 30 * time.Second       // for a server to take a message
+	yieldTime = 5 * time.Second        // that a starting server comes after all others
 )
 
 // stdio carries messages over the standard streams of a process of its own, one
@@ -39,6 +40,7 @@ type stdio struct {
 
 	mu     sync.Mutex // guards signalling against reaping: an id may be given anew after
 	reaped bool
+	rise   func() // has it come after others no longer
 	once   sync.Once
 }
 
@@ -174,6 +176,9 @@ func (s *stdio) keep(started chan<- error) {
 		return
 	}
 	defer close(s.gone)
+	s.rise = yield(s.cmd.Process.Pid)
+	late := time.AfterFunc(yieldTime, s.ready) // on a busy machine it would never be
+	defer late.Stop()
 	unwatch := s.watch(s.cmd.Process.Pid)
 	var reading, work sync.WaitGroup
 	drained, mute := make(chan struct{}), make(chan struct{})
@@ -185,6 +190,15 @@ func (s *stdio) keep(started chan<- error) {
 	started <- nil
 	s.reap(drained, unwatch)
 	work.Wait()
+}
+
+// ready says that the server has started.
+func (s *stdio) ready() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.reaped {
+		s.rise()
+	}
 }
 
 // muted ends the connection to a process that has closed its output but stays.
