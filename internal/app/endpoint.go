@@ -69,6 +69,11 @@ func (s servers) Call(ctx context.Context, server, name string, args json.RawMes
 		}
 		return admin.CallResult{Text: out.Result.Text, Structured: out.Result.Structured, IsError: out.Result.IsError}, nil
 	}
+	for _, c := range s.a.mcp.Pending(server) {
+		if c.Tool == name {
+			return admin.CallResult{}, badInput{fmt.Errorf("the tool %q of MCP server %s has changed, and waits until it is approved: ravenbot mcp approve %s", name, server, server)}
+		}
+	}
 	return admin.CallResult{}, badInput{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
 }
 

@@ -113,21 +113,27 @@ func (s *server) timeout() time.Duration {
 
 // ready gives the connection, or the state that is instead of one. A server that
 // was not started because its tools were known is started now; one that was lost and
-// is about to be tried again is waited for.
+// is about to be tried again is waited for, as is one that is being asked whether it
+// lives, since what is sent to a dead one is lost.
 func (s *server) ready(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state, soon := s.conn, s.state, s.soon()
 	s.mu.Unlock()
 	switch {
-	case conn != nil || !s.h.running():
+	case conn != nil && !conn.silent() || !s.h.running():
 		return conn, state
 	case s.o.Keep != nil && (state == Uninitialized || state == Connecting && !s.tried()):
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
-	case soon:
+	case conn != nil || soon:
 		ctx, cancel := context.WithTimeout(ctx, againTime)
 		defer cancel()
-		s.await(ctx, func() bool { return s.conn != nil || !s.soon() })
+		s.await(ctx, func() bool {
+			if s.conn != nil {
+				return !s.conn.silent()
+			}
+			return !s.soon()
+		})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,6 +203,7 @@ func (c *connection) call(ctx context.Context, name string, args json.RawMessage
 // request makes a request that takes its time: a call, or the reading of what a
 // server offers. It gives the result as it came.
 func (c *connection) request(ctx context.Context, name string, timeout time.Duration, send func(context.Context, *sdk.Meta) error) (json.RawMessage, error) {
+	heard := c.heard.Load()
 	f, landed := c.fly(ctx, name, timeout)
 	inner, got := capturing(f.ctx)
 	err := send(inner, &sdk.Meta{ProgressToken: f.token})
@@ -212,6 +219,9 @@ func (c *connection) request(ctx context.Context, name string, timeout time.Dura
 		err = c.why() // another call found the loss first
 	}
 	if ctx.Err() == nil {
+		if errors.As(err, new(noAnswer)) {
+			c.deaf.Store(heard)
+		}
 		c.failed(err)
 	}
 	return nil, err

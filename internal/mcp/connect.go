@@ -47,7 +47,9 @@ type connection struct {
 	relist  chan struct{} // the server says that its tools have changed
 	suspect chan struct{} // the server should be asked whether it lives
 
-	answered atomic.Bool // a call was
+	answered atomic.Bool  // a call was
+	heard    atomic.Int64 // how many messages of the server came
+	deaf     atomic.Int64 // heard, when a call ran out of time during which nothing was; else -1
 
 	life     context.Context // of what is done in the background
 	end      func()
@@ -69,9 +71,10 @@ func (s *server) connection(carrier *duplex) *connection {
 		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), busyness: make(chan struct{}, maxAnswering),
 		flights: map[string]*flight{}, asks: map[string]context.CancelCauseFunc{}, elsewheres: map[string]chan struct{}{}}
 	c.life, c.end = context.WithCancel(context.Background())
+	c.deaf.Store(-1)
 	if carrier != nil {
 		c.lost, c.why, c.lose = carrier.done, carrier.why, carrier.lose
-		carrier.handle = c.answer
+		carrier.handle, carrier.heard = c.answer, func() { c.heard.Add(1) }
 	}
 	return c
 }
@@ -279,6 +282,7 @@ func (c *connection) subscribed(ctx context.Context, to sdk.SubscriptionFilter) 
 // notified must not block, nor call the server: the connection reads no further
 // until it returns.
 func (c *connection) notified(n sdk.JSONRPCNotification) {
+	c.heard.Add(1)
 	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
@@ -313,6 +317,10 @@ func (c *connection) busy() bool {
 	defer c.mu.Unlock()
 	return len(c.flights) > 0
 }
+
+// silent reports whether nothing was heard of the server since before a call that was
+// given its whole time.
+func (c *connection) silent() bool { return c.deaf.Load() == c.heard.Load() }
 
 // failed takes note of what an error says about the connection.
 func (c *connection) failed(err error) {

@@ -33,6 +33,7 @@ type duplex struct {
 	stray func(message []byte) // gets what is no message
 	// handle answers requests of the server; nil: they are not answered.
 	handle func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse
+	heard  func() // is told of every message, before anything is done with it; it must not block
 
 	ctx       context.Context // ends when the connection is lost, and knows why
 	done      <-chan struct{} // of ctx
@@ -47,7 +48,7 @@ type duplex struct {
 
 func newDuplex(stray func([]byte)) *duplex {
 	ctx, lose := context.WithCancelCause(context.Background())
-	return &duplex{stray: stray, ctx: ctx, done: ctx.Done(), lose: lose, answering: make(chan struct{}, maxAnswering),
+	return &duplex{stray: stray, heard: func() {}, ctx: ctx, done: ctx.Done(), lose: lose, answering: make(chan struct{}, maxAnswering),
 		pending: map[string]chan *transport.JSONRPCResponse{}}
 }
 
@@ -147,9 +148,12 @@ func (d *duplex) one(message []byte) {
 	method := text(o["method"])
 	var id sdk.RequestId
 	badID := o["id"] != nil && id.UnmarshalJSON(o["id"]) != nil
-	switch {
-	case o == nil || badID || text(o["jsonrpc"]) != sdk.JSONRPC_VERSION:
+	if o == nil || badID || text(o["jsonrpc"]) != sdk.JSONRPC_VERSION {
 		d.stray(message)
+		return
+	}
+	d.heard()
+	switch {
 	case method != "" && id.IsNil():
 		d.notified(message)
 	case method != "":

@@ -191,7 +191,7 @@ func (f *fake) list(r fakeRequest) {
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang held pid secret env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
+		for _, name := range strings.Fields("die hang held next pid secret env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
 			tools = append(tools, simple(name, ""))
 		}
 		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
@@ -243,6 +243,15 @@ func (f *fake) call(r fakeRequest) {
 			os.Exit(7)
 		}
 		say(string(word))
+	case "next": // one character of a pipe that stays open
+		pipe, err := os.Open(os.Getenv("FAKE_FILE"))
+		if err != nil {
+			os.Exit(8)
+		}
+		word := make([]byte, 1)
+		n, _ := pipe.Read(word)
+		pipe.Close()
+		say(string(word[:n]))
 	case "env":
 		say(strings.Join(os.Environ(), "\n"))
 	case "secret":

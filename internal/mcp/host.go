@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -403,29 +402,6 @@ func (h *Host) Tools() []tool.Tool {
 		list = append(list, s.offered()...)
 	}
 	return list
-}
-
-// Call runs a tool of a server by the name that the server gives it, for an operator
-// who asks for it by hand: its arguments are checked, and policy is not asked. The
-// error wraps ErrNotFound, or says that the server has no such tool to offer.
-func (h *Host) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
-	s, err := h.server(server)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	for _, t := range s.offered() {
-		spec := t.Spec()
-		if spec.Name != name {
-			continue
-		}
-		if h.o.Schemas != nil {
-			if args, err = h.o.Schemas.Check(spec.Schema, args); err != nil {
-				return tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run.", name, err)), nil
-			}
-		}
-		return t.Call(ctx, args)
-	}
-	return tool.Result{}, fmt.Errorf("MCP server %q offers no tool %q", server, name)
 }
 
 // Source gives the tools of one server; none if there is no such server.

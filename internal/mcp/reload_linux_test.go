@@ -3,8 +3,10 @@ package mcp
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestACallInFlightOutlivesItsEntry(t *testing.T) {
@@ -42,4 +44,53 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// A server that does one thing at a time, and did one during a call that had to wait
+// too long, is not taken for dead: the calls behind that one are answered.
+func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that no opening waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	c := fakeServer("a", "plain", "FAKE_FILE="+pipe)
+	c.Timeout = 3 * probeTime
+	h := running(t, Options{Servers: []Config{c}})
+	settled(t, h, "a")
+	next := find1(t, h, "a", "next")
+	answers := make(chan string, 3)
+	ask := func() {
+		go func() {
+			res, err := next.Call(t.Context(), nil)
+			answers <- res.Text + errText(err)
+		}()
+	}
+	say := func(word string) {
+		if _, err := w.WriteString(word); err != nil {
+			t.Error(err)
+		}
+	}
+	ask()
+	ask()
+	<-time.After(c.Timeout / 2)
+	say("1") // while the other waits
+	if got := <-answers; got != "1" {
+		t.Fatalf("the first call gave %q", got)
+	}
+	<-time.After(c.Timeout / 3)
+	ask()
+	if got := <-answers; !strings.Contains(got, "did not answer") {
+		t.Fatalf("the second call gave %q", got)
+	}
+	<-time.After(probeTime + probeTime/4) // it was asked whether it lives, and had no time
+	say("2")
+	say("3")
+	if got := <-answers; got != "3" {
+		t.Errorf("the third call gave %q", got)
+	}
 }

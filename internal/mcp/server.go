@@ -26,7 +26,8 @@ const (
 	// healthTime is the same at the regular check.
 	healthTime = 10 * time.Second
 	// patience is how many regular checks may fail while calls are under way: a
-	// server that does one thing at a time answers none meanwhile.
+	// server that does one thing at a time answers none meanwhile. One that lets a
+	// call's whole time pass in silence is not waited for.
 	patience = 3
 )
 
@@ -268,9 +269,12 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 			relist, gap = conn.relist, nil
 		case <-suspect:
 			err := s.refresh(ctx, conn, probeTime)
-			if err != nil && !conn.busy() {
+			if err != nil && (!conn.busy() || conn.silent()) {
 				return err
 			}
+			s.mu.Lock()
+			s.wake() // calls wait for the outcome
+			s.mu.Unlock()
 			suspect, calm = nil, time.After(relistGap)
 		case <-calm:
 			suspect, calm = conn.suspect, nil

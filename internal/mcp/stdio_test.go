@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/schema"
 	"ravenbot/internal/tool"
 )
 
@@ -325,6 +324,29 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{}`), `{}`)
 }
 
+// Calls that never cease do not keep a server alive that hangs, and none but the first
+// is lost to it: they wait until it has shown whether it lives.
+func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
+	c := fakeServer("a", "plain")
+	c.Timeout = 3 * probeTime // longer than the question whether it lives
+	h := running(t, Options{Servers: []Config{c}})
+	settled(t, h, "a")
+	echo := find1(t, h, "a", "echo")
+	wantFailure(t, call(t, find1(t, h, "a", "hang"), `{}`), "did not answer within")
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * probeTime / 4)
+			wantText(t, call(t, echo, `{}`), `{}`)
+		})
+	}
+	wg.Wait()
+	if took := time.Since(began); took > timely {
+		t.Errorf("the server was back after %v", took)
+	}
+}
+
 // A server that does not read its input holds up nobody beyond their deadline,
 // not even when neither the pipe nor our queue has room.
 func TestAServerThatDoesNotRead(t *testing.T) {
@@ -603,27 +625,6 @@ func TestControl(t *testing.T) {
 		t.Error("an unknown server has a status")
 	}
 	wantFailure(t, call(t, remoteTool(h, "a", "echo"), `{}`), "state: uninitialized")
-}
-
-func TestCallByHand(t *testing.T) {
-	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Schemas: schema.New()})
-	settled(t, h, "a")
-	res, err := h.Call(t.Context(), "a", "echo", json.RawMessage(`{"x":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, res, `{"x":1}`)
-	res, err = h.Call(t.Context(), "a", "strict", json.RawMessage(`{"a":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFailure(t, res, `do not fit its schema: arguments: missing "b"`)
-	if _, err := h.Call(t.Context(), "x", "echo", nil); !errors.Is(err, ErrNotFound) {
-		t.Errorf("of no server: %v", err)
-	}
-	if _, err := h.Call(t.Context(), "a", "none", nil); err == nil {
-		t.Error("a tool that is not there was called")
-	}
 }
 
 func TestStopDuringStartAndRestart(t *testing.T) {

@@ -133,6 +133,9 @@ func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err 
 // nobody waits any longer: it is not to take the end of a stream for that.
 func (t *tap) send(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
+	if err == nil {
+		t.conn.heard.Add(1)
+	}
 	if beside := t.beside.Load(); err != nil && ctx.Err() != nil && beside != nil {
 		t.conn.background(func(ctx context.Context) {
 			beside.send(ctx, map[string]any{"jsonrpc": sdk.JSONRPC_VERSION, "method": sdk.MethodNotificationCancelled,
