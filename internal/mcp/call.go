@@ -203,7 +203,6 @@ func (c *connection) call(ctx context.Context, name string, args json.RawMessage
 // request makes a request that takes its time: a call, or the reading of what a
 // server offers. It gives the result as it came.
 func (c *connection) request(ctx context.Context, name string, timeout time.Duration, send func(context.Context, *sdk.Meta) error) (json.RawMessage, error) {
-	heard := c.heard.Load()
 	f, landed := c.fly(ctx, name, timeout)
 	inner, got := capturing(f.ctx)
 	err := send(inner, &sdk.Meta{ProgressToken: f.token})
@@ -220,7 +219,7 @@ func (c *connection) request(ctx context.Context, name string, timeout time.Dura
 	}
 	if ctx.Err() == nil {
 		if errors.As(err, new(noAnswer)) {
-			c.deaf.Store(heard)
+			c.late(f)
 		}
 		c.failed(err)
 	}

@@ -47,9 +47,11 @@ type connection struct {
 	relist  chan struct{} // the server says that its tools have changed
 	suspect chan struct{} // the server should be asked whether it lives
 
-	answered atomic.Bool  // a call was
-	heard    atomic.Int64 // how many messages of the server came
-	deaf     atomic.Int64 // heard, when a call ran out of time during which nothing was; else -1
+	answered atomic.Bool // a call was
+
+	made  time.Time
+	heard atomic.Int64 // nanoseconds from made to the last message of the server
+	deaf  atomic.Int64 // heard, when a call ran out of time during which nothing was; else -1
 
 	life     context.Context // of what is done in the background
 	end      func()
@@ -71,10 +73,11 @@ func (s *server) connection(carrier *duplex) *connection {
 		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), busyness: make(chan struct{}, maxAnswering),
 		flights: map[string]*flight{}, asks: map[string]context.CancelCauseFunc{}, elsewheres: map[string]chan struct{}{}}
 	c.life, c.end = context.WithCancel(context.Background())
+	c.made = time.Now()
 	c.deaf.Store(-1)
 	if carrier != nil {
 		c.lost, c.why, c.lose = carrier.done, carrier.why, carrier.lose
-		carrier.handle, carrier.heard = c.answer, func() { c.heard.Add(1) }
+		carrier.handle, carrier.heard = c.answer, c.hear
 	}
 	return c
 }
@@ -282,7 +285,7 @@ func (c *connection) subscribed(ctx context.Context, to sdk.SubscriptionFilter) 
 // notified must not block, nor call the server: the connection reads no further
 // until it returns.
 func (c *connection) notified(n sdk.JSONRPCNotification) {
-	c.heard.Add(1)
+	c.hear()
 	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
@@ -318,8 +321,20 @@ func (c *connection) busy() bool {
 	return len(c.flights) > 0
 }
 
-// silent reports whether nothing was heard of the server since before a call that was
-// given its whole time.
+// hear notes that a message of the server came.
+func (c *connection) hear() { c.heard.Store(int64(time.Since(c.made))) }
+
+// late notes that a call ran out of time. What was heard at its very beginning may have
+// been under way before.
+func (c *connection) late(f *flight) {
+	heard := c.heard.Load()
+	if time.Duration(heard) < f.began.Add(f.timeout/10).Sub(c.made) {
+		c.deaf.Store(heard)
+	}
+}
+
+// silent reports whether nothing has been heard of the server since a call was given its
+// whole time in vain.
 func (c *connection) silent() bool { return c.deaf.Load() == c.heard.Load() }
 
 // failed takes note of what an error says about the connection.

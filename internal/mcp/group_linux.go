@@ -3,7 +3,8 @@ package mcp
 import (
 	"errors"
 	"os"
-	"sync/atomic"
+	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -21,33 +22,36 @@ func signalGroup(leader *os.Process, sig syscall.Signal) {
 // modesty is how far below us in priority (nice) a server is while it starts.
 const modesty = 15
 
-// mayRise is unset when the system is found not to let us raise a priority again,
-// for want of CAP_SYS_NICE and of a limit on it (RLIMIT_NICE) of 20.
-var mayRise atomic.Bool
-
-func init() { mayRise.Store(true) }
+// mayRise tells whether the system lets us raise a priority again that was lowered:
+// for that it wants CAP_SYS_NICE, or a limit on it (RLIMIT_NICE) of 20.
+var mayRise = sync.OnceValue(func() bool {
+	may := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: a thread that stays low ends here
+		own, err := nice(syscall.PRIO_PROCESS, 0)
+		may <- err == nil && syscall.Setpriority(syscall.PRIO_PROCESS, 0, own+1) == nil &&
+			syscall.Setpriority(syscall.PRIO_PROCESS, 0, own) == nil
+	}()
+	return <-may
+})
 
 // yield lets a process group come after everybody else who wants the processor, until
 // rise is called: starting one costs hundreds of milliseconds of it, which calls to
-// other servers would wait for. A group that has since chosen a priority of its own
-// keeps it, and where we could not undo it nothing is done.
+// other servers would wait for. A group that has chosen a priority of its own keeps it,
+// and where we could not undo it nothing is done.
 func yield(group int) (rise func()) {
 	own, err := nice(syscall.PRIO_PROCESS, 0)
 	low := min(own+modesty, 18) // not the lowest: one that asks for less is told from it
-	if err != nil || own >= low || !mayRise.Load() {
+	if err != nil || own >= low || !mayRise() {
 		return func() {}
 	}
-	set := func(to int) bool { return syscall.Setpriority(syscall.PRIO_PGRP, group, to) == nil }
-	if !set(own+1) || !set(own) { // one step, there and back: all that a refusal costs
-		mayRise.Store(false)
-		return func() {}
-	}
-	set(low)
-	return func() {
-		if now, err := nice(syscall.PRIO_PGRP, group); err == nil && now == low {
-			set(own)
+	move := func(from, to int) {
+		if now, err := nice(syscall.PRIO_PGRP, group); err == nil && now == from {
+			_ = syscall.Setpriority(syscall.PRIO_PGRP, group, to) // of one that has ended
 		}
 	}
+	move(own, low)
+	return func() { move(low, own) }
 }
 
 // nice is the priority of a process, or the best one in a group: -20 to 19, where

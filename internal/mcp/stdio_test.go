@@ -337,7 +337,7 @@ func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			time.Sleep(time.Duration(i) * probeTime / 4)
+			<-time.After(time.Duration(i) * probeTime / 4)
 			wantText(t, call(t, echo, `{}`), `{}`)
 		})
 	}

@@ -134,7 +134,7 @@ func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err 
 func (t *tap) send(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
 	if err == nil {
-		t.conn.heard.Add(1)
+		t.conn.hear()
 	}
 	if beside := t.beside.Load(); err != nil && ctx.Err() != nil && beside != nil {
 		t.conn.background(func(ctx context.Context) {

@@ -17,7 +17,7 @@ func TestAStartingServerComesAfterOthers(t *testing.T) {
 	s := must(h.server("a"))
 	mark := "FAKE_MARK=" + s.c.Env["FAKE_MARK"]
 	var pids []int
-	for deadline := time.Now().Add(soon); len(pids) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(soon); len(pids) == 0; {
 		if pids = processes(t, mark); time.Now().After(deadline) {
 			t.Fatal("nothing is started")
 		}
@@ -27,7 +27,7 @@ func TestAStartingServerComesAfterOthers(t *testing.T) {
 	for deadline := time.Now().Add(time.Second); starting != own+modesty && s.status().State == Connecting && time.Now().Before(deadline); starting = level() {
 	}
 	settled(t, h, "a")
-	if !mayRise.Load() {
+	if !mayRise() {
 		t.Skip("no priority may be raised here")
 	}
 	if starting != own+modesty || level() != own {
@@ -41,7 +41,7 @@ func TestAServerMayChooseToComeAfterOthers(t *testing.T) {
 	c.Command, c.Args = "nice", []string{"-n", "4", c.Command}
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
-	if !mayRise.Load() {
+	if !mayRise() {
 		t.Skip("no priority may be raised here")
 	}
 	own, _ := nice(syscall.PRIO_PROCESS, 0)
