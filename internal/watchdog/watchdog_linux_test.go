@@ -135,8 +135,8 @@ func TestWatch_NoProgram_WarnsOnce(t *testing.T) {
 	w.Watch(1 << 30)()
 	w.Watch(1 << 30)()
 	w.Close()
-	if n := strings.Count(log.String(), "nothing watches over tool servers"); n != 1 {
-		t.Errorf("it was said %d times", n)
+	if n := strings.Count(log.String(), "watchdog process not started"); n != 1 {
+		t.Errorf("it was logged %d times", n)
 	}
 }
 
