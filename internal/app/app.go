@@ -67,7 +67,7 @@ type App struct {
 	mcp       *mcp.Host
 	registry  *tool.Registry
 	approvals *approval.Book
-	audit     *audit.Book
+	audit     *audit.Log
 	questions *elicit.Desk
 	calls     *invoke.Invoker
 	tokens    *mcpserve.Tokens
@@ -78,7 +78,7 @@ type App struct {
 	digests   *digest.Service
 	loop      *schedule.Loop
 	settings  *settings.Book
-	ledger    *budget.Ledger
+	ledger    *budget.Tracker
 	knowledge *knowledge.Base
 	admin     *admin.Server
 	listener  net.Listener

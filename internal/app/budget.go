@@ -55,9 +55,9 @@ func (a *App) spend(ctx context.Context, on store.Usage, q llm.Request) (settle 
 		on.Tokens.Output = m.MaxOutputTokens
 	}
 	done, err := a.ledger.Reserve(ctx, a.caps(), payer(on.Channel, on.User), a.cost(on))
-	var reached *budget.Reached
+	var reached *budget.CapReachedError
 	if errors.As(err, &reached) {
-		in := reached.Begin.Sub(a.o.Now()).Round(time.Minute)
+		in := reached.ResetsAt.Sub(a.o.Now()).Round(time.Minute)
 		words := fmt.Sprintf("%s; it begins anew at midnight UTC, in %s. Whoever runs the bot can raise it.", reached.Error(), hours(in))
 		return nil, &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
 	}

@@ -51,7 +51,7 @@ func (a *App) noteDecision(ctx context.Context, d store.Approval) {
 	if !d.Conversation.IsZero() {
 		e.From = d.Conversation.String()
 	}
-	a.audit.Note(ctx, e)
+	a.audit.Record(ctx, e)
 }
 
 // policies translates tools.policy, and what servers are exempt from asking.
@@ -70,8 +70,8 @@ func policies(c *config.Config) *policy.Policy {
 func hooks(c *config.Config, lg *slog.Logger) []tool.Hook {
 	var list []tool.Hook
 	for _, h := range c.Tools.Hooks {
-		list = append(list, hook.Command{When: h.When, Command: h.Command.Reveal(), Timeout: h.Timeout.Std(), Lenient: h.OnError == "allow", Log: lg,
-			Dir: c.Dir, Matches: func(n tool.Named) bool { return policy.Any(h.Tools, n) }})
+		list = append(list, hook.Command{When: h.When, Command: h.Command.Reveal(), Timeout: h.Timeout.Std(), AllowOnError: h.OnError == "allow", Log: lg,
+			Dir: c.Dir, Matches: func(n tool.Named) bool { return policy.MatchesAny(h.Tools, n) }})
 	}
 	return list
 }

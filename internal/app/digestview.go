@@ -45,7 +45,7 @@ func (v digestView) Replace(ctx context.Context, name string, entry json.RawMess
 
 func (v digestView) plan(name string, entry json.RawMessage) (digest.Plan, error) {
 	var d config.Digest
-	if _, err := v.a.conf().Entry(entry, &d); err != nil {
+	if _, err := v.a.conf().ParseEntry(entry, &d); err != nil {
 		return digest.Plan{}, badInput{err}
 	}
 	if _, ok := v.a.setup.Load().agents[d.Agent]; !ok {

@@ -25,7 +25,7 @@ func (a *App) buildEndpoint() error {
 		return err
 	}
 	a.tokens = tokens
-	a.endpoint = mcpserve.New(mcpserve.Options{Tools: a.usableAnywhere, Discovery: toolsearch.NewFinder(toolsearch.New(), a.aboutServer), Matches: policy.Any,
+	a.endpoint = mcpserve.New(mcpserve.Options{Tools: a.usableAnywhere, Discovery: toolsearch.NewFinder(toolsearch.New(), a.aboutServer), Matches: policy.MatchesAny,
 		Call: a.calls.Call, Record: a.store.RecordCalls, Hold: a.mcp.Hold, Shown: a.shownResult, Version: a.o.Version, Log: a.o.Log})
 	return nil
 }

@@ -141,7 +141,7 @@ func usable(ag member, enabled bool) func(tool.Named) bool {
 		case spec.Server == "knowledge":
 			return ag.knows()
 		}
-		return spec.Server == "result" || anyMatch(ag.reach.fallback, spec.Server) || policy.Any(ag.Tools, n)
+		return spec.Server == "result" || anyMatch(ag.reach.fallback, spec.Server) || policy.MatchesAny(ag.Tools, n)
 	}
 }
 

@@ -48,7 +48,7 @@ func (a *App) roster(c *config.Config) (map[string]member, map[string]string, er
 	}
 	for name, raw := range made {
 		var ag config.Agent
-		_, err := c.Entry(raw, &ag)
+		_, err := c.ParseEntry(raw, &ag)
 		if _, taken := agents[name]; taken {
 			err = errors.New("the configuration has an agent of that name")
 		}
@@ -208,7 +208,7 @@ func (g agents) keep(ctx context.Context, name string, body json.RawMessage, ove
 	for _, s := range g.a.mcp.Servers() {
 		servers = append(servers, s.Name)
 	}
-	if _, _, err := g.a.conf().AgentEntry(body, servers); err != nil {
+	if _, _, err := g.a.conf().ParseAgentEntry(body, servers); err != nil {
 		return admin.AgentView{}, badInput{err}
 	}
 	err := g.a.store.SaveItem(ctx, agentItems, name, body, overwrite)

@@ -64,7 +64,7 @@ func (a *App) bringBack(ctx context.Context) {
 // serverEntry reads the body of a server.
 func (a *App) serverEntry(name string, raw []byte) (mcp.Config, error) {
 	var e config.MCPServer
-	if _, err := a.conf().Entry(raw, &e); err != nil {
+	if _, err := a.conf().ParseEntry(raw, &e); err != nil {
 		return mcp.Config{}, err
 	}
 	a.added.Store(name, e)

@@ -73,7 +73,7 @@ func (a *App) Reload(c *config.Config) error {
 	a.reconnect(old.config, c)
 	changed, waits := changes(old.config, c)
 	a.o.Log.Info("configuration taken up", "changed", strings.Join(changed, ","))
-	a.audit.Note(context.Background(), audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
+	a.audit.Record(context.Background(), audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
 	if len(waits) > 0 {
 		a.o.Log.Warn("some changes of the configuration wait for the next start", "keys", strings.Join(waits, ","))
 	}

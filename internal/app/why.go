@@ -181,7 +181,7 @@ func (q question) byAgent(name, why string) admin.Finding {
 		return finding(layer, false, about+"it is not linked to MCP server "+spec.Server)
 	}
 	switch {
-	case spec.Native && policy.Any(q.agent.Tools, q.tool):
+	case spec.Native && policy.MatchesAny(q.agent.Tools, q.tool):
 		return finding(layer, true, about+fmt.Sprintf("its tools (%s) name it", strings.Join(q.agent.Tools, ", ")))
 	case spec.Native && anyMatch(q.agent.reach.fallback, spec.Server), !spec.Native && q.agent.reach.fallback != nil:
 		return finding(layer, true, about+fmt.Sprintf("no server is linked, and fallbackServers (%s) name %s", strings.Join(q.agent.FallbackServers, ", "), spec.Server))
@@ -197,7 +197,7 @@ func (q question) byAgent(name, why string) admin.Finding {
 func (q question) byPolicy() admin.Finding {
 	decision, _ := q.set.rules.Decide(q.tool)
 	class := q.tool.Tool.Spec().Hints.Class()
-	line := q.set.rules.Line(q.tool)
+	line := q.set.rules.RuleIndex(q.tool)
 	if line < 0 {
 		return admin.Finding{Layer: "policy", Decision: string(decision), Reason: "no line of tools.policy is about it (its hint is " + class + ")"}
 	}
@@ -221,7 +221,7 @@ func ruleWords(r config.Policy) string {
 func (q question) byHooks() admin.Finding {
 	var names []string
 	for i, h := range q.set.config.Tools.Hooks {
-		if policy.Any(h.Tools, q.tool) {
+		if policy.MatchesAny(h.Tools, q.tool) {
 			names = append(names, fmt.Sprintf("tools.hooks[%d], %s the call", i, h.When))
 		}
 	}

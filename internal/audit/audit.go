@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Most is how many entries are kept.
-const Most = 2000
+// MaxEntries is how many entries are kept.
+const MaxEntries = 2000
 
 // Entry is one change. Its JSON form is the HTTP API's.
 type Entry struct {
@@ -30,19 +30,19 @@ type Entry struct {
 	Target string    `json:"target"` // what was changed, where the action does not say it
 }
 
-// Shelf keeps entries by name.
-type Shelf interface {
+// Store keeps entries by name.
+type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
-// kind is that of the items.
-const kind = "audit"
+// itemKind is that of the items.
+const itemKind = "audit"
 
-// Book is the list of changes. It is safe for concurrent use.
-type Book struct {
-	shelf Shelf
+// Log is the list of changes. It is safe for concurrent use.
+type Log struct {
+	store Store
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -52,12 +52,12 @@ type Book struct {
 }
 
 // Load reads what is kept.
-func Load(ctx context.Context, shelf Shelf, now func() time.Time, log *slog.Logger) (*Book, error) {
-	items, err := shelf.Items(ctx, kind)
+func Load(ctx context.Context, shelf Store, now func() time.Time, log *slog.Logger) (*Log, error) {
+	items, err := shelf.Items(ctx, itemKind)
 	if err != nil {
 		return nil, err
 	}
-	b := &Book{shelf: shelf, now: now, log: log}
+	b := &Log{store: shelf, now: now, log: log}
 	for _, name := range slices.Sorted(maps.Keys(items)) {
 		var e Entry
 		n, err := strconv.ParseUint(name, 10, 64)
@@ -72,23 +72,23 @@ func Load(ctx context.Context, shelf Shelf, now func() time.Time, log *slog.Logg
 	return b, nil
 }
 
-// Note keeps an entry; ID and Time are set here. What cannot be kept is in the log.
-func (b *Book) Note(ctx context.Context, e Entry) {
+// Record keeps an entry; ID and Time are set here. What cannot be kept is in the log.
+func (b *Log) Record(ctx context.Context, e Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
 	e.ID, e.Time = fmt.Sprintf("%012d", b.last), b.now().UTC()
 	raw, err := json.Marshal(e)
 	if err == nil {
-		err = b.shelf.SaveItem(ctx, kind, e.ID, raw, true)
+		err = b.store.SaveItem(ctx, itemKind, e.ID, raw, true)
 	}
 	if err != nil {
 		b.log.Error("change not kept in the audit", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
 		return
 	}
 	b.list = append(b.list, e)
-	for len(b.list) > Most {
-		if err := b.shelf.DeleteItem(ctx, kind, b.list[0].ID); err != nil {
+	for len(b.list) > MaxEntries {
+		if err := b.store.DeleteItem(ctx, itemKind, b.list[0].ID); err != nil {
 			b.log.Warn("old entry of the audit not removed", "entry", b.list[0].ID, "error", err)
 			return
 		}
@@ -98,7 +98,7 @@ func (b *Book) Note(ctx context.Context, e Entry) {
 
 // Entries gives up to n entries, newest first, that are older than the one with an ID;
 // without an ID from the newest on.
-func (b *Book) Entries(before string, n int) []Entry {
+func (b *Log) Entries(before string, n int) []Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := []Entry{}

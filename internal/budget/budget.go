@@ -26,19 +26,19 @@ type Payer struct {
 	Digest  string // its name
 }
 
-// Reached is the error of a request that was not let through.
-type Reached struct {
-	Whose string // "the budget of this channel"
-	USD   float64
-	Begin time.Time // when the next day begins
+// CapReachedError is the error of a request that was not let through.
+type CapReachedError struct {
+	Whose    string // "the budget of this channel"
+	USD      float64
+	ResetsAt time.Time // when the next day begins
 }
 
 // Error is meant for whoever asked.
-func (r *Reached) Error() string {
-	return fmt.Sprintf("%s for today, $%s, is used up", r.Whose, amount(r.USD))
+func (r *CapReachedError) Error() string {
+	return fmt.Sprintf("%s for today, $%s, is used up", r.Whose, formatUSD(r.USD))
 }
 
-func amount(usd float64) string {
+func formatUSD(usd float64) string {
 	if usd < 0.01 {
 		return fmt.Sprintf("%.4g", usd)
 	}
@@ -66,35 +66,35 @@ func (p Payer) accounts() []account {
 	return list
 }
 
-func (c Caps) of(a account) float64 {
+func (c Caps) limit(a account) float64 {
 	return map[string]float64{instance: c.Instance, channel: c.Channel, user: c.User, digest: c.Digest}[a.kind]
 }
 
-func (a account) whose() string {
+func (a account) describe() string {
 	return map[string]string{instance: "the budget of this bot", channel: "the budget of this channel", user: "your budget", digest: "the budget of this digest"}[a.kind]
 }
 
-// Ledger knows what was spent today. It is safe for concurrent use.
-type Ledger struct {
+// Tracker knows what was spent today. It is safe for concurrent use.
+type Tracker struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	day     string
-	spent   map[account]float64 // today
-	held    map[account]float64 // what requests under way are expected to cost
-	settled chan struct{}       // closed and made anew when one of them ends
+	mu       sync.Mutex
+	day      string
+	spent    map[account]float64 // today
+	reserved map[account]float64 // what requests under way are expected to cost
+	released chan struct{}       // closed and made anew when one of them ends
 }
 
 // New returns a ledger on which nothing was spent.
-func New(now func() time.Time) *Ledger {
-	return &Ledger{now: now, spent: map[account]float64{}, held: map[account]float64{}, settled: make(chan struct{})}
+func New(now func() time.Time) *Tracker {
+	return &Tracker{now: now, spent: map[account]float64{}, reserved: map[account]float64{}, released: make(chan struct{})}
 }
 
 // Add tells of something that was spent today without having been reserved.
-func (l *Ledger) Add(p Payer, usd float64) {
+func (l *Tracker) Add(p Payer, usd float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn()
+	l.startDay()
 	for _, a := range p.accounts() {
 		l.spent[a] += usd
 	}
@@ -102,10 +102,10 @@ func (l *Ledger) Add(p Payer, usd float64) {
 
 // Spent is what was spent today for a payer's channel, user or digest: whichever one
 // of them is set. For the zero Payer it is what was spent on everything.
-func (l *Ledger) Spent(p Payer) float64 {
+func (l *Tracker) Spent(p Payer) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn()
+	l.startDay()
 	list := p.accounts()
 	return l.spent[list[len(list)-1]]
 }
@@ -113,18 +113,18 @@ func (l *Ledger) Spent(p Payer) float64 {
 // Reserve lets a request through that is expected to cost usd, and gives what is to be
 // called once, with what it did cost. Where a cap may be reached by requests that are
 // under way, it waits for them. The error is a *Reached, or that of ctx.
-func (l *Ledger) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (settle func(usd float64), err error) {
+func (l *Tracker) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (settle func(usd float64), err error) {
 	list := p.accounts()
 	for {
 		l.mu.Lock()
-		l.turn()
-		wait, err := l.fits(c, list)
+		l.startDay()
+		wait, err := l.check(c, list)
 		if err == nil && wait == nil {
 			for _, a := range list {
-				l.held[a] += usd
+				l.reserved[a] += usd
 			}
 			l.mu.Unlock()
-			return func(cost float64) { l.settle(list, usd, cost) }, nil
+			return func(cost float64) { l.finish(list, usd, cost) }, nil
 		}
 		l.mu.Unlock()
 		if err != nil {
@@ -138,40 +138,40 @@ func (l *Ledger) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (set
 	}
 }
 
-// fits says whether one more request may be made now (nil, nil), only when others have
+// check says whether one more request may be made now (nil, nil), only when others have
 // ended (what tells of it), or not at all. l.mu is held.
-func (l *Ledger) fits(c Caps, list []account) (wait <-chan struct{}, err error) {
+func (l *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error) {
 	for _, a := range list {
-		most := c.of(a)
+		most := c.limit(a)
 		if most == 0 {
 			continue
 		}
 		if l.spent[a] >= most {
-			return nil, &Reached{Whose: a.whose(), USD: most, Begin: l.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
+			return nil, &CapReachedError{Whose: a.describe(), USD: most, ResetsAt: l.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
 		}
-		if l.spent[a]+l.held[a] >= most {
-			wait = l.settled
+		if l.spent[a]+l.reserved[a] >= most {
+			wait = l.released
 		}
 	}
 	return wait, nil
 }
 
-func (l *Ledger) settle(list []account, expected, cost float64) {
+func (l *Tracker) finish(list []account, expected, cost float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn()
+	l.startDay()
 	for _, a := range list {
 		l.spent[a] += cost
-		if l.held[a] -= expected; l.held[a] < 1e-12 { // nothing but what rounding leaves
-			delete(l.held, a)
+		if l.reserved[a] -= expected; l.reserved[a] < 1e-12 { // nothing but what rounding leaves
+			delete(l.reserved, a)
 		}
 	}
-	close(l.settled)
-	l.settled = make(chan struct{})
+	close(l.released)
+	l.released = make(chan struct{})
 }
 
-// turn begins a new day where one has begun. l.mu is held.
-func (l *Ledger) turn() {
+// startDay begins a new day where one has begun. l.mu is held.
+func (l *Tracker) startDay() {
 	if day := l.now().UTC().Format(time.DateOnly); day != l.day {
 		l.day = day
 		clear(l.spent)

@@ -63,7 +63,7 @@ func (d *decoder) dotEnv() map[string]string {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return vars
 	}
-	d.add(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
+	d.appendFault(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
 		Remedy: "write NAME=value, with single quotes around a value that holds spaces, quotes or #"})
 	return nil
 }
@@ -76,7 +76,7 @@ func (d *decoder) addEnvFile(n *node, s *MCPServer) {
 		if line > 0 {
 			reason = fmt.Sprintf("line %d of the file: %v", line, err)
 		}
-		d.fault(n, reason, "make it, or correct the path")
+		d.addFault(n, reason, "make it, or correct the path")
 		return
 	}
 	if s.Env == nil {

@@ -42,7 +42,7 @@ func Edit(text []byte, changes ...Change) ([]byte, error) {
 
 // patch is the change as a JSON Patch with the objects that it needs; nil: nothing is to be changed.
 func (c Change) patch(v *hujson.Value) ([]byte, error) {
-	at, is := pointer(c.Path), v.Find(pointer(c.Path))
+	at, is := jsonPointer(c.Path), v.Find(jsonPointer(c.Path))
 	if c.Value == nil {
 		if is == nil {
 			return nil, nil
@@ -56,19 +56,19 @@ func (c Change) patch(v *hujson.Value) ([]byte, error) {
 	if err := e.Encode(c.Value); err != nil {
 		return nil, err
 	}
-	if is != nil && same(*is, value.Bytes()) {
+	if is != nil && isSameJSON(*is, value.Bytes()) {
 		return nil, nil
 	}
 	patch := []byte("[")
 	for n := 1; n < len(c.Path); n++ {
-		if parent := pointer(c.Path[:n]); v.Find(parent) == nil {
+		if parent := jsonPointer(c.Path[:n]); v.Find(parent) == nil {
 			patch = fmt.Appendf(patch, `{"op":"add","path":%q,"value":{}},`, parent)
 		}
 	}
 	return fmt.Appendf(patch, `{"op":"add","path":%q,"value":%s}]`, at, bytes.TrimSpace(value.Bytes())), nil
 }
 
-func pointer(path []string) string {
+func jsonPointer(path []string) string {
 	var b strings.Builder
 	for _, name := range path {
 		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
@@ -76,21 +76,21 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// same compares what is written with other JSON, whatever the blanks and comments.
-func same(v hujson.Value, other []byte) bool {
+// isSameJSON compares what is written with other JSON, whatever the blanks and comments.
+func isSameJSON(v hujson.Value, other []byte) bool {
 	v = v.Clone()
 	v.Minimize()
 	var compact bytes.Buffer
 	return json.Compact(&compact, other) == nil && bytes.Equal(v.Pack(), compact.Bytes())
 }
 
-// Written gives a string of a configuration as it stands in the text, before ${…} is replaced; "": there is none.
-func Written(text []byte, path ...string) string {
+// RawString gives a string of a configuration as it stands in the text, before ${…} is replaced; "": there is none.
+func RawString(text []byte, path ...string) string {
 	v, err := hujson.Parse(text)
 	if err != nil {
 		return ""
 	}
-	found := v.Find(pointer(path))
+	found := v.Find(jsonPointer(path))
 	if found == nil {
 		return ""
 	}
@@ -101,8 +101,8 @@ func Written(text []byte, path ...string) string {
 	return literal.String()
 }
 
-// Variables reads the NAME=value lines of a .env file. The error quotes nothing of it.
-func Variables(text []byte) (map[string]string, error) {
+// ParseEnvFile reads the NAME=value lines of a .env file. The error quotes nothing of it.
+func ParseEnvFile(text []byte) (map[string]string, error) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, errors.New("it holds a zero byte")
 	}
@@ -118,7 +118,7 @@ var plainValue = regexp.MustCompile(`^[A-Za-z0-9._~:/+=@%-]*$`)
 // SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It is an error if
 // the text cannot be changed without changing another variable, too.
 func SetVariable(text []byte, name, value string) ([]byte, error) {
-	want, err := Variables(text)
+	want, err := ParseEnvFile(text)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func SetVariable(text []byte, name, value string) ([]byte, error) {
 		changed = append(changed, line+"\n"...)
 	}
 	want[name] = value
-	if got, err := Variables(changed); err != nil || !maps.Equal(got, want) {
+	if got, err := ParseEnvFile(changed); err != nil || !maps.Equal(got, want) {
 		return nil, fmt.Errorf("the line of %s has a form that is not changed here: change it yourself", name)
 	}
 	return changed, nil

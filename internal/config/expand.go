@@ -24,7 +24,7 @@ func (d *decoder) expand(n *node) (string, bool) {
 	if bad == nil {
 		return s, true
 	}
-	d.fault(n, bad.reason, bad.remedy)
+	d.addFault(n, bad.reason, bad.remedy)
 	return "", false
 }
 
@@ -45,7 +45,7 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 			continue
 		}
 		out.WriteString(before)
-		end := closing(rest)
+		end := closingBrace(rest)
 		if end < 0 {
 			return "", &badReference{"a ${ without its }", "close it, or write $${ for a plain ${"}
 		}
@@ -58,8 +58,8 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 	}
 }
 
-// closing finds the brace that ends a reference, past any reference inside it.
-func closing(s string) int {
+// closingBrace finds the brace that ends a reference, past any reference inside it.
+func closingBrace(s string) int {
 	depth := 0
 	for i := range len(s) {
 		switch {
@@ -80,10 +80,10 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 func (d *decoder) resolve(ref string) (string, *badReference) {
 	name, fallback, hasDefault := strings.Cut(ref, ":-")
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
-		return d.readFile(path)
+		return d.readReferencedFile(path)
 	}
 	name = strings.TrimPrefix(name, "env:")
-	if value, ok := d.hostVariable(name); ok {
+	if value, ok := d.editorVariable(name); ok {
 		return value, nil
 	}
 	if kind, id, ok := strings.Cut(name, ":"); ok {
@@ -112,8 +112,8 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
-// hostVariable knows the variables of editors that MCP entries are pasted from.
-func (d *decoder) hostVariable(name string) (string, bool) {
+// editorVariable knows the variables of editors that MCP entries are pasted from.
+func (d *decoder) editorVariable(name string) (string, bool) {
 	if !d.inServer {
 		return "", false
 	}
@@ -134,8 +134,8 @@ func (d *decoder) hostVariable(name string) (string, bool) {
 	return "", false
 }
 
-// readFile is ${file:PATH}: the file without its last line break.
-func (d *decoder) readFile(written string) (string, *badReference) {
+// readReferencedFile is ${file:PATH}: the file without its last line break.
+func (d *decoder) readReferencedFile(written string) (string, *badReference) {
 	path, bad := d.expandText(written)
 	if bad != nil {
 		return "", bad
@@ -143,7 +143,7 @@ func (d *decoder) readFile(written string) (string, *badReference) {
 	if d.disabled {
 		return "", nil
 	}
-	full := d.abs(path)
+	full := d.absPath(path)
 	text, err := readLimited(full, maxSecretFile)
 	if err != nil {
 		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)), "make it, or correct the path"}
@@ -193,7 +193,7 @@ func (d *decoder) expandEnv(n *node) (string, bool) {
 			return value
 		}
 		if !d.disabled {
-			d.warn(n, "looks like a variable, which is not set, and stays as written", "set it, or write ${NAME} to have it checked")
+			d.addWarning(n, "looks like a variable, which is not set, and stays as written", "set it, or write ${NAME} to have it checked")
 		}
 		return ref
 	}), true

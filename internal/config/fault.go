@@ -119,8 +119,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// didYouMean is the remedy for a name that is not known.
-func didYouMean(name string, known []string) string {
+// suggest is the remedy for a name that is not known.
+func suggest(name string, known []string) string {
 	if near := nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
@@ -131,8 +131,8 @@ func didYouMean(name string, known []string) string {
 	return "known here: " + clipList(strings.Join(sorted, ", "))
 }
 
-// oneOf is the remedy for a value that is not among the few allowed, which the reason has named.
-func oneOf(value string, allowed []string) string {
+// suggestOneOf is the remedy for a value that is not among the few allowed, which the reason has named.
+func suggestOneOf(value string, allowed []string) string {
 	if near := nearest(value, allowed); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}

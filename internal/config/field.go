@@ -12,8 +12,8 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// fieldsOf maps each name the file may use, aliases too, to its field.
-func fieldsOf(t reflect.Type) map[string]field {
+// fieldsByName maps each name the file may use, aliases too, to its field.
+func fieldsByName(t reflect.Type) map[string]field {
 	out := make(map[string]field)
 	for _, f := range reflect.VisibleFields(t) {
 		name := f.Tag.Get("json")
@@ -31,8 +31,8 @@ func fieldsOf(t reflect.Type) map[string]field {
 	return out
 }
 
-// namesOf lists the names of a struct's fields in the order they are declared, without aliases.
-func namesOf(t reflect.Type) []string {
+// fieldNames lists the names of a struct's fields in the order they are declared, without aliases.
+func fieldNames(t reflect.Type) []string {
 	var out []string
 	for _, f := range reflect.VisibleFields(t) {
 		if name := f.Tag.Get("json"); name != "" && name != "-" {

@@ -50,8 +50,8 @@ func Parse(text []byte, path string, opts Options) (*Config, error) {
 		return nil, fmt.Errorf("find the folder of %s: %w", path, err)
 	}
 	d := &decoder{file: path, dir: dir, text: text}
-	d.env = environment(opts.Env, d.dotEnv())
-	c := d.load(opts.Checks)
+	d.env = envLookup(opts.Env, d.dotEnv())
+	c := d.decodeConfig(opts.Checks)
 	if len(d.faults) > 0 {
 		sortFaults(d.faults)
 		return nil, &Faults{d.faults}
@@ -61,17 +61,17 @@ func Parse(text []byte, path string, opts Options) (*Config, error) {
 	return c, nil
 }
 
-// Entry reads one entry, such as one of mcpServers, that comes from elsewhere but is
+// ParseEntry reads one entry, such as one of mcpServers, that comes from elsewhere but is
 // written as in the file: variables and paths mean what they mean there. into points
 // to an MCPServer, an Agent or a Digest. The error is a *Faults; warnings are for
 // whoever sent it.
-func (c *Config) Entry(text []byte, into any) (warnings []Fault, err error) {
-	return c.entry(text, into, nil)
+func (c *Config) ParseEntry(text []byte, into any) (warnings []Fault, err error) {
+	return c.parseEntry(text, into, nil)
 }
 
-// AgentEntry reads an agent as Entry does, and looks whether the models and MCP servers that it names are there.
+// ParseAgentEntry reads an agent as Entry does, and looks whether the models and MCP servers that it names are there.
 // servers are those beside the file's.
-func (c *Config) AgentEntry(text []byte, servers []string) (a Agent, warnings []Fault, err error) {
+func (c *Config) ParseAgentEntry(text []byte, servers []string) (a Agent, warnings []Fault, err error) {
 	known := maps.Clone(c.MCPServers)
 	if known == nil {
 		known = map[string]MCPServer{}
@@ -79,22 +79,22 @@ func (c *Config) AgentEntry(text []byte, servers []string) (a Agent, warnings []
 	for _, name := range servers {
 		known[name] = MCPServer{}
 	}
-	warnings, err = c.entry(text, &a, func(d *decoder, root *node) { checker{d, c, root, Checks{}}.agent(a, known) })
+	warnings, err = c.parseEntry(text, &a, func(d *decoder, root *node) { checker{d, c, root, Checks{}}.checkAgent(a, known) })
 	return a, warnings, err
 }
 
-// entry reads an entry; check, where it is not nil, looks at what was read.
-func (c *Config) entry(text []byte, into any, check func(*decoder, *node)) (warnings []Fault, err error) {
+// parseEntry reads an entry; check, where it is not nil, looks at what was read.
+func (c *Config) parseEntry(text []byte, into any, check func(*decoder, *node)) (warnings []Fault, err error) {
 	d := &decoder{file: "request", dir: c.Dir, text: append(bytes.Clone(text), '\n'), env: c.env}
 	if d.env == nil {
 		d.env = os.LookupEnv
 	}
 	if root := d.parseNode(d.text); root != nil && d.expect(root, '{', "an object") {
-		root.take("name")
+		root.remove("name")
 		v := reflect.ValueOf(into).Elem()
 		d.setDefaults(v)
 		d.decode(root, v, "")
-		d.warnForeign(nil)
+		d.warnForeignKeys(nil)
 		if check != nil {
 			check(d, root)
 		}
@@ -107,8 +107,8 @@ func (c *Config) entry(text []byte, into any, check func(*decoder, *node)) (warn
 	return d.warnings, nil
 }
 
-// environment looks in the process's environment first, then in .env.
-func environment(process func(string) (string, bool), file map[string]string) func(string) (string, bool) {
+// envLookup looks in the process's environment first, then in .env.
+func envLookup(process func(string) (string, bool), file map[string]string) func(string) (string, bool) {
 	if process == nil {
 		process = os.LookupEnv
 	}
@@ -121,7 +121,7 @@ func environment(process func(string) (string, bool), file map[string]string) fu
 	}
 }
 
-func (d *decoder) load(checks Checks) *Config {
+func (d *decoder) decodeConfig(checks Checks) *Config {
 	// The parser wants a line break behind a last comment. A byte order mark becomes blanks, so that offsets stay true.
 	d.text = append(d.text, '\n')
 	if bytes.HasPrefix(d.text, []byte("\xef\xbb\xbf")) {
@@ -135,28 +135,28 @@ func (d *decoder) load(checks Checks) *Config {
 	v := reflect.ValueOf(c).Elem()
 	d.setDefaults(v)
 	var inputs []member
-	if n := root.take("inputs"); n != nil {
+	if n := root.remove("inputs"); n != nil {
 		inputs = []member{{"inputs", n.offset, n}}
 	}
 	d.decode(root, v, "")
-	d.warnForeign(inputs)
-	d.complete(c, root)
+	d.warnForeignKeys(inputs)
+	d.addBuiltins(c, root)
 	d.check(c, root, checks)
 	return c
 }
 
-// complete adds what the file may leave out and other parts rely on.
-func (d *decoder) complete(c *Config, root *node) {
+// addBuiltins adds what the file may leave out and other parts rely on.
+func (d *decoder) addBuiltins(c *Config, root *node) {
 	if c.Models == nil {
 		c.Models = make(map[string]Model)
 	}
 	for _, name := range []string{"offline", "default"} {
 		if _, ok := c.Models[name]; !ok {
-			c.Models[name] = builtin[Model](d, "provider", "offline")
+			c.Models[name] = builtinEntry[Model](d, "provider", "offline")
 		}
 	}
 	for name, m := range c.Models {
-		n := at(root, "models", name)
+		n := nodeAt(root, "models", name)
 		key := n.get("apiKey")
 		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "openai" && key != nil)
 		if m.Provider == "openai" && m.BaseURL.value == "" {
@@ -165,15 +165,15 @@ func (d *decoder) complete(c *Config, root *node) {
 		c.Models[name] = m
 	}
 	if c.Agents == nil {
-		c.Agents = map[string]Agent{"default": builtin[Agent](d, "model", "default")}
+		c.Agents = map[string]Agent{"default": builtinEntry[Agent](d, "model", "default")}
 	}
 	if u := &c.Platforms.Slack.APIBaseURL; !strings.HasSuffix(u.value, "/") {
-		*u = Masked{u.value + "/", u.shown + "/"}
+		*u = Masked{u.value + "/", u.display + "/"}
 	}
 }
 
-// builtin is an entry as if the file held it with one member.
-func builtin[T any](d *decoder, name, value string) T {
+// builtinEntry is an entry as if the file held it with one member.
+func builtinEntry[T any](d *decoder, name, value string) T {
 	var entry T
 	v := reflect.ValueOf(&entry).Elem()
 	d.setDefaults(v)

@@ -41,8 +41,8 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// take removes a member and returns it.
-func (n *node) take(name string) *node {
+// remove removes a member and returns it.
+func (n *node) remove(name string) *node {
 	for i, m := range n.members {
 		if m.name == name {
 			n.members = append(n.members[:i:i], n.members[i+1:]...)
@@ -70,8 +70,8 @@ func (n *node) kindName() string {
 
 // parseNode parses the text of a file. A second use of a name in one object is a fault.
 func (d *decoder) parseNode(text []byte) *node {
-	if offset, key, deep := outline(text, len(text)); deep {
-		d.faultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
+	if offset, key, deep := scanOutline(text, len(text)); deep {
+		d.addFaultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
 		return nil
 	}
 	v, err := hujson.Parse(text)
@@ -79,7 +79,7 @@ func (d *decoder) parseNode(text []byte) *node {
 		d.syntaxFault(text, err)
 		return nil
 	}
-	return d.convert(&v, "")
+	return d.newNode(&v, "")
 }
 
 // syntaxFault reports where parsing stopped in our own words: the parser's may quote half a secret.
@@ -101,18 +101,18 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	case strings.Contains(said, "UTF-8"):
 		reason, remedy = "a comment is not in UTF-8", "save the file as UTF-8"
 	}
-	_, key, _ := outline(text, offsetOf(text, line, column))
-	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
+	_, key, _ := scanOutline(text, offsetOf(text, line, column))
+	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
-func (d *decoder) convert(v *hujson.Value, path string) *node {
+func (d *decoder) newNode(v *hujson.Value, path string) *node {
 	n := &node{kind: byte(v.Value.Kind()), offset: v.StartOffset, path: path}
 	switch value := v.Value.(type) {
 	case hujson.Literal:
 		n.text = value.String()
 	case *hujson.Array:
 		for i := range value.Elements {
-			n.elems = append(n.elems, d.convert(&value.Elements[i], fmt.Sprintf("%s[%d]", path, i)))
+			n.elems = append(n.elems, d.newNode(&value.Elements[i], fmt.Sprintf("%s[%d]", path, i)))
 		}
 	case *hujson.Object:
 		seen := make(map[string]int, len(value.Members))
@@ -122,11 +122,11 @@ func (d *decoder) convert(v *hujson.Value, path string) *node {
 			key := joinKey(path, name)
 			if first, ok := seen[name]; ok {
 				line, _ := d.position(first)
-				d.faultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
+				d.addFaultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
 				continue
 			}
 			seen[name] = m.Name.StartOffset
-			n.members = append(n.members, member{name, m.Name.StartOffset, d.convert(&m.Value, key)})
+			n.members = append(n.members, member{name, m.Name.StartOffset, d.newNode(&m.Value, key)})
 		}
 	}
 	return n

@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// level is an open object or list: where in it the scan stands.
-type level struct {
+// scope is an open object or list: where in it the scan stands.
+type scope struct {
 	list     bool
 	wantName bool
 	name     string
 	index    int
 }
 
-// outline scans text up to an offset without judging it, and returns the key it ends in. It stops early, and says so,
+// scanOutline scans text up to an offset without judging it, and returns the key it ends in. It stops early, and says so,
 // at the bracket that opens one level too many. It serves texts that do not parse, or must not be parsed yet.
-func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
-	var open []level
+func scanOutline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
+	var open []scope
 	for i := 0; i < upTo; i++ {
 		switch text[i] {
 		case '"':
@@ -30,9 +30,9 @@ func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
 			i += commentLength(text[i:])
 		case '[', '{':
 			if len(open) == maxDepth {
-				return i, pathOf(open), true
+				return i, scopePath(open), true
 			}
-			open = append(open, level{list: text[i] == '[', wantName: text[i] == '{'})
+			open = append(open, scope{list: text[i] == '[', wantName: text[i] == '{'})
 		case ']', '}':
 			open = open[:max(len(open)-1, 0)]
 		case ',':
@@ -42,10 +42,10 @@ func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
 			}
 		}
 	}
-	return upTo, pathOf(open), false
+	return upTo, scopePath(open), false
 }
 
-func pathOf(open []level) string {
+func scopePath(open []scope) string {
 	path := ""
 	for _, l := range open {
 		switch {

@@ -16,7 +16,7 @@ var source string
 
 // Schema returns the JSON Schema (draft 2020-12) of config.json, made from the structs and their comments.
 func Schema() []byte {
-	g := generator{docs: docsOf(source), defs: make(map[string]any)}
+	g := generator{docs: parseDocs(source), defs: make(map[string]any)}
 	root := g.object(reflect.TypeFor[Config]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "ravenbot configuration"
@@ -28,8 +28,8 @@ func Schema() []byte {
 	return append(out, '\n')
 }
 
-// docsOf maps Type and Type.Field to their comments.
-func docsOf(source string) map[string]string {
+// parseDocs maps Type and Type.Field to their comments.
+func parseDocs(source string) map[string]string {
 	docs := make(map[string]string)
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", source, parser.ParseComments)
 	if err != nil {
@@ -88,7 +88,7 @@ func (g generator) object(t reflect.Type) map[string]any {
 	}
 	switch t {
 	case reflect.TypeFor[MCPServer]():
-		g.asOtherHostsWriteIt(properties)
+		g.widenServerEntry(properties)
 		return out // with any key of other hosts
 	case reflect.TypeFor[Digest]():
 		something := map[string]any{"properties": map[string]any{"feeds": map[string]any{"minItems": 1}}, "required": []string{"feeds"}}
@@ -100,8 +100,8 @@ func (g generator) object(t reflect.Type) map[string]any {
 	return out
 }
 
-// asOtherHostsWriteIt widens an entry of mcpServers to what its decoding takes beyond the struct.
-func (g generator) asOtherHostsWriteIt(properties map[string]any) {
+// widenServerEntry widens an entry of mcpServers to what its decoding takes beyond the struct.
+func (g generator) widenServerEntry(properties map[string]any) {
 	properties["timeout"].(map[string]any)["type"] = []string{"string", "number"}
 	delete(properties["type"].(map[string]any), "enum") // streamable-http and other names of the three count too
 	properties["transport"] = map[string]any{"type": []string{"string", "object"},

@@ -17,14 +17,14 @@ func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 	off := isLiteral(n.get("disabled"), 't') || isLiteral(n.get("enabled"), 'f')
 	if e := n.get("enabled"); e != nil && (e.kind == 't' || e.kind == 'f') {
-		n.take("enabled")
+		n.remove("enabled")
 	}
 	d.inServer, d.disabled = true, off
 	defer func() { d.inServer, d.disabled = false, false }()
 
 	flattenTransport(n)
 	preferHTTPURL(n)
-	d.plainType(n)
+	d.normalizeType(n)
 	d.decodeStruct(n, reflect.ValueOf(s).Elem())
 	s.Disabled = off
 	if off {
@@ -47,12 +47,12 @@ func flattenTransport(n *node) {
 	switch {
 	case t == nil:
 	case t.kind == '"':
-		n.take("transport")
+		n.remove("transport")
 		if n.get("type") == nil {
 			n.members = append(n.members, member{"type", t.offset, t})
 		}
 	case t.kind == '{':
-		n.take("transport")
+		n.remove("transport")
 		for _, m := range t.members {
 			if n.get(m.name) == nil {
 				n.members = append(n.members, m)
@@ -63,8 +63,8 @@ func flattenTransport(n *node) {
 
 // preferHTTPURL reads httpUrl, with which Gemini CLI names the Streamable HTTP address beside an older SSE url.
 func preferHTTPURL(n *node) {
-	if h := n.take("httpUrl"); h != nil {
-		n.take("url")
+	if h := n.remove("httpUrl"); h != nil {
+		n.remove("url")
 		n.members = append(n.members, member{"url", h.offset, h})
 		if n.get("type") == nil {
 			n.members = append(n.members, member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}})
@@ -72,8 +72,8 @@ func preferHTTPURL(n *node) {
 	}
 }
 
-// plainType turns the names other hosts have for a transport into stdio, http and sse.
-func (d *decoder) plainType(n *node) {
+// normalizeType turns the names other hosts have for a transport into stdio, http and sse.
+func (d *decoder) normalizeType(n *node) {
 	t := n.get("type")
 	if t == nil || t.kind != '"' {
 		return
@@ -86,29 +86,29 @@ func (d *decoder) plainType(n *node) {
 	case "sse", "httpsse":
 		t.text = "sse"
 	case "remote":
-		n.take("type")
+		n.remove("type")
 	}
 }
 
 func (s *MCPServer) check(d *decoder, n *node) {
-	if d.faulty(n.path) {
+	if d.hasFault(n.path) {
 		return
 	}
 	const both = "keep the one that is meant; two servers need two entries"
 	switch {
 	case s.Command == "" && s.URL.value == "":
-		d.fault(n, "neither command nor url"+d.misspelt(n.path, "command", "url"), `give "command" for a program to start or "url" for a server to call`)
+		d.addFault(n, "neither command nor url"+d.misspellingHint(n.path, "command", "url"), `give "command" for a program to start or "url" for a server to call`)
 	case s.Command != "" && s.URL.value != "":
-		d.fault(n, "both command and url", both)
+		d.addFault(n, "both command and url", both)
 	case s.Command == "" && s.Type == "stdio":
-		d.fault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
+		d.addFault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
 	case s.URL.value == "" && (s.Type == "http" || s.Type == "sse"):
-		d.fault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
+		d.addFault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
 	}
 }
 
-// misspelt names a key of an entry that was left aside and is close to one of some.
-func (d *decoder) misspelt(path string, known ...string) string {
+// misspellingHint names a key of an entry that was left aside and is close to one of some.
+func (d *decoder) misspellingHint(path string, known ...string) string {
 	if path != "" {
 		path += "."
 	}
@@ -131,7 +131,7 @@ func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
 			continue
 		}
 		if value, ok := d.expand(e); ok {
-			*a = append(*a, Masked{value, egress.Shown(e.text)})
+			*a = append(*a, Masked{value, egress.RedactURL(e.text)})
 		}
 	}
 	a.maskFlags()
@@ -164,7 +164,7 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 	case '{':
 		for _, m := range n.members {
 			if d.expect(m.value, '"', "a string") {
-				h.set(d, m.value, m.name, m.value)
+				h.add(d, m.value, m.name, m.value)
 			}
 		}
 	case '[':
@@ -174,28 +174,28 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 			}
 			name, value, ok := strings.Cut(e.text, ":")
 			if !ok {
-				d.fault(e, "a header without a colon", `write "Name: value"`)
+				d.addFault(e, "a header without a colon", `write "Name: value"`)
 				continue
 			}
 			plain := *e
 			plain.text = strings.TrimSpace(value)
-			h.set(d, e, strings.TrimSpace(name), &plain)
+			h.add(d, e, strings.TrimSpace(name), &plain)
 		}
 	default:
 		d.expect(n, '{', "an object")
 	}
 }
 
-func (h *Headers) set(d *decoder, place *node, name string, text *node) {
+func (h *Headers) add(d *decoder, place *node, name string, text *node) {
 	value, ok := d.expand(text)
 	if !ok {
 		return
 	}
 	switch {
 	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
-		d.fault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
+		d.addFault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
 	case strings.ContainsAny(value, "\r\n\x00"):
-		d.fault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
+		d.addFault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
 	default:
 		(*h)[name] = Secret(value)
 	}
@@ -227,10 +227,10 @@ func (r *FileRoot) decode(d *decoder, n *node, _ reflect.StructTag) {
 	} else if d.expect(n, '"', `a path or {"path", "name", "write"}`) {
 		path, ok := d.expand(n)
 		if ok && path == "" {
-			d.fault(n, "an empty path", "name a folder, or remove it")
+			d.addFault(n, "an empty path", "name a folder, or remove it")
 		}
 		if path != "" {
-			r.Path = d.abs(path)
+			r.Path = d.absPath(path)
 		}
 	}
 	if r.Name == "" && r.Path != "" {
@@ -247,8 +247,8 @@ func (f *DigestFeed) decode(d *decoder, n *node, tag reflect.StructTag) {
 	}
 }
 
-// warnForeign says once which keys of other hosts were left aside.
-func (d *decoder) warnForeign(top []member) {
+// warnForeignKeys says once which keys of other hosts were left aside.
+func (d *decoder) warnForeignKeys(top []member) {
 	all := append(slices.Clone(d.foreign), top...)
 	if len(all) == 0 {
 		return

@@ -33,7 +33,7 @@ func (c *Config) AdminToken() (token Secret, created bool, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return token, false, err
 	}
-	if err := createToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeNewToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", false, fmt.Errorf("make the administrator's token: %w", err)
 	} else if err == nil {
 		created = true
@@ -67,8 +67,8 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	return Secret(token), nil
 }
 
-// createToken writes a new token so that the file is either absent or whole, and never replaces another.
-func createToken(path string) error {
+// writeNewToken writes a new token so that the file is either absent or whole, and never replaces another.
+func writeNewToken(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -42,30 +42,30 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // Masked is a text that may hold a secret: an address or an argument of a command. It prints as it was written, so
 // that ${TOKEN} stays a name, and with passwords and keys in it as ***. Only Reveal gives them away.
-type Masked struct{ value, shown string }
+type Masked struct{ value, display string }
 
 // Mask makes a Masked of an address or an argument that no file holds.
-func Mask(s string) Masked { return Masked{s, egress.Shown(s)} }
+func Mask(s string) Masked { return Masked{s, egress.RedactURL(s)} }
 
 // Reveal returns the text as it is to be used.
 func (m Masked) Reveal() string { return m.value }
 
 // String returns the text as it may be shown.
-func (m Masked) String() string { return m.shown }
+func (m Masked) String() string { return m.display }
 
 // GoString is String, for %#v.
-func (m Masked) GoString() string { return m.shown }
+func (m Masked) GoString() string { return m.display }
 
 // Format prints String for every verb.
-func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.shown) }
+func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.display) }
 
 // MarshalJSON marshals String.
-func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.shown) }
+func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.display) }
 
 // LogValue logs String.
-func (m Masked) LogValue() slog.Value { return slog.StringValue(m.shown) }
+func (m Masked) LogValue() slog.Value { return slog.StringValue(m.display) }
 
-var keyName = regexp.MustCompile(egress.KeyName)
+var secretName = regexp.MustCompile(egress.SecretNamePattern)
 
 // Duration is a time.Duration written like "90s" or "1h30m".
 type Duration time.Duration
@@ -103,21 +103,21 @@ func (a Args) Reveal() []string {
 // maskFlags hides what was written out behind a flag that looks like it takes a secret.
 func (a Args) maskFlags() {
 	for i, arg := range a {
-		flag, value, joined := strings.Cut(arg.shown, "=")
-		switch secret := strings.HasPrefix(flag, "-") && keyName.MatchString(flag); {
-		case strings.Contains(arg.shown, "${"):
+		flag, value, joined := strings.Cut(arg.display, "=")
+		switch secret := strings.HasPrefix(flag, "-") && secretName.MatchString(flag); {
+		case strings.Contains(arg.display, "${"):
 		case secret && joined && value != "":
-			a[i].shown = flag + "=" + mask
-		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.shown, "-"):
-			a[i].shown = mask
-		case strings.HasPrefix(strings.ToLower(arg.shown), "authorization:"):
-			a[i].shown = "Authorization: " + mask
+			a[i].display = flag + "=" + mask
+		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.display, "-"):
+			a[i].display = mask
+		case strings.HasPrefix(strings.ToLower(arg.display), "authorization:"):
+			a[i].display = "Authorization: " + mask
 		}
 	}
 }
 
 func flagTakesSecret(flag string) bool {
-	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && keyName.MatchString(flag)
+	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretName.MatchString(flag)
 }
 
 // Env is the environment of an MCP server, by variable name.

@@ -10,7 +10,7 @@ import (
 // global exceptions inside 192.0.0.0/24 and 2001::/23 are anycast services that
 // nobody serves web pages from, so they stay closed.
 var (
-	closedV4 = blocks(
+	blockedV4 = mustParsePrefixes(
 		"0.0.0.0/8",          // this network
 		"10.0.0.0/8",         // private use
 		"100.64.0.0/10",      // shared by carriers; also a cloud's metadata service
@@ -29,22 +29,22 @@ var (
 		"240.0.0.0/4",        // reserved
 		"255.255.255.255/32", // broadcast
 	)
-	closedV6 = blocks(
+	blockedV6 = mustParsePrefixes(
 		"2001::/23",     // protocol assignments: Teredo, benchmarking, ORCHID
 		"2001:db8::/32", // documentation
 		"2002::/16",     // 6to4, which embeds any IPv4 address
 		"3fff::/20",     // documentation
 	)
-	// openV6 is the only space that is handed out for public hosts; everything
+	// publicV6 is the only space that is handed out for public hosts; everything
 	// else (loopback, mapped, unique local, link local, 64:ff9b:1::/48,
 	// discard-only, segment routing, multicast) is closed by not being in it.
-	openV6 = netip.MustParsePrefix("2000::/3")
+	publicV6 = netip.MustParsePrefix("2000::/3")
 	// nat64 leads wherever the IPv4 address in its last 32 bits does. It must
 	// stay usable: on an IPv6-only network every IPv4 host is reached by it.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-func blocks(texts ...string) []netip.Prefix {
+func mustParsePrefixes(texts ...string) []netip.Prefix {
 	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
 		list[i] = netip.MustParsePrefix(text)
@@ -62,12 +62,12 @@ func isPublic(addr netip.Addr) bool {
 		bytes := addr.As16()
 		addr = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
-	closed := closedV4
+	closed := blockedV4
 	if addr.Is6() {
-		if !openV6.Contains(addr) {
+		if !publicV6.Contains(addr) {
 			return false
 		}
-		closed = closedV6
+		closed = blockedV6
 	}
 	return addr.IsValid() && !slices.ContainsFunc(closed, func(b netip.Prefix) bool { return b.Contains(addr) })
 }

@@ -37,8 +37,8 @@ var (
 	ErrRedirects = errors.New("too many redirects")
 	// ErrURL: the address is malformed or of a kind that is never fetched.
 	ErrURL = errors.New("not a URL that can be fetched")
-	// ErrUser is an ErrURL: the address holds a user name or password.
-	ErrUser = fmt.Errorf("%w: it holds a user name or password", ErrURL)
+	// ErrUserinfo is an ErrURL: the address holds a user name or password.
+	ErrUserinfo = fmt.Errorf("%w: it holds a user name or password", ErrURL)
 )
 
 const (
@@ -103,13 +103,13 @@ func (c *Client) WithAllowed(hosts ...string) (*Client, error) {
 // CloseIdle closes connections that no request is using.
 func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
-// HTTP is a plain client behind the same guards, for libraries that want one.
+// HTTPClient is a plain client behind the same guards, for libraries that want one.
 // It follows five redirects and caps neither time nor bytes: its user must.
-func (c *Client) HTTP() *http.Client {
+func (c *Client) HTTPClient() *http.Client {
 	return &http.Client{
 		Transport: guardedTripper{c.transport},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-			return checkHops(len(via), defaultRedirects)
+			return checkRedirects(len(via), defaultRedirects)
 		},
 	}
 }
@@ -150,7 +150,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	defer cancel()
 	res, err := c.get(ctx, rawURL, o)
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", Shown(rawURL), plainCause(err, o.Timeout))
+		return nil, fmt.Errorf("fetch %s: %w", RedactURL(rawURL), classifyError(err, o.Timeout))
 	}
 	return res, nil
 }
@@ -169,11 +169,11 @@ func (o GetOptions) withDefaults() GetOptions {
 }
 
 func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
-	req, err := c.request(ctx, rawURL, o)
+	req, err := c.newRequest(ctx, rawURL, o)
 	if err != nil {
 		return nil, err
 	}
-	trail := &trail{limit: o.MaxRedirects, permanent: true}
+	trail := &redirectTracker{limit: o.MaxRedirects, permanent: true}
 	client := &http.Client{Transport: guardedTripper{c.transport}, CheckRedirect: trail.check}
 	res, err := client.Do(req)
 	if err != nil {
@@ -193,10 +193,10 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	}, nil
 }
 
-func (c *Client) request(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(rawURL), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrURL, bare(err))
+		return nil, fmt.Errorf("%w: %w", ErrURL, stripURL(err))
 	}
 	for key, values := range o.Header {
 		req.Header[http.CanonicalHeaderKey(key)] = slices.Clone(values)
@@ -211,18 +211,18 @@ func (c *Client) request(ctx context.Context, rawURL string, o GetOptions) (*htt
 	return req, nil
 }
 
-// trail watches the redirects of one request.
-type trail struct {
+// redirectTracker watches the redirects of one request.
+type redirectTracker struct {
 	limit     int
 	permanent bool
 	moved     string
 }
 
-func (t *trail) check(req *http.Request, via []*http.Request) error {
+func (t *redirectTracker) check(req *http.Request, via []*http.Request) error {
 	if t.limit < 0 {
 		return http.ErrUseLastResponse
 	}
-	if err := checkHops(len(via), t.limit); err != nil {
+	if err := checkRedirects(len(via), t.limit); err != nil {
 		return err
 	}
 	status := req.Response.StatusCode
@@ -233,7 +233,7 @@ func (t *trail) check(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func checkHops(hops, limit int) error {
+func checkRedirects(hops, limit int) error {
 	if hops > limit {
 		return fmt.Errorf("%w: more than %d", ErrRedirects, limit)
 	}
@@ -243,7 +243,7 @@ func checkHops(hops, limit int) error {
 // readBody reads at most limit bytes off the wire and out of the decompressor.
 func readBody(res *http.Response, limit int64) ([]byte, error) {
 	if res.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, tooLargeError(limit)
 	}
 	wire := &cappedReader{r: res.Body, left: limit, limit: limit}
 	var body io.Reader = wire
@@ -280,25 +280,27 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	}
 	n, err := c.r.Read(p)
 	if int64(n) > c.left {
-		return int(c.left), tooLarge(c.limit)
+		return int(c.left), tooLargeError(c.limit)
 	}
 	c.left -= int64(n)
 	return n, err
 }
 
-func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
+func tooLargeError(limit int64) error {
+	return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+}
 
 // plainCause gives time-outs their own kind.
 // bare takes the address out of an error, which may hold secrets.
-func bare(err error) error {
+func stripURL(err error) error {
 	if of, ok := err.(*url.Error); ok {
 		return of.Err
 	}
 	return err
 }
 
-func plainCause(err error, limit time.Duration) error {
-	err = bare(err)
+func classifyError(err error, limit time.Duration) error {
+	err = stripURL(err)
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return fmt.Errorf("%w: no complete answer within %s: %w", ErrTimeout, limit, err)

@@ -33,7 +33,7 @@ func checkURL(u *url.URL) error {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%w: scheme %q, only http and https are", ErrURL, u.Scheme)
 	case u.User != nil:
-		return ErrUser
+		return ErrUserinfo
 	case u.Hostname() == "":
 		return fmt.Errorf("%w: it names no host", ErrURL)
 	}
@@ -143,9 +143,9 @@ func (g *guard) allows(host string, dialled netip.AddrPort) bool {
 
 // rule is one entry of the allow list: a name or a block, and a port or any.
 type rule struct {
-	name  string
-	block netip.Prefix
-	port  uint16
+	name   string
+	prefix netip.Prefix
+	port   uint16
 }
 
 func (r rule) matches(host string, dialled netip.AddrPort) bool {
@@ -155,7 +155,7 @@ func (r rule) matches(host string, dialled netip.AddrPort) bool {
 	if r.name != "" {
 		return r.name == host
 	}
-	return r.block.Contains(dialled.Addr().Unmap())
+	return r.prefix.Contains(dialled.Addr().Unmap())
 }
 
 func parseRules(entries []string) ([]rule, error) {
@@ -185,14 +185,14 @@ func parseRule(entry string) (rule, error) {
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addr = addr.Unmap()
-		return rule{block: netip.PrefixFrom(addr, addr.BitLen()), port: port}, nil
+		return rule{prefix: netip.PrefixFrom(addr, addr.BitLen()), port: port}, nil
 	}
 	if strings.Contains(host, "/") {
 		block, err := netip.ParsePrefix(host)
 		if err != nil {
 			return rule{}, errors.New("not a host, an address or a CIDR block; leave out scheme and path")
 		}
-		return rule{block: block.Masked(), port: port}, nil
+		return rule{prefix: block.Masked(), port: port}, nil
 	}
 	name := canonicalHost(host)
 	if !isHostName(name) {
@@ -234,13 +234,13 @@ func isHostName(name string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || strings.IndexFunc(label, notInName) >= 0 {
+		if label == "" || len(label) > 63 || strings.IndexFunc(label, isNotNameRune) >= 0 {
 			return false
 		}
 	}
 	return !isDigits(name[strings.LastIndexByte(name, '.')+1:])
 }
 
-func notInName(r rune) bool {
+func isNotNameRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }

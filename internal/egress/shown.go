@@ -11,16 +11,16 @@ const mask = "***"
 var (
 	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
 	anyUserinfo = regexp.MustCompile(`://.*@`)
-	keyName     = regexp.MustCompile(KeyName)
+	secretName  = regexp.MustCompile(SecretNamePattern)
 )
 
-// KeyName matches names of parameters whose values are secrets.
-const KeyName = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
+// SecretNamePattern matches names of parameters whose values are secrets.
+const SecretNamePattern = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
 
-// Shown is how an address may be shown: without its user and password, and without the
+// RedactURL is how an address may be shown: without its user and password, and without the
 // values of query keys that look like secrets. It works on text, since what is no valid
 // address must not leak either.
-func Shown(s string) string {
+func RedactURL(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
 	}
@@ -38,7 +38,7 @@ func Shown(s string) string {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if value != "" && keyName.MatchString(name) {
+		if value != "" && secretName.MatchString(name) {
 			pairs[i] = name + "=" + mask
 		}
 	}

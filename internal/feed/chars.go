@@ -8,18 +8,18 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// allowedChars takes out characters that XML does not allow, written plainly or
+// removeInvalidChars takes out characters that XML does not allow, written plainly or
 // as a numeric reference, and reads references to the control block 128–159 as
 // the windows-1252 characters their writers meant.
-func allowedChars(data []byte) []byte {
-	if isAllowed(data) {
+func removeInvalidChars(data []byte) []byte {
+	if hasOnlyValidChars(data) {
 		return data
 	}
 	out := make([]byte, 0, len(data))
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
 		if r == '&' && len(data) > 2 && data[1] == '#' {
-			if code, length := reference(data); length > 0 {
+			if code, length := parseCharReference(data); length > 0 {
 				if code >= 0x80 && code < 0xA0 {
 					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
 				} else if isXMLChar(code) {
@@ -37,7 +37,7 @@ func allowedChars(data []byte) []byte {
 	return out
 }
 
-func isAllowed(data []byte) bool {
+func hasOnlyValidChars(data []byte) bool {
 	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
 }
 
@@ -46,9 +46,9 @@ func isXMLChar(r rune) bool {
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= 0x10FFFF
 }
 
-// reference reads "&#65;" or "&#x41;" at the start of data; its length is zero
+// parseCharReference reads "&#65;" or "&#x41;" at the start of data; its length is zero
 // when there is none. A code beyond Unicode comes back as 0.
-func reference(data []byte) (code rune, length int) {
+func parseCharReference(data []byte) (code rune, length int) {
 	end := bytes.IndexByte(data[:min(len(data), 16)], ';')
 	if end < 3 {
 		return 0, 0

@@ -35,18 +35,18 @@ type cleaner struct {
 
 // frame is an open element.
 type frame struct {
-	source   string // its name in the document
-	name     string // its name in the copy
-	local    string // that without a prefix, lower case
-	base     *url.URL
-	attr     map[string]string
-	start    int // of the element in out
-	inner    int // of its content in out
-	item     bool
-	markup   bool // its content is HTML or text, for a reader
-	inside   bool // it is part of such content
-	children bool
-	text     []byte // not written yet
+	source      string // its name in the document
+	name        string // its name in the copy
+	local       string // that without a prefix, lower case
+	base        *url.URL
+	attr        map[string]string
+	start       int // of the element in out
+	inner       int // of its content in out
+	isItem      bool
+	isMarkup    bool // its content is HTML or text, for a reader
+	inMarkup    bool // it is part of such content
+	hasChildren bool
+	text        []byte // not written yet
 }
 
 // cleanXML gives the cleaned document in out, and the local name of its root.
@@ -62,7 +62,7 @@ func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	return c, nil
 }
 
-var errEnough = errors.New("as many items as are read")
+var errMaxItems = errors.New("as many items as are read")
 
 func (c *cleaner) copy(data []byte, base *url.URL) error {
 	at := 0 // start of the decoder's input in data
@@ -71,8 +71,8 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 		start := at + int(d.InputOffset())
 		token, err := d.RawToken()
 		if err == nil {
-			err = c.token(token, base)
-			if errors.Is(err, errEnough) || c.root != "" && len(c.stack) == 0 {
+			err = c.handleToken(token, base)
+			if errors.Is(err, errMaxItems) || c.root != "" && len(c.stack) == 0 {
 				break
 			}
 			if err != nil {
@@ -85,7 +85,7 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 			break
 		}
 		repairs++
-		at = c.skip(data, start, end)
+		at = c.skipToken(data, start, end)
 		d = newDecoder(data[at:])
 	}
 	c.finish()
@@ -105,79 +105,79 @@ func isTruncation(err error) bool {
 	return errors.As(err, &syntax) && strings.Contains(syntax.Msg, "unexpected EOF")
 }
 
-// skip takes a token that is no XML as text and returns where to go on.
-func (c *cleaner) skip(data []byte, start, end int) int {
+// skipToken takes a token that is no XML as text and returns where to go on.
+func (c *cleaner) skipToken(data []byte, start, end int) int {
 	if bytes.HasPrefix(data[start:], []byte("<?")) { // a second declaration, say
 		if length := bytes.Index(data[start:], []byte("?>")); length > 0 {
 			return start + length + 2
 		}
 	}
 	if data[start] == '<' {
-		c.text([]byte("<"))
+		c.appendText([]byte("<"))
 		return start + 1
 	}
 	end = max(end, start+1)
-	c.text([]byte(html.UnescapeString(string(data[start:end]))))
+	c.appendText([]byte(html.UnescapeString(string(data[start:end]))))
 	return end
 }
 
-func (c *cleaner) token(token xml.Token, base *url.URL) error {
+func (c *cleaner) handleToken(token xml.Token, base *url.URL) error {
 	switch t := token.(type) {
 	case xml.StartElement:
-		return c.open(t, base)
+		return c.openElement(t, base)
 	case xml.EndElement:
-		c.close(qualified(t.Name))
+		c.closeElement(qualifiedName(t.Name))
 	case xml.CharData:
-		c.text(t)
+		c.appendText(t)
 	}
 	return nil
 }
 
-func qualified(name xml.Name) string {
+func qualifiedName(name xml.Name) string {
 	if name.Space == "" {
 		return name.Local
 	}
 	return name.Space + ":" + name.Local
 }
 
-func (c *cleaner) open(t xml.StartElement, base *url.URL) error {
-	f := frame{source: qualified(t.Name), name: qualified(t.Name), local: strings.ToLower(t.Name.Local), base: base}
+func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
+	f := frame{source: qualifiedName(t.Name), name: qualifiedName(t.Name), local: strings.ToLower(t.Name.Local), base: base}
 	if len(c.stack) > 0 {
 		parent := &c.stack[len(c.stack)-1]
 		f.base = parent.base
-		c.flush(parent)
-		parent.children = true
-		f.inside = parent.markup || parent.inside
+		c.flushText(parent)
+		parent.hasChildren = true
+		f.inMarkup = parent.isMarkup || parent.inMarkup
 	} else {
 		c.root = f.local
 	}
-	c.rename(&f)
+	c.renameElement(&f)
 	if len(c.stack) == maxDepth {
 		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
 	}
 	if (f.local == "item" || f.local == "entry") && !c.inItem() {
 		if c.items == maxItems {
-			return errEnough
+			return errMaxItems
 		}
 		c.items++
-		f.item = true
+		f.isItem = true
 	}
 	f.start = c.out.Len()
 	f.attr = map[string]string{}
 	c.out.WriteByte('<')
 	c.out.WriteString(f.name)
-	c.attributes(&f, t.Attr)
+	c.writeAttributes(&f, t.Attr)
 	c.out.WriteByte('>')
 	f.inner = c.out.Len()
 	c.stack = append(c.stack, f)
-	c.attributesAsElements(f)
+	c.writeAttributesAsElements(f)
 	return nil
 }
 
-// rename settles what the element is called in the copy.
-func (c *cleaner) rename(f *frame) {
+// renameElement settles what the element is called in the copy.
+func (c *cleaner) renameElement(f *frame) {
 	switch {
-	case f.inside:
+	case f.inMarkup:
 		f.name = f.local // prefixes of XHTML mean nothing to HTML
 		return
 	case c.root == "channel":
@@ -187,7 +187,7 @@ func (c *cleaner) rename(f *frame) {
 	case c.root != "feed" && c.inItem() && (f.local == "body" || f.local == "fullitem"):
 		f.name, f.local = "content:encoded", "encoded"
 	}
-	f.markup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
+	f.isMarkup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
 }
 
 // renameCDF makes RSS of the Channel Definition Format of 1997, whose elements
@@ -204,26 +204,26 @@ func (c *cleaner) renameCDF(f *frame) {
 
 func (c *cleaner) inItem() bool {
 	for i := range c.stack {
-		if c.stack[i].item {
+		if c.stack[i].isItem {
 			return true
 		}
 	}
 	return false
 }
 
-// attributesAsElements writes as elements what RDF and CDF have as attributes.
-func (c *cleaner) attributesAsElements(f frame) {
+// writeAttributesAsElements writes as elements what RDF and CDF have as attributes.
+func (c *cleaner) writeAttributesAsElements(f frame) {
 	element := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&c.out, "<%s>%s</%s>", name, html.EscapeString(value), name)
 		}
 	}
 	switch {
-	case c.root == "rdf" && f.item:
+	case c.root == "rdf" && f.isItem:
 		element("guid", f.attr["rdf:about"])
-	case c.root == "channel" && (f.item || f.local == "channel"):
+	case c.root == "channel" && (f.isItem || f.local == "channel"):
 		date := "lastBuildDate"
-		if f.item {
+		if f.isItem {
 			date = "dc:date"
 		}
 		element("link", firstOf(f.attr["HREF"], f.attr["href"]))
@@ -234,41 +234,41 @@ func (c *cleaner) attributesAsElements(f frame) {
 // linkAttrs hold addresses in feeds and in the XHTML inside them.
 var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
 
-func (c *cleaner) attributes(f *frame, attrs []xml.Attr) {
+func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 	for _, a := range attrs {
 		if a.Name.Space == "xml" && a.Name.Local == "base" {
-			f.base = join(f.base, a.Value)
+			f.base = resolveURL(f.base, a.Value)
 		}
 	}
 	for _, a := range attrs {
-		name := qualified(a.Name)
+		name := qualifiedName(a.Name)
 		if _, twice := f.attr[name]; twice || name == "xml:base" || len(a.Value) > maxAttr {
 			continue
 		}
 		value := a.Value
 		if linkAttrs[strings.ToLower(a.Name.Local)] {
-			value = absolute(f.base, value)
+			value = absoluteURL(f.base, value)
 		}
 		f.attr[name] = value
-		if c.drops(f, name) {
+		if c.dropsAttribute(f, name) {
 			continue
 		}
 		c.out.WriteByte(' ')
 		c.out.WriteString(name)
 		c.out.WriteString(`="`)
-		escape(&c.out, []byte(value))
+		escapeXML(&c.out, []byte(value))
 		c.out.WriteByte('"')
 	}
 }
 
-// drops says whether an attribute has no place in the copy: what is said of the
+// dropsAttribute says whether an attribute has no place in the copy: what is said of the
 // form of a text, since the copy has its own, and the label of a category, which
 // the parser would take for its name.
-func (c *cleaner) drops(f *frame, name string) bool {
-	return f.markup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
+func (c *cleaner) dropsAttribute(f *frame, name string) bool {
+	return f.isMarkup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
 }
 
-func (c *cleaner) text(data []byte) {
+func (c *cleaner) appendText(data []byte) {
 	if len(c.stack) == 0 {
 		return
 	}
@@ -283,15 +283,15 @@ func (c *cleaner) text(data []byte) {
 	f.text = append(f.text, data...)
 }
 
-// flush writes the text that stands beside child elements.
-func (c *cleaner) flush(f *frame) {
-	escape(&c.out, f.text)
+// flushText writes the text that stands beside child elements.
+func (c *cleaner) flushText(f *frame) {
+	escapeXML(&c.out, f.text)
 	f.text = nil
 }
 
-// close ends the nearest open element of that name and all inside it. An end
+// closeElement ends the nearest open element of that name and all inside it. An end
 // without a beginning is left out.
-func (c *cleaner) close(name string) {
+func (c *cleaner) closeElement(name string) {
 	depth := len(c.stack) - 1
 	for depth >= 0 && c.stack[depth].source != name {
 		depth--
@@ -307,17 +307,17 @@ func (c *cleaner) close(name string) {
 func (c *cleaner) pop() {
 	f := &c.stack[len(c.stack)-1]
 	switch {
-	case f.children:
-		c.flush(f)
-		if f.markup {
+	case f.hasChildren:
+		c.flushText(f)
+		if f.isMarkup {
 			inner := bytes.Clone(c.out.Bytes()[f.inner:])
 			c.out.Truncate(f.inner)
-			c.cdata(inlineMarkup(inner, strings.ToLower(f.attr["type"])))
+			c.writeCDATA(unwrapMarkup(inner, strings.ToLower(f.attr["type"])))
 		}
-	case f.inside:
-		c.flush(f)
+	case f.inMarkup:
+		c.flushText(f)
 	default:
-		c.leaf(f)
+		c.writeLeaf(f)
 	}
 	c.out.WriteString("</")
 	c.out.WriteString(f.name)
@@ -332,34 +332,34 @@ var linkElements = map[string]bool{"link": true, "url": true, "uri": true, "docs
 var markupElements = map[string]bool{"description": true, "encoded": true, "content": true, "summary": true,
 	"subtitle": true, "tagline": true, "info": true, "title": true, "rights": true, "copyright": true}
 
-// leaf writes the text of an element without children, as CDATA, so that no
+// writeLeaf writes the text of an element without children, as CDATA, so that no
 // later reader decodes it a second time.
-func (c *cleaner) leaf(f *frame) {
+func (c *cleaner) writeLeaf(f *frame) {
 	text := bytes.TrimSpace(f.text)
 	if len(text) == 0 {
 		return
 	}
 	if depth := len(c.stack); depth > 1 && len(text) < 20 {
-		c.pace.note(c.stack[depth-2].local, f.local, string(text))
+		c.pace.readElement(c.stack[depth-2].local, f.local, string(text))
 	}
 	if linkElements[f.local] {
-		text = []byte(absolute(f.base, string(text)))
+		text = []byte(absoluteURL(f.base, string(text)))
 	}
-	if f.markup {
-		text = c.markupText(f, text)
+	if f.isMarkup {
+		text = c.leafMarkup(f, text)
 	}
-	c.cdata(text)
+	c.writeCDATA(text)
 }
 
-// markupText is the HTML that an element's text stands for. RSS texts are HTML;
+// leafMarkup is the HTML that an element's text stands for. RSS texts are HTML;
 // Atom says what they are.
-func (c *cleaner) markupText(f *frame, text []byte) []byte {
+func (c *cleaner) leafMarkup(f *frame, text []byte) []byte {
 	kind, mode := strings.ToLower(strings.TrimSpace(f.attr["type"])), strings.ToLower(f.attr["mode"])
 	isAtom := c.root == "feed"
 	switch {
 	case mode == "base64" || isAtom && mode == "" && isBinary(kind):
 		if decoded, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
-			text = allowedChars(bytes.ToValidUTF8(decoded, []byte("\uFFFD")))
+			text = removeInvalidChars(bytes.ToValidUTF8(decoded, []byte("\uFFFD")))
 		}
 	case isAtom && (kind == "text" || kind == "text/plain" || kind == "" && mode == ""):
 		if bytes.IndexByte(text, '<') >= 0 {
@@ -376,12 +376,12 @@ func isBinary(kind string) bool {
 	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
 }
 
-var wrapping = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
+var wrapperDiv = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
 
-// inlineMarkup is what stands for a reader in an element with child elements.
+// unwrapMarkup is what stands for a reader in an element with child elements.
 // Atom 1.0 wraps it in a div that is no part of it.
-func inlineMarkup(markup []byte, kind string) []byte {
-	m := wrapping.FindSubmatch(markup)
+func unwrapMarkup(markup []byte, kind string) []byte {
+	m := wrapperDiv.FindSubmatch(markup)
 	if m == nil || bytes.Contains(m[1], []byte("<div")) || kind != "xhtml" && kind != "html" && kind != "application/xml" {
 		return markup
 	}
@@ -392,7 +392,7 @@ func inlineMarkup(markup []byte, kind string) []byte {
 	return inner
 }
 
-func (c *cleaner) cdata(text []byte) {
+func (c *cleaner) writeCDATA(text []byte) {
 	c.out.WriteString("<![CDATA[")
 	c.out.Write(bytes.ReplaceAll(text, []byte("]]>"), []byte("]]]]><![CDATA[>")))
 	c.out.WriteString("]]>")
@@ -401,7 +401,7 @@ func (c *cleaner) cdata(text []byte) {
 // finish drops the item that is not complete and closes what is open.
 func (c *cleaner) finish() {
 	for i := range c.stack {
-		if c.stack[i].item {
+		if c.stack[i].isItem {
 			c.out.Truncate(c.stack[i].start)
 			c.stack = c.stack[:i]
 			break
@@ -415,8 +415,8 @@ func (c *cleaner) finish() {
 	}
 }
 
-// escape writes text for XML. Characters XML does not allow were taken out before.
-func escape(out *bytes.Buffer, text []byte) {
+// escapeXML writes text for XML. Characters XML does not allow were taken out before.
+func escapeXML(out *bytes.Buffer, text []byte) {
 	for len(text) > 0 {
 		next := bytes.IndexAny(text, `<>&"`)
 		if next < 0 {

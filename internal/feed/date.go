@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// layouts are those that the feed parser does not try, or only for some elements.
-var layouts = []string{
+// dateLayouts are those that the feed parser does not try, or only for some elements.
+var dateLayouts = []string{
 	time.RFC3339, time.RFC1123Z, time.RFC1123, time.RFC850, time.RFC822Z, time.RFC822, time.ANSIC,
 	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04:05 MST",
 	"2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05", "2006-01-02 15:04",
@@ -19,7 +19,7 @@ func parseDate(text string) time.Time {
 	if text == "" || len(text) > 64 {
 		return time.Time{}
 	}
-	for _, layout := range layouts {
+	for _, layout := range dateLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t
 		}

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	maxPage  = 1 << 20 // of a page is searched
-	maxLinks = 20
-	// searchTime bounds all of a search, probeTime one of its guesses.
-	searchTime = 30 * time.Second
-	probeTime  = 5 * time.Second
+	maxSearchedPage = 1 << 20 // of a page is searched
+	maxLinks        = 20
+	// searchTimeout bounds all of a search, probeTime one of its guesses.
+	searchTimeout = 30 * time.Second
+	probeTimeout  = 5 * time.Second
 )
 
 // Link is a feed that a page has.
@@ -40,7 +40,7 @@ var ErrNoFeed = errors.New("no feed was found")
 // usual places. An address without a scheme is taken for https. The error is ErrNoFeed
 // where there is a page and no feed.
 func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	address = strings.TrimSpace(address)
 	if !strings.Contains(address, ":") || !strings.Contains(address, "//") && !strings.HasPrefix(address, bundledScheme) {
@@ -54,32 +54,32 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if err != nil || page.Host == "" {
 		return nil, fmt.Errorf("find feeds of %.100q: %w", address, egress.ErrURL)
 	}
-	if list := known(page); len(list) > 0 {
+	if list := documentedFeeds(page); len(list) > 0 {
 		return list, nil
 	}
-	res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes})
+	res, err := f.getPage(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes})
 	if err != nil {
 		return nil, err
 	}
-	if link, ok := asFeed(res); ok {
+	if link, ok := parseAsFeed(res); ok {
 		return []Link{link}, nil
 	}
-	if list := Discover(res.Body, res.URL); len(list) > 0 {
+	if list := discoverLinks(res.Body, res.URL); len(list) > 0 {
 		return list, nil
 	}
 	if final, err := url.Parse(res.URL); err == nil {
 		page = final
 	}
-	return f.probe(ctx, page)
+	return f.probeUsualPlaces(ctx, page)
 }
 
-// look fetches a page in its host's turn.
-func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
-	turn, err := f.hosts.enter(ctx, hostOf(address))
+// getPage fetches a page in its host's turn.
+func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
+	turn, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
+		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.RedactURL(address), err)
 	}
-	defer turn.leave()
+	defer turn.release()
 	res, err := f.client.Get(ctx, address, o)
 	switch {
 	case err != nil:
@@ -93,22 +93,22 @@ func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions)
 	return res, nil
 }
 
-func asFeed(res *egress.Response) (Link, bool) {
-	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
+func parseAsFeed(res *egress.Response) (Link, bool) {
+	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
 	if err != nil {
 		return Link{}, false
 	}
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: field(kind)}, true
+	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: shortText(kind)}, true
 }
 
-// probe tries the usual places and stops at the first feed, or where the server has
+// probeUsualPlaces tries the usual places and stops at the first feed, or where the server has
 // had enough of it. Redirects are not followed: they lead to front pages.
-func (f *Fetcher) probe(ctx context.Context, page *url.URL) ([]Link, error) {
-	for _, address := range usual(page) {
-		res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTime, MaxRedirects: -1})
+func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, error) {
+	for _, address := range usualAddresses(page) {
+		res, err := f.getPage(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1})
 		if err == nil {
-			if link, ok := asFeed(res); ok {
+			if link, ok := parseAsFeed(res); ok {
 				return []Link{link}, nil
 			}
 			continue
@@ -123,12 +123,12 @@ func (f *Fetcher) probe(ctx context.Context, page *url.URL) ([]Link, error) {
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 
-// Discover finds the feeds that a web page names for itself, in its order. The
+// discoverLinks finds the feeds that a web page names for itself, in its order. The
 // address of the page is the base of relative links.
-func Discover(page []byte, pageURL string) []Link {
-	base := join(nil, pageURL)
+func discoverLinks(page []byte, pageURL string) []Link {
+	base := resolveURL(nil, pageURL)
 	links := []Link{}
-	z := xhtml.NewTokenizer(bytes.NewReader(page[:min(len(page), maxPage)]))
+	z := xhtml.NewTokenizer(bytes.NewReader(page[:min(len(page), maxSearchedPage)]))
 	for len(links) < maxLinks {
 		kind := z.Next()
 		if kind == xhtml.ErrorToken {
@@ -138,24 +138,24 @@ func Discover(page []byte, pageURL string) []Link {
 			continue
 		}
 		token := z.Token()
-		attr := attributes(token)
+		attr := attributeMap(token)
 		switch token.Data {
 		case "base":
-			base = join(base, attr["href"])
+			base = resolveURL(base, attr["href"])
 		case "link":
 			mime := strings.ToLower(strings.TrimSpace(attr["type"]))
 			rel := strings.Fields(strings.ToLower(attr["rel"]))
-			address := absolute(base, attr["href"])
+			address := absoluteURL(base, attr["href"])
 			known := slices.ContainsFunc(links, func(l Link) bool { return l.URL == address })
-			if slices.Contains(rel, "alternate") && slices.Contains(feedTypes, mime) && isWeb(address) && !known {
-				links = append(links, Link{URL: address, Title: field(attr["title"]), Type: mime})
+			if slices.Contains(rel, "alternate") && slices.Contains(feedTypes, mime) && isWebURL(address) && !known {
+				links = append(links, Link{URL: address, Title: shortText(attr["title"]), Type: mime})
 			}
 		}
 	}
 	return links
 }
 
-func attributes(token xhtml.Token) map[string]string {
+func attributeMap(token xhtml.Token) map[string]string {
 	attr := map[string]string{}
 	for _, a := range token.Attr {
 		if _, twice := attr[a.Key]; !twice {

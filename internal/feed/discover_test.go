@@ -35,7 +35,7 @@ func TestKnownSites(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, l := range known(u) {
+		for _, l := range documentedFeeds(u) {
 			got = append(got, l.URL)
 		}
 		if strings.Join(got, " ") != want {

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/text/encoding/unicode/utf32"
 )
 
-// marks are byte order marks and the ways a document without one betrays that
+// byteOrderMarks are byte order marks and the ways a document without one betrays that
 // its characters are wider than a byte. Longer ones come first.
-var marks = []struct {
+var byteOrderMarks = []struct {
 	bytes []byte
 	skip  bool
 	enc   encoding.Encoding
@@ -34,14 +34,14 @@ var marks = []struct {
 	{[]byte{0x4C, 0x6F, 0xA7, 0x94}, false, charmap.CodePage037},
 }
 
-var declared = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+var xmlEncoding = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
 // toUTF8 turns the document into valid UTF-8. The byte order mark decides, then
 // the server's charset, then the XML declaration, then the bytes themselves; a
 // claim that the bytes contradict is passed over. It cannot fail: what no claim
 // explains is read as windows-1252, as browsers do.
 func toUTF8(data []byte, contentType string) []byte {
-	for _, m := range marks {
+	for _, m := range byteOrderMarks {
 		if bytes.HasPrefix(data, m.bytes) {
 			if m.skip {
 				data = data[len(m.bytes):]
@@ -55,7 +55,7 @@ func toUTF8(data []byte, contentType string) []byte {
 			break
 		}
 	}
-	for _, name := range []string{charsetOf(contentType), declaration(data)} {
+	for _, name := range []string{charsetOf(contentType), declaredCharset(data)} {
 		if decoded, ok := decodeAs(data, name); ok {
 			return decoded
 		}
@@ -81,8 +81,8 @@ func charsetOf(contentType string) string {
 	return params["charset"]
 }
 
-func declaration(data []byte) string {
-	match := declared.FindSubmatch(data[:min(len(data), 1024)])
+func declaredCharset(data []byte) string {
+	match := xmlEncoding.FindSubmatch(data[:min(len(data), 1024)])
 	if match == nil {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 // Explain says in one sentence, for people, why a feed could not be read. Secrets in its
 // address are not shown.
 func Explain(address string, err error) string {
-	address = egress.Shown(address)
+	address = egress.RedactURL(address)
 	switch {
 	case errors.Is(err, egress.ErrBlocked):
 		return address + " is on a private network, which feeds may not be read from unless the operator allows it."
@@ -20,7 +20,7 @@ func Explain(address string, err error) string {
 		return address + " is too large to be read."
 	case errors.Is(err, egress.ErrTimeout):
 		return address + " did not answer in time."
-	case errors.Is(err, egress.ErrUser):
+	case errors.Is(err, egress.ErrUserinfo):
 		return address + " holds a user name or password, which the bot sends to nobody."
 	case errors.Is(err, egress.ErrURL):
 		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
@@ -42,7 +42,7 @@ func Explain(address string, err error) string {
 	case errors.As(err, &page) && len(page.Links) > 0:
 		names := make([]string, len(page.Links))
 		for i, l := range page.Links {
-			names[i] = egress.Shown(l.URL)
+			names[i] = egress.RedactURL(l.URL)
 		}
 		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
 	case errors.Is(err, ErrNoFeed):

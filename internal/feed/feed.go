@@ -69,17 +69,17 @@ type Enclosure struct {
 }
 
 // Heading is the title as plain text on one line.
-func (f Feed) Heading() string { return oneLine(Plain(f.Title)) }
+func (f Feed) Heading() string { return oneLine(PlainText(f.Title)) }
 
 // Heading is the title as plain text on one line; empty when there is none.
-func (i Item) Heading() string { return oneLine(Plain(i.Title)) }
+func (i Item) Heading() string { return oneLine(PlainText(i.Title)) }
 
 // Text is the item's content as plain text, its summary when it has no content.
 func (i Item) Text() string {
-	if text := Plain(i.Content); text != "" {
+	if text := PlainText(i.Content); text != "" {
 		return text
 	}
-	return Plain(i.Summary)
+	return PlainText(i.Summary)
 }
 
 // Time is when the item was published, else updated; zero when unknown.

@@ -19,8 +19,8 @@ import (
 const (
 	accept = "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.9, " +
 		"application/xml;q=0.8, text/xml;q=0.8, application/json;q=0.5, text/html;q=0.3, */*;q=0.1"
-	defaultWait = 5 * time.Minute // where a server asks to wait and not for how long
-	longestWait = 24 * time.Hour
+	defaultRetryAfter = 5 * time.Minute // where a server asks to wait and not for how long
+	maxRetryAfter     = 24 * time.Hour
 	// bundledScheme marks feeds that come with the program.
 	bundledScheme = "bundled:"
 )
@@ -46,11 +46,11 @@ type Options struct {
 // Fetcher gets feeds. It is safe for concurrent use; feeds of one host are fetched
 // one after the other.
 type Fetcher struct {
-	client *egress.Client
-	store  StateStore
-	opts   Options
-	hosts  hosts
-	fresh  sync.Map // address → time.Time, until when an answer of "not modified" serves
+	client     *egress.Client
+	store      StateStore
+	opts       Options
+	hosts      hostLocks
+	freshUntil sync.Map // address → time.Time, until when an answer of "not modified" serves
 }
 
 // NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first, and
@@ -59,7 +59,7 @@ func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher 
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Fetcher{client: client, store: store, opts: opts, hosts: hosts{known: map[string]*host{}}}
+	return &Fetcher{client: client, store: store, opts: opts, hosts: hostLocks{byName: map[string]*host{}}}
 }
 
 // Result is the outcome of a fetch.
@@ -83,7 +83,7 @@ type WaitError struct {
 
 // Error implements error.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.Shown(e.URL), e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.RedactURL(e.URL), e.Until.UTC().Format(time.RFC3339))
 }
 
 // StatusError says that the server answered, but not with a document.
@@ -94,7 +94,7 @@ type StatusError struct {
 
 // Error implements error.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("fetch %s: the server answers %d %s", egress.Shown(e.URL), e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("fetch %s: the server answers %d %s", egress.RedactURL(e.URL), e.Status, http.StatusText(e.Status))
 }
 
 // FailingError says that Poll did not ask, because the feed has failed before.
@@ -108,7 +108,7 @@ type FailingError struct {
 
 // Error implements error.
 func (e *FailingError) Error() string {
-	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", egress.Shown(e.URL), e.Times,
+	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", egress.RedactURL(e.URL), e.Times,
 		e.Since.UTC().Format(time.RFC3339), e.TryAgain.UTC().Format(time.RFC3339), e.Last)
 }
 
@@ -123,13 +123,13 @@ type PageError struct {
 // Error implements error.
 func (e *PageError) Error() string {
 	if len(e.Links) == 0 {
-		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.Shown(e.URL), e.cause)
+		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.RedactURL(e.URL), e.cause)
 	}
 	names := make([]string, len(e.Links))
 	for i, l := range e.Links {
 		names[i] = l.URL
 	}
-	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.Shown(e.URL), e.cause, strings.Join(names, ", "))
+	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.RedactURL(e.URL), e.cause, strings.Join(names, ", "))
 }
 
 // Unwrap gives the error of Parse.
@@ -141,7 +141,7 @@ func (e *PageError) Unwrap() error { return e.cause }
 // Nothing is retried; the errors WaitError, StatusError, PageError and those of
 // egress tell what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
-	return f.read(ctx, strings.TrimSpace(address), false)
+	return f.fetchInTurn(ctx, strings.TrimSpace(address), false)
 }
 
 // Poll is Fetch for looking again and again while nobody waits. It asks for nothing
@@ -149,41 +149,41 @@ func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
 // and gives that one, leaves a feed alone for longer the more often it failed (the
 // error is then a FailingError), and spaces its requests to a host.
 func (f *Fetcher) Poll(ctx context.Context, address string) (Result, error) {
-	return f.read(ctx, strings.TrimSpace(address), true)
+	return f.fetchInTurn(ctx, strings.TrimSpace(address), true)
 }
 
 // State is what is known about a feed, such as since when it fails.
 func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
-	return f.load(ctx, strings.TrimSpace(address))
+	return f.loadState(ctx, strings.TrimSpace(address))
 }
 
 // Told notes that a reader was told how the feed is, so that State.News has nothing
 // for that reader until it changes.
 func (f *Fetcher) Told(ctx context.Context, address, reader string) error {
 	address = strings.TrimSpace(address)
-	turn, err := f.hosts.enter(ctx, hostOf(address))
+	turn, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return fmt.Errorf("note what was told of %s: %w", egress.Shown(address), err)
+		return fmt.Errorf("note what was told of %s: %w", egress.RedactURL(address), err)
 	}
-	defer turn.leave()
-	state, err := f.load(ctx, address)
+	defer turn.release()
+	state, err := f.loadState(ctx, address)
 	if err != nil || state.News(reader) == NoNews {
 		return err
 	}
 	state.tell(reader)
-	return f.save(ctx, state)
+	return f.saveState(ctx, state)
 }
 
-func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Result, error) {
+func (f *Fetcher) fetchInTurn(ctx context.Context, address string, politely bool) (Result, error) {
 	if name, ok := strings.CutPrefix(address, bundledScheme); ok {
-		return f.bundled(name)
+		return f.readBundled(name)
 	}
-	turn, err := f.hosts.enter(ctx, hostOf(address))
+	turn, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
+		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.RedactURL(address), err)
 	}
-	defer turn.leave()
-	state, err := f.load(ctx, address)
+	defer turn.release()
+	state, err := f.loadState(ctx, address)
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,39 +191,39 @@ func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Resu
 		return Result{}, &WaitError{address, state.NextAllowed}
 	}
 	if politely {
-		if res, spared, err := f.spare(&state); spared {
+		if res, spared, err := f.answerFromState(&state); spared {
 			return res, err
 		}
-		if err := turn.pause(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
-			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", egress.Shown(address), err)
+		if err := turn.waitForGap(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
+			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", egress.RedactURL(address), err)
 		}
 	}
 	res, err := f.fetch(ctx, &state)
 	if err != nil && state.MovedTo != "" && isGone(err) {
-		state.forgetPlace() // the new one was not for good after all
+		state.resetAddress() // the new one was not for good after all
 		res, err = f.fetch(ctx, &state)
 	}
 	if wait, ok := errors.AsType[*WaitError](err); ok {
-		turn.closed(wait.Until)
+		turn.blockUntil(wait.Until)
 	}
-	return f.remember(ctx, &state, res, err)
+	return f.recordOutcome(ctx, &state, res, err)
 }
 
-// spare answers without a request where none is due.
-func (f *Fetcher) spare(s *State) (Result, bool, error) {
+// answerFromState answers without a request where none is due.
+func (f *Fetcher) answerFromState(s *State) (Result, bool, error) {
 	now := f.opts.Now()
 	if s.Failures > 0 && now.Before(s.TryAgain) {
 		return Result{}, true, &FailingError{s.URL, s.FailingSince, s.Failures, s.TryAgain, s.LastFailure}
 	}
 	until := s.FreshUntil
-	if later, ok := f.fresh.Load(s.URL); ok {
+	if later, ok := f.freshUntil.Load(s.URL); ok {
 		until = later.(time.Time)
 	}
-	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.rests(now) {
+	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.skips(now) {
 		return Result{}, false, nil
 	}
-	s.Document.attribute()
-	return Result{Document: s.Document, NotModified: true, FinalURL: s.address(), MovedTo: s.MovedTo}, true, nil
+	s.Document.setSource()
+	return Result{Document: s.Document, NotModified: true, FinalURL: s.fetchAddress(), MovedTo: s.MovedTo}, true, nil
 }
 
 // fetched is an answer on its way to a Result.
@@ -232,11 +232,11 @@ type fetched struct {
 	changed bool // there is something to remember
 }
 
-// remember keeps what an attempt taught. One that was cut off taught nothing.
-func (f *Fetcher) remember(ctx context.Context, s *State, got fetched, err error) (Result, error) {
+// recordOutcome keeps what an attempt taught. One that was cut off taught nothing.
+func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err error) (Result, error) {
 	if err == nil {
-		if s.healed() || got.changed {
-			err = f.save(ctx, *s)
+		if s.clearFailures() || got.changed {
+			err = f.saveState(ctx, *s)
 		}
 		return got.Result, err
 	}
@@ -244,8 +244,8 @@ func (f *Fetcher) remember(ctx context.Context, s *State, got fetched, err error
 		return Result{}, err
 	}
 	status, _ := errors.AsType[*StatusError](err)
-	s.failed(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
-	return Result{}, errors.Join(err, f.save(ctx, *s))
+	s.addFailure(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
+	return Result{}, errors.Join(err, f.saveState(ctx, *s))
 }
 
 func isGone(err error) bool {
@@ -255,7 +255,7 @@ func isGone(err error) bool {
 	return errors.Is(err, ErrNotFeed)
 }
 
-func (f *Fetcher) bundled(name string) (Result, error) {
+func (f *Fetcher) readBundled(name string) (Result, error) {
 	if f.opts.Bundled == nil {
 		return Result{}, fmt.Errorf("fetch %s%s: no feeds are bundled with this program", bundledScheme, name)
 	}
@@ -274,14 +274,14 @@ func (f *Fetcher) bundled(name string) (Result, error) {
 	return Result{Document: doc, FinalURL: bundledScheme + name}, nil
 }
 
-func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
+func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) {
 	fresh := State{Version: stateVersion, URL: address}
 	if f.store == nil {
 		return fresh, nil
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
-		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", egress.Shown(address), err)
+		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", egress.RedactURL(address), err)
 	}
 	if !found || state.Version != stateVersion {
 		return fresh, nil
@@ -290,23 +290,23 @@ func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
 	return state, nil
 }
 
-func (f *Fetcher) save(ctx context.Context, state State) error {
+func (f *Fetcher) saveState(ctx context.Context, state State) error {
 	if f.store == nil {
 		return nil
 	}
 	if err := f.store.SaveFeed(ctx, state); err != nil {
-		return fmt.Errorf("fetch %s: remember it: %w", egress.Shown(state.URL), err)
+		return fmt.Errorf("fetch %s: remember it: %w", egress.RedactURL(state.URL), err)
 	}
 	return nil
 }
 
 // fetch asks once, and once more where a page names the feed.
 func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
-	address := state.address()
-	res, doc, err := f.ask(ctx, state, address)
+	address := state.fetchAddress()
+	res, doc, err := f.request(ctx, state, address)
 	if page, ok := errors.AsType[*PageError](err); ok && len(page.Links) == 1 {
 		address = page.Links[0].URL
-		if res, doc, err = f.ask(ctx, state, address); err == nil {
+		if res, doc, err = f.request(ctx, state, address); err == nil {
 			state.MovedOnce = firstOf(res.PermanentURL, address) // the page itself is never the feed
 			res.PermanentURL = state.MovedOnce
 		}
@@ -314,21 +314,21 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	if err != nil {
 		return fetched{}, err
 	}
-	got := fetched{Result: Result{Document: doc, FinalURL: res.URL}, changed: state.moved(res.PermanentURL)}
+	got := fetched{Result: Result{Document: doc, FinalURL: res.URL}, changed: state.noteMove(res.PermanentURL)}
 	if got.MovedTo = state.MovedTo; res.PermanentURL != "" && res.PermanentURL != state.URL {
 		got.MovedTo = res.PermanentURL
 	}
 	now := f.opts.Now()
 	if res.Status == http.StatusNotModified {
 		got.NotModified = true
-		f.fresh.Store(state.URL, now.Add(jittered(freshFor(res.Header, state.Pace.TTL, now)))) // not worth a write
+		f.freshUntil.Store(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now)))) // not worth a write
 		return got, nil
 	}
 	got.changed = true
-	f.fresh.Delete(state.URL)
+	f.freshUntil.Delete(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = now, time.Time{}
-	state.Pace, state.FreshUntil = doc.Pace, now.Add(jittered(freshFor(res.Header, doc.Pace.TTL, now)))
+	state.Pace, state.FreshUntil = doc.Pace, now.Add(addJitter(freshFor(res.Header, doc.Pace.TTL, now)))
 	if state.Document = doc.excerpt(); f.store != nil {
 		got.Document = state.Document
 	}
@@ -342,8 +342,8 @@ func firstOf(a, b string) string {
 	return b
 }
 
-func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
-	res, err := f.client.Get(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditions(address)})
+func (f *Fetcher) request(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
+	res, err := f.client.Get(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditionalHeader(address)})
 	if err != nil {
 		return nil, Document{}, err
 	}
@@ -352,26 +352,26 @@ func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egres
 		return nil, Document{}, &StatusError{address, res.Status} // nobody asked for that
 	case res.Status == http.StatusNotModified:
 		doc := state.Document
-		doc.attribute()
+		doc.setSource()
 		return res, doc, nil
 	case res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable:
-		return nil, Document{}, f.wait(state, address, res)
+		return nil, Document{}, f.noteRetryAfter(state, address, res)
 	case res.Status < 200 || res.Status > 299:
 		return nil, Document{}, &StatusError{address, res.Status}
 	}
-	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
+	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
 	if errors.Is(err, ErrNotFeed) {
-		return nil, Document{}, &PageError{address, Discover(res.Body, res.URL), err}
+		return nil, Document{}, &PageError{address, discoverLinks(res.Body, res.URL), err}
 	}
 	if err != nil {
-		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.Shown(address), err)
+		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.RedactURL(address), err)
 	}
 	return res, doc, nil
 }
 
-// wait notes until when the server wants no requests. A plain 503 without a time
+// noteRetryAfter notes until when the server wants no requests. A plain 503 without a time
 // is an error like others.
-func (f *Fetcher) wait(state *State, address string, res *egress.Response) error {
+func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Response) error {
 	pause, said := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
 	if !said && res.Status == http.StatusServiceUnavailable {
 		return &StatusError{address, res.Status}
@@ -383,12 +383,12 @@ func (f *Fetcher) wait(state *State, address string, res *egress.Response) error
 func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, longestWait), true
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), longestWait), true
+		return min(max(at.Sub(now), 0), maxRetryAfter), true
 	}
-	return defaultWait, false
+	return defaultRetryAfter, false
 }
 
 func hostOf(address string) string {

@@ -42,16 +42,16 @@ type GroupOptions struct {
 }
 
 const (
-	defaultWindow = 72 * time.Hour
-	reprint       = 0.7  // share of word triples in common
-	reprintAtHome = 0.9  // the same within one feed
-	story         = 0.35 // cosine of title and lead
-	storyAtHome   = 0.75
-	borneOut      = 0.15 // share of what one title alone says that the other's text says too
-	turned        = 0.25 // share of word triples in common, where the titles have the same words
-	fellow        = 0.6  // share of story that every two members of a group must reach
-	homeLinks     = 3    // titles to one link in one feed make the link a home page
-	crowd         = 32   // candidates of one kind that an item is compared with
+	defaultWindow      = 72 * time.Hour
+	minReprint         = 0.7  // share of word triples in common
+	minReprintSameFeed = 0.9  // the same within one feed
+	minStory           = 0.35 // cosine of title and lead
+	minStorySameFeed   = 0.75
+	minAgreement       = 0.15 // share of what one title alone says that the other's text says too
+	minReordered       = 0.25 // share of word triples in common, where the titles have the same words
+	memberFactor       = 0.6  // share of story that every two members of a group must reach
+	homePageTitles     = 3    // titles to one link in one feed make the link a home page
+	maxCandidates      = 32   // candidates of one kind that an item is compared with
 )
 
 // Group puts the entries together that tell the same. Every two members of a group
@@ -63,78 +63,78 @@ func Group(entries []Entry, o GroupOptions) [][]Member {
 	if o.Window <= 0 {
 		o.Window = defaultWindow
 	}
-	g := newGrouping(entries, o)
+	g := newGrouper(entries, o)
 	for _, e := range g.edges() {
-		g.join(e)
+		g.merge(e)
 	}
-	return g.result(len(entries))
+	return g.groups(len(entries))
 }
 
-// grouping works on the entries in an order of their own.
-type grouping struct {
-	window time.Duration
-	list   []*told
-	group  []int   // of each entry
-	member [][]int // of each group
-	reason []Reason
+// grouper works on the entries in an order of their own.
+type grouper struct {
+	window  time.Duration
+	entries []*groupEntry
+	groupOf []int   // of each entry
+	members [][]int // of each group
+	reasons []Reason
 }
 
-// told is an entry and what of it is compared.
-type told struct {
+// groupEntry is an entry and what of it is compared.
+type groupEntry struct {
 	Entry
-	index    int
-	link     string // canonical, without the scheme; empty where it tells nothing
-	fragment string
-	title    string
-	figures  figures
-	head     vector // terms of the title alone
-	terms    vector
-	shingles []uint64
-	at       time.Time
+	index      int
+	link       string // canonical, without the scheme; empty where it tells nothing
+	fragment   string
+	title      string
+	numbers    titleNumbers
+	titleTerms vector // terms of the title alone
+	terms      vector
+	shingles   []uint64
+	at         time.Time
 }
 
-func newGrouping(entries []Entry, o GroupOptions) *grouping {
-	g := &grouping{window: o.Window}
+func newGrouper(entries []Entry, o GroupOptions) *grouper {
+	g := &grouper{window: o.Window}
 	for i, e := range entries {
-		g.list = append(g.list, tell(e, i))
+		g.entries = append(g.entries, newGroupEntry(e, i))
 	}
-	slices.SortStableFunc(g.list, func(a, b *told) int {
+	slices.SortStableFunc(g.entries, func(a, b *groupEntry) int {
 		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.Feed, b.Feed), strings.Compare(a.ID, b.ID),
 			strings.Compare(a.Link, b.Link), strings.Compare(a.title, b.title), strings.Compare(a.Summary, b.Summary), strings.Compare(a.Content, b.Content))
 	})
-	g.forgetHomePages()
-	weigh(g.list)
-	for i := range g.list {
-		g.group = append(g.group, i)
-		g.member = append(g.member, []int{i})
-		g.reason = append(g.reason, "")
+	g.clearHomePageLinks()
+	weighTerms(g.entries)
+	for i := range g.entries {
+		g.groupOf = append(g.groupOf, i)
+		g.members = append(g.members, []int{i})
+		g.reasons = append(g.reasons, "")
 	}
 	return g
 }
 
-func tell(e Entry, index int) *told {
-	t := &told{Entry: e, index: index, title: TitleKey(e.Title), at: e.Time()}
+func newGroupEntry(e Entry, index int) *groupEntry {
+	t := &groupEntry{Entry: e, index: index, title: titleKey(e.Title), at: e.Time()}
 	_, t.link, _ = strings.Cut(CanonicalURL(e.Link), "://") // one page by http and https
 	if !strings.ContainsAny(t.link, "/?") {
 		t.link = "" // the front page of a site
 	}
 	_, t.fragment, _ = strings.Cut(e.Link, "#")
-	t.figures = figuresOf(e.Heading())
-	t.shingles = shingle(e.Text())
+	t.numbers = parseTitleNumbers(e.Heading())
+	t.shingles = hashShingles(e.Text())
 	return t
 }
 
-// forgetHomePages takes links that many posts of one feed share for no links.
-func (g *grouping) forgetHomePages() {
+// clearHomePageLinks takes links that many posts of one feed share for no links.
+func (g *grouper) clearHomePageLinks() {
 	titles := map[[2]string][]string{}
-	for _, t := range g.list {
+	for _, t := range g.entries {
 		key := [2]string{t.Feed, t.link}
-		if !slices.Contains(titles[key], t.title) && len(titles[key]) < homeLinks {
+		if !slices.Contains(titles[key], t.title) && len(titles[key]) < homePageTitles {
 			titles[key] = append(titles[key], t.title)
 		}
 	}
-	for _, t := range g.list {
-		if len(titles[[2]string{t.Feed, t.link}]) >= homeLinks {
+	for _, t := range g.entries {
+		if len(titles[[2]string{t.Feed, t.link}]) >= homePageTitles {
 			t.link = ""
 		}
 	}
@@ -148,10 +148,10 @@ type edge struct {
 }
 
 // edges are the pairs that are the same, the surest first.
-func (g *grouping) edges() []edge {
+func (g *grouper) edges() []edge {
 	var list []edge
-	for _, pair := range candidates(g.list) {
-		if reason, weight := g.compare(g.list[pair[0]], g.list[pair[1]]); reason != "" {
+	for _, pair := range candidatePairs(g.entries) {
+		if reason, weight := g.compare(g.entries[pair[0]], g.entries[pair[1]]); reason != "" {
 			list = append(list, edge{pair[0], pair[1], reason, weight})
 		}
 	}
@@ -163,21 +163,21 @@ func (g *grouping) edges() []edge {
 
 // compare gives the strongest reason for which two entries are the same, and how
 // strong it is; none: they are not.
-func (g *grouping) compare(a, b *told) (Reason, float64) {
+func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
 	atHome := a.Feed == b.Feed
 	switch {
 	case a.Alone || b.Alone:
 		return "", 0
 	case a.link != "" && a.link == b.link && !(atHome && a.fragment != b.fragment):
 		return SameLink, 4
-	case g.isFar(a, b) || a.figures.conflict(b.figures):
+	case g.isTooFarApart(a, b) || a.numbers.conflictsWith(b.numbers):
 		return "", 0
-	case !atHome && a.title == b.title && isTelling(a.title):
+	case !atHome && a.title == b.title && isDistinctive(a.title):
 		return SameTitle, 3
 	}
-	limit, same := story, reprint
+	limit, same := minStory, minReprint
 	if atHome {
-		limit, same = storyAtHome, reprintAtHome
+		limit, same = minStorySameFeed, minReprintSameFeed
 	}
 	j := jaccard(a.shingles, b.shingles)
 	if j >= same {
@@ -185,76 +185,76 @@ func (g *grouping) compare(a, b *told) (Reason, float64) {
 	}
 	c := a.terms.cosine(b.terms)
 	switch {
-	case c >= limit && agreement(a, b) >= borneOut, j >= turned && !atHome && sameTerms(a.head, b.head) && isTelling(a.title):
+	case c >= limit && agreement(a, b) >= minAgreement, j >= minReordered && !atHome && sameTerms(a.titleTerms, b.titleTerms) && isDistinctive(a.title):
 		return SameStory, c
 	}
 	return "", 0
 }
 
-func (g *grouping) isFar(a, b *told) bool {
+func (g *grouper) isTooFarApart(a, b *groupEntry) bool {
 	return !a.at.IsZero() && !b.at.IsZero() && b.at.Sub(a.at).Abs() > g.window
 }
 
-// alike says that two entries may be in one group.
-func (g *grouping) alike(a, b *told) bool {
+// mayShareGroup says that two entries may be in one group.
+func (g *grouper) mayShareGroup(a, b *groupEntry) bool {
 	if reason, _ := g.compare(a, b); reason != "" {
 		return true
 	}
-	return !a.Alone && !b.Alone && !g.isFar(a, b) && !a.figures.conflict(b.figures) && a.Feed != b.Feed &&
-		a.terms.cosine(b.terms) >= fellow*story
+	return !a.Alone && !b.Alone && !g.isTooFarApart(a, b) && !a.numbers.conflictsWith(b.numbers) && a.Feed != b.Feed &&
+		a.terms.cosine(b.terms) >= memberFactor*minStory
 }
 
-// join makes one group of two where all their members are alike.
-func (g *grouping) join(e edge) {
-	from, to := g.group[e.a], g.group[e.b]
+// merge makes one group of two where all their members are alike.
+func (g *grouper) merge(e edge) {
+	from, to := g.groupOf[e.a], g.groupOf[e.b]
 	if from == to {
-		g.explain(e)
+		g.setReason(e)
 		return
 	}
-	for _, a := range g.member[from] {
-		for _, b := range g.member[to] {
-			if !g.alike(g.list[a], g.list[b]) {
+	for _, a := range g.members[from] {
+		for _, b := range g.members[to] {
+			if !g.mayShareGroup(g.entries[a], g.entries[b]) {
 				return
 			}
 		}
 	}
-	for _, a := range g.member[from] {
-		g.group[a] = to
+	for _, a := range g.members[from] {
+		g.groupOf[a] = to
 	}
-	g.member[to] = append(g.member[to], g.member[from]...)
-	g.member[from] = nil
-	g.explain(e)
+	g.members[to] = append(g.members[to], g.members[from]...)
+	g.members[from] = nil
+	g.setReason(e)
 }
 
-// explain keeps the first, and so the strongest, reason of each.
-func (g *grouping) explain(e edge) {
+// setReason keeps the first, and so the strongest, reason of each.
+func (g *grouper) setReason(e edge) {
 	for _, i := range []int{e.a, e.b} {
-		if g.reason[i] == "" {
-			g.reason[i] = e.reason
+		if g.reasons[i] == "" {
+			g.reasons[i] = e.reason
 		}
 	}
 }
 
-// result is in the order in which the entries were given.
-func (g *grouping) result(n int) [][]Member {
+// groups is in the order in which the entries were given.
+func (g *grouper) groups(n int) [][]Member {
 	place := make([]int, n) // of each entry in the list
-	for i, t := range g.list {
+	for i, t := range g.entries {
 		place[t.index] = i
 	}
 	var groups [][]Member
 	known := map[int]int{}
 	for index, i := range place {
-		if at, ok := known[g.group[i]]; ok {
-			groups[at] = append(groups[at], Member{index, g.reason[i]})
+		if at, ok := known[g.groupOf[i]]; ok {
+			groups[at] = append(groups[at], Member{index, g.reasons[i]})
 			continue
 		}
-		known[g.group[i]] = len(groups)
+		known[g.groupOf[i]] = len(groups)
 		groups = append(groups, []Member{{Index: index}})
 	}
 	return groups
 }
 
-// isTelling says that a title names one story: "Weekly update" names many.
-func isTelling(title string) bool {
-	return len([]rune(title)) >= telling || len(pairsOf(title)) >= telling/3
+// isDistinctive says that a title names one story: "Weekly update" names many.
+func isDistinctive(title string) bool {
+	return len([]rune(title)) >= minTitleRunes || len(ideographPairs(title)) >= minTitleRunes/3
 }

@@ -7,77 +7,77 @@ import (
 	"time"
 )
 
-// hosts lets one request at a time to each host.
-type hosts struct {
-	mu    sync.Mutex
-	known map[string]*host
+// hostLocks lets one request at a time to each host.
+type hostLocks struct {
+	mu     sync.Mutex
+	byName map[string]*host
 }
 
 type host struct {
-	turn  chan struct{}
-	users int       // who hold the turn or wait for it
-	asked time.Time // when Poll last asked it
-	until time.Time // before which it wants no requests
+	lock         chan struct{}
+	users        int       // who hold the turn or wait for it
+	lastPoll     time.Time // when Poll last asked it
+	blockedUntil time.Time // before which it wants no requests
 }
 
-// mostHosts that nobody waits for are remembered.
-const mostHosts = 1000
+// maxIdleHosts that nobody waits for are remembered.
+const maxIdleHosts = 1000
 
-// turn is the sole right to ask a host.
-type turn struct {
-	all  *hosts
+// hostLock is the sole right to ask a host.
+type hostLock struct {
+	all  *hostLocks
 	name string
 	*host
 }
 
-// enter waits for the host's turn, which is to be left again.
-func (l *hosts) enter(ctx context.Context, name string) (*turn, error) {
+// acquire waits for the host's turn, which is to be left again.
+func (l *hostLocks) acquire(ctx context.Context, name string) (*hostLock, error) {
 	l.mu.Lock()
-	h := l.known[name]
+	h := l.byName[name]
 	if h == nil {
-		h = &host{turn: make(chan struct{}, 1)}
-		l.known[name] = h
+		h = &host{lock: make(chan struct{}, 1)}
+		l.byName[name] = h
 	}
 	h.users++
 	l.mu.Unlock()
-	t := &turn{l, name, h}
+	t := &hostLock{l, name, h}
 	select {
-	case h.turn <- struct{}{}:
+	case h.lock <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		t.forget()
+		t.dropIfIdle()
 		return nil, ctx.Err()
 	}
 }
 
-func (t *turn) leave() {
-	<-t.host.turn
-	t.forget()
+func (t *hostLock) release() {
+	<-t.host.lock
+	t.dropIfIdle()
 }
 
-// forget drops what is known of a host that nobody asks, where it is of no use.
-func (t *turn) forget() {
+// dropIfIdle drops what is known of a host that nobody asks, where it is of no use.
+func (t *hostLock) dropIfIdle() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
 	t.users--
-	if t.users == 0 && (t.asked.IsZero() && t.until.IsZero() || len(t.all.known) > mostHosts) {
-		delete(t.all.known, t.name)
+	if t.users == 0 && (t.lastPoll.IsZero() && t.blockedUntil.IsZero() || len(t.all.byName) > maxIdleHosts) {
+		delete(t.all.byName, t.name)
 	}
 }
 
-// closed notes until when the host wants no requests.
-func (t *turn) closed(until time.Time) { t.until = until }
+// blockUntil notes until when the host wants no requests.
+func (t *hostLock) blockUntil(until time.Time) { t.blockedUntil = until }
 
-// pause waits until the host may be asked for another of its feeds. A host that
+// waitForGap waits until the host may be asked for another of its feeds. A host that
 // told one feed to wait is not asked for others meanwhile: now is held against that.
-func (t *turn) pause(ctx context.Context, gap time.Duration, now time.Time) error {
-	if now.Before(t.until) {
-		return &WaitError{t.name, t.until}
+func (t *hostLock) waitForGap(ctx context.Context, gap time.Duration, now time.Time) error {
+	if now.Before(t.blockedUntil) {
+		return &WaitError{t.name, t.blockedUntil}
 	}
 	if gap <= 0 {
 		return nil
 	}
-	if wait := gap/2 + rand.N(gap) - time.Since(t.asked); wait > 0 && !t.asked.IsZero() {
+	if wait := gap/2 + rand.N(gap) - time.Since(t.lastPoll); wait > 0 && !t.lastPoll.IsZero() {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -86,6 +86,6 @@ func (t *turn) pause(ctx context.Context, gap time.Duration, now time.Time) erro
 			return ctx.Err()
 		}
 	}
-	t.asked = time.Now()
+	t.lastPoll = time.Now()
 	return nil
 }

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// policy lets text markup, links, pictures and tables pass, and nothing that acts.
-var policy = sync.OnceValue(func() *bluemonday.Policy {
+// sanitizerPolicy lets text markup, links, pictures and tables pass, and nothing that acts.
+var sanitizerPolicy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.RequireNoFollowOnLinks(false)
 	p.AllowAttrs("title", "alt").Globally() // texts, whatever they say
 	return p
 })
 
-// SafeHTML is the fragment with everything taken out that could act: scripts,
+// sanitizeHTML is the fragment with everything taken out that could act: scripts,
 // event handlers, styles, frames, forms, addresses of other kinds than http,
 // https and mailto. What is harmless comes back as it was written.
-func SafeHTML(fragment string) string {
+func sanitizeHTML(fragment string) string {
 	if !tagStart.MatchString(fragment) {
 		return fragment
 	}
-	safe := policy().Sanitize(fragment)
-	if isPlainMarkup(fragment) && respelled(fragment) == respelled(safe) {
+	safe := sanitizerPolicy().Sanitize(fragment)
+	if isPlainMarkup(fragment) && normalizeMarkup(fragment) == normalizeMarkup(safe) {
 		return fragment
 	}
-	return quotesBack(safe)
+	return unescapeQuotes(safe)
 }
 
 var (
@@ -55,9 +55,9 @@ func isPlainMarkup(fragment string) bool {
 	}
 }
 
-// respelled is the markup as the tokenizer writes it, so that two spellings of
+// normalizeMarkup is the markup as the tokenizer writes it, so that two spellings of
 // the same compare equal.
-func respelled(fragment string) string {
+func normalizeMarkup(fragment string) string {
 	var out strings.Builder
 	z := xhtml.NewTokenizer(strings.NewReader(fragment))
 	for z.Next() != xhtml.ErrorToken {
@@ -66,9 +66,9 @@ func respelled(fragment string) string {
 	return out.String()
 }
 
-// quotesBack undoes the needless escaping of quotation marks outside of tags. In
+// unescapeQuotes undoes the needless escaping of quotation marks outside of tags. In
 // sanitised HTML every "<" begins a tag and every ">" ends one.
-func quotesBack(safe string) string {
+func unescapeQuotes(safe string) string {
 	if !strings.Contains(safe, "&#3") {
 		return safe
 	}
@@ -87,10 +87,10 @@ func quotesBack(safe string) string {
 	return out.String()
 }
 
-// Plain is what a reader sees of an HTML fragment: its text, entities decoded,
+// PlainText is what a reader sees of an HTML fragment: its text, entities decoded,
 // white space collapsed, blocks set apart by blank lines, list items and breaks
 // by line ends.
-func Plain(fragment string) string {
+func PlainText(fragment string) string {
 	var b plainBuilder
 	z := xhtml.NewTokenizer(strings.NewReader(fragment))
 	for {
@@ -99,17 +99,17 @@ func Plain(fragment string) string {
 			return b.String()
 		case xhtml.TextToken:
 			if b.hidden == 0 {
-				b.text(string(z.Text()))
+				b.addText(string(z.Text()))
 			}
 		case xhtml.StartTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), 1)
+			b.addTag(atom.Lookup(name), 1)
 		case xhtml.EndTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), -1)
+			b.addTag(atom.Lookup(name), -1)
 		case xhtml.SelfClosingTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), 0)
+			b.addTag(atom.Lookup(name), 0)
 		}
 	}
 }
@@ -121,7 +121,7 @@ type plainBuilder struct {
 	hidden atom.Atom
 }
 
-func (b *plainBuilder) text(s string) {
+func (b *plainBuilder) addText(s string) {
 	s = html.UnescapeString(s)
 	for len(s) > 0 {
 		word, rest, spaced := cutSpace(s)
@@ -147,7 +147,7 @@ func cutSpace(s string) (word, rest string, spaced bool) {
 	return s[:at], strings.TrimLeft(s[at:], " \t\r\n\f\u00a0"), true
 }
 
-func (b *plainBuilder) tag(name atom.Atom, change int) {
+func (b *plainBuilder) addTag(name atom.Atom, change int) {
 	switch name {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Head, atom.Iframe:
 		if change > 0 && b.hidden == 0 {
@@ -197,7 +197,7 @@ func absoluteMarkup(base *url.URL, markup []byte) []byte {
 		token, changed := z.Token(), false
 		for i, a := range token.Attr {
 			if markupLinks[a.Key] {
-				token.Attr[i].Val = absolute(base, a.Val)
+				token.Attr[i].Val = absoluteURL(base, a.Val)
 				changed = changed || token.Attr[i].Val != a.Val
 			}
 		}
@@ -208,8 +208,8 @@ func absoluteMarkup(base *url.URL, markup []byte) []byte {
 	}
 }
 
-// absolute resolves a reference; what is no reference stays as it is.
-func absolute(base *url.URL, ref string) string {
+// absoluteURL resolves a reference; what is no reference stays as it is.
+func absoluteURL(base *url.URL, ref string) string {
 	ref = strings.TrimSpace(ref)
 	if base == nil || ref == "" {
 		return ref
@@ -221,7 +221,7 @@ func absolute(base *url.URL, ref string) string {
 	return base.ResolveReference(u).String()
 }
 
-func join(base *url.URL, ref string) *url.URL {
+func resolveURL(base *url.URL, ref string) *url.URL {
 	u, err := url.Parse(strings.TrimSpace(ref))
 	switch {
 	case err != nil:

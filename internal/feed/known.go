@@ -8,9 +8,9 @@ import (
 
 const atomXML, rssXML = "application/atom+xml", "application/rss+xml"
 
-// known are the feeds that a page has at addresses which its site documents, as of
+// documentedFeeds are the feeds that a page has at addresses which its site documents, as of
 // November 2026; none for sites that are not known.
-func known(page *url.URL) []Link {
+func documentedFeeds(page *url.URL) []Link {
 	host := strings.TrimPrefix(strings.ToLower(page.Hostname()), "www.")
 	parts := strings.FieldsFunc(page.EscapedPath(), func(r rune) bool { return r == '/' })
 	switch {
@@ -19,7 +19,7 @@ func known(page *url.URL) []Link {
 	case host == "github.com":
 		return gitHub(parts)
 	case host == "gitlab.com" && len(parts) >= 2:
-		return links("https://gitlab.com/"+strings.Join(parts[:2], "/"), "/-/tags?format=atom", "tags")
+		return atomLinks("https://gitlab.com/"+strings.Join(parts[:2], "/"), "/-/tags?format=atom", "tags")
 	case host == "reddit.com" || strings.HasSuffix(host, ".reddit.com"):
 		return reddit(parts)
 	case host == "bsky.app" && len(parts) == 2 && parts[0] == "profile":
@@ -28,8 +28,8 @@ func known(page *url.URL) []Link {
 	return nil
 }
 
-// links are Atom feeds below an address: pairs of path and title.
-func links(base string, pairs ...string) (list []Link) {
+// atomLinks are Atom feeds below an address: pairs of path and title.
+func atomLinks(base string, pairs ...string) (list []Link) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		list = append(list, Link{URL: base + pairs[i], Title: pairs[i+1], Type: atomXML})
 	}
@@ -55,9 +55,9 @@ func gitHub(parts []string) []Link {
 	case len(parts) == 0 || parts[0] == "features" || parts[0] == "topics" || parts[0] == "orgs":
 		return nil
 	case len(parts) == 1:
-		return links("https://github.com/"+parts[0], ".atom", "public activity")
+		return atomLinks("https://github.com/"+parts[0], ".atom", "public activity")
 	}
-	return links("https://github.com/"+parts[0]+"/"+strings.TrimSuffix(parts[1], ".git"),
+	return atomLinks("https://github.com/"+parts[0]+"/"+strings.TrimSuffix(parts[1], ".git"),
 		"/releases.atom", "releases", "/tags.atom", "tags", "/commits.atom", "commits")
 }
 
@@ -67,12 +67,12 @@ func reddit(parts []string) []Link {
 	}
 	kind := strings.Replace(parts[0], "user", "u", 1)
 	path := "/" + strings.Replace(kind, "u", "user", 1) + "/" + parts[1] + "/.rss"
-	return links("https://www.reddit.com", path, kind+"/"+parts[1])
+	return atomLinks("https://www.reddit.com", path, kind+"/"+parts[1])
 }
 
-// usual are the places to look in where a page names no feed. A path such as /@name
+// usualAddresses are the places to look in where a page names no feed. A path such as /@name
 // is that of a Mastodon profile, perhaps.
-func usual(page *url.URL) (addresses []string) {
+func usualAddresses(page *url.URL) (addresses []string) {
 	add := func(path string) {
 		u := url.URL{Scheme: page.Scheme, Host: page.Host, Path: path}
 		addresses = append(addresses, u.String())

@@ -17,9 +17,9 @@ type media struct {
 	text     string
 }
 
-const mostMedia = 50
+const maxMedia = 50
 
-func mediaOf(all ext.Extensions) (m media) {
+func collectMedia(all ext.Extensions) (m media) {
 	var previews []string
 	var visit func(elements map[string][]ext.Extension, depth int)
 	visit = func(elements map[string][]ext.Extension, depth int) {
@@ -46,8 +46,8 @@ func mediaOf(all ext.Extensions) (m media) {
 }
 
 func (m *media) add(e ext.Extension) {
-	address, kind := safeLink(e.Attrs["url"]), field(e.Attrs["type"])
-	if address == "" || len(m.files) == mostMedia {
+	address, kind := safeLink(e.Attrs["url"]), shortText(e.Attrs["type"])
+	if address == "" || len(m.files) == maxMedia {
 		return
 	}
 	length, _ := strconv.ParseInt(e.Attrs["fileSize"], 10, 64) // 0 where it is no number
@@ -57,15 +57,15 @@ func (m *media) add(e ext.Extension) {
 	}
 }
 
-// adopt takes over what the item's other elements do not say.
-func (m media) adopt(item *Item, in *gofeed.Item) {
+// applyTo takes over what the item's other elements do not say.
+func (m media) applyTo(item *Item, in *gofeed.Item) {
 	for _, file := range m.files {
 		if !slices.ContainsFunc(item.Enclosures, func(e Enclosure) bool { return e.URL == file.URL }) {
 			item.Enclosures = append(item.Enclosures, file)
 		}
 	}
 	if item.Summary == "" && item.Content == "" {
-		item.Summary = SafeHTML(m.text)
+		item.Summary = sanitizeHTML(m.text)
 	}
 	pictures := m.pictures
 	if in.Image != nil {
@@ -92,14 +92,14 @@ func firstPicture(fragment string) string {
 			return ""
 		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
 			token := z.Token()
-			if attr := attributes(token); token.Data == "img" && !isDot(attr["width"]) && !isDot(attr["height"]) && isWeb(attr["src"]) {
+			if attr := attributeMap(token); token.Data == "img" && !isTinySize(attr["width"]) && !isTinySize(attr["height"]) && isWebURL(attr["src"]) {
 				return attr["src"]
 			}
 		}
 	}
 }
 
-func isDot(size string) bool {
+func isTinySize(size string) bool {
 	n, err := strconv.Atoi(strings.TrimSuffix(size, "px"))
 	return err == nil && n < 10
 }

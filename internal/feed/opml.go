@@ -35,22 +35,22 @@ func ReadOPML(r io.Reader) ([]Outline, error) {
 	if len(data) > maxBytes {
 		return nil, fmt.Errorf("read OPML: it is larger than %d bytes", maxBytes)
 	}
-	text := allowedChars(withoutPreamble(toUTF8(data, "")))
-	o := opml{list: []Outline{}}
+	text := removeInvalidChars(withoutPreamble(toUTF8(data, "")))
+	o := opmlReader{list: []Outline{}}
 	if err := o.read(newDecoder(text)); err != nil {
 		return nil, fmt.Errorf("read OPML: %w", err)
 	}
 	return o.list, nil
 }
 
-// opml is a list being read.
-type opml struct {
+// opmlReader is a list being read.
+type opmlReader struct {
 	list    []Outline
 	root    string
 	folders []string // of the open outlines; empty for feeds
 }
 
-func (o *opml) read(d *xml.Decoder) error {
+func (o *opmlReader) read(d *xml.Decoder) error {
 	for {
 		token, err := d.RawToken()
 		var syntax *xml.SyntaxError
@@ -62,7 +62,7 @@ func (o *opml) read(d *xml.Decoder) error {
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			if err := o.open(t); err != nil {
+			if err := o.handleStart(t); err != nil {
 				return err
 			}
 		case xml.EndElement:
@@ -77,7 +77,7 @@ func (o *opml) read(d *xml.Decoder) error {
 	return nil
 }
 
-func (o *opml) open(t xml.StartElement) error {
+func (o *opmlReader) handleStart(t xml.StartElement) error {
 	name := strings.ToLower(t.Name.Local)
 	if o.root == "" {
 		if o.root = name; name != "opml" {
@@ -91,8 +91,8 @@ func (o *opml) open(t xml.StartElement) error {
 	for _, a := range t.Attr {
 		attr[strings.ToLower(a.Name.Local)] = a.Value
 	}
-	title, address := field(firstOf(attr["title"], attr["text"])), field(firstOf(attr["xmlurl"], attr["url"]))
-	if !isWeb(address) {
+	title, address := shortText(firstOf(attr["title"], attr["text"])), shortText(firstOf(attr["xmlurl"], attr["url"]))
+	if !isWebURL(address) {
 		o.folders = append(o.folders, title)
 		return nil
 	}
@@ -101,14 +101,14 @@ func (o *opml) open(t xml.StartElement) error {
 		return fmt.Errorf("it has more than %d feeds", maxOutlines)
 	}
 	if tagStart.MatchString(title) {
-		title = oneLine(Plain(title))
+		title = oneLine(PlainText(title))
 	}
-	o.list = append(o.list, Outline{Title: firstOf(title, nameOf(address)), URL: address, Page: safeLink(attr["htmlurl"]), Folder: o.path()})
+	o.list = append(o.list, Outline{Title: firstOf(title, titleFromURL(address)), URL: address, Page: safeLink(attr["htmlurl"]), Folder: o.folderPath()})
 	return nil
 }
 
-// path names the open folders.
-func (o *opml) path() (path []string) {
+// folderPath names the open folders.
+func (o *opmlReader) folderPath() (path []string) {
 	for _, name := range o.folders {
 		if name != "" && len(path) < maxFolders {
 			path = append(path, name)
@@ -117,8 +117,8 @@ func (o *opml) path() (path []string) {
 	return path
 }
 
-// nameOf stands for a title that is missing.
-func nameOf(address string) string {
+// titleFromURL stands for a title that is missing.
+func titleFromURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return address
@@ -130,7 +130,7 @@ func nameOf(address string) string {
 // the other. Feeds of one folder should follow one another.
 func WriteOPML(w io.Writer, title string, list []Outline) error {
 	var b strings.Builder
-	b.WriteString(xml.Header + "<opml version=\"2.0\">\n<head><title>" + attribute(title) + "</title></head>\n<body>\n")
+	b.WriteString(xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n")
 	var open []string
 	for _, o := range list {
 		same := 0
@@ -139,13 +139,13 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 		}
 		b.WriteString(strings.Repeat("</outline>\n", len(open)-same))
 		for _, name := range o.Folder[same:] {
-			fmt.Fprintf(&b, "<outline text=\"%s\">\n", attribute(name))
+			fmt.Fprintf(&b, "<outline text=\"%s\">\n", escapeAttribute(name))
 		}
 		open = slices.Clone(o.Folder)
-		name := attribute(firstOf(o.Title, nameOf(o.URL)))
-		fmt.Fprintf(&b, "<outline type=\"rss\" text=\"%s\" title=\"%s\" xmlUrl=\"%s\"", name, name, attribute(o.URL))
+		name := escapeAttribute(firstOf(o.Title, titleFromURL(o.URL)))
+		fmt.Fprintf(&b, "<outline type=\"rss\" text=\"%s\" title=\"%s\" xmlUrl=\"%s\"", name, name, escapeAttribute(o.URL))
 		if o.Page != "" {
-			fmt.Fprintf(&b, " htmlUrl=\"%s\"", attribute(o.Page))
+			fmt.Fprintf(&b, " htmlUrl=\"%s\"", escapeAttribute(o.Page))
 		}
 		b.WriteString("/>\n")
 	}
@@ -156,8 +156,8 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 	return nil
 }
 
-// attribute is text as it stands in an attribute.
-func attribute(text string) string {
+// escapeAttribute is text as it stands in an attribute.
+func escapeAttribute(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
 	return b.String()

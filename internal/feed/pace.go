@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	longestFresh = 12 * time.Hour // however long a server says that nothing changes
-	firstBackoff = 10 * time.Minute
-	lastBackoff  = 48 * time.Hour
-	goneBackoff  = 7 * 24 * time.Hour
+	maxFresh    = 12 * time.Hour // however long a server says that nothing changes
+	minBackoff  = 10 * time.Minute
+	maxBackoff  = 48 * time.Hour
+	goneBackoff = 7 * 24 * time.Hour
 )
 
 // Pace is how often a feed says it is worth reading.
@@ -22,15 +22,15 @@ type Pace struct {
 	SkipDays  uint8         `json:"skipDays,omitempty"`  // bit n: not on that time.Weekday
 }
 
-// rests says that the feed is not worth reading at that time.
-func (p Pace) rests(at time.Time) bool {
+// skips says that the feed is not worth reading at that time.
+func (p Pace) skips(at time.Time) bool {
 	at = at.UTC()
 	return p.SkipHours&(1<<at.Hour()) != 0 || p.SkipDays&(1<<at.Weekday()) != 0
 }
 
-// note takes over what an element of a channel says about the pace. A feed that
+// readElement takes over what an element of a channel says about the pace. A feed that
 // names all hours or all days means something else.
-func (p *Pace) note(parent, element, text string) {
+func (p *Pace) readElement(parent, element, text string) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
 	switch {
 	case parent == "channel" && element == "ttl" && err == nil:
@@ -64,7 +64,7 @@ func freshFor(h http.Header, ttl time.Duration, now time.Time) time.Duration {
 		}
 		fresh = max(fresh, expires.Sub(now))
 	}
-	return min(fresh, longestFresh)
+	return min(fresh, maxFresh)
 }
 
 func maxAge(header string) (age time.Duration, said bool) {
@@ -84,11 +84,11 @@ func maxAge(header string) (age time.Duration, said bool) {
 
 // backoff is how long a feed is left alone that failed so many times in a row.
 func backoff(failures int) time.Duration {
-	return jittered(min(firstBackoff<<min(max(failures-1, 0), 16), lastBackoff))
+	return addJitter(min(minBackoff<<min(max(failures-1, 0), 16), maxBackoff))
 }
 
-// jittered is up to a tenth longer, so that what failed or was fresh together is
+// addJitter is up to a tenth longer, so that what failed or was fresh together is
 // not asked for together.
-func jittered(d time.Duration) time.Duration {
+func addJitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d/10)+1))
 }

@@ -32,7 +32,7 @@ func TestFreshFor(t *testing.T) {
 		{"Expires: Tue, 03 Feb 2026 09:00:00 GMT|Date: Tue, 03 Feb 2026 08:45:00 GMT", 0, 15 * time.Minute},
 		{"Expires: Tue, 03 Feb 2026 07:00:00 GMT", 0, 0},
 		{"Expires: 0", 0, 0},
-		{"Cache-Control: max-age=31536000", 0, longestFresh},
+		{"Cache-Control: max-age=31536000", 0, maxFresh},
 	} {
 		h := http.Header{}
 		for line := range strings.SplitSeq(tc.headers, "|") {
@@ -230,33 +230,33 @@ func TestHostThatIsBusy(t *testing.T) {
 
 func TestPollLeavesHostsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := hosts{known: map[string]*host{}}
+		all := hostLocks{byName: map[string]*host{}}
 		begin := time.Now()
 		for _, name := range []string{"a", "b", "a", "a"} {
-			turn, err := all.enter(t.Context(), name)
+			turn, err := all.acquire(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := turn.pause(t.Context(), time.Second, begin); err != nil {
+			if err := turn.waitForGap(t.Context(), time.Second, begin); err != nil {
 				t.Fatal(err)
 			}
-			turn.leave()
+			turn.release()
 		}
 		if took := time.Since(begin); took < time.Second || took > (2+Patience)*time.Second {
 			t.Errorf("three requests to one host took %s", took)
 		}
-		for n := range 2 * mostHosts {
-			turn, err := all.enter(t.Context(), fmt.Sprint(n))
+		for n := range 2 * maxIdleHosts {
+			turn, err := all.acquire(t.Context(), fmt.Sprint(n))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := turn.pause(t.Context(), time.Second, begin); err != nil {
+			if err := turn.waitForGap(t.Context(), time.Second, begin); err != nil {
 				t.Fatal(err)
 			}
-			turn.leave()
+			turn.release()
 		}
-		if len(all.known) > mostHosts {
-			t.Errorf("%d hosts are remembered", len(all.known))
+		if len(all.byName) > maxIdleHosts {
+			t.Errorf("%d hosts are remembered", len(all.byName))
 		}
 	})
 }

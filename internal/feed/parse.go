@@ -22,15 +22,15 @@ type Hint struct {
 	ContentLanguage string // header of the response
 }
 
-// HintOf is what a response says about its body.
-func HintOf(url string, h http.Header) Hint {
+// newHint is what a response says about its body.
+func newHint(url string, h http.Header) Hint {
 	return Hint{URL: url, ContentType: h.Get("Content-Type"), ContentLocation: h.Get("Content-Location"), ContentLanguage: h.Get("Content-Language")}
 }
 
 func (h Hint) base() *url.URL {
-	base := join(nil, h.URL)
+	base := resolveURL(nil, h.URL)
 	if h.ContentLocation != "" {
-		base = join(base, h.ContentLocation)
+		base = resolveURL(base, h.ContentLocation)
 	}
 	return base
 }
@@ -51,10 +51,10 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 	if bytes.HasPrefix(text, []byte("{")) {
 		parse = parseJSON
 	} else {
-		text = allowedChars(text)
+		text = removeInvalidChars(text)
 	}
 	doc, err = parse(text, hint.base())
-	doc.Feed.Language = firstOf(doc.Feed.Language, field(hint.ContentLanguage))
+	doc.Feed.Language = firstOf(doc.Feed.Language, shortText(hint.ContentLanguage))
 	return doc, err
 }
 
@@ -78,7 +78,7 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	}
-	doc := convert(parsed)
+	doc := convertFeed(parsed)
 	doc.Pace = c.pace
 	return doc, nil
 }

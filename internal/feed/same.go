@@ -19,7 +19,7 @@ var tracking = map[string]bool{"fbclid": true, "gclid": true, "dclid": true, "ms
 func CanonicalURL(address string) string {
 	address = strings.TrimSpace(address)
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || !isWeb(address) {
+	if err != nil || u.Host == "" || !isWebURL(address) {
 		return address
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
@@ -37,11 +37,11 @@ func CanonicalURL(address string) string {
 	return u.String()
 }
 
-// TitleKey is equal for titles that differ only in markup, letter case, white
+// titleKey is equal for titles that differ only in markup, letter case, white
 // space or punctuation.
-func TitleKey(title string) string {
+func titleKey(title string) string {
 	var key strings.Builder
-	for _, r := range norm.NFKC.String(strings.ToLower(Plain(title))) {
+	for _, r := range norm.NFKC.String(strings.ToLower(PlainText(title))) {
 		switch {
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
 			key.WriteRune(r)
@@ -58,9 +58,9 @@ type Story struct {
 	Also []Item
 }
 
-// telling is how many letters a title needs before it can identify a story:
+// minTitleRunes is how many letters a title needs before it can identify a story:
 // "Weekly update" names many.
-const telling = 20
+const minTitleRunes = 20
 
 // Dedupe puts items together that share their canonical link or their title. The
 // first of each stays in its place; nothing is lost.
@@ -96,7 +96,7 @@ func sameKeys(item Item) (keys []string) {
 		_, rest, _ := strings.Cut(link, "://") // the same page by http and https
 		keys = append(keys, "link "+rest)
 	}
-	if title := TitleKey(item.Title); utf8.RuneCountInString(title) >= telling {
+	if title := titleKey(item.Title); utf8.RuneCountInString(title) >= minTitleRunes {
 		keys = append(keys, "title "+title)
 	}
 	return keys

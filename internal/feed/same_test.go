@@ -28,7 +28,7 @@ func TestCanonicalURL(t *testing.T) {
 }
 
 func TestTitleKey(t *testing.T) {
-	if a, b := TitleKey("<b>Bridge</b> closes: “for two years”"), TitleKey("bridge  closes for two-years!"); a != b || a != "bridge closes for two years" {
+	if a, b := titleKey("<b>Bridge</b> closes: “for two years”"), titleKey("bridge  closes for two-years!"); a != b || a != "bridge closes for two years" {
 		t.Errorf("keys %q and %q", a, b)
 	}
 }
@@ -67,7 +67,7 @@ func TestDiscover(t *testing.T) {
 		{URL: "https://b.example/blog/atom.xml", Title: "All posts", Type: "application/atom+xml"},
 		{URL: "https://b.example/rss", Type: "application/rss+xml"},
 	}
-	if diff := cmp.Diff(want, Discover([]byte(page), "https://a.example/")); diff != "" {
+	if diff := cmp.Diff(want, discoverLinks([]byte(page), "https://a.example/")); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
 	}
 }

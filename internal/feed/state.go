@@ -10,10 +10,10 @@ import (
 
 const (
 	stateVersion = 1
-	keptItems    = 120
-	keptText     = 4 << 10  // bytes of a field of a kept item,
-	keptSize     = 96 << 10 // of all of them, unless
-	leastText    = 256      // each has no more
+	maxKeptItems = 120
+	maxKeptText  = 4 << 10  // bytes of a field of a kept item,
+	maxKeptSize  = 96 << 10 // of all of them, unless
+	minKeptText  = 256      // each has no more
 )
 
 // State is what is kept of a feed between fetches. It is stored as JSON; a state
@@ -103,31 +103,31 @@ func (s *State) tell(reader string) {
 	}
 }
 
-// failed counts a failure.
-func (s *State) failed(now time.Time, gone bool, why string) {
+// addFailure counts a failure.
+func (s *State) addFailure(now time.Time, gone bool, why string) {
 	if s.Failures == 0 {
 		s.FailingSince = now
 	}
 	s.Failures++
-	s.Gone, s.LastFailure = gone, field(why)
+	s.Gone, s.LastFailure = gone, shortText(why)
 	s.TryAgain = now.Add(backoff(s.Failures))
 	if gone {
-		s.TryAgain = now.Add(jittered(goneBackoff))
+		s.TryAgain = now.Add(addJitter(goneBackoff))
 	}
 }
 
-// healed forgets the failures, and tells whether there were any.
-func (s *State) healed() bool {
+// clearFailures forgets the failures, and tells whether there were any.
+func (s *State) clearFailures() bool {
 	was := s.Failures > 0
 	s.FailingSince, s.TryAgain, s.Failures, s.Gone, s.LastFailure = time.Time{}, time.Time{}, 0, false, ""
 	return was
 }
 
-func (s *State) address() string { return firstOf(s.MovedTo, s.URL) }
+func (s *State) fetchAddress() string { return firstOf(s.MovedTo, s.URL) }
 
-// moved takes over where a server says that the feed is for good, at the second
+// noteMove takes over where a server says that the feed is for good, at the second
 // time it says so, and tells whether that is worth remembering.
-func (s *State) moved(to string) bool {
+func (s *State) noteMove(to string) bool {
 	was := [2]string{s.MovedTo, s.MovedOnce}
 	switch {
 	case to == "" || to == s.URL:
@@ -140,17 +140,17 @@ func (s *State) moved(to string) bool {
 	return was != [2]string{s.MovedTo, s.MovedOnce}
 }
 
-// forgetPlace begins again at the address the feed is known by.
-func (s *State) forgetPlace() {
+// resetAddress begins again at the address the feed is known by.
+func (s *State) resetAddress() {
 	s.MovedTo, s.MovedOnce, s.ETag, s.LastModified = "", "", "", ""
 	s.FetchedAt, s.Document = time.Time{}, Document{}
 }
 
-// conditions ask for nothing when nothing changed. They belong to the address
+// conditionalHeader ask for nothing when nothing changed. They belong to the address
 // the remembered document came from.
-func (s *State) conditions(address string) http.Header {
+func (s *State) conditionalHeader(address string) http.Header {
 	h := http.Header{}
-	if s.FetchedAt.IsZero() || address != s.address() {
+	if s.FetchedAt.IsZero() || address != s.fetchAddress() {
 		return h
 	}
 	if s.ETag != "" {
@@ -164,9 +164,9 @@ func (s *State) conditions(address string) http.Header {
 
 // excerpt is a copy of bounded size.
 func (d Document) excerpt() Document {
-	items := newest(d.Items, keptItems)
-	limit := keptText
-	for limit > leastText && size(items, limit) > keptSize {
+	items := newestItems(d.Items, maxKeptItems)
+	limit := maxKeptText
+	for limit > minKeptText && textSize(items, limit) > maxKeptSize {
 		limit /= 2
 	}
 	for i := range items {
@@ -176,13 +176,13 @@ func (d Document) excerpt() Document {
 		items[i].Enclosures = items[i].Enclosures[:min(len(items[i].Enclosures), 10)]
 	}
 	d.Items = items
-	d.Feed.Description = excerptHTML(d.Feed.Description, keptText)
+	d.Feed.Description = excerptHTML(d.Feed.Description, maxKeptText)
 	return d
 }
 
-// newest are the n youngest items, in the feed's order, which for items without a
+// newestItems are the n youngest items, in the feed's order, which for items without a
 // date is that of their age.
-func newest(items []Item, n int) []Item {
+func newestItems(items []Item, n int) []Item {
 	if len(items) <= n {
 		return slices.Clone(items)
 	}
@@ -202,8 +202,8 @@ func newest(items []Item, n int) []Item {
 
 func (i *Item) texts() []*string { return []*string{&i.Title, &i.Summary, &i.Content} }
 
-// size is what the texts take when they are cut at the limit.
-func size(items []Item, limit int) (sum int) {
+// textSize is what the texts take when they are cut at the limit.
+func textSize(items []Item, limit int) (sum int) {
 	for i := range items {
 		for _, text := range items[i].texts() {
 			sum += min(len(*text), limit)
@@ -218,15 +218,15 @@ func excerptHTML(fragment string, limit int) string {
 	if len(fragment) <= limit {
 		return fragment
 	}
-	text := Plain(fragment)
+	text := PlainText(fragment)
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return html.EscapeString(text)
 }
 
-// attribute tells every item which feed it is from.
-func (d *Document) attribute() {
+// setSource tells every item which feed it is from.
+func (d *Document) setSource() {
 	source := d.Feed.Heading()
 	for i := range d.Items {
 		d.Items[i].Source = source

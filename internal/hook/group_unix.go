@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// group puts a command into a process group of its own, and has its end end all of
+// setProcessGroup puts a command into a process group of its own, and has its end end all of
 // it.
-func group(cmd *exec.Cmd) {
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	mostOutput = 1 << 20 // bytes of an answer
-	mostErrors = 4 << 10 // bytes of standard error that are kept
-	// dying is how long the output of a command that was ended stays open.
-	dying = time.Second
-	// denies is the exit status by which a command denies a call.
-	denies = 2
+	maxOutput = 1 << 20 // bytes of an answer
+	maxStderr = 4 << 10 // bytes of standard error that are kept
+	// outputWait is how long the output of a command that was ended stays open.
+	outputWait = time.Second
+	// denyStatus is the exit status by which a command denies a call.
+	denyStatus = 2
 )
 
 // The times at which a command runs.
@@ -44,13 +44,13 @@ const (
 
 // Command is one command of the configuration: a tool.Hook.
 type Command struct {
-	When    string                // Before, After
-	Matches func(tool.Named) bool // the tools that it is about
-	Command []string              // the program and its arguments; no shell reads them
-	Dir     string                // working folder; "": the bot's
-	Timeout time.Duration
-	Lenient bool // where it fails, the call or its result passes
-	Log     *slog.Logger
+	When         string                // Before, After
+	Matches      func(tool.Named) bool // the tools that it is about
+	Command      []string              // the program and its arguments; no shell reads them
+	Dir          string                // working folder; "": the bot's
+	Timeout      time.Duration
+	AllowOnError bool // where it fails, the call or its result passes
+	Log          *slog.Logger
 }
 
 // Input is what a command reads from its standard input.
@@ -86,7 +86,7 @@ func (c Command) Before(ctx context.Context, in tool.Intent) (tool.Ruling, error
 	if c.When == After || !c.Matches(in.Tool) {
 		return pass, nil
 	}
-	out, err := c.run(ctx, inputOf(Before, in))
+	out, err := c.run(ctx, newInput(Before, in))
 	var denied deniedError
 	if errors.As(err, &denied) {
 		return tool.Ruling{Decision: tool.Deny, Reason: denied.reason}, nil
@@ -107,7 +107,7 @@ func (c Command) Before(ctx context.Context, in tool.Intent) (tool.Ruling, error
 		err = fmt.Errorf("its decision is %.40q, want allow, ask or deny", string(answer.Decision))
 	}
 	if err != nil {
-		return pass, c.failed(in, err)
+		return pass, c.handleFailure(in, err)
 	}
 	return tool.Ruling{Decision: answer.Decision, Reason: answer.Reason, Args: answer.Args}, nil
 }
@@ -117,7 +117,7 @@ func (c Command) After(ctx context.Context, in tool.Intent, r tool.Result) (tool
 	if c.When != After || !c.Matches(in.Tool) {
 		return r, nil
 	}
-	about := inputOf(After, in)
+	about := newInput(After, in)
 	about.Result = &Result{Text: r.Text, IsError: r.IsError}
 	out, err := c.run(ctx, about)
 	var answer struct {
@@ -127,7 +127,7 @@ func (c Command) After(ctx context.Context, in tool.Intent, r tool.Result) (tool
 		err = json.Unmarshal(out, &answer)
 	}
 	if err != nil {
-		return r, c.failed(in, err)
+		return r, c.handleFailure(in, err)
 	}
 	if answer.Result != nil { // what else the tool gave may hold what was taken out
 		r.Text, r.Structured, r.Files = *answer.Result, nil, nil
@@ -135,7 +135,7 @@ func (c Command) After(ctx context.Context, in tool.Intent, r tool.Result) (tool
 	return r, nil
 }
 
-func inputOf(when string, in tool.Intent) Input {
+func newInput(when string, in tool.Intent) Input {
 	spec, c := in.Tool.Tool.Spec(), in.Caller
 	about := Input{When: when, Tool: in.Tool.Name, Server: spec.Server, Name: spec.Name, Args: in.Args,
 		Caller: Caller{User: c.User.ID, Name: c.User.Name, Admin: c.User.Admin, Turn: c.Turn, Call: c.Call}}
@@ -148,10 +148,10 @@ func inputOf(when string, in tool.Intent) Input {
 	return about
 }
 
-// failed gives the error of a command that failed, unless it may.
-func (c Command) failed(in tool.Intent, err error) error {
+// handleFailure gives the error of a command that failed, unless it may.
+func (c Command) handleFailure(in tool.Intent, err error) error {
 	err = fmt.Errorf("hook %s: %w", c.Command[0], err)
-	if c.Lenient {
+	if c.AllowOnError {
 		c.Log.Warn("hook failed and was passed over", "tool", in.Tool.Name, "turn", in.Caller.Turn, "error", err)
 		return nil
 	}
@@ -171,29 +171,29 @@ func (c Command) run(ctx context.Context, about Input) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it took longer than %v", c.Timeout))
 	defer cancel()
-	out, told := &bounded{most: mostOutput}, &bounded{most: mostErrors}
+	out, told := &limitedBuffer{limit: maxOutput}, &limitedBuffer{limit: maxStderr}
 	cmd := exec.CommandContext(ctx, c.Command[0], c.Command[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, environment(), bytes.NewReader(in), out, told
-	cmd.WaitDelay = dying
-	group(cmd)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, safeEnvironment(), bytes.NewReader(in), out, told
+	cmd.WaitDelay = outputWait
+	setProcessGroup(cmd)
 	err = cmd.Run()
 	killGroup(cmd)
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.As(err, &exit) && exit.ExitCode() == denies && about.When == Before:
+	case errors.As(err, &exit) && exit.ExitCode() == denyStatus && about.When == Before:
 		return nil, deniedError{strings.TrimSpace(told.kept.String())}
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(told.kept.String()))
 	case out.over:
-		return nil, fmt.Errorf("it wrote more than %d bytes", mostOutput)
+		return nil, fmt.Errorf("it wrote more than %d bytes", maxOutput)
 	}
 	return bytes.TrimSpace(out.kept.Bytes()), nil
 }
 
-// environment is what a command gets of ours.
-func environment() []string {
+// safeEnvironment is what a command gets of ours.
+func safeEnvironment() []string {
 	var env []string
 	for _, name := range []string{"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "SystemRoot", "TEMP", "TERM", "TMPDIR", "TZ", "USER"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -203,15 +203,15 @@ func environment() []string {
 	return env
 }
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct {
-	kept bytes.Buffer
-	most int
-	over bool
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct {
+	kept  bytes.Buffer
+	limit int
+	over  bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	if room := b.most - b.kept.Len(); len(p) > room {
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if room := b.limit - b.kept.Len(); len(p) > room {
 		b.over = true
 		b.kept.Write(p[:room])
 		return len(p), nil

@@ -22,7 +22,7 @@ import (
 // command is a hook that runs a shell script, which is the test's, not ours.
 func command(when, script string, lenient bool) hook.Command {
 	return hook.Command{When: when, Matches: func(n tool.Named) bool { return n.Name == "s_do" }, Command: []string{"sh", "-c", script},
-		Timeout: 5 * time.Second, Lenient: lenient, Log: slog.New(slog.DiscardHandler)}
+		Timeout: 5 * time.Second, AllowOnError: lenient, Log: slog.New(slog.DiscardHandler)}
 }
 
 func intent(name string) tool.Intent {

@@ -16,31 +16,31 @@ import (
 // Sample is one value. Those of one Name have the same Help and the same labels,
 // which are given as name, value, name, value.
 type Sample struct {
-	Name   string // with its unit, such as ravenbot_store_bytes
-	Help   string
-	Count  bool // it only grows while the process lives
-	Value  float64
-	Labels []string
+	Name      string // with its unit, such as ravenbot_store_bytes
+	Help      string
+	IsCounter bool // it only grows while the process lives
+	Value     float64
+	Labels    []string
 }
 
 // Handler answers with the samples that read gives, and with those of the process
 // and of Go's runtime. read may be called concurrently.
 func Handler(read func() []Sample) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(reader(read), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collector(read), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-type reader func() []Sample
+type collector func() []Sample
 
 // Describe names nothing beforehand: which labels there are may change.
-func (reader) Describe(chan<- *prometheus.Desc) {}
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect gives the samples of this moment.
-func (read reader) Collect(out chan<- prometheus.Metric) {
+func (read collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range read() {
 		kind := prometheus.GaugeValue
-		if s.Count {
+		if s.IsCounter {
 			kind = prometheus.CounterValue
 		}
 		var names, values []string

@@ -34,36 +34,36 @@ func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
 
 // Decide gives the decision on a tool, and the reason where it is not allow.
 func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
-	at := p.Line(n)
+	at := p.RuleIndex(n)
 	if at < 0 {
 		return tool.Allow, ""
 	}
 	switch r := p.rules[at]; {
 	case r.Decision == tool.Deny:
-		return tool.Deny, "the operator's policy denies it" + because(r)
+		return tool.Deny, "the operator's policy denies it" + describeHint(r)
 	case r.Decision == tool.Ask && !p.trusted(n.Tool.Spec()):
-		return tool.Ask, "the operator's policy wants an approval for it" + because(r)
+		return tool.Ask, "the operator's policy wants an approval for it" + describeHint(r)
 	}
 	return tool.Allow, ""
 }
 
-// Line is the index of the rule that decides about a tool; -1: none does.
-func (p *Policy) Line(n tool.Named) int {
+// RuleIndex is the index of the rule that decides about a tool; -1: none does.
+func (p *Policy) RuleIndex(n tool.Named) int {
 	class := n.Tool.Spec().Hints.Class()
-	return slices.IndexFunc(p.rules, func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && Any(r.Tools, n) })
+	return slices.IndexFunc(p.rules, func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && MatchesAny(r.Tools, n) })
 }
 
-func because(r Rule) string {
+func describeHint(r Rule) string {
 	if r.Hint == "" {
 		return ""
 	}
 	return fmt.Sprintf(" as a tool of kind %s", r.Hint)
 }
 
-// Any reports whether one of the patterns matches a tool: its name as models see
+// MatchesAny reports whether one of the patterns matches a tool: its name as models see
 // it, its server or pack, or both with a dot between. * stands for any run of
 // characters, also an empty one.
-func Any(patterns []string, n tool.Named) bool {
+func MatchesAny(patterns []string, n tool.Named) bool {
 	spec := n.Tool.Spec()
 	for _, p := range patterns {
 		if Match(p, n.Name) || Match(p, spec.Server+"."+spec.Name) || Match(p, spec.Server) {

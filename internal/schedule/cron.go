@@ -8,8 +8,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// descriptors are the named schedules of crontab(5).
-var descriptors = map[string]string{
+// namedSchedules are the named schedules of crontab(5).
+var namedSchedules = map[string]string{
 	"@yearly":   "0 0 1 1 *",
 	"@annually": "0 0 1 1 *",
 	"@monthly":  "0 0 1 * *",
@@ -37,7 +37,7 @@ func isCron(text string) bool {
 
 func parseCron(text string) ([]rule, error) {
 	if strings.HasPrefix(text, "@") {
-		named, ok := descriptors[strings.ToLower(text)]
+		named, ok := namedSchedules[strings.ToLower(text)]
 		if !ok {
 			return nil, errors.New("unknown name; known are @hourly, @daily, @weekly, @monthly, @yearly")
 		}
@@ -47,21 +47,21 @@ func parseCron(text string) ([]rule, error) {
 	if len(fields) != len(fieldNames) {
 		return nil, fmt.Errorf("want 5 fields (minute hour day-of-month month day-of-week), got %d; or say it in words: %s", len(fields), examples)
 	}
-	fields[4] = sundayAsZero(fields[4])
+	fields[4] = replaceSunday7(fields[4])
 	r := rule{anyDay: isStar(fields[2]) || isStar(fields[4]), elapsed: isPlainStar(fields[1])}
 	for i, dst := range []*uint64{&r.minute, &r.hour, &r.dom, &r.month, &r.dow} {
 		bits, err := parseField(i, fields[i])
 		if err != nil {
 			return nil, fmt.Errorf("%s field %q: %w", fieldNames[i], fields[i], err)
 		}
-		*dst = bits & masks[i]
+		*dst = bits & fieldMasks[i]
 	}
 	return []rule{r}, nil
 }
 
-// masks are the values that each field may have; the parser marks stars by a bit
+// fieldMasks are the values that each field may have; the parser marks stars by a bit
 // beyond them.
-var masks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekdays}
+var fieldMasks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekdays}
 
 // parseField asks the cron parser about one field alone, so that its error can
 // be tied to that field.
@@ -91,9 +91,9 @@ func isStar(field string) bool { return strings.HasPrefix(field, "*") || strings
 
 func isPlainStar(field string) bool { return isStar(field) && !strings.Contains(field, ",") }
 
-// sundayAsZero rewrites the weekday 7, which crontab(5) knows and the parser
+// replaceSunday7 rewrites the weekday 7, which crontab(5) knows and the parser
 // does not: "7" is "0", "5-7" is "5,6,0".
-func sundayAsZero(field string) string {
+func replaceSunday7(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {
 		span, step, stepped := strings.Cut(part, "/")

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// look is how often the loop looks at the clock while it waits, since the clock
+	// clockCheckInterval is how often the loop looks at the clock while it waits, since the clock
 	// may jump while timers run on.
-	look = 30 * time.Second
-	// grace is how late a due instant may be met while the loop runs and still
+	clockCheckInterval = 30 * time.Second
+	// maxLateness is how late a due instant may be met while the loop runs and still
 	// count as on time.
-	grace = 2 * time.Minute
-	// wrong is how far ahead of the clock the last due instant may lie before the
+	maxLateness = 2 * time.Minute
+	// maxClockError is how far ahead of the clock the last due instant may lie before the
 	// loop concludes that the clock was wrong then, and starts afresh.
-	wrong = 26 * time.Hour
-	// remembered is how many of the last given instants are never given again,
+	maxClockError = 26 * time.Hour
+	// maxRemembered is how many of the last given instants are never given again,
 	// whatever the clock does.
-	remembered = 64
+	maxRemembered = 64
 )
 
 // Job is something to be run on a schedule.
@@ -72,7 +72,7 @@ func (l *Loop) Set(jobs []Job) {
 
 // Run blocks until ctx ends and every call of Do has returned.
 func (l *Loop) Run(ctx context.Context) {
-	r := &run{loop: l, now: l.Now, states: map[string]*state{}, done: make(chan *state)}
+	r := &loopRun{loop: l, now: l.Now, states: map[string]*jobState{}, done: make(chan *jobState)}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -83,13 +83,13 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 	l.mu.Unlock()
 	for ctx.Err() == nil {
-		r.apply()
-		timer := time.NewTimer(r.step(ctx))
+		r.applyJobs()
+		timer := time.NewTimer(r.startDue(ctx))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
 		case s := <-r.done:
-			r.rest(s)
+			r.finishCall(s)
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -97,28 +97,28 @@ func (l *Loop) Run(ctx context.Context) {
 	r.calls.Wait()
 }
 
-// run is the loop while it runs; all of it belongs to the goroutine of Run.
-type run struct {
+// loopRun is the loop while it runs; all of it belongs to the goroutine of Run.
+type loopRun struct {
 	loop   *Loop
 	now    func() time.Time
-	states map[string]*state
-	done   chan *state
+	states map[string]*jobState
+	done   chan *jobState
 	calls  sync.WaitGroup
 }
 
-// state is where a job stands: everything up to base is settled.
-type state struct {
+// jobState is where a job stands: everything up to base is settled.
+type jobState struct {
 	job     Job
 	base    time.Time
 	due     time.Time // the next after base
 	isDue   bool      // false: there is none
-	given   []time.Time
+	started []time.Time
 	busy    bool
 	removed bool
 }
 
-// apply takes over the jobs that were set.
-func (r *run) apply() {
+// applyJobs takes over the jobs that were set.
+func (r *loopRun) applyJobs() {
 	r.loop.mu.Lock()
 	jobs, changed := r.loop.next, r.loop.changed
 	r.loop.changed = false
@@ -130,9 +130,9 @@ func (r *run) apply() {
 	for _, job := range jobs {
 		named[job.Name] = true
 		if s := r.states[job.Name]; s != nil {
-			s.become(job, r.now())
+			s.update(job, r.now())
 		} else {
-			r.states[job.Name] = r.begin(job)
+			r.states[job.Name] = r.newJobState(job)
 		}
 	}
 	for name, s := range r.states {
@@ -142,53 +142,53 @@ func (r *run) apply() {
 	}
 }
 
-func (r *run) begin(job Job) *state {
-	s := &state{job: job}
+func (r *loopRun) newJobState(job Job) *jobState {
+	s := &jobState{job: job}
 	now := r.now()
 	last, ok := r.loop.LastDue(job.Name)
 	if !ok {
-		s.settled(now)
+		s.setBase(now)
 		return s
 	}
-	s.given = append(s.given, last)
-	s.settled(last)
+	s.started = append(s.started, last)
+	s.setBase(last)
 	if onTime := now.Add(-1); !job.CatchUp && onTime.After(last) {
-		s.settled(onTime) // what is due this very instant was not missed
+		s.setBase(onTime) // what is due this very instant was not missed
 	}
 	return s
 }
 
-// become gives a job that goes on its new settings.
-func (s *state) become(job Job, now time.Time) {
-	fresh := !s.job.Schedule.same(job.Schedule) || s.job.Paused && !job.Paused || s.removed
+// update gives a job that goes on its new settings.
+func (s *jobState) update(job Job, now time.Time) {
+	fresh := !s.job.Schedule.isSame(job.Schedule) || s.job.Paused && !job.Paused || s.removed
 	s.job = job
 	if fresh && now.After(s.base) {
 		s.base = now
 	}
-	s.settled(s.base)
+	s.setBase(s.base)
 }
 
-func (s *state) settled(base time.Time) {
+func (s *jobState) setBase(base time.Time) {
 	s.base = base
 	s.due, s.isDue = s.job.Schedule.Next(base)
 }
 
-// rest ends a call of Do.
-func (r *run) rest(s *state) {
+// finishCall ends a call of Do.
+func (r *loopRun) finishCall(s *jobState) {
 	if s.busy = false; s.removed {
 		delete(r.states, s.job.Name)
 	}
 }
 
-// step gives what is due and returns how long nothing will be.
-func (r *run) step(ctx context.Context) time.Duration {
-	now, pause := r.now(), look
+// startDue gives what is due and returns how long nothing will be.
+func (r *loopRun) startDue(ctx context.Context) time.Duration {
+	now, pause := r.now(), clockCheckInterval
 	for _, s := range r.states {
 		if s.busy || s.removed {
 			continue
 		}
-		if due, ok := s.settle(now); ok {
-			r.give(ctx, s, due)
+		if due, ok := s.takeDue(now); ok {
+			r.startCall(ctx, s, due)
 		} else if s.isDue {
 			pause = min(pause, s.due.Sub(now))
 		}
@@ -196,11 +196,11 @@ func (r *run) step(ctx context.Context) time.Duration {
 	return pause
 }
 
-// settle moves base to the latest due instant that has passed, and returns it when
+// takeDue moves base to the latest due instant that has passed, and returns it when
 // it is to be given.
-func (s *state) settle(now time.Time) (due time.Time, give bool) {
-	if s.base.Sub(now) > wrong {
-		s.settled(now)
+func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
+	if s.base.Sub(now) > maxClockError {
+		s.setBase(now)
 		return time.Time{}, false
 	}
 	if !s.isDue || s.due.After(now) {
@@ -210,19 +210,19 @@ func (s *state) settle(now time.Time) (due time.Time, give bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	s.settled(due)
-	isLate := now.Sub(due) > grace && !s.job.CatchUp
-	if s.job.Paused || isLate || slices.ContainsFunc(s.given, due.Equal) {
+	s.setBase(due)
+	isLate := now.Sub(due) > maxLateness && !s.job.CatchUp
+	if s.job.Paused || isLate || slices.ContainsFunc(s.started, due.Equal) {
 		return time.Time{}, false
 	}
 	return due, true
 }
 
-func (r *run) give(ctx context.Context, s *state, due time.Time) {
-	if len(s.given) == remembered {
-		s.given = s.given[1:]
+func (r *loopRun) startCall(ctx context.Context, s *jobState, due time.Time) {
+	if len(s.started) == maxRemembered {
+		s.started = s.started[1:]
 	}
-	s.given = append(s.given, due)
+	s.started = append(s.started, due)
 	s.busy = true
 	name := s.job.Name
 	r.calls.Go(func() {

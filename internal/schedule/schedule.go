@@ -74,9 +74,9 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// same says that two schedules are due at the same instants by being written the
+// isSame says that two schedules are due at the same instants by being written the
 // same way.
-func (s Schedule) same(o Schedule) bool {
+func (s Schedule) isSame(o Schedule) bool {
 	return s.expr == o.expr && s.Zone().String() == o.Zone().String()
 }
 
@@ -100,14 +100,14 @@ func (s Schedule) Latest(after, until time.Time) (time.Time, bool) {
 		if !from.After(after) {
 			break
 		}
-		if due, ok := s.lastFrom(from, until); ok {
+		if due, ok := s.lastDue(from, until); ok {
 			return due, true
 		}
 	}
-	return s.lastFrom(after, until)
+	return s.lastDue(after, until)
 }
 
-func (s Schedule) lastFrom(after, until time.Time) (last time.Time, found bool) {
+func (s Schedule) lastDue(after, until time.Time) (last time.Time, found bool) {
 	for {
 		due, ok := s.Next(after)
 		if !ok || due.After(until) {

@@ -55,7 +55,7 @@ func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool)
 		for hours := r.hour; hours != 0; hours &= hours - 1 {
 			hour := time.Duration(bits.TrailingZeros64(hours)) * time.Hour
 			if firstPass(date.Add(hour+59*time.Minute), zone).After(after) {
-				if due, ok := r.inHour(date.Add(hour), after, zone); ok {
+				if due, ok := r.nextInHour(date.Add(hour), after, zone); ok {
 					return due, !due.After(after.AddDate(horizonYears, 0, 0))
 				}
 			}
@@ -64,7 +64,7 @@ func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool)
 	return time.Time{}, false
 }
 
-func (r rule) inHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
+func (r rule) nextInHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
 	for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
 		due := firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes))*time.Minute), zone)
 		if due.After(after) {
@@ -79,7 +79,7 @@ func (r rule) inHour(hour, after time.Time, zone *time.Location) (time.Time, boo
 func firstPass(wall time.Time, zone *time.Location) time.Time {
 	probe := wall.Add(-26 * time.Hour).In(zone) // before any instant of that wall time
 	for {
-		start, end, shift := stretch(probe)
+		start, end, shift := offsetPeriod(probe)
 		at := wall.Add(-shift)
 		switch {
 		case !start.IsZero() && at.Before(start):
@@ -96,7 +96,7 @@ func firstPass(wall time.Time, zone *time.Location) time.Time {
 func (r rule) nextElapsed(after time.Time, zone *time.Location) (time.Time, bool) {
 	limit := after.AddDate(horizonYears, 0, 0)
 	for probe := after.In(zone); probe.Before(limit); {
-		_, end, shift := stretch(probe)
+		_, end, shift := offsetPeriod(probe)
 		stop := limit
 		if !end.IsZero() && end.Before(limit) {
 			stop = end
@@ -108,7 +108,7 @@ func (r rule) nextElapsed(after time.Time, zone *time.Location) (time.Time, bool
 			break
 		}
 		probe = end.In(zone) // an instant exactly at the change counts too
-		if wall := wallOf(probe); r.matchesMinute(wall) {
+		if wall := wallTime(probe); r.matchesMinute(wall) {
 			return probe, !probe.After(limit)
 		}
 	}
@@ -164,9 +164,9 @@ func dateOf(t time.Time) time.Time {
 	return time.Date(year, month, d, 0, 0, 0, 0, time.UTC)
 }
 
-// stretch is the time around t during which the offset from UTC stays what it is
+// offsetPeriod is the time around t during which the offset from UTC stays what it is
 // at t; a zero bound is open. Two stretches in a row may have the same offset.
-func stretch(t time.Time) (start, end time.Time, shift time.Duration) {
+func offsetPeriod(t time.Time) (start, end time.Time, shift time.Duration) {
 	_, offset := t.Zone()
 	start, end = t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {
@@ -176,8 +176,8 @@ func stretch(t time.Time) (start, end time.Time, shift time.Duration) {
 	return start, end, time.Duration(offset) * time.Second
 }
 
-// wallOf is what the clock shows at t, written as if it were UTC.
-func wallOf(t time.Time) time.Time {
+// wallTime is what the clock shows at t, written as if it were UTC.
+func wallTime(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }

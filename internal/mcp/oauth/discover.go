@@ -266,7 +266,7 @@ func (s *session) document(ctx context.Context, at string) (document, error) {
 func (s *session) ask(ctx context.Context, r *http.Request) (int, document, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	client := s.egress.HTTP()
+	client := s.egress.HTTPClient()
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		if via[0].Method != http.MethodGet || len(via) > 3 || next.URL.Scheme != r.URL.Scheme || next.URL.Host != r.URL.Host {
 			return http.ErrUseLastResponse

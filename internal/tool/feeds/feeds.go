@@ -143,7 +143,7 @@ func line(i feed.Item) string {
 	if !i.Time().IsZero() {
 		title += " (" + i.Time().Format("2006-01-02") + ")"
 	}
-	body := cmp.Or(feed.Plain(i.Summary), i.Text())
+	body := cmp.Or(feed.PlainText(i.Summary), i.Text())
 	lead := []rune(strings.Join(strings.Fields(strings.Join(summary.Summarize(i.Heading(), body, 1), " ")), " "))
 	if len(lead) > leadLength {
 		lead = append(lead[:leadLength], '…')
@@ -196,7 +196,7 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 }
 
 func holds(i feed.Item, words []string) bool {
-	text := strings.ToLower(i.Title + " " + feed.Plain(i.Summary) + " " + feed.Plain(i.Content))
+	text := strings.ToLower(i.Title + " " + feed.PlainText(i.Summary) + " " + feed.PlainText(i.Content))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
 			return false
