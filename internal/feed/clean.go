@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
@@ -15,16 +16,16 @@ import (
 )
 
 const (
-	maxDepth   = 256       // of nested elements; parsers recurse on them
-	maxItems   = 2_000     // of a feed; the rest is left out
+	maxDepth   = 256       // of nested elements; the parser behind recurses on them
+	maxItems   = 2_000     // of a feed; further items are left out
 	maxText    = 512 << 10 // bytes of one element's text; the rest is cut off
 	maxAttr    = 64 << 10
-	maxRepairs = 1_000 // of broken markup; then the document counts as ended
+	maxRepairs = 1_000 // of broken markup; then the rest of the document is left out
 )
 
-// cleaner copies an XML document as what a parser can read without surprises:
-// well formed, no deeper, longer or larger than the limits, link addresses
-// absolute. Where the document breaks off, the item it breaks off in is left out.
+// cleaner copies an XML document into a form that a parser can read without surprises: well formed, within the limits
+// on depth, length and size, link addresses absolute. Where the document breaks off, the item that is incomplete is
+// left out.
 type cleaner struct {
 	out   bytes.Buffer
 	stack []frame
@@ -43,13 +44,14 @@ type frame struct {
 	start       int // of the element in out
 	inner       int // of its content in out
 	isItem      bool
-	isMarkup    bool // its content is HTML or text, for a reader
+	isMarkup    bool // read and not yet written
 	inMarkup    bool // it is part of such content
 	hasChildren bool
 	text        []byte // not written yet
 }
 
-// cleanXML gives the cleaned document in out, and the local name of its root.
+// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name of its root
+// element.
 func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	c := &cleaner{}
 	c.out.Grow(len(data) + len(data)/8)
@@ -62,8 +64,10 @@ func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	return c, nil
 }
 
+// errMaxItems ends the copying of a document with more than maxItems items.
 var errMaxItems = errors.New("as many items as are read")
 
+// copy copies the document token by token. It returns an error only where nothing useful can be made of it.
 func (c *cleaner) copy(data []byte, base *url.URL) error {
 	at := 0 // start of the decoder's input in data
 	d := newDecoder(data)
@@ -80,6 +84,7 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 			}
 			continue
 		}
+		// encoding/xml stops for good at its first syntax error, so a new decoder continues behind the broken token.
 		end := at + int(d.InputOffset())
 		if errors.Is(err, io.EOF) || isTruncation(err) || repairs == maxRepairs || start >= len(data) {
 			break
@@ -92,6 +97,7 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 	return nil
 }
 
+// newDecoder returns a decoder that accepts HTML entities, unquoted attributes and unclosed elements.
 func newDecoder(data []byte) *xml.Decoder {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.Strict = false
@@ -100,13 +106,16 @@ func newDecoder(data []byte) *xml.Decoder {
 	return d
 }
 
+// isTruncation reports whether the document ended in the middle of an element. encoding/xml has no error value for
+// it.
 func isTruncation(err error) bool {
 	var syntax *xml.SyntaxError
 	return errors.As(err, &syntax) && strings.Contains(syntax.Msg, "unexpected EOF")
 }
 
-// skipToken takes a token that is no XML as text and returns where to go on.
+// skipToken copies a token that is not XML as text and returns the offset to continue at.
 func (c *cleaner) skipToken(data []byte, start, end int) int {
+	// Some servers send a second XML declaration in the middle of the document.
 	if bytes.HasPrefix(data[start:], []byte("<?")) { // a second declaration, say
 		if length := bytes.Index(data[start:], []byte("?>")); length > 0 {
 			return start + length + 2
@@ -140,11 +149,18 @@ func qualifiedName(name xml.Name) string {
 	return name.Space + ":" + name.Local
 }
 
+// openElement writes a start tag. It returns errMaxItems at one item too many.
 func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
-	f := frame{source: qualifiedName(t.Name), name: qualifiedName(t.Name), local: strings.ToLower(t.Name.Local), base: base}
+	f := frame{
+		source: qualifiedName(t.Name),
+		name:   qualifiedName(t.Name),
+		local:  strings.ToLower(t.Name.Local),
+		base:   base,
+	}
 	if len(c.stack) > 0 {
 		parent := &c.stack[len(c.stack)-1]
 		f.base = parent.base
+		// Text before a child element has to be written before the child.
 		c.flushText(parent)
 		parent.hasChildren = true
 		f.inMarkup = parent.isMarkup || parent.inMarkup
@@ -152,6 +168,7 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 		c.root = f.local
 	}
 	c.renameElement(&f)
+	// A document that is nested this deeply is an attack; it is refused rather than repaired.
 	if len(c.stack) == maxDepth {
 		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
 	}
@@ -162,6 +179,7 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 		c.items++
 		f.isItem = true
 	}
+	// finish cuts the output back to here when the item turns out to be incomplete.
 	f.start = c.out.Len()
 	f.attr = map[string]string{}
 	c.out.WriteByte('<')
@@ -174,11 +192,11 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	return nil
 }
 
-// renameElement settles what the element is called in the copy.
+// renameElement decides what the element is called in the copy.
 func (c *cleaner) renameElement(f *frame) {
 	switch {
 	case f.inMarkup:
-		f.name = f.local // prefixes of XHTML mean nothing to HTML
+		f.name = f.local // HTML knows no prefixes such as xhtml:
 		return
 	case c.root == "channel":
 		c.renameCDF(f)
@@ -190,8 +208,7 @@ func (c *cleaner) renameElement(f *frame) {
 	f.isMarkup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
 }
 
-// renameCDF makes RSS of the Channel Definition Format of 1997, whose elements
-// mean much the same.
+// renameCDF turns the Channel Definition Format of 1997, whose elements mean much the same, into RSS.
 func (c *cleaner) renameCDF(f *frame) {
 	if len(c.stack) == 0 {
 		c.out.WriteString("<rss>")
@@ -211,7 +228,8 @@ func (c *cleaner) inItem() bool {
 	return false
 }
 
-// writeAttributesAsElements writes as elements what RDF and CDF have as attributes.
+// writeAttributesAsElements writes as elements what RDF and CDF have as attributes, because gofeed reads elements
+// only.
 func (c *cleaner) writeAttributesAsElements(f frame) {
 	element := func(name, value string) {
 		if value != "" {
@@ -226,15 +244,16 @@ func (c *cleaner) writeAttributesAsElements(f frame) {
 		if f.isItem {
 			date = "dc:date"
 		}
-		element("link", firstOf(f.attr["HREF"], f.attr["href"]))
-		element(date, firstOf(f.attr["LASTMOD"], f.attr["lastmod"]))
+		element("link", cmp.Or(f.attr["HREF"], f.attr["href"]))
+		element(date, cmp.Or(f.attr["LASTMOD"], f.attr["lastmod"]))
 	}
 }
 
-// linkAttrs hold addresses in feeds and in the XHTML inside them.
+// linkAttrs are the attributes that hold addresses, in feeds and in the XHTML inside them.
 var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
 
 func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
+	// xml:base applies to every attribute of its element, so it is read first.
 	for _, a := range attrs {
 		if a.Name.Space == "xml" && a.Name.Local == "base" {
 			f.base = resolveURL(f.base, a.Value)
@@ -261,13 +280,13 @@ func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 	}
 }
 
-// dropsAttribute says whether an attribute has no place in the copy: what is said of the
-// form of a text, since the copy has its own, and the label of a category, which
-// the parser would take for its name.
+// dropsAttribute reports whether an attribute is left out of the copy: type and mode of a text, because the copy has
+// a form of its own, and the label of a category, which gofeed would take for its name.
 func (c *cleaner) dropsAttribute(f *frame, name string) bool {
 	return f.isMarkup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
 }
 
+// appendText keeps up to maxText bytes of an element's text, cut between characters.
 func (c *cleaner) appendText(data []byte) {
 	if len(c.stack) == 0 {
 		return
@@ -275,6 +294,7 @@ func (c *cleaner) appendText(data []byte) {
 	f := &c.stack[len(c.stack)-1]
 	room := maxText - len(f.text)
 	if len(data) > room {
+		// A character cut in half would make the copy invalid UTF-8.
 		for room > 0 && !utf8.RuneStart(data[room]) {
 			room--
 		}
@@ -289,10 +309,11 @@ func (c *cleaner) flushText(f *frame) {
 	f.text = nil
 }
 
-// closeElement ends the nearest open element of that name and all inside it. An end
-// without a beginning is left out.
+// closeElement closes the nearest open element of that name and all inside it. It ignores an end tag without a start
+// tag.
 func (c *cleaner) closeElement(name string) {
 	depth := len(c.stack) - 1
+	// Inner elements that were never closed, such as <br>, are closed with the outer one.
 	for depth >= 0 && c.stack[depth].source != name {
 		depth--
 	}
@@ -309,6 +330,7 @@ func (c *cleaner) pop() {
 	switch {
 	case f.hasChildren:
 		c.flushText(f)
+		// The content was written as elements; it is taken back out and written as escaped HTML, which gofeed reads.
 		if f.isMarkup {
 			inner := bytes.Clone(c.out.Bytes()[f.inner:])
 			c.out.Truncate(f.inner)
@@ -326,19 +348,28 @@ func (c *cleaner) pop() {
 }
 
 // linkElements hold an address as their text.
-var linkElements = map[string]bool{"link": true, "url": true, "uri": true, "docs": true, "comments": true, "icon": true, "logo": true}
+var linkElements = map[string]bool{
+	"link":     true,
+	"url":      true,
+	"uri":      true,
+	"docs":     true,
+	"comments": true,
+	"icon":     true,
+	"logo":     true,
+}
 
-// markupElements hold HTML as their text, whatever they say.
+// markupElements hold HTML as their text, whatever type they declare.
 var markupElements = map[string]bool{"description": true, "encoded": true, "content": true, "summary": true,
 	"subtitle": true, "tagline": true, "info": true, "title": true, "rights": true, "copyright": true}
 
-// writeLeaf writes the text of an element without children, as CDATA, so that no
-// later reader decodes it a second time.
+// writeLeaf writes the text of an element without children as CDATA, so that no later reader decodes it a second
+// time.
 func (c *cleaner) writeLeaf(f *frame) {
 	text := bytes.TrimSpace(f.text)
 	if len(text) == 0 {
 		return
 	}
+	// Only short texts can be a number of minutes or the name of a day.
 	if depth := len(c.stack); depth > 1 && len(text) < 20 {
 		c.pace.readElement(c.stack[depth-2].local, f.local, string(text))
 	}
@@ -351,8 +382,7 @@ func (c *cleaner) writeLeaf(f *frame) {
 	c.writeCDATA(text)
 }
 
-// leafMarkup is the HTML that an element's text stands for. RSS texts are HTML;
-// Atom says what they are.
+// leafMarkup returns the HTML that an element's text stands for. Texts of RSS are HTML; Atom declares what they are.
 func (c *cleaner) leafMarkup(f *frame, text []byte) []byte {
 	kind, mode := strings.ToLower(strings.TrimSpace(f.attr["type"])), strings.ToLower(f.attr["mode"])
 	isAtom := c.root == "feed"
@@ -370,36 +400,38 @@ func (c *cleaner) leafMarkup(f *frame, text []byte) []byte {
 	return absoluteMarkup(f.base, text)
 }
 
-// isBinary is the rule of Atom for content in base64: a media type that is
-// neither text nor XML.
+// isBinary reports whether Atom content of this media type is in base64: neither text nor XML (RFC 4287, 4.1.3.3).
 func isBinary(kind string) bool {
 	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
 }
 
 var wrapperDiv = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
 
-// unwrapMarkup is what stands for a reader in an element with child elements.
-// Atom 1.0 wraps it in a div that is no part of it.
+// unwrapMarkup returns the markup without the div that Atom 1.0 wraps XHTML in and that is not part of it (RFC 4287,
+// 3.1.1.3).
 func unwrapMarkup(markup []byte, kind string) []byte {
+	// Several divs in a row are content; only a single one is the wrapper.
 	m := wrapperDiv.FindSubmatch(markup)
 	if m == nil || bytes.Contains(m[1], []byte("<div")) || kind != "xhtml" && kind != "html" && kind != "application/xml" {
 		return markup
 	}
 	inner := bytes.TrimSpace(m[1])
 	if kind == "html" && bytes.IndexByte(inner, '<') < 0 {
-		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as a blog host does
+		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as Blogger does
 	}
 	return inner
 }
 
+// writeCDATA writes text as CDATA. A "]]>" inside is split over two sections.
 func (c *cleaner) writeCDATA(text []byte) {
 	c.out.WriteString("<![CDATA[")
 	c.out.Write(bytes.ReplaceAll(text, []byte("]]>"), []byte("]]]]><![CDATA[>")))
 	c.out.WriteString("]]>")
 }
 
-// finish drops the item that is not complete and closes what is open.
+// finish drops the item that is incomplete and closes the elements that are open.
 func (c *cleaner) finish() {
+	// A truncated item may lack its link or end in half a sentence, so it must not be posted.
 	for i := range c.stack {
 		if c.stack[i].isItem {
 			c.out.Truncate(c.stack[i].start)
@@ -415,7 +447,8 @@ func (c *cleaner) finish() {
 	}
 }
 
-// escapeXML writes text for XML. Characters XML does not allow were taken out before.
+// escapeXML writes text with XML's special characters escaped. Characters that XML does not allow were removed
+// before.
 func escapeXML(out *bytes.Buffer, text []byte) {
 	for len(text) > 0 {
 		next := bytes.IndexAny(text, `<>&"`)

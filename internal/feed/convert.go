@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"html"
@@ -16,14 +17,15 @@ import (
 	ext "github.com/mmcdole/gofeed/extensions"
 )
 
-const maxField = 2_000 // bytes of a short field: a category, an author, an address
+const maxField = 2_000 // bytes of a short text: a category, an author, an address
 
+// convertFeed converts gofeed's result into a Document: sanitized, bounded, with absolute links.
 func convertFeed(in *gofeed.Feed) Document {
 	doc := Document{
 		Feed: Feed{
-			Title:       sanitizeHTML(firstOf(in.Title, extensionText(in.Extensions, "atom", "title"))),
+			Title:       sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "atom", "title"))),
 			Link:        safeLink(in.Link),
-			Description: sanitizeHTML(firstOf(in.Description, extensionText(in.Extensions, "itunes", "subtitle"))),
+			Description: sanitizeHTML(cmp.Or(in.Description, extensionText(in.Extensions, "itunes", "subtitle"))),
 			Language:    strings.ReplaceAll(shortText(in.Language), "_", "-"),
 			Copyright:   sanitizeHTML(in.Copyright),
 			Author:      formatAuthors(in.Authors),
@@ -36,6 +38,7 @@ func convertFeed(in *gofeed.Feed) Document {
 	if in.Image != nil {
 		doc.Feed.Image = safeLink(in.Image.URL)
 	}
+	// gofeed may leave nil where it failed on an item.
 	for _, item := range in.Items[:min(len(in.Items), maxItems)] {
 		if item != nil {
 			doc.Items = append(doc.Items, convertItem(item))
@@ -48,7 +51,7 @@ func convertFeed(in *gofeed.Feed) Document {
 
 func convertItem(in *gofeed.Item) Item {
 	item := Item{
-		Title:      sanitizeHTML(firstOf(in.Title, extensionText(in.Extensions, "media", "title"))),
+		Title:      sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title"))),
 		Link:       safeLink(in.Link),
 		Summary:    sanitizeHTML(in.Description),
 		Content:    sanitizeHTML(in.Content),
@@ -58,6 +61,7 @@ func convertItem(in *gofeed.Item) Item {
 		Categories: cleanCategories(append(in.Categories, extensionCategories(in.Extensions)...)),
 		Enclosures: []Enclosure{},
 	}
+	// Many feeds state a wrong or empty length; the file itself is still useful.
 	for _, e := range in.Enclosures {
 		if address := safeLink(e.URL); address != "" {
 			length, err := strconv.ParseInt(strings.TrimSpace(e.Length), 10, 64)
@@ -69,6 +73,7 @@ func convertItem(in *gofeed.Item) Item {
 	}
 	collectMedia(in.Extensions).applyTo(&item, in)
 	guid := shortText(in.GUID)
+	// In RSS a guid is a permanent link unless the feed says otherwise, and often the only one.
 	if item.Link == "" && isWebURL(guid) {
 		item.Link = safeLink(guid)
 	}
@@ -76,6 +81,7 @@ func convertItem(in *gofeed.Item) Item {
 	return item
 }
 
+// itemID returns the identifier of an item. It must not change between fetches, or the item would be posted twice.
 func itemID(guid string, item Item) string {
 	switch {
 	case guid != "":
@@ -83,12 +89,13 @@ func itemID(guid string, item Item) string {
 	case item.Link != "":
 		return item.Link
 	}
+	// Dates are left out of the hash: some feeds stamp every item with the time of the request.
 	sum := sha256.Sum256([]byte(item.Title + "\x00" + item.Summary + "\x00" + item.Content))
 	return "sha256:" + hex.EncodeToString(sum[:16])
 }
 
-// resolveItemLinks resolves what is still relative, in a document without an address,
-// against the feed's own link.
+// resolveItemLinks makes item links that are still relative, in a document without an address, absolute with the
+// feed's own link.
 func (d *Document) resolveItemLinks() {
 	base := resolveURL(nil, d.Feed.Link)
 	for i := range d.Items {
@@ -98,7 +105,8 @@ func (d *Document) resolveItemLinks() {
 	}
 }
 
-// safeLink keeps addresses that a reader may follow, and relative ones.
+// safeLink returns link if a reader may follow it or if it is relative, else "". It keeps script: and data: addresses
+// out of posts.
 func safeLink(link string) string {
 	link = shortText(link)
 	u, err := url.Parse(link)
@@ -108,6 +116,7 @@ func safeLink(link string) string {
 		}
 		return ""
 	}
+	// An allow list: what a reader's client does with other schemes is unknown.
 	switch strings.ToLower(u.Scheme) {
 	case "", "http", "https", "ftp", "mailto", "magnet", "gopher", "news":
 		return link
@@ -120,7 +129,7 @@ func isWebURL(link string) bool {
 	return strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")
 }
 
-// shortText is a short text without markup, on one line.
+// shortText returns s on one line, cut to maxField bytes.
 func shortText(s string) string {
 	s = oneLine(s)
 	if len(s) > maxField {
@@ -129,7 +138,7 @@ func shortText(s string) string {
 	return s
 }
 
-// oneLine folds white space and drops control characters, which could steer a terminal.
+// oneLine collapses white space and removes control characters, which could steer a terminal.
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) && !unicode.IsSpace(c) {
@@ -140,7 +149,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// formatAuthors is "Name (email)" of each, without repeats.
+// formatAuthors returns "Name (email)" of each person, without repeats.
 func formatAuthors(list []*gofeed.Person) string {
 	var out []string
 	for _, p := range list {
@@ -148,9 +157,10 @@ func formatAuthors(list []*gofeed.Person) string {
 			continue
 		}
 		name, email := shortText(html.UnescapeString(p.Name)), shortText(p.Email)
-		if m := namedAddress.FindStringSubmatch(firstOf(name, email)); m != nil {
+		if m := namedAddress.FindStringSubmatch(cmp.Or(name, email)); m != nil {
 			name, email = m[1], m[2]
 		}
+		// Podcasts often repeat the address as the name.
 		switch {
 		case name == "":
 			name = email
@@ -164,10 +174,10 @@ func formatAuthors(list []*gofeed.Person) string {
 	return strings.Join(out, ", ")
 }
 
-// namedAddress is the way of mail headers: Name <email>.
+// namedAddress matches the form of mail headers: Name <email>.
 var namedAddress = regexp.MustCompile(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
 
-// extensionText is the first value of an element of another vocabulary.
+// extensionText returns the first value of an element of another vocabulary, or "".
 func extensionText(all ext.Extensions, prefix, name string) string {
 	for _, e := range all[prefix][name] {
 		if value := strings.TrimSpace(e.Value); value != "" {
@@ -177,7 +187,7 @@ func extensionText(all ext.Extensions, prefix, name string) string {
 	return ""
 }
 
-// extensionCategories are those that podcasts and media feeds have.
+// extensionCategories returns the categories of Media RSS and podcasts.
 func extensionCategories(all ext.Extensions) (out []string) {
 	for _, e := range all["media"]["category"] {
 		out = append(out, e.Value)
@@ -185,7 +195,7 @@ func extensionCategories(all ext.Extensions) (out []string) {
 	return append(out, podcastCategories(all["itunes"]["category"])...)
 }
 
-// podcastCategories hold their name as an attribute and may be nested once.
+// podcastCategories returns podcast categories, which have their name in an attribute and may be nested once.
 func podcastCategories(list []ext.Extension) (out []string) {
 	for _, e := range list {
 		out = append(out, e.Attrs["text"])
@@ -196,6 +206,7 @@ func podcastCategories(list []ext.Extension) (out []string) {
 	return out
 }
 
+// cleanCategories returns up to 100 categories, shortened and without repeats.
 func cleanCategories(list []string) []string {
 	out := []string{}
 	for _, c := range list {
@@ -206,7 +217,7 @@ func cleanCategories(list []string) []string {
 	return out
 }
 
-// firstDate is the first date that can be read, in UTC.
+// firstDate returns the first date that can be read, in UTC, or the zero time.
 func firstDate(parsed *time.Time, texts ...string) time.Time {
 	if parsed != nil {
 		return clampDate(*parsed)
@@ -219,7 +230,7 @@ func firstDate(parsed *time.Time, texts ...string) time.Time {
 	return time.Time{}
 }
 
-// clampDate is zero for years that JSON has no date for.
+// clampDate returns t in UTC and whole seconds, or the zero time for years that JSON cannot express.
 func clampDate(t time.Time) time.Time {
 	t = t.UTC().Truncate(time.Second)
 	if t.Year() < 1 || t.Year() > 9999 {

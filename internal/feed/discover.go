@@ -17,28 +17,27 @@ import (
 )
 
 const (
-	maxSearchedPage = 1 << 20 // of a page is searched
+	maxSearchedPage = 1 << 20 // bytes of a page that are searched for links
 	maxLinks        = 20
 	// searchTimeout bounds all of a search, probeTime one of its guesses.
 	searchTimeout = 30 * time.Second
 	probeTimeout  = 5 * time.Second
 )
 
-// Link is a feed that a page has.
+// Link is a feed that a page offers.
 type Link struct {
 	URL   string `json:"url"`
 	Title string `json:"title"` // as the page or the feed has it; may be empty
 	Type  string `json:"type"`  // a media type
 }
 
-// ErrNoFeed says that a page has no feed, as far as can be found out.
+// ErrNoFeed says that no feed of a page was found.
 var ErrNoFeed = errors.New("no feed was found")
 
-// Find offers the feeds that a web page has, the likeliest first: the address itself
-// where it is a feed, those that its site documents (YouTube, GitHub, Reddit and
-// others), those that the page names, and only where there is none, what lies in the
-// usual places. An address without a scheme is taken for https. The error is ErrNoFeed
-// where there is a page and no feed.
+// Find returns the feeds that a web page offers, the likeliest first: the address itself where it is a feed, the
+// feeds that its site documents (YouTube, GitHub, Reddit and others), those that the page names, and only where there
+// is none of these, a feed in one of the usual places. An address without a scheme counts as https. The error wraps
+// ErrNoFeed where there is a page and no feed.
 func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
@@ -54,6 +53,7 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if err != nil || page.Host == "" {
 		return nil, fmt.Errorf("find feeds of %.100q: %w", address, egress.ErrURL)
 	}
+	// Documented addresses need no request, and pages of these sites often refuse bots.
 	if list := documentedFeeds(page); len(list) > 0 {
 		return list, nil
 	}
@@ -67,19 +67,20 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if list := discoverLinks(res.Body, res.URL); len(list) > 0 {
 		return list, nil
 	}
+	// After a redirect the usual places are those of the host that answered.
 	if final, err := url.Parse(res.URL); err == nil {
 		page = final
 	}
 	return f.probeUsualPlaces(ctx, page)
 }
 
-// getPage fetches a page in its host's turn.
+// getPage fetches a page while it holds the lock of the page's host.
 func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
-	turn, err := f.hosts.acquire(ctx, hostOf(address))
+	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.RedactURL(address), err)
 	}
-	defer turn.release()
+	defer lock.release()
 	res, err := f.client.Get(ctx, address, o)
 	switch {
 	case err != nil:
@@ -93,6 +94,7 @@ func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptio
 	return res, nil
 }
 
+// parseAsFeed returns a response as a Link, and false where it is not a feed.
 func parseAsFeed(res *egress.Response) (Link, bool) {
 	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
 	if err != nil {
@@ -102,11 +104,15 @@ func parseAsFeed(res *egress.Response) (Link, bool) {
 	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: shortText(kind)}, true
 }
 
-// probeUsualPlaces tries the usual places and stops at the first feed, or where the server has
-// had enough of it. Redirects are not followed: they lead to front pages.
+// probeUsualPlaces tries the usual places and stops at the first feed, or when the server fails or refuses. It does
+// not follow redirects: they lead to front pages.
 func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, error) {
 	for _, address := range usualAddresses(page) {
-		res, err := f.getPage(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1})
+		res, err := f.getPage(
+			ctx,
+			address,
+			egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1},
+		)
 		if err == nil {
 			if link, ok := parseAsFeed(res); ok {
 				return []Link{link}, nil
@@ -117,14 +123,18 @@ func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, 
 			return nil, fmt.Errorf("%s names no feed, and looking in the usual places failed: %w", page, err)
 		}
 	}
-	return nil, fmt.Errorf("find feeds of %s: %w: the page names none, and there is none in the usual places", page, ErrNoFeed)
+	return nil, fmt.Errorf(
+		"find feeds of %s: %w: the page names none, and there is none in the usual places",
+		page,
+		ErrNoFeed,
+	)
 }
 
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 
-// discoverLinks finds the feeds that a web page names for itself, in its order. The
-// address of the page is the base of relative links.
+// discoverLinks returns the feeds that a web page names in link elements, in its order. pageURL is the base of
+// relative links.
 func discoverLinks(page []byte, pageURL string) []Link {
 	base := resolveURL(nil, pageURL)
 	links := []Link{}
@@ -147,6 +157,7 @@ func discoverLinks(page []byte, pageURL string) []Link {
 			rel := strings.Fields(strings.ToLower(attr["rel"]))
 			address := absoluteURL(base, attr["href"])
 			known := slices.ContainsFunc(links, func(l Link) bool { return l.URL == address })
+			// rel and type are compared in lower case; real pages write them in any.
 			if slices.Contains(rel, "alternate") && slices.Contains(feedTypes, mime) && isWebURL(address) && !known {
 				links = append(links, Link{URL: address, Title: shortText(attr["title"]), Type: mime})
 			}
@@ -155,6 +166,7 @@ func discoverLinks(page []byte, pageURL string) []Link {
 	return links
 }
 
+// attributeMap returns the attributes of a token; the first of a name counts, as in browsers.
 func attributeMap(token xhtml.Token) map[string]string {
 	attr := map[string]string{}
 	for _, a := range token.Attr {

@@ -9,9 +9,9 @@ import (
 	"ravenbot/internal/egress"
 )
 
-// Explain says in one sentence, for people, why a feed could not be read. Secrets in its
-// address are not shown.
+// Explain says in one sentence, for people, why a feed could not be read. It masks secrets in the address.
 func Explain(address string, err error) string {
+	// The sentence is shown in chats and stored with the feed, so it must not hold a token of its address.
 	address = egress.RedactURL(address)
 	switch {
 	case errors.Is(err, egress.ErrBlocked):
@@ -33,8 +33,14 @@ func Explain(address string, err error) string {
 	case errors.As(err, &wait):
 		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
 	case errors.As(err, &failing):
-		return fmt.Sprintf("%s has failed %d times since %s and is tried again after %s. The last time: %s", address, failing.Times,
-			failing.Since.UTC().Format("2 January 15:04 MST"), failing.TryAgain.UTC().Format("2 January 15:04 MST"), failing.Last)
+		return fmt.Sprintf(
+			"%s has failed %d times since %s and is tried again after %s. The last time: %s",
+			address,
+			failing.Times,
+			failing.Since.UTC().Format("2 January 15:04 MST"),
+			failing.TryAgain.UTC().Format("2 January 15:04 MST"),
+			failing.Last,
+		)
 	case errors.As(err, &status) && status.Status == http.StatusGone:
 		return address + " is gone for good, its server says."
 	case errors.As(err, &status):

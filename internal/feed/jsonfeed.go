@@ -10,6 +10,7 @@ import (
 	"strings"
 )
 
+// parseJSON parses a JSON Feed.
 func parseJSON(text []byte, base *url.URL) (Document, error) {
 	f, err := readJSONFeed(text)
 	if err != nil {
@@ -32,8 +33,7 @@ func parseJSON(text []byte, base *url.URL) (Document, error) {
 	return doc, nil
 }
 
-// jsonFeed is a document as far as it goes: what breaks off is left out, and so are
-// items beyond those that are read.
+// jsonFeed is a document as far as it could be read: what is cut off is left out, and so are items beyond maxItems.
 type jsonFeed struct {
 	fields map[string]json.RawMessage // without the items
 	items  []json.RawMessage          // nil: there is no such list
@@ -47,7 +47,7 @@ var (
 	errMaxFields = fmt.Errorf("more than %d fields", maxFields)
 )
 
-// readJSONFeed fails where the document breaks off before its first item.
+// readJSONFeed reads a document token by token. It fails where the document breaks off before its first item.
 func readJSONFeed(text []byte) (jsonFeed, error) {
 	f := jsonFeed{fields: map[string]json.RawMessage{}}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -66,6 +66,7 @@ func readJSONFeed(text []byte) (jsonFeed, error) {
 		if !isKey {
 			return f, errNotObject
 		}
+		// Items are read one by one, so that a document that breaks off keeps those that are complete.
 		if key == "items" && f.items == nil {
 			err = f.readItems(d)
 		} else {
@@ -85,7 +86,7 @@ func readJSONFeed(text []byte) (jsonFeed, error) {
 	return f, f.truncationError(err)
 }
 
-// truncationError is the fault of a document that broke off; none where it holds items already.
+// truncationError returns err, or nil where the document holds items already and is usable.
 func (f *jsonFeed) truncationError(err error) error {
 	if len(f.items) > 0 {
 		return nil
@@ -106,6 +107,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 		if err := d.Decode(&item); err != nil {
 			return err
 		}
+		// An item that is not an object would make gofeed fail on the whole document.
 		if bytes.HasPrefix(item, []byte("{")) {
 			f.items = append(f.items, item)
 		}
@@ -114,6 +116,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 	return err
 }
 
+// encode returns the document as complete JSON for gofeed.
 func (f *jsonFeed) encode() ([]byte, error) {
 	whole := map[string]any{}
 	for key, value := range f.fields {
@@ -123,9 +126,9 @@ func (f *jsonFeed) encode() ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// escapePlainTexts makes HTML of contents that are plain text, which the parser does not
-// tell apart.
+// escapePlainTexts escapes contents that are plain text, which gofeed does not tell apart from HTML.
 func (d *Document) escapePlainTexts(items []json.RawMessage) {
+	// gofeed may have dropped items; then the lists do not match and nothing is safe to assume.
 	if len(items) != len(d.Items) {
 		return
 	}
@@ -140,8 +143,7 @@ func (d *Document) escapePlainTexts(items []json.RawMessage) {
 	}
 }
 
-// resolveLinks makes the links of a JSON feed absolute; XML is done before parsing,
-// where xml:base is known.
+// resolveLinks makes the links of a JSON feed absolute. In XML that happens before parsing, where xml:base is known.
 func (d *Document) resolveLinks(base *url.URL) {
 	if base == nil {
 		return

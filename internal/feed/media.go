@@ -17,8 +17,9 @@ type media struct {
 	text     string
 }
 
-const maxMedia = 50
+const maxMedia = 50 // files of one item
 
+// collectMedia reads the media elements of an item, two levels of group and content deep.
 func collectMedia(all ext.Extensions) (m media) {
 	var previews []string
 	var visit func(elements map[string][]ext.Extension, depth int)
@@ -45,6 +46,7 @@ func collectMedia(all ext.Extensions) (m media) {
 	return m
 }
 
+// add adds a media:content element.
 func (m *media) add(e ext.Extension) {
 	address, kind := safeLink(e.Attrs["url"]), shortText(e.Attrs["type"])
 	if address == "" || len(m.files) == maxMedia {
@@ -57,7 +59,7 @@ func (m *media) add(e ext.Extension) {
 	}
 }
 
-// applyTo takes over what the item's other elements do not say.
+// applyTo fills the fields of an item that its other elements left empty, and appends enclosures.
 func (m media) applyTo(item *Item, in *gofeed.Item) {
 	for _, file := range m.files {
 		if !slices.ContainsFunc(item.Enclosures, func(e Enclosure) bool { return e.URL == file.URL }) {
@@ -67,6 +69,7 @@ func (m media) applyTo(item *Item, in *gofeed.Item) {
 	if item.Summary == "" && item.Content == "" {
 		item.Summary = sanitizeHTML(m.text)
 	}
+	// The feed's own choice comes first; pictures in the text are the last resort.
 	pictures := m.pictures
 	if in.Image != nil {
 		pictures = append([]string{in.Image.URL}, pictures...)
@@ -79,8 +82,8 @@ func (m media) applyTo(item *Item, in *gofeed.Item) {
 	}
 }
 
-// firstPicture is the address of the first picture of a fragment that is there to be
-// seen, and not to count readers.
+// firstPicture returns the address of the first picture of a fragment that is large enough to be seen; smaller ones
+// count readers.
 func firstPicture(fragment string) string {
 	if !strings.Contains(fragment, "<img") {
 		return ""
@@ -92,13 +95,15 @@ func firstPicture(fragment string) string {
 			return ""
 		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
 			token := z.Token()
-			if attr := attributeMap(token); token.Data == "img" && !isTinySize(attr["width"]) && !isTinySize(attr["height"]) && isWebURL(attr["src"]) {
+			if attr := attributeMap(token); token.Data == "img" && !isTinySize(attr["width"]) && !isTinySize(attr["height"]) &&
+				isWebURL(attr["src"]) {
 				return attr["src"]
 			}
 		}
 	}
 }
 
+// isTinySize reports whether a width or height is below ten pixels.
 func isTinySize(size string) bool {
 	n, err := strconv.Atoi(strings.TrimSuffix(size, "px"))
 	return err == nil && n < 10

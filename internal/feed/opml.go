@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,21 +13,20 @@ import (
 
 const (
 	maxOutlines = 50_000 // of a list of feeds
-	maxFolders  = 32     // inside one another; deeper ones count as the last of them
+	maxFolders  = 32     // nested in one another; deeper ones are left out of Outline.Folder
 )
 
-// Outline is a feed in a list of feeds (OPML).
+// Outline is one feed of an OPML file.
 type Outline struct {
-	Title  string // plain text, never empty
-	URL    string // of the feed
-	Page   string // of the site it belongs to; may be empty
-	Folder []string
+	Title  string   // plain text, never empty
+	URL    string   // of the feed
+	Page   string   // of the site it belongs to; may be empty
+	Folder []string // the folders that it lies in, outermost first
 }
 
-// ReadOPML reads a list of feeds as feed readers export it, in its order, each with
-// the folders it lies in. Names may be in any case, titles missing, the end cut off;
-// outlines without a web address are passed over. It reads at most 10 MiB and 50,000
-// feeds and expands no entities of the document's own.
+// ReadOPML reads a list of feeds as feed readers export it, in its order. Names may be in any letter case, titles may
+// be missing and the end may be cut off; outlines without a web address count as folders. It reads at most 10 MiB and
+// 50,000 feeds, and expands no entities that the document declares.
 func ReadOPML(r io.Reader) ([]Outline, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadOPML(r io.Reader) ([]Outline, error) {
 	return o.list, nil
 }
 
-// opmlReader is a list being read.
+// opmlReader collects the outlines of a list.
 type opmlReader struct {
 	list    []Outline
 	root    string
@@ -55,7 +55,7 @@ func (o *opmlReader) read(d *xml.Decoder) error {
 		token, err := d.RawToken()
 		var syntax *xml.SyntaxError
 		if errors.Is(err, io.EOF) || errors.As(err, &syntax) && o.root != "" {
-			break // what was read until here is what there is
+			break // keep what was read until here
 		}
 		if err != nil {
 			return fmt.Errorf("it is no XML: %w", err)
@@ -91,11 +91,13 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 	for _, a := range t.Attr {
 		attr[strings.ToLower(a.Name.Local)] = a.Value
 	}
-	title, address := shortText(firstOf(attr["title"], attr["text"])), shortText(firstOf(attr["xmlurl"], attr["url"]))
+	title, address := shortText(cmp.Or(attr["title"], attr["text"])), shortText(cmp.Or(attr["xmlurl"], attr["url"]))
+	// An outline without an address is a folder, also where it has an unknown type.
 	if !isWebURL(address) {
 		o.folders = append(o.folders, title)
 		return nil
 	}
+	// Feeds may be written as open elements too; an empty name keeps the stack balanced.
 	o.folders = append(o.folders, "")
 	if len(o.list) == maxOutlines {
 		return fmt.Errorf("it has more than %d feeds", maxOutlines)
@@ -103,11 +105,16 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 	if tagStart.MatchString(title) {
 		title = oneLine(PlainText(title))
 	}
-	o.list = append(o.list, Outline{Title: firstOf(title, titleFromURL(address)), URL: address, Page: safeLink(attr["htmlurl"]), Folder: o.folderPath()})
+	o.list = append(o.list, Outline{
+		Title:  cmp.Or(title, titleFromURL(address)),
+		URL:    address,
+		Page:   safeLink(attr["htmlurl"]),
+		Folder: o.folderPath(),
+	})
 	return nil
 }
 
-// folderPath names the open folders.
+// folderPath returns the names of the open folders.
 func (o *opmlReader) folderPath() (path []string) {
 	for _, name := range o.folders {
 		if name != "" && len(path) < maxFolders {
@@ -117,7 +124,7 @@ func (o *opmlReader) folderPath() (path []string) {
 	return path
 }
 
-// titleFromURL stands for a title that is missing.
+// titleFromURL returns a title for a feed that has none.
 func titleFromURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -126,13 +133,16 @@ func titleFromURL(address string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// WriteOPML writes a list of feeds that other feed readers take, one folder inside
-// the other. Feeds of one folder should follow one another.
+// WriteOPML writes a list of feeds that other feed readers can import, with nested folders. Feeds of one folder
+// should follow one another, or the folder is written several times.
 func WriteOPML(w io.Writer, title string, list []Outline) error {
 	var b strings.Builder
-	b.WriteString(xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n")
+	b.WriteString(
+		xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n",
+	)
 	var open []string
 	for _, o := range list {
+		// Close the folders that this feed does not share with the one before it, then open its own.
 		same := 0
 		for same < min(len(open), len(o.Folder)) && open[same] == o.Folder[same] {
 			same++
@@ -142,7 +152,7 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 			fmt.Fprintf(&b, "<outline text=\"%s\">\n", escapeAttribute(name))
 		}
 		open = slices.Clone(o.Folder)
-		name := escapeAttribute(firstOf(o.Title, titleFromURL(o.URL)))
+		name := escapeAttribute(cmp.Or(o.Title, titleFromURL(o.URL)))
 		fmt.Fprintf(&b, "<outline type=\"rss\" text=\"%s\" title=\"%s\" xmlUrl=\"%s\"", name, name, escapeAttribute(o.URL))
 		if o.Page != "" {
 			fmt.Fprintf(&b, " htmlUrl=\"%s\"", escapeAttribute(o.Page))
@@ -156,9 +166,9 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 	return nil
 }
 
-// escapeAttribute is text as it stands in an attribute.
+// escapeAttribute escapes text for an XML attribute.
 func escapeAttribute(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder never fails
 	return b.String()
 }

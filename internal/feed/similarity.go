@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	maxLeadWords = 60  // of a text that say what it is about
-	titleWeight  = 2.5 // how often a word of the title counts
-	maxTextWords = 500 // of a text that are compared for reprints
-	minShingles  = 12  // too little text to know a reprint by
-	sketchSize   = 8   // smallest hashes by which reprints find one another
+	maxLeadWords = 60  // words of a text that say what it is about
+	titleWeight  = 2.5 // how many words of the text a word of the title counts for
+	maxTextWords = 500 // words of a text that are compared for reprints
+	minShingles  = 12  // fewer are too little text to recognize a reprint
+	sketchSize   = 8   // smallest hashes by which candidates for reprints are found
 )
 
-// vector has unit length, or none; its terms are in their order.
+// vector is a list of weighted terms, sorted by term. It has unit length, or no terms.
 type vector []weighted
 
 type weighted struct {
@@ -26,6 +26,7 @@ type weighted struct {
 	weight float64
 }
 
+// cosine returns the cosine of the angle between two vectors.
 func (v vector) cosine(w vector) (sum float64) {
 	for len(v) > 0 && len(w) > 0 {
 		switch strings.Compare(v[0].term, w[0].term) {
@@ -41,7 +42,7 @@ func (v vector) cosine(w vector) (sum float64) {
 	return sum
 }
 
-// weighTerms gives every entry its terms, those that few entries use counting most.
+// weighTerms sets the terms of every entry. Terms that few entries use weigh most.
 func weighTerms(list []*groupEntry) {
 	in := map[string]int{}
 	for _, t := range list {
@@ -50,6 +51,7 @@ func weighTerms(list []*groupEntry) {
 			in[w.term]++
 		}
 	}
+	// The constants keep weights moderate when there are only a few entries.
 	rarity := func(term string) float64 { return 1 + math.Log(float64(len(list)+8)/float64(in[term]+1)) }
 	for _, t := range list {
 		for i, w := range t.titleTerms {
@@ -60,16 +62,17 @@ func weighTerms(list []*groupEntry) {
 			t.terms[i].weight = (1 + math.Log(w.weight)) * rarity(w.term)
 			square += t.terms[i].weight * t.terms[i].weight
 		}
+		// Unit length makes the cosine a plain sum of products.
 		for i := range t.terms {
 			t.terms[i].weight /= math.Sqrt(square)
 		}
 	}
 }
 
-// agreement is how much of what only one of the two titles says stands in the
-// other's text. Reports of one event say the same in other places; titles made after
-// one pattern ("Earthquake strikes Peru", "Earthquake strikes Turkey") are borne out
-// by their own texts alone. It is 0 where the titles have the same words.
+// agreement returns the share of the words in only one of the two titles that the other entry's text also holds.
+// the title with every number replaced by 0
+// "Earthquake strikes Turkey") are confirmed only by their own texts. It returns 0 where the titles have the same
+// words.
 func agreement(a, b *groupEntry) float64 {
 	var borne, all float64
 	for _, two := range [][2]*groupEntry{{a, b}, {b, a}} {
@@ -89,18 +92,25 @@ func agreement(a, b *groupEntry) float64 {
 	return borne / all
 }
 
-// sameTerms reports that two titles say the same words.
+// sameTerms reports whether two titles have the same words.
 func sameTerms(v, w vector) bool {
 	return len(v) > 0 && slices.EqualFunc(v, w, func(a, b weighted) bool { return a.term == b.term })
 }
 
+// contains reports whether the vector has a term.
 func (v vector) contains(term string) bool {
-	_, found := slices.BinarySearchFunc(v, term, func(w weighted, term string) int { return strings.Compare(w.term, term) })
+	_, found := slices.BinarySearchFunc(
+		v,
+		term,
+		func(w weighted, term string) int { return strings.Compare(w.term, term) },
+	)
 	return found
 }
 
+// countTerms returns the terms of a title and a text with their counts.
 func countTerms(title, text string) vector {
 	counts := map[string]float64{}
+	// A headline says what a story is about; a lead adds context.
 	for _, word := range firstWords(title, maxLeadWords) {
 		counts[word] += titleWeight
 	}
@@ -119,7 +129,7 @@ func countTerms(title, text string) vector {
 	return mergeTerms(v)
 }
 
-// mergeTerms makes one of the forms of a word.
+// mergeTerms adds up the weights of equal neighbours, in place.
 func mergeTerms(v vector) vector {
 	out := v[:0]
 	for _, w := range v {
@@ -133,9 +143,11 @@ func mergeTerms(v vector) vector {
 }
 
 // stopWords are English words that say nothing about a story.
-var stopWords = wordSet(`a about after all also an and are as at be been before but by can could for from had has have he her his
+var stopWords = wordSet(
+	`a about after all also an and are as at be been before but by can could for from had has have he her his
 	how i if in into is it its more new no not now of on one or our out over said say says she so than that the their them there they this to
-	up us was we were what when where which who why will with would you your`)
+	up us was we were what when where which who why will with would you your`,
+)
 
 func wordSet(words string) map[string]bool {
 	in := map[string]bool{}
@@ -145,23 +157,26 @@ func wordSet(words string) map[string]bool {
 	return in
 }
 
-// stem takes off the endings in which two mentions of one thing most often differ.
+// stem removes the endings in which two mentions of one thing most often differ. It serves comparison only; package
+// lexicon has a real stemmer.
 func stem(word string) string {
 	for _, ending := range []struct {
 		off, on string
 		least   int
 	}{{"ies", "y", 5}, {"ing", "", 6}, {"ed", "", 5}, {"es", "", 5}, {"s", "", 4}, {"e", "", 4}} {
-		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.least && !strings.HasSuffix(word, "ss") {
+		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.least &&
+			!strings.HasSuffix(word, "ss") {
 			return rest + ending.on
 		}
 	}
 	return word
 }
 
-// firstWords are up to n words, lower case; where words are written without spaces,
-// pairs of neighbouring characters stand for them.
+// firstWords returns up to n words in lower case. Where words are written without spaces, pairs of neighbouring
+// characters take their place.
 func firstWords(text string, n int) (words []string) {
 	for run := range strings.FieldsFuncSeq(strings.ToLower(text), isSeparator) {
+		// "Apple's" and "Apple" are one word.
 		run = strings.TrimSuffix(strings.TrimSuffix(strings.Trim(run, "'’.,"), "'s"), "’s")
 		if pairs := ideographPairs(run); len(pairs) > 0 {
 			words = append(words, pairs...)
@@ -175,11 +190,13 @@ func firstWords(text string, n int) (words []string) {
 	return words
 }
 
-// isSeparator says what stands between words; points and commas may be inside of numbers.
+// isSeparator reports whether a character separates words. Points and commas may be inside of numbers.
 func isSeparator(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’' && r != '.' && r != ','
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’' && r != '.' &&
+		r != ','
 }
 
+// ideographPairs returns the pairs of neighbouring characters of scripts that are written without spaces.
 func ideographPairs(run string) (pairs []string) {
 	runes := []rune(run)
 	for i := 0; i+1 < len(runes); i++ {
@@ -191,27 +208,38 @@ func ideographPairs(run string) (pairs []string) {
 }
 
 func isIdeograph(r rune) bool {
-	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return r >= 0x0E00 &&
+		unicode.In(
+			r,
+			unicode.Han,
+			unicode.Hiragana,
+			unicode.Katakana,
+			unicode.Thai,
+			unicode.Lao,
+			unicode.Khmer,
+			unicode.Myanmar,
+		)
 }
 
-// hashShingles hashes every three words in a row; ascending, without repeats.
+// hashShingles returns the hashes of every three words in a row, ascending and without repeats.
 func hashShingles(text string) []uint64 {
 	words := firstWords(text, maxTextWords)
 	if len(words) < minShingles+2 {
 		return nil
 	}
 	var hashes []uint64
+	// Three words in a row survive light editing and are still rare between different texts.
 	for i := 2; i < len(words); i++ {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(words[i-2] + " " + words[i-1] + " " + words[i])) // it takes everything
+		_, _ = h.Write([]byte(words[i-2] + " " + words[i-1] + " " + words[i])) // a hash never fails
 		hashes = append(hashes, mixBits(h.Sum64()))
 	}
 	slices.Sort(hashes)
 	return slices.Compact(hashes)
 }
 
-// mixBits makes every bit depend on every other, so that the smallest of many
-// hashes are a fair sample.
+// mixBits makes every bit depend on every other, so that the smallest of many hashes are a fair sample. It is the
+// finalizer of MurmurHash3.
 func mixBits(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -220,7 +248,7 @@ func mixBits(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// jaccard is the share of both sets that is in common.
+// jaccard returns the share of the elements of both sets that they have in common.
 func jaccard(a, b []uint64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0
@@ -242,18 +270,20 @@ func jaccard(a, b []uint64) float64 {
 
 var (
 	numberPattern = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
-	serialPattern = regexp.MustCompile(`(?i)(?:\b(?:week|episode|ep|part|day|vol|volume|issue|no|chapter|round|season|version|v)\b\.?\s*|#|\bv)(\d+(?:\.\d+)*)|(?:^|[^$£€\d.,])(\d+(?:\.\d+)+)(?:$|[^\d%. ]| (?:[^mbpt]|$))`)
+	serialPattern = regexp.MustCompile(
+		`(?i)(?:\b(?:week|episode|ep|part|day|vol|volume|issue|no|chapter|round|season|version|v)\b\.?\s*|#|\bv)(\d+(?:\.\d+)*)|(?:^|[^$£€\d.,])(\d+(?:\.\d+)+)(?:$|[^\d%. ]| (?:[^mbpt]|$))`,
+	)
 )
 
-// titleNumbers are the numbers of a title.
+// titleNumbers are the numbers of a title, and words that act like numbers.
 type titleNumbers struct {
 	all     []string
-	serials []string // those that tell one of a row: versions, issues, weeks
-	dates   []string // and words that do
+	serials []string // those that number a series: versions, issues, weeks
+	dates   []string // days and months
 	pattern string   // the title without numbers
 }
 
-// dateWords are words that tell one of a row as a number would. "May" is also a verb.
+// dateWords tell the posts of a series apart as a number would. "May" is left out: it is also a verb.
 var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunday
 	january february march april june july august september october november december`)
 
@@ -262,6 +292,7 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 	for _, m := range serialPattern.FindAllStringSubmatch(title, 20) {
 		f.serials = append(f.serials, m[1]+m[2])
 	}
+	// Days and months separate the posts of a daily series.
 	for word := range strings.FieldsFuncSeq(strings.ToLower(title), isSeparator) {
 		if dateWords[word] {
 			f.dates = append(f.dates, word)
@@ -271,20 +302,23 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 	return f
 }
 
-// conflictsWith says that two titles are of one row and not of one story: release 1.2.3
-// is not release 1.2.4, nor is week 45 week 46.
+// conflictsWith reports whether two titles are of one series and not of one story: release 1.2.3 is not release
+// 1.2.4, nor is week 45 week 46.
 func (f titleNumbers) conflictsWith(o titleNumbers) bool {
-	return areDisjoint(f.serials, o.serials) || areDisjoint(f.dates, o.dates) || f.pattern == o.pattern && areDisjoint(f.all, o.all)
+	return areDisjoint(f.serials, o.serials) || areDisjoint(f.dates, o.dates) ||
+		f.pattern == o.pattern && areDisjoint(f.all, o.all)
 }
 
+// areDisjoint reports whether both lists have elements and none in common.
 func areDisjoint(a, b []string) bool {
 	return len(a) > 0 && len(b) > 0 && !slices.ContainsFunc(a, func(n string) bool { return slices.Contains(b, n) })
 }
 
-// candidatePairs are the pairs that are worth comparing: those that share a link, a
-// title, a sample of their text, or two words that are rare here.
+// candidatePairs returns the pairs that are worth comparing: those that share a link, a title, a sample of their
+// text, or two words that are rare among the entries.
 func candidatePairs(list []*groupEntry) [][2]int {
 	exact, words := map[sharedTrait][]int{}, map[string][]int{}
+	// Comparing all pairs would grow with the square of the number of items.
 	for i, t := range list {
 		if t.Alone {
 			continue
@@ -300,6 +334,7 @@ func candidatePairs(list []*groupEntry) [][2]int {
 			words[w.term] = append(words[w.term], i)
 		}
 	}
+	// An exact match is enough on its own and counts 2; of rare words two are needed, 1 each.
 	pairs := map[[2]int]int{}
 	for _, sharing := range exact {
 		countPairs(pairs, sharing, 2)
@@ -315,16 +350,17 @@ func candidatePairs(list []*groupEntry) [][2]int {
 			worthy = append(worthy, pair)
 		}
 	}
-	return worthy // in any order: what becomes of them is sorted
+	return worthy // in any order: edges sorts what becomes of them
 }
 
-// sharedTrait is something that two of the same have in common.
+// sharedTrait is something that two entries of one story have in common.
 type sharedTrait struct {
 	link, title string
 	shingle     uint64
 }
 
-// countPairs pairs each entry with those that follow it, up to a crowd.
+// countPairs counts each entry of the list with up to maxCandidates that follow it. The bound keeps the work linear
+// when many entries share a trait.
 func countPairs(pairs map[[2]int]int, sharing []int, by int) {
 	for n, a := range sharing {
 		for _, b := range sharing[n+1 : min(n+1+maxCandidates, len(sharing))] {
