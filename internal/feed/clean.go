@@ -59,7 +59,7 @@ func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 		return c, err
 	}
 	if c.root == "" {
-		return c, errors.New("no element in it")
+		return c, errors.New("it has no element")
 	}
 	return c, nil
 }

@@ -78,7 +78,7 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
 	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.RedactURL(address), err)
+		return nil, fmt.Errorf("fetch %s: wait for another request to its host: %w", egress.RedactURL(address), err)
 	}
 	defer lock.release()
 	res, err := f.client.Get(ctx, address, o)

@@ -97,7 +97,7 @@ type StatusError struct {
 
 // Error implements error.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("fetch %s: the server answers %d %s", egress.RedactURL(e.URL), e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("fetch %s: the server answered %d %s", egress.RedactURL(e.URL), e.Status, http.StatusText(e.Status))
 }
 
 // FailingError says that Poll made no request because the feed has failed before.
@@ -112,7 +112,7 @@ type FailingError struct {
 // Error implements error.
 func (e *FailingError) Error() string {
 	return fmt.Sprintf(
-		"fetch %s: it has failed %d times since %s and is asked again after %s; last: %s",
+		"fetch %s: it has failed %d times since %s, next attempt after %s; last failure: %s",
 		egress.RedactURL(e.URL),
 		e.Times,
 		e.Since.UTC().Format(time.RFC3339),
@@ -176,7 +176,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 	// The lock also covers the state: two fetches of one feed would overwrite each other's.
 	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.RedactURL(address), err)
+		return Result{}, fmt.Errorf("fetch %s: wait for another request to its host: %w", egress.RedactURL(address), err)
 	}
 	defer lock.release()
 	state, err := f.loadState(ctx, address)
@@ -191,7 +191,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 			return res, err
 		}
 		if err := lock.waitForGap(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
-			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", egress.RedactURL(address), err)
+			return Result{}, fmt.Errorf("fetch %s: wait between two requests to its host: %w", egress.RedactURL(address), err)
 		}
 	}
 	res, err := f.fetch(ctx, &state)
@@ -258,7 +258,7 @@ func isGone(err error) bool {
 // readBundled returns a feed that comes with the program.
 func (f *Fetcher) readBundled(name string) (Result, error) {
 	if f.opts.Bundled == nil {
-		return Result{}, fmt.Errorf("fetch %s%s: no feeds are bundled with this program", bundledScheme, name)
+		return Result{}, fmt.Errorf("fetch %s%s: this program has no bundled feeds", bundledScheme, name)
 	}
 	file, err := f.opts.Bundled.Open(name + ".xml")
 	if err != nil {
@@ -284,7 +284,7 @@ func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) 
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
-		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", egress.RedactURL(address), err)
+		return fresh, fmt.Errorf("fetch %s: load its state: %w", egress.RedactURL(address), err)
 	}
 	if !found || state.Version != stateVersion {
 		return fresh, nil
@@ -298,7 +298,7 @@ func (f *Fetcher) saveState(ctx context.Context, state State) error {
 		return nil
 	}
 	if err := f.store.SaveFeed(ctx, state); err != nil {
-		return fmt.Errorf("fetch %s: remember it: %w", egress.RedactURL(state.URL), err)
+		return fmt.Errorf("fetch %s: save its state: %w", egress.RedactURL(state.URL), err)
 	}
 	return nil
 }

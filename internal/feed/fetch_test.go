@@ -205,10 +205,10 @@ func TestFetchErrors(t *testing.T) {
 	s.mux.HandleFunc("/500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	s.mux.HandleFunc("/503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	for address, want := range map[string]string{
-		s.URL + "/404":   "the server answers 404 Not Found",
-		s.URL + "/304":   "the server answers 304",
-		s.URL + "/500":   "the server answers 500",
-		s.URL + "/503":   "the server answers 503",
+		s.URL + "/404":   "the server answered 404 Not Found",
+		s.URL + "/304":   "the server answered 304",
+		s.URL + "/500":   "the server answered 500",
+		s.URL + "/503":   "the server answered 503",
 		"ftp://x.test/f": "not a URL that can be fetched",
 		"bundled:none":   "no bundled feed of that name",
 		"bundled:../x":   "no bundled feed of that name",

@@ -17,7 +17,7 @@ func parseJSON(text []byte, base *url.URL) (Document, error) {
 		return Document{}, fmt.Errorf("%w: broken JSON: %w", ErrNotFeed, err)
 	}
 	if !strings.Contains(string(f.fields["version"]), "jsonfeed.org") && f.items == nil {
-		return Document{}, fmt.Errorf("%w: it is JSON, but neither of JSON Feed's version nor with items", ErrNotFeed)
+		return Document{}, fmt.Errorf("%w: it is JSON without a JSON Feed version and without items", ErrNotFeed)
 	}
 	clean, err := f.encode()
 	if err != nil {

@@ -58,7 +58,7 @@ func (o *opmlReader) read(d *xml.Decoder) error {
 			break // keep what was read until here
 		}
 		if err != nil {
-			return fmt.Errorf("it is no XML: %w", err)
+			return fmt.Errorf("it is not XML: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -72,7 +72,7 @@ func (o *opmlReader) read(d *xml.Decoder) error {
 		}
 	}
 	if o.root == "" {
-		return errors.New("there is no element in it")
+		return errors.New("it has no element")
 	}
 	return nil
 }

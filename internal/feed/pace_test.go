@@ -141,7 +141,7 @@ func TestFailingFeed(t *testing.T) {
 	if since, times := state.Failing(); err != nil || !since.Equal(began) || int64(times) != asked.Load() {
 		t.Errorf("failing since %s, %d times, %v", since, times, err)
 	}
-	if _, err := f.Fetch(t.Context(), address); err == nil || strings.Contains(err.Error(), "asked again") {
+	if _, err := f.Fetch(t.Context(), address); err == nil || strings.Contains(err.Error(), "next attempt after") {
 		t.Errorf("a person's wish was not served: %v", err)
 	}
 	broken.Store(0)
@@ -242,8 +242,8 @@ func TestPollLeavesHostsAlone(t *testing.T) {
 func TestExplainFailing(t *testing.T) {
 	at := time.Date(2026, 2, 3, 8, 0, 0, 0, time.UTC)
 	for want, err := range map[string]error{
-		"F has failed 4 times since 3 February 08:00 UTC and is tried again after 3 February 09:00 UTC. The last time: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
-		"F is gone for good, its server says.": &StatusError{"F", 410},
+		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
+		"F is gone for good: its server says that it was removed.": &StatusError{"F", 410},
 		"F did not answer in time.":            fmt.Errorf("fetch: %w", egress.ErrTimeout),
 	} {
 		if got := Explain("F", err); got != want {

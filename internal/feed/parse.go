@@ -47,11 +47,11 @@ func (h Hint) base() *url.URL {
 func Parse(data []byte, hint Hint) (doc Document, err error) {
 	defer func() {
 		if p := recover(); p != nil { // gofeed is third-party code and reads what strangers wrote
-			doc, err = Document{}, fmt.Errorf("parse feed: the parser failed on it: %v", p)
+			doc, err = Document{}, fmt.Errorf("parse feed: the feed parser panicked: %v", p)
 		}
 	}()
 	if len(data) > maxBytes {
-		return Document{}, fmt.Errorf("parse feed: %d bytes are more than the %d that are read", len(data), maxBytes)
+		return Document{}, fmt.Errorf("parse feed: the document has %d bytes, more than the limit of %d", len(data), maxBytes)
 	}
 	text := withoutPreamble(toUTF8(data, hint.ContentType))
 	// JSON Feed allows characters that XML forbids, so only XML is cleaned of them.
