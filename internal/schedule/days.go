@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// parseDays reads the days of a sentence, as rules without times; none when there is
-// nothing about days here.
+// parseDays reads the days of a sentence, as rules without times. It returns none where the next words name no days.
 func (p *wordParser) parseDays() (list []rule, err error) {
 	for {
 		before := p.words
+		// "first monday and tuesday" may mean every tuesday or the first one: refuse rather than guess.
 		if len(list) > 0 {
 			p.skip("and")
 		}
@@ -26,8 +26,10 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 		if len(list) > 0 {
 			last := &list[len(list)-1]
 			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
-				return nil, fmt.Errorf("it is not clear whether %q is meant of every week; say for instance \"first monday and first tuesday\"",
-					strings.Join(before[:len(before)-len(p.words)], " "))
+				return nil, fmt.Errorf(
+					"it is not clear whether %q is meant of every week; say for instance \"first monday and first tuesday\"",
+					strings.Join(before[:len(before)-len(p.words)], " "),
+				)
 			}
 			if mergeRule(last, item) {
 				continue
@@ -37,7 +39,7 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 	}
 }
 
-// mergeRule adds the item to the rule where one rule can say both.
+// mergeRule adds the item to the rule where one rule can express both, and reports whether it can.
 func mergeRule(r *rule, item rule) bool {
 	switch {
 	case r.weeks == 0 && item.weeks == 0 && r.dow != 0 && item.dow != 0, r.weeks != 0 && r.weeks == item.weeks:
@@ -53,8 +55,8 @@ func mergeRule(r *rule, item rule) bool {
 	return true
 }
 
-// parseDay reads "every day", "weekdays", "monday to friday", "the first and third
-// tuesday of the month", "the 15th".
+// parseDay reads "every day", "weekdays", "monday to friday", "the first and third tuesday of the month" or "the
+// 15th".
 func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	before := p.words
 	p.skip("on")
@@ -85,7 +87,10 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	if p.accept("to", "through", "until", "till") {
 		to, ok := acceptFrom(p, parseWeekday)
 		if !ok {
-			return rule{}, false, fmt.Errorf("a weekday is missing after %q", strings.Join(before[:len(before)-len(p.words)], " "))
+			return rule{}, false, fmt.Errorf(
+				"a weekday is missing after %q",
+				strings.Join(before[:len(before)-len(p.words)], " "),
+			)
 		}
 		return rule{dow: weekdayRange(from, to)}, true, nil
 	}
@@ -93,6 +98,7 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 }
 
 const (
+	// weekdays and weekend are sets of weekdays; bit 0 is Sunday.
 	weekdays    uint64 = 0b0111110
 	weekend     uint64 = 0b1000001
 	lastOrdinal        = 0 // the ordinal "last"
@@ -118,12 +124,18 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 			r.weeks |= 1 << n
 		}
 	}
+	// "every second monday" is the second of a month to some and every other monday to others.
 	if isWeekday && every && !monthly && r.weeks&^0b11 != 0 {
-		return rule{}, fmt.Errorf("\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"", ordinalName(nth[0]), weekdayNames[weekday])
+		return rule{}, fmt.Errorf(
+			"\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"",
+			ordinalName(nth[0]),
+			weekdayNames[weekday],
+		)
 	}
 	return r, nil
 }
 
+// acceptOfMonth consumes "of the month" and reports whether it was there.
 func (p *wordParser) acceptOfMonth() bool {
 	before := p.words
 	if p.accept("of", "in") {
@@ -136,6 +148,7 @@ func (p *wordParser) acceptOfMonth() bool {
 	return false
 }
 
+// weekdayRange returns the weekdays from one to another, across Saturday where needed.
 func weekdayRange(from, to int) (set uint64) {
 	for n := from; ; n = (n + 1) % 7 {
 		set |= 1 << n
@@ -147,6 +160,7 @@ func weekdayRange(from, to int) (set uint64) {
 
 var weekdayNames = [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 
+// parseWeekday reads the name of a weekday, its plural or its first letters.
 func parseWeekday(word string) (int, bool) {
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "."), "s")
 	for n, name := range weekdayNames {
@@ -177,6 +191,7 @@ func parseOrdinal(word string) (int, bool) {
 	return n, n >= 1 && n <= 31
 }
 
+// ordinalName returns "first" to "fifth", "last", and else "6th".
 func ordinalName(n int) string {
 	if n < len(ordinals) {
 		return ordinals[n]
@@ -184,7 +199,7 @@ func ordinalName(n int) string {
 	return ordinalNumber(n)
 }
 
-// ordinalNumber is the number with its ending: 1st, 2nd, 11th.
+// ordinalNumber returns the number with its ending: 1st, 2nd, 11th.
 func ordinalNumber(n int) string {
 	ending := "th"
 	if n%100/10 != 1 {

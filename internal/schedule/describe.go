@@ -6,22 +6,11 @@ import (
 	"strings"
 )
 
-// Describe says in plain words when an expression, cron or words, is due, as a
-// way to show what was understood: "30 8 * * 1-5" is "weekdays at 8:30". What
-// cannot be read comes back as it is.
-func Describe(expr string) string {
-	s, err := Parse(expr, nil)
-	if err != nil {
-		return expr
-	}
-	return s.Describe()
-}
-
-// Describe says in plain words when the schedule is due. Most of these words can
-// be read by Parse again, and then mean the same.
+// Describe returns in plain words when the schedule is due: "30 8 * * 1-5" is "weekdays at 8:30". Parse can read most
+// of these words again, and then they mean the same.
 func (s Schedule) Describe() string {
 	var parts []string
-	times := map[string][]string{} // times of the same days are told together
+	times := map[string][]string{} // times of the same days are named together
 	for _, r := range s.rules {
 		days := r.describeDays()
 		if text := r.describeInterval(); text != "" {
@@ -33,6 +22,7 @@ func (s Schedule) Describe() string {
 		}
 		times[days] = append(times[days], r.describeTimes()...)
 	}
+	// parts keeps the order in which the days were first named; the map has none.
 	for i, days := range parts {
 		if at, ok := times[days]; ok {
 			parts[i] = days + " at " + joinList(at)
@@ -41,6 +31,7 @@ func (s Schedule) Describe() string {
 	return strings.Join(parts, " and ")
 }
 
+// describeDays returns the days of a rule, with its months where they are limited.
 func (r rule) describeDays() string {
 	text := r.describeDates()
 	if r.month == allMonths {
@@ -53,9 +44,11 @@ func (r rule) describeDays() string {
 	return text + " in " + joinList(months)
 }
 
+// describeDates returns the days of a rule without its months.
 func (r rule) describeDates() string {
 	everyDate, everyWeekday := r.dom == allDates, r.dow == allWeekdays && r.weeks == 0
 	dates := "the " + joinList(r.dateNames()) + " of the month"
+	// The order matters: an unrestricted field hides the other one with "or" and leaves it alone with "and".
 	switch {
 	case r.anyDay && everyDate && everyWeekday, !r.anyDay && (everyDate || everyWeekday):
 		return "every day"
@@ -69,6 +62,7 @@ func (r rule) describeDates() string {
 	return dates + " and " + r.describeWeekdays()
 }
 
+// dateNames returns the dates of a month: "1st", "last".
 func (r rule) dateNames() (dates []string) {
 	for set := r.dom; set != 0; set &= set - 1 {
 		dates = append(dates, ordinalNumber(lowestBit(set)))
@@ -109,10 +103,11 @@ func (r rule) describeWeekdays() string {
 	return "every " + joinList(r.listWeekdays())
 }
 
-// maxTimes are named one by one.
+// maxTimes is how many times of day are listed one by one.
 const maxTimes = 12
 
 func (r rule) describeTimes() []string {
+	// A long list is harder to read than its minutes and hours.
 	if bits.OnesCount64(r.hour)*bits.OnesCount64(r.minute) > maxTimes {
 		return []string{"minute " + formatNumbers(r.minute) + " of hour " + formatNumbers(r.hour)}
 	}
@@ -125,9 +120,10 @@ func (r rule) describeTimes() []string {
 	return times
 }
 
-// describeInterval is "every 2 hours" and the like, where the rule is that regular.
+// describeInterval returns "every 2 hours" and the like where the rule is that regular, else "".
 func (r rule) describeInterval() string {
 	step := 60
+	// Ends with the smallest step whose multiples are exactly the minutes of the rule.
 	for n := 59; n > 0; n-- {
 		if 60%n == 0 && r.minute == multiples(n, 60) {
 			step = n
@@ -155,6 +151,7 @@ func (r rule) describeInterval() string {
 	return ""
 }
 
+// formatEvery returns "every hour" or "every 2 hours".
 func formatEvery(n int, unit string) string {
 	if n == 1 {
 		return "every " + unit
@@ -162,6 +159,7 @@ func formatEvery(n int, unit string) string {
 	return fmt.Sprintf("every %d %ss", n, unit)
 }
 
+// formatNumbers lists the bits of a set.
 func formatNumbers(set uint64) string {
 	var all []string
 	for ; set != 0; set &= set - 1 {
@@ -170,7 +168,7 @@ func formatNumbers(set uint64) string {
 	return joinList(all)
 }
 
-// joinList is "a, b and c".
+// joinList returns "a, b and c".
 func joinList(items []string) string {
 	if len(items) < 2 {
 		return strings.Join(items, "")

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// examples end every error about words: they are the quickest way to the right ones.
+// examples end every error about words: they lead to the right words fastest.
 const examples = `"weekdays at 8:30", "every monday and thursday at 9am", "first monday of the month at 9", "every 2 hours"`
 
-// parseWords reads plain English. It takes the words in any order that people
-// say them in ("at 9 on mondays"), several sentences in one ("weekdays at 8 and
-// saturdays at 10"), and refuses what it would have to guess.
+// parseWords reads plain English. It accepts the words in any order that people use ("at 9 on mondays") and several
+// sentences in one ("weekdays at 8 and saturdays at 10"), and refuses what it would have to guess.
 func parseWords(text string) ([]rule, error) {
 	p := &wordParser{words: splitWords(text)}
 	var rules []rule
@@ -35,6 +34,7 @@ var (
 	spacedAMPM       = regexp.MustCompile(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
 )
 
+// splitWords returns the words of a text in lower case, with "&" as "and", "9-17" as "9 to 17" and "7 a.m." as "7am".
 func splitWords(text string) []string {
 	text = separatorPattern.ReplaceAllString(strings.ToLower(text), " and ")
 	text = rangePattern.ReplaceAllString(text, "$1 to $2")
@@ -44,10 +44,10 @@ func splitWords(text string) []string {
 	return strings.Fields(text)
 }
 
-// wordParser is what is left of the words.
+// wordParser holds the words that are still to be read.
 type wordParser struct{ words []string }
 
-// accept consumes the next word if it is one of those.
+// accept consumes the next word if it is one of the given ones, and reports whether it was.
 func (p *wordParser) accept(words ...string) bool {
 	if len(p.words) == 0 || !slices.Contains(words, p.words[0]) {
 		return false
@@ -56,7 +56,7 @@ func (p *wordParser) accept(words ...string) bool {
 	return true
 }
 
-// skip consumes as many of those words as come.
+// skip consumes as many of the given words as follow.
 func (p *wordParser) skip(words ...string) {
 	for p.accept(words...) {
 	}
@@ -72,7 +72,7 @@ func acceptFrom[T any](p *wordParser, table func(string) (T, bool)) (value T, ok
 	return value, ok
 }
 
-// parseList is one value or more, joined by "and".
+// parseList reads one value or more, joined by "and".
 func parseList[T any](p *wordParser, filler []string, table func(string) (T, bool)) (list []T) {
 	for {
 		before := p.words
@@ -81,6 +81,7 @@ func parseList[T any](p *wordParser, filler []string, table func(string) (T, boo
 		}
 		p.skip(filler...)
 		value, ok := acceptFrom(p, table)
+		// The "and" belongs to whatever comes next, so it is put back.
 		if !ok {
 			p.words = before
 			return list
@@ -89,7 +90,7 @@ func parseList[T any](p *wordParser, filler []string, table func(string) (T, boo
 	}
 }
 
-// sentence is the days and the times that belong together.
+// sentence is a set of days and the times that belong to them.
 type sentence struct {
 	days    []rule
 	months  uint64
@@ -102,7 +103,7 @@ type sentence struct {
 	period  string // "week" or "month", which need a day
 }
 
-// parseSentence reads until something would be said for the second time.
+// parseSentence reads until something would be said a second time.
 func (p *wordParser) parseSentence() ([]rule, error) {
 	var s sentence
 	for len(p.words) > 0 {
@@ -118,8 +119,12 @@ func (p *wordParser) parseSentence() ([]rule, error) {
 		if s.add(one) {
 			continue
 		}
+		// Without an "and" it is not clear where one schedule ends and the next begins.
 		if before[0] != "and" {
-			return nil, fmt.Errorf("it is not clear how %q belongs to what was said before it; say \"and\" between two schedules", strings.Join(before, " "))
+			return nil, fmt.Errorf(
+				"it is not clear how %q belongs to what was said before it; say \"and\" between two schedules",
+				strings.Join(before, " "),
+			)
 		}
 		p.words = before[1:]
 		break
@@ -127,13 +132,15 @@ func (p *wordParser) parseSentence() ([]rule, error) {
 	return s.toRules()
 }
 
-// add is false where the sentence has such a part already.
+// add merges a part into the sentence. It returns false where the sentence has such a part already.
 func (s *sentence) add(one sentence) bool {
 	if len(one.days) > 0 && len(s.days) > 0 || one.months != 0 && s.months != 0 || one.window && s.window ||
 		len(one.offsets) > 0 && len(s.offsets) > 0 || one.isTimed() && s.isTimed() {
 		return false
 	}
-	s.days, s.times, s.offsets = append(s.days, one.days...), append(s.times, one.times...), append(s.offsets, one.offsets...)
+	s.days = append(s.days, one.days...)
+	s.times = append(s.times, one.times...)
+	s.offsets = append(s.offsets, one.offsets...)
 	s.months |= one.months
 	s.every += one.every
 	if one.window {
@@ -147,7 +154,7 @@ func (s *sentence) add(one sentence) bool {
 
 func (s *sentence) isTimed() bool { return len(s.times) > 0 || s.every > 0 }
 
-// parsePart reads one thing of a sentence.
+// parsePart reads one part of a sentence.
 func (p *wordParser) parsePart() (s sentence, err error) {
 	before := p.words
 	if s.every, err = p.parseInterval(); err != nil || s.every > 0 {
@@ -156,6 +163,7 @@ func (p *wordParser) parsePart() (s sentence, err error) {
 	if p.accept("from", "between") {
 		return s, p.parseWindow(&s)
 	}
+	// Days before months: "mon" and "mar" are tried in this order, and "1st of may" belongs to the days.
 	if s.days, err = p.parseDays(); err != nil || len(s.days) > 0 {
 		return s, err
 	}
@@ -202,13 +210,15 @@ func (p *wordParser) parseTimes() ([]int, error) {
 				}
 			}
 		default:
-			p.words = before // a month, perhaps
+			p.words = before // a month may follow
 		}
 	}
 	return times, nil
 }
 
+// unknownWordError says what is wrong with a word, and hints at the usual mistakes.
 func unknownWordError(word string) error {
+	// The zone is the most common mistake, and the error should lead to its setting.
 	switch {
 	case strings.Contains(word, "/") || slices.Contains([]string{"utc", "gmt", "cet", "est", "pst"}, word):
 		return fmt.Errorf("%q looks like a time zone, which is a setting of its own", word)
@@ -218,8 +228,8 @@ func unknownWordError(word string) error {
 	return fmt.Errorf("%q was not understood", word)
 }
 
-// parseInterval reads "hourly", "every 2 hours", "every half hour" as minutes; 0 when
-// there is nothing of the kind.
+// parseInterval reads "hourly", "every 2 hours" or "every half hour" as minutes. It returns 0 where the next words
+// name no interval.
 func (p *wordParser) parseInterval() (minutes int, err error) {
 	before := p.words
 	if p.accept("hourly") {
@@ -246,12 +256,16 @@ func (p *wordParser) parseInterval() (minutes int, err error) {
 		}
 		return n, checkDivides(n, 60, "minutes", "an hour")
 	case n != 1 && p.accept("day", "days", "week", "weeks", "month", "months", "second", "seconds", "year", "years"):
-		return 0, fmt.Errorf("%q cannot be said: a schedule names days of the week or of the month", strings.Join(before[:len(before)-len(p.words)], " "))
+		return 0, fmt.Errorf(
+			"%q cannot be said: a schedule names days of the week or of the month",
+			strings.Join(before[:len(before)-len(p.words)], " "),
+		)
 	}
 	p.words = before
 	return 0, nil
 }
 
+// checkDivides returns an error where n does not divide the whole: the last interval of each day would be shorter.
 func checkDivides(n, whole int, units, of string) error {
 	if n < 1 || n >= whole || whole%n != 0 {
 		return fmt.Errorf("%d %s do not divide %s into equal parts; name the times instead", n, units, of)
@@ -259,6 +273,7 @@ func checkDivides(n, whole int, units, of string) error {
 	return nil
 }
 
+// parseWindow reads "9 to 17" after "from" or "between".
 func (p *wordParser) parseWindow(s *sentence) error {
 	from, ok := acceptFrom(p, parseTimeOfDay)
 	if !ok {
@@ -273,7 +288,7 @@ func (p *wordParser) parseWindow(s *sentence) error {
 	return nil
 }
 
-// toRules is what the sentence means.
+// toRules returns the rules that the sentence means. It returns an error where something is missing.
 func (s sentence) toRules() ([]rule, error) {
 	switch {
 	case s.window && s.every == 0:
@@ -302,13 +317,14 @@ func (s sentence) toRules() ([]rule, error) {
 	return rules, nil
 }
 
-// timeRules are the rules of the times, without days.
+// timeRules returns rules with the times and without days.
 func (s sentence) timeRules() (list []rule) {
 	switch {
 	case s.window:
 		for at := s.from; at <= s.to; at += s.every {
 			s.times = append(s.times, at)
 		}
+	// "every hour at :15" is an hour field of "*" in cron, which follows elapsed time.
 	case s.every == 60 && len(s.offsets) > 0:
 		r := rule{hour: allHours, elapsed: true}
 		for _, minute := range s.offsets {
@@ -334,6 +350,8 @@ func mergeTimes(times []int) (list []rule) {
 		if minutes == 0 {
 			continue
 		}
+		// A rule is due at every combination of its hours and minutes, so only hours with the same minutes can share
+		// one.
 		same := slices.IndexFunc(list, func(r rule) bool { return r.minute == minutes })
 		if same < 0 {
 			list = append(list, rule{minute: minutes})
@@ -344,6 +362,7 @@ func mergeTimes(times []int) (list []rule) {
 	return list
 }
 
+// multiples returns the set of 0, of, 2·of and so on below a bound.
 func multiples(of, below int) (set uint64) {
 	for n := 0; n < below; n += of {
 		set |= 1 << n
@@ -353,7 +372,7 @@ func multiples(of, below int) (set uint64) {
 
 var clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
 
-// parseTimeOfDay reads "8:30", "9am", "18", "noon" as minutes of the day.
+// parseTimeOfDay reads "8:30", "9am", "18" or "noon" as minutes of the day.
 func parseTimeOfDay(word string) (int, bool) {
 	switch word {
 	case "noon", "midday":
@@ -379,7 +398,7 @@ func parseTimeOfDay(word string) (int, bool) {
 	return 60*hour + minute, hour < 24 && minute < 60
 }
 
-// parseOffset reads ":15".
+// parseOffset reads ":15" as minutes of an hour.
 func parseOffset(word string) (int, bool) {
 	text, ok := strings.CutPrefix(word, ":")
 	n, err := strconv.ParseUint(text, 10, 8)
@@ -409,7 +428,20 @@ func parseMonth(word string) (uint64, bool) {
 	return 0, false
 }
 
-var monthNames = [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+var monthNames = [12]string{
+	"January",
+	"February",
+	"March",
+	"April",
+	"May",
+	"June",
+	"July",
+	"August",
+	"September",
+	"October",
+	"November",
+	"December",
+}
 
-// lowestBit is the position of the lowest bit.
+// lowestBit returns the position of the lowest bit of a set.
 func lowestBit(set uint64) int { return bits.TrailingZeros64(set) }
