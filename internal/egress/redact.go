@@ -17,14 +17,15 @@ var (
 // SecretNamePattern matches names of parameters whose values are secrets.
 const SecretNamePattern = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
 
-// RedactURL is how an address may be shown: without its user and password, and without the
-// values of query keys that look like secrets. It works on text, since what is no valid
-// address must not leak either.
+// RedactURL returns an address as it may be shown: without its user and password, and without the values of query
+// keys that look like secrets. It works on text, because an address that cannot be parsed must not leak secrets
+// either.
 func RedactURL(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
 	}
 	users := userinfo
+	// A password with a slash or a question mark does not end where userinfo expects it to.
 	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
 		users = anyUserinfo
 	}
@@ -35,6 +36,7 @@ func RedactURL(s string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
+		// A percent-encoded key is a key all the same.
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
