@@ -1,6 +1,7 @@
-// Package policy decides who may run which tool where. It promises that the first
-// rule that matches decides and that what is denied says why in words. Rules come
-// from the operator alone, never from a conversation.
+// Package policy decides which tools may run.
+//
+// It promises that the first rule that matches decides, and that a denial says why in words. Rules come from the
+// operator alone, never from a conversation.
 package policy
 
 import (
@@ -19,20 +20,18 @@ type Rule struct {
 	Decision tool.Decision
 }
 
-// Policy is an ordered list of rules. It is not changed after New and may be
-// used concurrently.
+// Policy is an ordered list of rules. It does not change after New and may be used concurrently.
 type Policy struct {
 	rules   []Rule
 	trusted func(tool.Spec) bool
 }
 
-// New returns the policy of the rules. trusted tells the tools that the operator
-// exempted from being asked about.
+// New returns a policy with the given rules. trusted reports the tools that the operator exempted from approval.
 func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
 	return &Policy{rules, trusted}
 }
 
-// Decide gives the decision on a tool, and the reason where it is not allow.
+// Decide returns the decision about a tool, and the reason unless it is allow.
 func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
 	at := p.RuleIndex(n)
 	if at < 0 {
@@ -47,12 +46,17 @@ func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
 	return tool.Allow, ""
 }
 
-// RuleIndex is the index of the rule that decides about a tool; -1: none does.
+// RuleIndex returns the index of the rule that decides about a tool, or -1 where none does.
 func (p *Policy) RuleIndex(n tool.Named) int {
 	class := n.Tool.Spec().Hints.Class()
-	return slices.IndexFunc(p.rules, func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && MatchesAny(r.Tools, n) })
+	// An empty hint matches every tool.
+	return slices.IndexFunc(
+		p.rules,
+		func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && MatchesAny(r.Tools, n) },
+	)
 }
 
+// describeHint names the hint of a rule, for the reason of a decision.
 func describeHint(r Rule) string {
 	if r.Hint == "" {
 		return ""
@@ -60,9 +64,8 @@ func describeHint(r Rule) string {
 	return fmt.Sprintf(" as a tool of kind %s", r.Hint)
 }
 
-// MatchesAny reports whether one of the patterns matches a tool: its name as models see
-// it, its server or pack, or both with a dot between. * stands for any run of
-// characters, also an empty one.
+// MatchesAny reports whether one of the patterns matches a tool: its name as models see it, its server or pack, or
+// both with a dot between. * stands for any number of characters, also none.
 func MatchesAny(patterns []string, n tool.Named) bool {
 	spec := n.Tool.Spec()
 	for _, p := range patterns {
@@ -75,6 +78,7 @@ func MatchesAny(patterns []string, n tool.Named) bool {
 
 // Match reports whether a pattern matches the whole of a name.
 func Match(pattern, name string) bool {
+	// path.Match stops * at a slash, which a tool's name may hold.
 	ok, err := path.Match(pattern, strings.ReplaceAll(name, "/", "_"))
 	return err == nil && ok
 }
