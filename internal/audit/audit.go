@@ -65,7 +65,7 @@ func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logg
 			err = json.Unmarshal(items[name], &e)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read entry %s of the audit: %w", name, err)
+			return nil, fmt.Errorf("read audit entry %s: %w", name, err)
 		}
 		l.list, l.last = append(l.list, e), n
 	}
@@ -84,14 +84,14 @@ func (l *Log) Record(ctx context.Context, e Entry) {
 		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, true)
 	}
 	if err != nil {
-		l.log.Error("change not kept in the audit", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
+		l.log.Error("audit entry not stored", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
 		return
 	}
 	l.list = append(l.list, e)
 	// An old entry that could not be deleted stays in the list, so that the next Record tries again.
 	for len(l.list) > MaxEntries {
 		if err := l.store.DeleteItem(ctx, itemKind, l.list[0].ID); err != nil {
-			l.log.Warn("old entry of the audit not removed", "entry", l.list[0].ID, "error", err)
+			l.log.Warn("old audit entry not deleted", "entry", l.list[0].ID, "error", err)
 			return
 		}
 		l.list = l.list[1:]

@@ -37,7 +37,7 @@ var (
 	// ErrURL: the address is malformed or of a kind that is never fetched.
 	ErrURL = errors.New("not a URL that can be fetched")
 	// ErrUserinfo wraps ErrURL: the address holds a user name or password.
-	ErrUserinfo = fmt.Errorf("%w: it holds a user name or password", ErrURL)
+	ErrUserinfo = fmt.Errorf("%w: it contains a user name or password", ErrURL)
 )
 
 const (
@@ -262,7 +262,7 @@ func readBody(res *http.Response, limit int64) ([]byte, error) {
 		}
 		body = &cappedReader{r: unzipped, left: limit, limit: limit}
 	default:
-		return nil, fmt.Errorf("content encoding %q was not asked for", encoding)
+		return nil, fmt.Errorf("the server sent content encoding %q, which was not requested", encoding)
 	}
 	data, err := io.ReadAll(body)
 	if err != nil {

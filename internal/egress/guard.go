@@ -31,7 +31,7 @@ func (g guardedTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%w: scheme %q, only http and https are", ErrURL, u.Scheme)
+		return fmt.Errorf("%w: scheme %q; only http and https can be fetched", ErrURL, u.Scheme)
 	case u.User != nil:
 		return ErrUserinfo
 	case u.Hostname() == "":
@@ -40,7 +40,7 @@ func checkURL(u *url.URL) error {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if _, err := netip.ParseAddr(host); err == nil {
 		if strings.Contains(host, "%") {
-			return fmt.Errorf("%w: an address with a zone", ErrURL)
+			return fmt.Errorf("%w: the address has a zone", ErrURL)
 		}
 		return nil
 	}
@@ -229,7 +229,7 @@ func splitPort(entry string) (host string, port uint16, err error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("%q is no port", text)
+		return "", 0, fmt.Errorf("%q is not a port", text)
 	}
 	return host, uint16(n), nil
 }

@@ -103,7 +103,7 @@ func (c Command) Before(ctx context.Context, in tool.Intent) (tool.Ruling, error
 		answer.Decision = tool.Allow
 	case tool.Allow, tool.Ask, tool.Deny:
 	default:
-		err = fmt.Errorf("its decision is %.40q, want allow, ask or deny", string(answer.Decision))
+		err = fmt.Errorf("its decision is %.40q, not allow, ask or deny", string(answer.Decision))
 	}
 	if err != nil {
 		return pass, c.handleFailure(in, err)
@@ -152,7 +152,7 @@ func newInput(when string, in tool.Intent) Input {
 func (c Command) handleFailure(in tool.Intent, err error) error {
 	err = fmt.Errorf("hook %s: %w", c.Command[0], err)
 	if c.AllowOnError {
-		c.Log.Warn("hook failed and was passed over", "tool", in.Tool.Name, "turn", in.Caller.Turn, "error", err)
+		c.Log.Warn("hook failed, ignoring it as configured", "tool", in.Tool.Name, "turn", in.Caller.Turn, "error", err)
 		return nil
 	}
 	return err

@@ -45,7 +45,7 @@ func TestACommandDecides(t *testing.T) {
 		"status 1":     {script: `echo broken >&2; exit 1`, want: tool.Ruling{Decision: tool.Allow}, fails: "broken"},
 		"lenient":      {script: `exit 1`, lenient: true, want: tool.Ruling{Decision: tool.Allow}},
 		"no JSON":      {script: `echo hello`, want: tool.Ruling{Decision: tool.Allow}, fails: "invalid character"},
-		"unknown word": {script: `echo '{"decision":"maybe"}'`, want: tool.Ruling{Decision: tool.Allow}, fails: "want allow, ask or deny"},
+		"unknown word": {script: `echo '{"decision":"maybe"}'`, want: tool.Ruling{Decision: tool.Allow}, fails: "not allow, ask or deny"},
 		"too much":     {script: `head -c 3000000 /dev/zero`, want: tool.Ruling{Decision: tool.Allow}, fails: "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
 	case r.Decision == tool.Deny:
 		return tool.Deny, "the operator's policy denies it" + describeHint(r)
 	case r.Decision == tool.Ask && !p.trusted(n.Tool.Spec()):
-		return tool.Ask, "the operator's policy wants an approval for it" + describeHint(r)
+		return tool.Ask, "the operator's policy requires an approval for it" + describeHint(r)
 	}
 	return tool.Allow, ""
 }

@@ -46,7 +46,7 @@ func parseCron(text string) ([]rule, error) {
 	fields := strings.Fields(text)
 	if len(fields) != len(fieldNames) {
 		return nil, fmt.Errorf(
-			"want 5 fields (minute hour day-of-month month day-of-week), got %d; or say it in words: %s",
+			"want 5 fields (minute hour day-of-month month day-of-week), got %d; or use words: %s",
 			len(fields),
 			examples,
 		)

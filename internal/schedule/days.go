@@ -27,7 +27,7 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 			last := &list[len(list)-1]
 			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
 				return nil, fmt.Errorf(
-					"it is not clear whether %q is meant of every week; say for instance \"first monday and first tuesday\"",
+					"it is not clear whether %q applies to every week; say for instance \"first monday and first tuesday\"",
 					strings.Join(before[:len(before)-len(p.words)], " "),
 				)
 			}

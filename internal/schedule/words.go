@@ -221,9 +221,9 @@ func unknownWordError(word string) error {
 	// The zone is the most common mistake, and the error should lead to its setting.
 	switch {
 	case strings.Contains(word, "/") || slices.Contains([]string{"utc", "gmt", "cet", "est", "pst"}, word):
-		return fmt.Errorf("%q looks like a time zone, which is a setting of its own", word)
+		return fmt.Errorf("%q looks like a time zone, which has its own setting", word)
 	case word != "" && word[0] >= '0' && word[0] <= '9':
-		return fmt.Errorf("%q is no time of day", word)
+		return fmt.Errorf("%q is not a time of day", word)
 	}
 	return fmt.Errorf("%q was not understood", word)
 }
@@ -257,7 +257,7 @@ func (p *wordParser) parseInterval() (minutes int, err error) {
 		return n, checkDivides(n, 60, "minutes", "an hour")
 	case n != 1 && p.accept("day", "days", "week", "weeks", "month", "months", "second", "seconds", "year", "years"):
 		return 0, fmt.Errorf(
-			"%q cannot be said: a schedule names days of the week or of the month",
+			"%q is not supported: a schedule names days of the week or of the month",
 			strings.Join(before[:len(before)-len(p.words)], " "),
 		)
 	}
@@ -277,12 +277,12 @@ func checkDivides(n, whole int, units, of string) error {
 func (p *wordParser) parseWindow(s *sentence) error {
 	from, ok := acceptFrom(p, parseTimeOfDay)
 	if !ok {
-		return fmt.Errorf("\"from\" wants two times of day, such as \"every hour from 9 to 17\"")
+		return fmt.Errorf("\"from\" needs two times of day, such as \"every hour from 9 to 17\"")
 	}
 	p.accept("to", "until", "till", "and", "through")
 	to, ok := acceptFrom(p, parseTimeOfDay)
 	if !ok || to <= from {
-		return fmt.Errorf("\"from\" wants a time of day and a later one, such as \"every hour from 9 to 17\"")
+		return fmt.Errorf("\"from\" needs a time of day and a later one, such as \"every hour from 9 to 17\"")
 	}
 	s.from, s.to, s.window = from, to, true
 	return nil
@@ -292,7 +292,7 @@ func (p *wordParser) parseWindow(s *sentence) error {
 func (s sentence) toRules() ([]rule, error) {
 	switch {
 	case s.window && s.every == 0:
-		return nil, errors.New("it says from when to when, and not how often")
+		return nil, errors.New("it names a time window, but not how often")
 	case len(s.offsets) > 0 && s.every != 60:
 		return nil, errors.New("a minute alone goes with \"every hour\", such as \"every hour at :15\"")
 	case s.every == 0 && len(s.times) == 0:
