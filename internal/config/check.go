@@ -13,9 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/egress"
 )
 
-// nodeAt finds a value by names and indices. What the file leaves out stands, under its own key, where its parent does.
+// nodeAt returns a value by names and indices. For what the file leaves out it returns a node with the missing key's
+// path and its parent's place.
 func nodeAt(root *node, path ...any) *node {
 	n := root
 	for _, step := range path {
@@ -30,6 +33,7 @@ func nodeAt(root *node, path ...any) *node {
 				child = n.elems[step]
 			}
 		}
+		// A fault about a missing key points to the object that lacks it.
 		if child == nil {
 			child = &node{offset: n.offset, path: key}
 		}
@@ -38,7 +42,7 @@ func nodeAt(root *node, path ...any) *node {
 	return n
 }
 
-// checker looks at what fits together, once every value is known by itself.
+// checker checks how values fit together, after each has been checked by itself.
 type checker struct {
 	*decoder
 	c      *Config
@@ -64,16 +68,18 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	}
 }
 
-// report reports a fault at a path, unless something is known to be wrong there already.
+// report adds a fault at a path, unless a fault is known there already.
 func (k checker) report(reason, remedy string, path ...any) {
 	if n := nodeAt(k.root, path...); !k.hasFault(n.path) {
 		k.addFault(n, reason, remedy)
 	}
 }
 
-// quote names a value in a reason, by its variable where it came out of one.
+// quote returns a value for use in a reason: as its variable where it came from one, because the value may be a
+// secret.
 func (k checker) quote(value string, path ...any) string {
 	n := nodeAt(k.root, path...)
+	// A link may be written as an object; the variable is then in its name.
 	if n.kind == '{' {
 		n = nodeAt(n, "name")
 	}
@@ -83,6 +89,7 @@ func (k checker) quote(value string, path ...any) string {
 	return quote(value)
 }
 
+// checkHTTP checks the listen address. Listening to other machines without a token is refused.
 func (k checker) checkHTTP() {
 	listen := k.c.HTTP.Listen
 	host, port, err := net.SplitHostPort(listen)
@@ -90,6 +97,7 @@ func (k checker) checkHTTP() {
 		k.report("not an address with a port", `write it like "127.0.0.1:8080"`, "http", "listen")
 		return
 	}
+	// The API can run tools, so a port that others reach must never be open without a token.
 	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
@@ -116,14 +124,27 @@ func (k checker) checkSlack() {
 	if strings.HasPrefix(s.AppToken.Reveal(), "xoxb-") {
 		bad("appToken", "holds a bot token (xoxb-…)", "give the app-level token (xapp-…) of the page Basic Information")
 	}
+	// An empty bot token turns Slack off, so nothing else is required then.
 	switch {
 	case s.BotToken == "" && s.AppToken != "":
-		k.addWarning(nodeAt(k.root, "platforms", "slack", "botToken"), "empty, so Slack is off although appToken is set", "set SLACK_BOT_TOKEN in .env")
+		k.addWarning(
+			nodeAt(k.root, "platforms", "slack", "botToken"),
+			"empty, so Slack is off although appToken is set",
+			"set SLACK_BOT_TOKEN in .env",
+		)
 	case s.BotToken == "":
 	case s.Mode == "socket" && s.AppToken == "":
-		bad("appToken", `missing, and mode "socket" needs it`, "set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)")
+		bad(
+			"appToken",
+			`missing, and mode "socket" needs it`,
+			"set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)",
+		)
 	case s.Mode == "http" && s.SigningSecret == "":
-		bad("signingSecret", `missing, and mode "http" needs it to know Slack's requests`, "set SLACK_SIGNING_SECRET in .env (page Basic Information)")
+		bad(
+			"signingSecret",
+			`missing, and mode "http" needs it to know Slack's requests`,
+			"set SLACK_SIGNING_SECRET in .env (page Basic Information)",
+		)
 	}
 }
 
@@ -140,15 +161,20 @@ func (k checker) checkModels() {
 			k.report("leads back to itself: "+cycle, "end the chain with offline", "models", name, "fallback")
 		}
 		if m.KeyMissing && len(m.Fallback) == 0 {
-			k.addWarning(nodeAt(k.root, "models", name), "has no apiKey and no fallback, so the offline model answers", `set the key in .env, or write "fallback": ["offline"]`)
+			k.addWarning(
+				nodeAt(k.root, "models", name),
+				"has no apiKey and no fallback, so the offline model answers",
+				`set the key in .env, or write "fallback": ["offline"]`,
+			)
 		}
 	}
+	// Only where the file names models at all: without any, offline is what the operator expects.
 	if models := k.root.get("models"); models != nil && len(models.members) > 0 && models.get("default") == nil {
 		k.addWarning(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
 	}
 }
 
-// checkBudget warns where a cap cannot be kept, for want of a price.
+// checkBudget warns where a cap cannot be enforced because a model has no price.
 func (k checker) checkBudget() {
 	b := k.c.Budget
 	if b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD == 0 {
@@ -156,7 +182,11 @@ func (k checker) checkBudget() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
 		if m := k.c.Models[name]; m.Provider != "offline" && m.Price == (Price{}) {
-			k.addWarning(nodeAt(k.root, "models", name), "has no price, so what it costs counts for no budget", `write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`)
+			k.addWarning(
+				nodeAt(k.root, "models", name),
+				"has no price, so what it costs counts for no budget",
+				`write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`,
+			)
 		}
 	}
 }
@@ -170,6 +200,7 @@ func (k checker) fallbackCycle(start string) string {
 			if next == start {
 				return way + " → " + next
 			}
+			// A cycle that does not lead back to start is reported for its own members.
 			if seen[next] {
 				continue
 			}
@@ -183,7 +214,7 @@ func (k checker) fallbackCycle(start string) string {
 	return walk(start, start)
 }
 
-// checkNameExists reports a name that is no key of the map.
+// checkNameExists adds a fault for a name that is not a key of names.
 func checkNameExists[T any](k checker, what, name string, names map[string]T, path ...any) {
 	if _, ok := names[name]; !ok {
 		k.report("there is no "+what+" "+k.quote(name, path...), suggest(name, slices.Collect(maps.Keys(names))), path...)
@@ -199,7 +230,7 @@ func (k checker) checkAgents() {
 	}
 }
 
-// checkAgent looks at one agent, which stands at a path.
+// checkAgent checks the agent at a path.
 func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) {
 	within := func(steps ...any) []any { return slices.Concat(path, steps) }
 	checkNameExists(k, "model", a.Model, k.c.Models, within("model")...)
@@ -210,25 +241,36 @@ func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) 
 		checkNameExists(k, "MCP server", link.Name, servers, within("mcpServers", i)...)
 	}
 	for i, file := range a.Knowledge {
+		// Only a warning: the file may be on a disk that is mounted later.
 		if _, err := os.Stat(file); err != nil {
-			k.addWarning(nodeAt(k.root, within("knowledge", i)...), "there is no such file or folder", "make it, or remove the name")
+			k.addWarning(
+				nodeAt(k.root, within("knowledge", i)...),
+				"there is no such file or folder",
+				"make it, or remove the name",
+			)
 		}
 	}
 	for i, match := range a.Channels {
 		k.checkMatch(match, within("channels", i)...)
 	}
 	if n := a.Limits.MaxResultBytes; n > 0 && n < minResultBytes {
-		k.report(fmt.Sprintf("is %d, less than the least, %d", n, minResultBytes), "write 0 for what tools.maxResultBytes says", within("limits", "maxResultBytes")...)
+		k.report(
+			fmt.Sprintf("is %d, less than the least, %d", n, minResultBytes),
+			"write 0 for what tools.maxResultBytes says",
+			within("limits", "maxResultBytes")...)
 	}
 }
 
-// minResultBytes is the least that tools.maxResultBytes may be.
+// minResultBytes is the minimum of tools.maxResultBytes, which an agent's own limit must respect too.
 const minResultBytes = 256
 
-// checkMatch looks at a pattern for channels.
+// checkMatch checks a pattern for channels.
 func (k checker) checkMatch(pattern string, path ...any) {
 	if _, err := splitAddress(pattern); err != nil {
-		k.report(k.quote(pattern, path...)+": "+err.Error(), `write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, path...)
+		k.report(
+			k.quote(pattern, path...)+": "+err.Error(),
+			`write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`,
+			path...)
 	}
 }
 
@@ -251,15 +293,30 @@ func (k checker) checkDigests() {
 			k.checkPostAddress(address, "digests", name, "post", i)
 		}
 		for i, f := range g.Filters {
-			k.checkWith(k.checks.Filter, f, "write a word, -word, /expression/, -/expression/ or mute:WORD until 2026-12-24", "digests", name, "filters", i)
+			k.checkWith(
+				k.checks.Filter,
+				f,
+				"write a word, -word, /expression/, -/expression/ or mute:WORD until 2026-12-24",
+				"digests",
+				name,
+				"filters",
+				i,
+			)
 		}
 		if g.Template != "" {
-			k.checkWith(k.checks.Template, g.Template, "write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut", "digests", name, "template")
+			k.checkWith(
+				k.checks.Template,
+				g.Template,
+				"write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut",
+				"digests",
+				name,
+				"template",
+			)
 		}
 	}
 }
 
-// checkWith has another package judge a value.
+// checkWith validates a value with another package's check.
 func (k checker) checkWith(judge func(string) error, value, remedy string, path ...any) {
 	if judge == nil {
 		return
@@ -269,7 +326,7 @@ func (k checker) checkWith(judge func(string) error, value, remedy string, path 
 	}
 }
 
-// scheduleOnNew is the schedule of a digest that posts items as they come.
+// scheduleOnNew is the schedule of a digest that posts items as they arrive.
 const scheduleOnNew = "on-new"
 
 // checkHasTask reports a digest that has nothing to do.
@@ -277,7 +334,13 @@ func (k checker) checkHasTask(g Digest, name string) {
 	switch {
 	case len(g.Feeds) > 0:
 	case g.Prompt == "":
-		k.report("missing or empty, and there is no prompt either", "name feeds, or give a prompt as the agent's task", "digests", name, "feeds")
+		k.report(
+			"missing or empty, and there is no prompt either",
+			"name feeds, or give a prompt as the agent's task",
+			"digests",
+			name,
+			"feeds",
+		)
 	case g.Schedule == scheduleOnNew:
 		k.report("on-new needs feeds", "name feeds, or write when the task is due", "digests", name, "schedule")
 	}
@@ -285,18 +348,32 @@ func (k checker) checkHasTask(g Digest, name string) {
 
 func (k checker) checkSchedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
-		k.report(k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
-		g.Timezone = "UTC" // the expression is wrong or right in any zone
+		k.report(
+			k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone",
+			"write an IANA name such as Europe/Oslo or UTC",
+			"digests",
+			name,
+			"timezone",
+		)
+		g.Timezone = "UTC" // report the expression's own faults too; they do not depend on the zone
 	}
 	if k.checks.Schedule == nil || g.Schedule == "" || g.Schedule == scheduleOnNew {
 		return
 	}
 	if err := k.checks.Schedule(g.Schedule, g.Timezone); err != nil {
-		k.reportError(err, g.Schedule, "write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
+		k.reportError(
+			err,
+			g.Schedule,
+			"write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5",
+			"digests",
+			name,
+			"schedule",
+		)
 	}
 }
 
-// reportError reports another package's verdict; a value that came out of a variable is named as it was written.
+// reportError reports another package's error. A value that came from a variable is named as it was written, because
+// it may be a secret.
 func (k checker) reportError(err error, value, remedy string, path ...any) {
 	reason := err.Error()
 	if n := nodeAt(k.root, path...); value != "" && strings.Contains(n.text, "${") {
@@ -313,15 +390,13 @@ func (k checker) checkFeed(feed string, path ...any) {
 		}
 		return
 	}
-	if k.checks.Bundled != nil {
-		if err := k.checks.Bundled(name); err != nil {
-			k.reportError(err, name, "write the name of a bundled feed, or a feed's address", path...)
-		}
-	}
+	k.checkWith(k.checks.Bundled, name, "write the name of a bundled feed, or a feed's address", path...)
 }
 
+// checkPostAddress checks where a digest is posted, and warns about platforms that are off.
 func (k checker) checkPostAddress(address string, path ...any) {
 	const remedy = "write it like discord:GUILD/CHANNEL, slack:TEAM/CHANNEL or web:/general"
+	// The platform's own check sees only addresses of the right shape.
 	parts, err := splitAddress(address)
 	if err == nil && k.checks.Address != nil {
 		err = k.checks.Address(address)
@@ -333,7 +408,11 @@ func (k checker) checkPostAddress(address string, path ...any) {
 	off := parts[0] == "discord" && !k.c.DiscordEnabled() || parts[0] == "slack" && !k.c.SlackEnabled() ||
 		parts[0] == "web" && !k.c.Platforms.Web.Enabled
 	if off {
-		k.addWarning(nodeAt(k.root, path...), parts[0]+" is off, so nothing is posted there", "turn the platform on, or remove the address")
+		k.addWarning(
+			nodeAt(k.root, path...),
+			parts[0]+" is off, so nothing is posted there",
+			"turn the platform on, or remove the address",
+		)
 	}
 }
 
@@ -342,7 +421,10 @@ func (k checker) checkTools() {
 		path := []any{"tools", "discovery", "embeddings"}
 		checkNameExists(k, "model", name, k.c.Models, path...)
 		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
-			k.report("the offline model gives no embeddings", "name a model of Gemini or of an OpenAI-compatible endpoint, or nothing", path...)
+			k.report(
+				"the offline model gives no embeddings",
+				"name a model of Gemini or of an OpenAI-compatible endpoint, or nothing",
+				path...)
 		}
 	}
 	for i, h := range k.c.Tools.Hooks {
@@ -351,10 +433,13 @@ func (k checker) checkTools() {
 		}
 	}
 	k.checkFileRoots()
-	if file := k.c.Tools.Billing.File; file != "" && k.checks.Tariff != nil {
-		if err := k.checks.Tariff(file); err != nil {
-			k.reportError(err, file, "name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off", "tools", "billing", "file")
-		}
+	if file := k.c.Tools.Billing.File; file != "" {
+		k.checkWith(
+			k.checks.Tariff,
+			file,
+			"name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off",
+			"tools", "billing", "file",
+		)
 	}
 }
 
@@ -364,19 +449,30 @@ func (k checker) checkFileRoots() {
 		path := []any{"tools", "files", "roots", i}
 		switch {
 		case r.Path == "":
-			continue // told already
+			continue // reported already
 		case r.Name == "." || r.Name == ".." || strings.ContainsAny(r.Name, `/\*?[`):
 			k.report(quote(r.Name)+" cannot begin a path", `give it a name: {"path": "…", "name": "docs"}`, path...)
 		case names[r.Name]:
-			k.report("another root is called "+quote(r.Name)+" too", `give it a name of its own: {"path": "…", "name": "docs"}`, path...)
+			k.report(
+				"another root is called "+quote(r.Name)+" too",
+				`give it a name of its own: {"path": "…", "name": "docs"}`,
+				path...)
 		}
 		names[r.Name] = true
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
 			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "make it, or remove the root")
 		}
-		for _, held := range []struct{ what, in string }{{"the keys in .env", k.dir}, {"all conversations", filepath.Dir(k.c.Store.Reveal())}} {
+		// A root above the configuration would let tools read every secret and conversation.
+		for _, held := range []struct{ what, in string }{
+			{"the keys in .env", k.dir},
+			{"all conversations", filepath.Dir(k.c.Store.Reveal())},
+		} {
 			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
-				k.addWarning(nodeAt(k.root, path...), "whoever may use the files tools can reach "+held.what, "name a folder that holds neither configuration nor store")
+				k.addWarning(
+					nodeAt(k.root, path...),
+					"whoever may use the files tools can reach "+held.what,
+					"name a folder that holds neither configuration nor store",
+				)
 			}
 		}
 	}
@@ -384,46 +480,17 @@ func (k checker) checkFileRoots() {
 
 func (k checker) checkPrivateHosts(hosts []string, path ...any) {
 	for i, host := range hosts {
-		if at := append(slices.Clone(path), i); !isHostOrNetwork(host) {
-			k.report(k.quote(host, at...)+" is neither a host nor a network", "write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080", at...)
+		// egress decides what it accepts, so the check is its own.
+		if at := append(slices.Clone(path), i); egress.CheckAllowedHost(host) != nil {
+			k.report(
+				k.quote(host, at...)+" is neither a host nor a network",
+				"write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080",
+				at...)
 		}
 	}
 }
 
-// isHostOrNetwork accepts a host, an IP address or a CIDR, each with an optional port. IPv6 with a port stands in brackets.
-func isHostOrNetwork(s string) bool {
-	if _, err := netip.ParsePrefix(s); err == nil {
-		return true
-	}
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	host, port, found := cutPort(s)
-	if found {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return false
-		}
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParsePrefix(host); err == nil {
-		return true
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return host != "" && len(host) <= 253 && !strings.ContainsFunc(host, func(r rune) bool {
-		return !(r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
-	})
-}
-
-func cutPort(s string) (host, port string, found bool) {
-	i := strings.LastIndexByte(s, ':')
-	if i < 0 || strings.HasSuffix(s, "]") {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
+// parseHTTPURL returns false for anything but an http or https address with a host.
 func parseHTTPURL(s string) (*url.URL, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -432,7 +499,7 @@ func parseHTTPURL(s string) (*url.URL, bool) {
 	return u, true
 }
 
-// splitAddress takes platform:workspace/channel[/thread] apart.
+// splitAddress splits platform:workspace/channel[/thread] into its parts.
 func splitAddress(address string) ([]string, error) {
 	platform, rest, ok := strings.Cut(address, ":")
 	parts := append([]string{platform}, strings.Split(rest, "/")...)

@@ -165,9 +165,11 @@ type Agent struct {
 	Tools []string `json:"tools" default:"*"`
 	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
-	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there is one.
+	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there
+	// is one.
 	UtilityModel string `json:"utilityModel"`
-	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a part.
+	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a
+	// part.
 	Channels []string `json:"channels"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
@@ -383,13 +385,15 @@ type Digest struct {
 	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles"`
 	// The language it is written in. Empty: that of its channel's settings, else that of the items.
 	Language string `json:"language"`
-	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's own.
+	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's
+	// own.
 	Template string `json:"template"`
 	// Tokens that one run may use of a model. 0: no cap.
 	MaxTokens int `json:"maxTokens" min:"0"`
 	// Whether the page of an item is read where the feed has only a teaser.
 	Articles bool `json:"articles" default:"true"`
-	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until 2026-12-24.
+	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until
+	// 2026-12-24.
 	Filters []string `json:"filters"`
 }
 

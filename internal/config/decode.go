@@ -13,8 +13,8 @@ import (
 	"ravenbot/internal/egress"
 )
 
-// decoder fills structs from nodes and gathers every fault on the way. Struct tags say what a field takes: json (its
-// name), alias (other names), default, enum (a|b), min, max, required and form (path, store, http, origin).
+// decoder fills structs from nodes and collects every fault. Struct tags say what a field accepts: json (its name),
+// alias (other names), default, enum (a|b), min, max, required and form (path, store, http, origin).
 type decoder struct {
 	file     string
 	dir      string
@@ -43,22 +43,26 @@ func (d *decoder) addFault(n *node, reason, remedy string) {
 
 func (d *decoder) addWarning(n *node, reason, remedy string) {
 	line, column := d.position(n.offset)
-	d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: n.path, Reason: reason, Remedy: remedy})
+	d.warnings = append(
+		d.warnings,
+		Fault{File: d.file, Line: line, Column: column, Key: n.path, Reason: reason, Remedy: remedy},
+	)
 }
 
-// hasFault reports whether something is already known to be wrong with a key, so that later checks keep quiet about it.
+// hasFault reports whether a fault of a key, or of something inside it, is known already. Later checks then stay
+// silent about the key.
 func (d *decoder) hasFault(key string) bool {
 	return slices.ContainsFunc(d.faults, func(f Fault) bool {
 		return f.Key == key || strings.HasPrefix(f.Key, key+"[") || strings.HasPrefix(f.Key, key+".")
 	})
 }
 
-// nodeDecoder types read a node themselves.
+// nodeDecoder is implemented by types that read a node themselves.
 type nodeDecoder interface {
 	decode(*decoder, *node, reflect.StructTag)
 }
 
-// decode fills v from n. null leaves the default.
+// decode fills v from n. null keeps the default.
 func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 	if n.kind == 'n' {
 		return
@@ -67,6 +71,7 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 		own.decode(d, n, tag)
 		return
 	}
+	// Duration is an integer to reflect, and bare numbers are mostly refused.
 	if v.Type() == reflect.TypeFor[Duration]() {
 		d.decodeDuration(n, v, tag)
 		return
@@ -109,6 +114,7 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
+// expect reports whether a node is of a kind, and adds a fault where it is not.
 func (d *decoder) expect(n *node, kind byte, want string) bool {
 	if n.kind == kind {
 		return true
@@ -117,6 +123,7 @@ func (d *decoder) expect(n *node, kind byte, want string) bool {
 	return false
 }
 
+// remedyFor returns what to do about a value of the wrong kind.
 func remedyFor(want, have byte) string {
 	switch {
 	case want == '[' && have == '"':
@@ -142,18 +149,26 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 			d.addUnknownKey(n, m, v.Type())
 			continue
 		}
+		// Two aliases of one field would overwrite each other in the order of the file.
 		if first := given[f.name]; first != "" {
-			d.addFaultAt(m.offset, joinKey(n.path, m.name), "means the same as "+first+", which is given too", "keep one of them")
+			d.addFaultAt(
+				m.offset,
+				joinKey(n.path, m.name),
+				"means the same as "+first+", which is given too",
+				"keep one of them",
+			)
 			continue
 		}
 		given[f.name] = m.name
 		d.decode(m.value, v.FieldByIndex(f.index), f.tag)
 	}
+	// Checked after all members, so that a required key that is present and wrong is reported once.
 	for _, name := range fieldNames(v.Type()) {
 		f := fields[name]
 		if f.tag.Get("required") == "" || !v.FieldByIndex(f.index).IsZero() && !isEmptyList(v.FieldByIndex(f.index)) {
 			continue
 		}
+		// A required key with a fault of its own is present, only wrong.
 		if key := joinKey(n.path, name); !d.hasFault(key) {
 			d.addFaultAt(n.offset, key, "missing or empty", "add it; every "+typeNoun(v.Type())+" needs it")
 		}
@@ -162,20 +177,21 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 
 func isEmptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
 
-// typeNoun is a type's name in a sentence.
+// typeNoun returns a type's name for use in a sentence.
 func typeNoun(t reflect.Type) string {
-	if t == reflect.TypeFor[ServerLink]() {
+	switch t {
+	case reflect.TypeFor[ServerLink]():
 		return "link"
-	}
-	if t == reflect.TypeFor[FileRoot]() {
+	case reflect.TypeFor[FileRoot]():
 		return "root"
-	}
-	if t == reflect.TypeFor[DigestFeed]() {
+	case reflect.TypeFor[DigestFeed]():
 		return "feed"
 	}
 	return strings.ToLower(t.Name())
 }
 
+// addUnknownKey adds a fault for an unknown key. In entries of mcpServers such keys belong to other hosts and are
+// only collected for a warning.
 func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 	if d.inServer {
 		d.foreign = append(d.foreign, member{joinKey(n.path, m.name), m.offset, m.value})
@@ -188,6 +204,7 @@ func (d *decoder) decodeMap(n *node, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
 	for _, m := range n.members {
 		item := reflect.New(v.Type().Elem()).Elem()
+		// Map values have no place of their own to hold defaults, so they are set for each entry.
 		d.setDefaults(item)
 		if m.name == "" {
 			d.addFaultAt(m.offset, joinKey(n.path, ""), "an empty name", "give it a name")
@@ -203,6 +220,7 @@ func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
 	for i, e := range n.elems {
 		item := list.Index(i)
 		d.setDefaults(item)
+		// In a list null has no default to fall back to.
 		if e.kind == 'n' {
 			d.addFault(e, "null in a list", "remove it")
 			continue
@@ -212,13 +230,14 @@ func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
 	v.Set(list)
 }
 
-// decodeString is a string with its variables replaced, checked against the field's enum and form.
+// decodeString returns a string with its variables replaced, checked against the field's enum and form.
 func (d *decoder) decodeString(n *node, tag reflect.StructTag) string {
 	s, ok := d.expand(n)
 	if !ok {
 		return ""
 	}
 	if enum := tag.Get("enum"); enum != "" {
+		// An empty variable means the default, so that ${MODE:-} can leave a choice open.
 		if s == "" {
 			return tag.Get("default")
 		}
@@ -233,14 +252,14 @@ func (d *decoder) decodeString(n *node, tag reflect.StructTag) string {
 	return d.checkForm(n, s, tag.Get("form"))
 }
 
-// decode reads a text of which only what the file itself says is shown later.
+// decode reads a text and keeps, for display, what the file itself says: a variable keeps its name.
 func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
 	if !d.expect(n, '"', "a string") {
 		return
 	}
 	*m = Masked{d.decodeString(n, tag), egress.RedactURL(n.text)}
 	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
-		m.display = m.value // a path
+		m.display = m.value // a path is not an address and holds no secret
 	}
 	if m.value == "" {
 		m.display = ""
@@ -250,7 +269,7 @@ func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
 	}
 }
 
-// checkForm checks a path or an address and returns it in the shape the rest of the program relies on.
+// checkForm checks a path or an address and returns it in the form that the rest of the program relies on.
 func (d *decoder) checkForm(n *node, s, form string) string {
 	switch form {
 	case "path":
@@ -258,7 +277,11 @@ func (d *decoder) checkForm(n *node, s, form string) string {
 	case "store":
 		if strings.Contains(s, "://") {
 			if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
-				d.addFault(n, "neither a path nor a postgres:// address", `write "data/ravenbot.db" or "postgres://user@host/database"`)
+				d.addFault(
+					n,
+					"neither a path nor a postgres:// address",
+					`write "data/ravenbot.db" or "postgres://user@host/database"`,
+				)
 			}
 			return s
 		}
@@ -269,6 +292,7 @@ func (d *decoder) checkForm(n *node, s, form string) string {
 			d.addFault(n, "not an http:// or https:// address", "write it with scheme and host, such as https://example.org")
 			return s
 		}
+		// Discord's library appends /api/v9/… itself; a path would appear twice.
 		if form == "origin" && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 			d.addFault(n, "holds a path", "write scheme and host alone; the paths follow it")
 		}
@@ -276,6 +300,7 @@ func (d *decoder) checkForm(n *node, s, form string) string {
 	return s
 }
 
+// absPath returns a path as an absolute one, counted from the folder of the file.
 func (d *decoder) absPath(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -284,6 +309,7 @@ func (d *decoder) absPath(path string) string {
 }
 
 func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
+	// Parsed as a float, because JSON allows 1e3 and 10.0 for whole numbers.
 	x, err := strconv.ParseFloat(n.text, 64)
 	if err != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
 		d.addFault(n, "expected a whole number, found "+clip(n.text), "write it without a fraction, below 2 billion")
@@ -305,23 +331,24 @@ func (d *decoder) decodeFloat(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
+// inRange reports whether a number is within the field's min and max, and adds a fault where it is not.
 func (d *decoder) inRange(n *node, x float64, tag reflect.StructTag) bool {
-	if low := tag.Get("min"); low != "" {
-		if least, _ := strconv.ParseFloat(low, 64); x < least {
-			d.addFault(n, clip(n.text)+" is below "+low, "write "+low+" or more")
+	if text := tag.Get("min"); text != "" {
+		if limit, _ := strconv.ParseFloat(text, 64); x < limit {
+			d.addFault(n, clip(n.text)+" is below "+text, "write "+text+" or more")
 			return false
 		}
 	}
-	if high := tag.Get("max"); high != "" {
-		if most, _ := strconv.ParseFloat(high, 64); x > most {
-			d.addFault(n, clip(n.text)+" is above "+high, "write "+high+" or less")
+	if text := tag.Get("max"); text != "" {
+		if limit, _ := strconv.ParseFloat(text, 64); x > limit {
+			d.addFault(n, clip(n.text)+" is above "+text, "write "+text+" or less")
 			return false
 		}
 	}
 	return true
 }
 
-// decodeDuration reads "90s"; in an MCP server's entry a bare number counts milliseconds.
+// decodeDuration reads "90s". In an MCP server's entry a bare number counts milliseconds, as in other hosts.
 func (d *decoder) decodeDuration(n *node, v reflect.Value, tag reflect.StructTag) {
 	var got time.Duration
 	switch {
@@ -331,8 +358,13 @@ func (d *decoder) decodeDuration(n *node, v reflect.Value, tag reflect.StructTag
 			d.addFault(n, "too long a time", `write it like "30s"`)
 			return
 		}
+		// Somebody who writes 30 most likely means seconds.
 		if got = time.Duration(ms * float64(time.Millisecond)); got > 0 && got < time.Second {
-			d.addWarning(n, fmt.Sprintf("a bare number counts milliseconds: this is %v", got), `write it with a unit, such as "30s"`)
+			d.addWarning(
+				n,
+				fmt.Sprintf("a bare number counts milliseconds: this is %v", got),
+				`write it with a unit, such as "30s"`,
+			)
 		}
 	case n.kind != '"':
 		d.addFault(n, `expected a time such as "30s" or "15m", found `+n.kindName(), "put number and unit in double quotes")
@@ -351,15 +383,15 @@ func (d *decoder) decodeDuration(n *node, v reflect.Value, tag reflect.StructTag
 			return
 		}
 	}
-	least, _ := time.ParseDuration(tag.Get("min"))
-	if got < least {
-		d.addFault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(least)))
+	shortest, _ := time.ParseDuration(tag.Get("min"))
+	if got < shortest {
+		d.addFault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(shortest)))
 		return
 	}
 	v.SetInt(int64(got))
 }
 
-// setDefaults fills v from its default tags, all the way down.
+// setDefaults fills v, and everything inside it, from its default tags.
 func (d *decoder) setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Masked]() {
 		return
@@ -367,6 +399,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		field := v.FieldByIndex(f.Index)
 		if text, ok := f.Tag.Lookup("default"); ok {
+			// Defaults take the same way as values of the file, so that they are expanded and checked alike.
 			d.decode(defaultNode(field.Kind(), text), field, f.Tag)
 		} else {
 			d.setDefaults(field)
@@ -374,7 +407,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 	}
 }
 
-// defaultNode is what the file would have said to give a field its default.
+// defaultNode returns the node that the file would hold to give a field its default.
 func defaultNode(kind reflect.Kind, text string) *node {
 	switch {
 	case kind == reflect.Slice:

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// maxSecretFile bounds what ${file:…} reads: keys and prompts, not archives.
+// maxSecretFile limits what ${file:…} reads: keys and prompts, not archives.
 const maxSecretFile = 1 << 20
 
-// expand replaces ${…} in a string of the file, once: what a variable holds is never read as syntax. It reports false
-// after a fault.
+// expand replaces ${…} in a string of the file, once: a variable's value is never read as syntax. It adds a fault and
+// returns false where that fails.
 func (d *decoder) expand(n *node) (string, bool) {
 	if !strings.Contains(n.text, "${") {
 		return n.text, true
@@ -28,9 +28,10 @@ func (d *decoder) expand(n *node) (string, bool) {
 	return "", false
 }
 
+// badReference is what is wrong with a ${…}, as reason and remedy of a fault.
 type badReference struct{ reason, remedy string }
 
-// expandText does the work of expand. $${ stands for a plain ${.
+// expandText replaces ${…} in a text. $${ stands for a plain ${.
 func (d *decoder) expandText(s string) (string, *badReference) {
 	var out strings.Builder
 	for {
@@ -39,6 +40,7 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 			out.WriteString(s)
 			return out.String(), nil
 		}
+		// The $ of $${ is in before already; only the brace is missing.
 		if strings.HasSuffix(before, "$") {
 			out.WriteString(before + "{")
 			s = rest
@@ -58,11 +60,12 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 	}
 }
 
-// closingBrace finds the brace that ends a reference, past any reference inside it.
+// closingBrace returns the offset of the brace that ends a reference, past any reference inside it, or -1.
 func closingBrace(s string) int {
 	depth := 0
 	for i := range len(s) {
 		switch {
+		// Only ${ nests; a plain brace is text.
 		case s[i] == '{' && i > 0 && s[i-1] == '$':
 			depth++
 		case s[i] == '}' && depth > 0:
@@ -76,7 +79,7 @@ func closingBrace(s string) int {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// resolve gives the value of what stood between ${ and }.
+// resolve returns the value of what stands between ${ and }.
 func (d *decoder) resolve(ref string) (string, *badReference) {
 	name, fallback, hasDefault := strings.Cut(ref, ":-")
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
@@ -87,6 +90,7 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		return value, nil
 	}
 	if kind, id, ok := strings.Cut(name, ":"); ok {
+		// VS Code asks its user for these; a disabled entry may keep them.
 		if kind == "input" {
 			if d.disabled {
 				return "", nil
@@ -94,14 +98,22 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 			return "", &badReference{fmt.Sprintf("${input:%s} asks the user of an editor; nobody can be asked here", clip(id)),
 				"put the value in .env and write ${NAME}"}
 		}
-		return "", &badReference{fmt.Sprintf("${%s:…} is not known", clip(kind)), "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}"}
+		return "", &badReference{
+			fmt.Sprintf("${%s:…} is not known", clip(kind)),
+			"write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}",
+		}
 	}
 	if !variableName.MatchString(name) {
-		return "", &badReference{fmt.Sprintf("%s is not the name of a variable", quote(name)), "write letters, digits and _, or $${ for a plain ${"}
+		return "", &badReference{
+			fmt.Sprintf("%s is not the name of a variable", quote(name)),
+			"write letters, digits and _, or $${ for a plain ${",
+		}
 	}
+	// As in a shell, :- also replaces an empty value.
 	if value, ok := d.env(name); ok && (value != "" || !hasDefault) {
 		return value, nil
 	}
+	// The default is text of the file, so references in it are replaced.
 	if hasDefault {
 		return d.expandText(fallback)
 	}
@@ -112,7 +124,7 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
-// editorVariable knows the variables of editors that MCP entries are pasted from.
+// editorVariable returns the value of variables of editors that MCP entries are copied from.
 func (d *decoder) editorVariable(name string) (string, bool) {
 	if !d.inServer {
 		return "", false
@@ -134,7 +146,7 @@ func (d *decoder) editorVariable(name string) (string, bool) {
 	return "", false
 }
 
-// readReferencedFile is ${file:PATH}: the file without its last line break.
+// readReferencedFile returns the content of ${file:PATH} without its last line break, which editors add.
 func (d *decoder) readReferencedFile(written string) (string, *badReference) {
 	path, bad := d.expandText(written)
 	if bad != nil {
@@ -146,12 +158,15 @@ func (d *decoder) readReferencedFile(written string) (string, *badReference) {
 	full := d.absPath(path)
 	text, err := readLimited(full, maxSecretFile)
 	if err != nil {
-		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)), "make it, or correct the path"}
+		return "", &badReference{
+			fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)),
+			"make it, or correct the path",
+		}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
-// readLimited reads a regular file; opening anything else might wait for ever.
+// readLimited reads a regular file of limited size; opening a pipe or device might block forever.
 func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -172,7 +187,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// plainCause drops the path that the operating system repeats: it may have come out of a variable.
+// plainCause removes the path that the operating system's error repeats: it may have come from a variable.
 func plainCause(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
@@ -182,8 +197,8 @@ func plainCause(err error) error {
 
 var bareVariable = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 
-// expandEnv is expand for the env of an MCP server, where other hosts also take $NAME. An unset one stays as written:
-// it may as well be a piece of a password.
+// expandEnv is expand for the env of an MCP server, where other hosts also accept $NAME. An unset one stays as
+// written: it may be part of a password.
 func (d *decoder) expandEnv(n *node) (string, bool) {
 	if strings.Contains(n.text, "${") {
 		return d.expand(n)
@@ -193,7 +208,11 @@ func (d *decoder) expandEnv(n *node) (string, bool) {
 			return value
 		}
 		if !d.disabled {
-			d.addWarning(n, "looks like a variable, which is not set, and stays as written", "set it, or write ${NAME} to have it checked")
+			d.addWarning(
+				n,
+				"looks like a variable, which is not set, and stays as written",
+				"set it, or write ${NAME} to have it checked",
+			)
 		}
 		return ref
 	}), true

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// field is a struct field as the file knows it.
+// field is a struct field under the name that the file uses.
 type field struct {
 	name  string
 	index []int
 	tag   reflect.StructTag
 }
 
-// fieldsByName maps each name the file may use, aliases too, to its field.
+// fieldsByName returns the fields by each name that the file may use, including aliases.
 func fieldsByName(t reflect.Type) map[string]field {
 	out := make(map[string]field)
 	for _, f := range reflect.VisibleFields(t) {
@@ -31,7 +31,7 @@ func fieldsByName(t reflect.Type) map[string]field {
 	return out
 }
 
-// fieldNames lists the names of a struct's fields in the order they are declared, without aliases.
+// fieldNames returns the names of a struct's fields in the order of their declaration, without aliases.
 func fieldNames(t reflect.Type) []string {
 	var out []string
 	for _, f := range reflect.VisibleFields(t) {

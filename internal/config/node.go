@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxFileBytes and maxDepth bound what the recursive parser sees: too deep a nesting would end the process.
+	// maxFileBytes and maxDepth limit what the recursive parser sees: too deep a nesting would overflow its stack and
+	// end the process.
 	maxFileBytes = 4 << 20
 	maxDepth     = 64
 )
@@ -21,7 +22,7 @@ type node struct {
 	kind    byte
 	offset  int
 	path    string
-	text    string // a string's value as written, else the literal
+	text    string // a string's value as written, otherwise the literal
 	members []member
 	elems   []*node
 }
@@ -32,6 +33,7 @@ type member struct {
 	value  *node
 }
 
+// get returns a member's value, or nil.
 func (n *node) get(name string) *node {
 	for _, m := range n.members {
 		if m.name == name {
@@ -41,7 +43,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// remove removes a member and returns it.
+// remove removes a member and returns its value, or nil.
 func (n *node) remove(name string) *node {
 	for i, m := range n.members {
 		if m.name == name {
@@ -52,6 +54,7 @@ func (n *node) remove(name string) *node {
 	return nil
 }
 
+// kindName returns the kind of a node for use in a sentence.
 func (n *node) kindName() string {
 	switch n.kind {
 	case '{':
@@ -68,8 +71,9 @@ func (n *node) kindName() string {
 	return "true or false"
 }
 
-// parseNode parses the text of a file. A second use of a name in one object is a fault.
+// parseNode parses the text of a file. It adds a fault and returns nil where the text is not JSON.
 func (d *decoder) parseNode(text []byte) *node {
+	// Before parsing: the parser recurses and cannot be stopped.
 	if offset, key, deep := scanOutline(text, len(text)); deep {
 		d.addFaultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
 		return nil
@@ -82,9 +86,10 @@ func (d *decoder) parseNode(text []byte) *node {
 	return d.newNode(&v, "")
 }
 
-// syntaxFault reports where parsing stopped in our own words: the parser's may quote half a secret.
+// syntaxFault reports in our own words where parsing stopped: the parser's message may quote half a secret.
 func (d *decoder) syntaxFault(text []byte, err error) {
 	var line, column int
+	// hujson has no error type with a position (v0.0.0-20250605), so it is read from the text.
 	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
 	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
 	reason, remedy := "a value is no JSON", `strings stand in double quotes, and a backslash in them is written \\`
@@ -105,6 +110,7 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
+// newNode converts hujson's value. A name that an object uses twice is a fault.
 func (d *decoder) newNode(v *hujson.Value, path string) *node {
 	n := &node{kind: byte(v.Value.Kind()), offset: v.StartOffset, path: path}
 	switch value := v.Value.(type) {
@@ -120,6 +126,7 @@ func (d *decoder) newNode(v *hujson.Value, path string) *node {
 			m := &value.Members[i]
 			name := m.Name.Value.(hujson.Literal).String()
 			key := joinKey(path, name)
+			// encoding/json would silently take the last one.
 			if first, ok := seen[name]; ok {
 				line, _ := d.position(first)
 				d.addFaultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
@@ -132,7 +139,7 @@ func (d *decoder) newNode(v *hujson.Value, path string) *node {
 	return n
 }
 
-// position turns a byte offset into a line and a column.
+// position returns the line and column of a byte offset, counted from 1.
 func (d *decoder) position(offset int) (line, column int) {
 	before := d.text[:offset]
 	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// minSecretLength is how long a secret has to be to be looked for in texts: shorter
-// ones, such as the word of a test, stand in too many.
+// minSecretLength is how long a secret must be to be masked in texts: shorter ones, such as the word "test", occur in
+// too many places.
 const minSecretLength = 8
 
-// Masker gives a function that takes every secret of the configuration out of a
-// text.
+// Masker returns a function that masks every secret of the configuration in a text.
 func (c *Config) Masker() func(string) string {
 	found := map[string]bool{}
 	collectSecrets(reflect.ValueOf(c).Elem(), found)
@@ -20,13 +19,15 @@ func (c *Config) Masker() func(string) string {
 	for s := range found {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	// longest first: one secret may contain another
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
 	for _, s := range list {
 		pairs = append(pairs, s, mask)
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
 
+// collectSecrets adds the secrets in a value to found.
 func collectSecrets(v reflect.Value, found map[string]bool) {
 	switch x := v.Interface().(type) {
 	case Secret:
@@ -35,6 +36,7 @@ func collectSecrets(v reflect.Value, found map[string]bool) {
 		}
 		return
 	case Masked:
+		// A Masked that is shown in full holds no secret.
 		if x.value != x.display && len(x.value) >= minSecretLength {
 			found[x.value] = true
 		}

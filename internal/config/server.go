@@ -15,11 +15,13 @@ func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
 	}
+	// Known before anything else is decoded: in a disabled entry variables may be unset.
 	off := isLiteral(n.get("disabled"), 't') || isLiteral(n.get("enabled"), 'f')
 	if e := n.get("enabled"); e != nil && (e.kind == 't' || e.kind == 'f') {
 		n.remove("enabled")
 	}
 	d.inServer, d.disabled = true, off
+	// The decoder goes on to other parts of the file.
 	defer func() { d.inServer, d.disabled = false, false }()
 
 	flattenTransport(n)
@@ -54,6 +56,7 @@ func flattenTransport(n *node) {
 	case t.kind == '{':
 		n.remove("transport")
 		for _, m := range t.members {
+			// What the entry itself says wins.
 			if n.get(m.name) == nil {
 				n.members = append(n.members, m)
 			}
@@ -61,18 +64,21 @@ func flattenTransport(n *node) {
 	}
 }
 
-// preferHTTPURL reads httpUrl, with which Gemini CLI names the Streamable HTTP address beside an older SSE url.
+// preferHTTPURL reads httpUrl, the name that Gemini CLI gives the Streamable HTTP address beside an older SSE url.
 func preferHTTPURL(n *node) {
 	if h := n.remove("httpUrl"); h != nil {
 		n.remove("url")
 		n.members = append(n.members, member{"url", h.offset, h})
 		if n.get("type") == nil {
-			n.members = append(n.members, member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}})
+			n.members = append(
+				n.members,
+				member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}},
+			)
 		}
 	}
 }
 
-// normalizeType turns the names other hosts have for a transport into stdio, http and sse.
+// normalizeType turns other hosts' names for a transport into stdio, http and sse.
 func (d *decoder) normalizeType(n *node) {
 	t := n.get("type")
 	if t == nil || t.kind != '"' {
@@ -90,6 +96,7 @@ func (d *decoder) normalizeType(n *node) {
 	}
 }
 
+// check checks that an entry is either a command or a URL.
 func (s *MCPServer) check(d *decoder, n *node) {
 	if d.hasFault(n.path) {
 		return
@@ -97,7 +104,11 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	const both = "keep the one that is meant; two servers need two entries"
 	switch {
 	case s.Command == "" && s.URL.value == "":
-		d.addFault(n, "neither command nor url"+d.misspellingHint(n.path, "command", "url"), `give "command" for a program to start or "url" for a server to call`)
+		d.addFault(
+			n,
+			"neither command nor url"+d.misspellingHint(n.path, "command", "url"),
+			`give "command" for a program to start or "url" for a server to call`,
+		)
 	case s.Command != "" && s.URL.value != "":
 		d.addFault(n, "both command and url", both)
 	case s.Command == "" && s.Type == "stdio":
@@ -107,7 +118,7 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	}
 }
 
-// misspellingHint names a key of an entry that was left aside and is close to one of some.
+// misspellingHint names an ignored key of an entry that is close to one of the known names.
 func (d *decoder) misspellingHint(path string, known ...string) string {
 	if path != "" {
 		path += "."
@@ -137,7 +148,7 @@ func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
 	a.maskFlags()
 }
 
-// decode reads variables; numbers and booleans count as their text, as other hosts have it.
+// decode reads variables; numbers and booleans count as their text, as in other hosts.
 func (v *Env) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
@@ -177,6 +188,7 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 				d.addFault(e, "a header without a colon", `write "Name: value"`)
 				continue
 			}
+			// A copy: faults still quote the whole line.
 			plain := *e
 			plain.text = strings.TrimSpace(value)
 			h.add(d, e, strings.TrimSpace(name), &plain)
@@ -186,13 +198,15 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 }
 
+// add adds a header whose name and value are valid.
 func (h *Headers) add(d *decoder, place *node, name string, text *node) {
 	value, ok := d.expand(text)
 	if !ok {
 		return
 	}
+	// A line break would let a value add headers of its own.
 	switch {
-	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
+	case name == "" || strings.ContainsFunc(name, isNotHeaderRune):
 		d.addFault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
 	case strings.ContainsAny(value, "\r\n\x00"):
 		d.addFault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
@@ -201,8 +215,12 @@ func (h *Headers) add(d *decoder, place *node, name string, text *node) {
 	}
 }
 
-// decode reads how to sign in; true and false, by which some hosts turn it on and
-// off, say nothing here.
+// isNotHeaderRune reports whether a character is not allowed in the name of a header (RFC 9110, 5.6.2).
+func isNotHeaderRune(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// decode reads how to sign in. true and false, by which some hosts turn it on and off, mean nothing here.
 func (o *ServerOAuth) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if n.kind != 't' && n.kind != 'f' && d.expect(n, '{', "an object") {
 		d.decodeStruct(n, reflect.ValueOf(o).Elem())
@@ -247,7 +265,7 @@ func (f *DigestFeed) decode(d *decoder, n *node, tag reflect.StructTag) {
 	}
 }
 
-// warnForeignKeys says once which keys of other hosts were left aside.
+// warnForeignKeys adds one warning for all ignored keys of other hosts.
 func (d *decoder) warnForeignKeys(top []member) {
 	all := append(slices.Clone(d.foreign), top...)
 	if len(all) == 0 {

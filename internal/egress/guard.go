@@ -182,6 +182,12 @@ func parseRules(entries []string) ([]rule, error) {
 	return rules, faults
 }
 
+// CheckAllowedHost returns an error where an entry of Options.AllowPrivateHosts cannot be parsed.
+func CheckAllowedHost(entry string) error {
+	_, err := parseRule(entry)
+	return err
+}
+
 // parseRule reads host, host:port, 10.0.0.0/8, 10.0.0.0/8:80, ::1, [::1]:80, fd00::/8 and [fd00::/8]:80.
 func parseRule(entry string) (rule, error) {
 	host, port, err := splitPort(entry)
