@@ -184,7 +184,7 @@ func (k checker) checkBudget() {
 		if m := k.c.Models[name]; m.Provider != "offline" && m.Price == (Price{}) {
 			k.addWarning(
 				nodeAt(k.root, "models", name),
-				"has no price, so what it costs counts for no budget",
+				"has no price, so its cost counts toward no budget",
 				`write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`,
 			)
 		}
@@ -246,7 +246,7 @@ func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) 
 			k.addWarning(
 				nodeAt(k.root, within("knowledge", i)...),
 				"there is no such file or folder",
-				"make it, or remove the name",
+				"create it, or remove the name",
 			)
 		}
 	}
@@ -255,7 +255,7 @@ func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) 
 	}
 	if n := a.Limits.MaxResultBytes; n > 0 && n < minResultBytes {
 		k.report(
-			fmt.Sprintf("is %d, less than the least, %d", n, minResultBytes),
+			fmt.Sprintf("is %d, below the minimum of %d", n, minResultBytes),
 			"write 0 for what tools.maxResultBytes says",
 			within("limits", "maxResultBytes")...)
 	}
@@ -349,7 +349,7 @@ func (k checker) checkHasTask(g Digest, name string) {
 func (k checker) checkSchedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
 		k.report(
-			k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone",
+			k.quote(g.Timezone, "digests", name, "timezone")+" is not a time zone",
 			"write an IANA name such as Europe/Oslo or UTC",
 			"digests",
 			name,
@@ -422,7 +422,7 @@ func (k checker) checkTools() {
 		checkNameExists(k, "model", name, k.c.Models, path...)
 		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
 			k.report(
-				"the offline model gives no embeddings",
+				"the offline model has no embeddings",
 				"name a model of Gemini or of an OpenAI-compatible endpoint, or nothing",
 				path...)
 		}
@@ -460,7 +460,7 @@ func (k checker) checkFileRoots() {
 		}
 		names[r.Name] = true
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
-			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "make it, or remove the root")
+			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "create it, or remove the root")
 		}
 		// A root above the configuration would let tools read every secret and conversation.
 		for _, held := range []struct{ what, in string }{
@@ -507,9 +507,9 @@ func splitAddress(address string) ([]string, error) {
 	case !ok || platform == "":
 		return nil, errors.New("no platform before a colon")
 	case strings.ContainsAny(address, " \t\r\n"):
-		return nil, errors.New("a blank in it")
+		return nil, errors.New("it contains a space")
 	case len(parts) < 3:
-		return nil, errors.New("no channel behind a slash")
+		return nil, errors.New("no channel after a slash")
 	case len(parts) > 4:
 		return nil, errors.New("more parts than platform:workspace/channel/thread")
 	case slices.Contains(parts[2:], ""):

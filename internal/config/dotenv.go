@@ -23,7 +23,7 @@ func readEnvFile(path string) (vars map[string]string, line int, err error) {
 	// Notepad writes a byte order mark, which would become part of the first name.
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if i := bytes.IndexByte(text, 0); i >= 0 {
-		return nil, 1 + bytes.Count(text[:i], []byte("\n")), errors.New("holds a zero byte")
+		return nil, 1 + bytes.Count(text[:i], []byte("\n")), errors.New("contains a zero byte")
 	}
 	vars, ok := parseEnv(text)
 	if !ok {
@@ -80,7 +80,7 @@ func (d *decoder) addEnvFile(n *node, s *MCPServer) {
 		if line > 0 {
 			reason = fmt.Sprintf("line %d of the file: %v", line, err)
 		}
-		d.addFault(n, reason, "make it, or correct the path")
+		d.addFault(n, reason, "create it, or correct the path")
 		return
 	}
 	if s.Env == nil {

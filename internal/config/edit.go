@@ -108,7 +108,7 @@ func RawString(text []byte, path ...string) string {
 // ParseEnvFile parses the NAME=value lines of a .env file. The error never quotes the file.
 func ParseEnvFile(text []byte) (map[string]string, error) {
 	if bytes.IndexByte(text, 0) >= 0 {
-		return nil, errors.New("it holds a zero byte")
+		return nil, errors.New("it contains a zero byte")
 	}
 	vars, ok := parseEnv(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	if !ok {

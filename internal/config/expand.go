@@ -160,7 +160,7 @@ func (d *decoder) readReferencedFile(written string) (string, *badReference) {
 	if err != nil {
 		return "", &badReference{
 			fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)),
-			"make it, or correct the path",
+			"create it, or correct the path",
 		}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil

@@ -92,7 +92,7 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	// hujson has no error type with a position (v0.0.0-20250605), so it is read from the text.
 	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
 	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
-	reason, remedy := "a value is no JSON", `strings stand in double quotes, and a backslash in them is written \\`
+	reason, remedy := "a value is not JSON", `strings stand in double quotes, and a backslash in them is written \\`
 	switch said := err.Error(); {
 	case len(bytes.TrimSpace(text)) == 0:
 		line, column = 1, 1
