@@ -30,7 +30,7 @@ func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
 		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Threads: a.threads, Changed: func() { a.loop.Set(a.digests.Jobs()) },
 		Log: a.o.Log, Now: a.o.Now})
 	a.loop.LastDue = a.digests.LastDue
-	a.registry.Add(native{feeds.Subscribe(a.digests, a.reaches), feeds.Create(planner{a.digests})})
+	a.registry.Add(native{feeds.SubscribeTool(a.digests, a.reaches), feeds.CreateTool(planner{a.digests})})
 	return errors.Join(a.digests.Configure(plans(a.conf())), a.digests.Load(context.Background()))
 }
 
@@ -131,7 +131,7 @@ func (a *App) writer(p digest.Plan) digest.Writer {
 // planner shows the digests to the tool that makes them.
 type planner struct{ digests *digest.Service }
 
-func (p planner) Propose(ctx context.Context, w feeds.Wish) (string, error) {
+func (p planner) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
 	plan := digest.Plan{Name: w.Name, Schedule: w.Schedule, Timezone: w.Timezone, Style: w.Style, Language: w.Language, Prompt: w.Prompt, MaxItems: w.MaxItems, Filters: w.Filters}
 	for _, f := range w.Feeds {
 		plan.Feeds = append(plan.Feeds, digest.Feed{URL: f})
@@ -139,7 +139,7 @@ func (p planner) Propose(ctx context.Context, w feeds.Wish) (string, error) {
 	text, err := p.digests.Propose(ctx, w.Caller, plan)
 	var bad digest.BadPlan
 	if errors.As(err, &bad) || errors.Is(err, digest.ErrExists) {
-		return "", feeds.Unfit{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
+		return "", feeds.ProposalError{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
 	}
 	return text, err
 }

@@ -37,8 +37,8 @@ func (a *App) buildSignIn(out *egress.Client) error {
 		return err
 	}
 	base := returnBase(a.conf())
-	o := oauth.Options{Egress: out, Keep: signIns{a.store}, Key: key, RedirectURL: base + callbackPath, Consent: a.wantsConsent,
-		Granted: func(server, _ string) { _ = a.mcp.Start(server) }, Now: a.o.Now, Log: a.o.Log} // one that was stopped meanwhile stays so
+	o := oauth.Options{Egress: out, Store: signIns{a.store}, Key: key, RedirectURL: base + callbackPath, NotifyConsent: a.wantsConsent,
+		OnGranted: func(server, _ string) { _ = a.mcp.Start(server) }, Now: a.o.Now, Log: a.o.Log} // one that was stopped meanwhile stays so
 	if strings.HasPrefix(base, "https://") {
 		o.MetadataURL = base + clientPath
 	}

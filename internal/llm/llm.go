@@ -87,10 +87,10 @@ type Request struct {
 // appended: a text part continues the text before it. Usage counts so far, set
 // when the provider tells; Finish is set on the last chunk.
 type Chunk struct {
-	Parts  []Part
-	Usage  *Usage
-	Finish Finish
-	Served string // the model that really answered, where the provider tells
+	Parts    []Part
+	Usage    *Usage
+	Finish   Finish
+	ServedBy string // the model that really answered, where the provider tells
 }
 
 // Finish says why the answer ended.
@@ -153,19 +153,19 @@ const (
 	Capped      Kind = "over budget"  // a cap of the operator's is reached; Reason is for whoever asked
 )
 
-// Narrow is a Model that can do only some requests, as the offline one. It is
+// Selective is a Model that can do only some requests, as the offline one. It is
 // asked before it stands in for a model that failed.
-type Narrow interface {
-	Understands(r Request) bool
+type Selective interface {
+	CanAnswer(r Request) bool
 }
 
 // Error is a failure that the provider reported or that reaching it met.
 type Error struct {
-	Kind     Kind
-	Provider string        // "gemini"
-	After    time.Duration // how long the provider asks us to wait; zero where it did not say
-	Reason   string        // the provider's own word, for the operator
-	Err      error
+	Kind       Kind
+	Provider   string        // "gemini"
+	RetryAfter time.Duration // how long the provider asks us to wait; zero where it did not say
+	Reason     string        // the provider's own word, for the operator
+	Err        error
 }
 
 func (e *Error) Error() string {
@@ -181,8 +181,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Again reports whether the same request may succeed later.
-func (e *Error) Again() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
+// IsRetryable reports whether the same request may succeed later.
+func (e *Error) IsRetryable() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
 
 // Text joins the parts of a message that are meant for the reader.
 func (m Message) Text() string {

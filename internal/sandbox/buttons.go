@@ -14,13 +14,13 @@ type button struct {
 	channel, post string
 }
 
-// buttons finds what can be pressed in the components of Discord or the blocks of Slack.
-func buttons(channel, post string, raw ...json.RawMessage) []button {
+// findButtons finds what can be pressed in the components of Discord or the blocks of Slack.
+func findButtons(channel, post string, raw ...json.RawMessage) []button {
 	var all []button
 	for _, r := range raw {
 		var v any
 		if json.Unmarshal(r, &v) == nil {
-			all = pressable(all, v)
+			all = appendButtons(all, v)
 		}
 	}
 	for i := range all {
@@ -29,11 +29,11 @@ func buttons(channel, post string, raw ...json.RawMessage) []button {
 	return all
 }
 
-func pressable(all []button, v any) []button {
+func appendButtons(all []button, v any) []button {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			all = pressable(all, e)
+			all = appendButtons(all, e)
 		}
 	case map[string]any:
 		b := button{}
@@ -53,14 +53,14 @@ func pressable(all []button, v any) []button {
 			return append(all, b)
 		}
 		for _, inner := range []string{"components", "elements", "accessory", "actions"} {
-			all = pressable(all, v[inner])
+			all = appendButtons(all, v[inner])
 		}
 	}
 	return all
 }
 
-// labels shows buttons below a text.
-func labels(text string, all []button) string {
+// withLabels shows buttons below a text.
+func withLabels(text string, all []button) string {
 	if len(all) == 0 {
 		return text
 	}
@@ -84,18 +84,18 @@ func (w *World) press(ctx context.Context, wg *sync.WaitGroup, win *window, at, 
 	case i < 0:
 		win.show(at, "sandbox", "there is no button "+label+" there")
 	case at == "slack":
-		w.awaitSlack(ctx, wg, win, w.slack.Click(all[i].channel, all[i].post, w.slackYou, all[i].id))
+		w.awaitSlack(ctx, wg, win, w.slack.Click(all[i].channel, all[i].post, w.slackUser, all[i].id))
 	default:
-		w.awaitDiscord(ctx, wg, win, w.discord.Click(all[i].post, w.discordYou, all[i].id))
+		w.awaitDiscord(ctx, wg, win, w.discord.Click(all[i].post, w.discordUser, all[i].id))
 	}
 }
 
 // discordButtons are those that can be pressed in #general now, oldest first.
 func (w *World) discordButtons() []button {
 	var all []button
-	for _, p := range w.discord.Posts(w.discordHas.ID) {
+	for _, p := range w.discord.Posts(w.discordChannel.ID) {
 		if !p.Deleted {
-			all = append(all, buttons(p.ChannelID, p.ID, p.Components...)...)
+			all = append(all, findButtons(p.ChannelID, p.ID, p.Components...)...)
 		}
 	}
 	return all
@@ -103,9 +103,9 @@ func (w *World) discordButtons() []button {
 
 func (w *World) slackButtons() []button {
 	var all []button
-	for _, p := range w.slack.Posts(w.slackHas.ID) {
+	for _, p := range w.slack.Posts(w.slackChannel.ID) {
 		if !p.Deleted {
-			all = append(all, buttons(p.Channel, p.TS, p.Blocks)...)
+			all = append(all, findButtons(p.Channel, p.TS, p.Blocks)...)
 		}
 	}
 	return all

@@ -39,21 +39,21 @@ func (w *window) show(where, who, text string) {
 		begin = "\n" // behind the prompt
 	}
 	fmt.Fprintf(w.out, "%s[%s] %s: %s\n", begin, where, who, strings.TrimSpace(text))
-	w.ask()
+	w.showPrompt()
 }
 
-// ask shows the prompt; the lock is held.
-func (w *window) ask() {
+// showPrompt shows the prompt; the lock is held.
+func (w *window) showPrompt() {
 	if w.prompt {
 		fmt.Fprint(w.out, w.at+"> ")
 	}
 }
 
-func (w *window) turn(at string) {
+func (w *window) setPlatform(at string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at = at
-	w.ask()
+	w.showPrompt()
 }
 
 // Talk says what is read, a line each, as a person on the simulated platforms, and shows
@@ -69,7 +69,7 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<10)
 	at := "discord"
-	for win.turn(at); lines.Scan(); win.turn(at) {
+	for win.setPlatform(at); lines.Scan(); win.setPlatform(at) {
 		text := strings.TrimSpace(lines.Text())
 		for _, platform := range []string{"discord", "slack"} {
 			if rest, ok := strings.CutPrefix(text, platform+">"); ok {
@@ -95,11 +95,11 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
-		w.discord.Say(w.discordHas.ID, w.discordYou, text)
+		w.discord.Say(w.discordChannel.ID, w.discordUser, text)
 		return
 	}
-	sub, options := parts(strings.TrimSpace(command))
-	in, err := w.discord.Slash(w.discordHas.ID, w.discordYou, "raven", sub, options)
+	sub, options := splitCommand(strings.TrimSpace(command))
+	in, err := w.discord.Slash(w.discordChannel.ID, w.discordUser, "raven", sub, options)
 	if err != nil {
 		win.show("discord", "sandbox", err.Error())
 		return
@@ -111,13 +111,13 @@ func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window,
 func (w *World) awaitDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, in simdiscord.Interaction) {
 	wg.Go(func() {
 		if back, err := w.discord.WaitCallback(ctx, in.ID); err == nil && back.Type == simdiscord.CallbackModal {
-			win.show("discord #general", "raven", form(back.Data))
+			win.show("discord #general", "raven", describeForm(back.Data))
 		}
 	})
 }
 
-// parts are the subcommand and the options of a command as Discord's client sends them.
-func parts(command string) (sub string, options map[string]any) {
+// splitCommand are the subcommand and the options of a command as Discord's client sends them.
+func splitCommand(command string) (sub string, options map[string]any) {
 	sub, rest, _ := strings.Cut(command, " ")
 	rest, options = strings.TrimSpace(rest), map[string]any{}
 	switch {
@@ -143,8 +143,8 @@ func parts(command string) (sub string, options map[string]any) {
 	return sub, options
 }
 
-// form stands for one that was opened: its title is a text on Discord, an object on Slack.
-func form(raw json.RawMessage) string {
+// describeForm stands for one that was opened: its title is a text on Discord, an object on Slack.
+func describeForm(raw json.RawMessage) string {
 	var m struct{ Title json.RawMessage }
 	var text string
 	var object struct{ Text string }
@@ -154,22 +154,22 @@ func form(raw json.RawMessage) string {
 	return "(opened a form, which this window does not show: " + text + ")"
 }
 
-// answersWithin is how long answers to a command are waited for.
-const answersWithin = 10 * time.Minute
+// answerTimeout is how long answers to a command are waited for.
+const answerTimeout = 10 * time.Minute
 
 func (w *World) saySlack(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
-		w.slack.Say(w.slackHas.ID, w.slackYou, text)
+		w.slack.Say(w.slackChannel.ID, w.slackUser, text)
 		return
 	}
-	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackHas.ID, w.slackYou, "/raven", strings.TrimSpace(command)))
+	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackChannel.ID, w.slackUser, "/raven", strings.TrimSpace(command)))
 }
 
 // awaitSlack shows what answers a command or button apart from the channel.
 func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window, call simslack.Call) {
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, answersWithin)
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		var last time.Time
 		for {
@@ -197,7 +197,7 @@ func (w *World) watchDiscord(ctx context.Context, win *window) {
 		switch {
 		case p.Ephemeral():
 			where += ", to you alone"
-		case p.ChannelID != w.discordHas.ID:
+		case p.ChannelID != w.discordChannel.ID:
 			where = "discord, a thread"
 		}
 		if _, before := shown[p.ID]; before {
@@ -224,7 +224,7 @@ func discordText(p simdiscord.Post) string {
 		text = append(text, "(file "+f.Name+")")
 	}
 	text = slices.DeleteFunc(text, func(line string) bool { return line == "" })
-	return labels(strings.Join(text, "\n"), buttons(p.ChannelID, p.ID, p.Components...))
+	return withLabels(strings.Join(text, "\n"), findButtons(p.ChannelID, p.ID, p.Components...))
 }
 
 func (w *World) watchSlack(ctx context.Context, win *window) {
@@ -260,7 +260,7 @@ func (w *World) watchForms(ctx context.Context, win *window) {
 			return
 		}
 		seen[v.ID] = true
-		win.show("slack #general", "raven", form(v.Raw))
+		win.show("slack #general", "raven", describeForm(v.Raw))
 	}
 }
 
@@ -268,5 +268,5 @@ func slackText(p simslack.Post) string {
 	if p.EphemeralTo != "" {
 		return p.Shown() // its buttons are not pressed here
 	}
-	return labels(p.Shown(), buttons(p.Channel, p.TS, p.Blocks))
+	return withLabels(p.Shown(), findButtons(p.Channel, p.TS, p.Blocks))
 }

@@ -36,12 +36,12 @@ type World struct {
 	model   *simmodel.Server
 	feeds   *simfeeds.Server
 
-	guild      simdiscord.Guild
-	discordHas simdiscord.Channel
-	discordYou simdiscord.User
-	slackHas   simslack.Channel
-	slackYou   simslack.User
-	sources    []string
+	guild          simdiscord.Guild
+	discordChannel simdiscord.Channel
+	discordUser    simdiscord.User
+	slackChannel   simslack.Channel
+	slackUser      simslack.User
+	sources        []string
 }
 
 // New makes a world: on Discord and on Slack a channel named general, with one person in
@@ -58,9 +58,9 @@ func New() (*World, error) {
 		return nil, fmt.Errorf("open the simulated world: %w", err)
 	}
 	w.guild = w.discord.AddGuild("Sandbox")
-	w.discordHas, w.discordYou = w.discord.AddChannel(w.guild, "general"), w.discord.AddManager("you")
-	w.slackHas, w.slackYou = w.slack.AddChannel("general"), w.slack.AddAdmin("you")
-	w.publish()
+	w.discordChannel, w.discordUser = w.discord.AddChannel(w.guild, "general"), w.discord.AddManager("you")
+	w.slackChannel, w.slackUser = w.slack.AddChannel("general"), w.slack.AddAdmin("you")
+	w.publishFeeds()
 	return w, nil
 }
 
@@ -80,8 +80,8 @@ func (w *World) Close() {
 	}
 }
 
-// Ready returns when the bot is connected to both platforms and has its commands.
-func (w *World) Ready(ctx context.Context) error {
+// WaitReady returns when the bot is connected to both platforms and has its commands.
+func (w *World) WaitReady(ctx context.Context) error {
 	if err := w.discord.WaitSessions(ctx, 1); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (w *World) Config(listen, store string) ([]byte, error) {
 		return nil, err
 	}
 	here := []string{news.Host}
-	discord, slack := "discord:"+w.guild.ID+"/"+w.discordHas.ID, "slack:"+simslack.TeamID+"/"+w.slackHas.ID
+	discord, slack := "discord:"+w.guild.ID+"/"+w.discordChannel.ID, "slack:"+simslack.TeamID+"/"+w.slackChannel.ID
 	return json.MarshalIndent(object{
 		"store": store,
 		"http":  object{"listen": listen, "adminToken": ""},

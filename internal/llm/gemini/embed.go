@@ -18,7 +18,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 	}
 	res, err := m.client.Models.EmbedContent(ctx, m.o.Model, contents, nil)
 	if err != nil {
-		return nil, llm.Usage{}, fault(ctx, err, told())
+		return nil, llm.Usage{}, classifyError(ctx, err, told())
 	}
 	if len(res.Embeddings) != len(texts) {
 		return nil, llm.Usage{}, &llm.Error{Kind: llm.Unavailable, Provider: "gemini", Err: fmt.Errorf("%d embeddings were given for %d texts", len(res.Embeddings), len(texts))}

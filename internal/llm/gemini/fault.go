@@ -15,8 +15,8 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// maxAnswer is the most that is read of one answer, in bytes.
-const maxAnswer = 32 << 20
+// maxAnswerBytes is the most that is read of one answer, in bytes.
+const maxAnswerBytes = 32 << 20
 
 // transport bounds answers and notes a Retry-After header, which the library
 // drops.
@@ -52,27 +52,27 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
 	return res, nil
 }
 
-// fault classes an error of the library.
-func fault(ctx context.Context, err error, told time.Duration) error {
+// classifyError classes an error of the library.
+func classifyError(ctx context.Context, err error, told time.Duration) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", After: told, Err: err}
+	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: told, Err: err}
 	var api genai.APIError
 	if !errors.As(err, &api) {
 		return out
 	}
-	out.After = max(told, retryInfo(api.Details))
+	out.RetryAfter = max(told, retryInfo(api.Details))
 	switch {
-	case api.Code == http.StatusTooManyRequests && daily(api.Details):
+	case api.Code == http.StatusTooManyRequests && isDailyQuota(api.Details):
 		out.Kind = llm.Exhausted
 	case api.Code == http.StatusTooManyRequests:
 		out.Kind = llm.RateLimited
-	case api.Code == http.StatusUnauthorized, api.Code == http.StatusForbidden, badKey(api):
+	case api.Code == http.StatusUnauthorized, api.Code == http.StatusForbidden, isBadKey(api):
 		out.Kind = llm.Denied
 	case api.Code == http.StatusRequestTimeout, api.Code == 499:
 		out.Kind = llm.Unavailable
@@ -82,7 +82,7 @@ func fault(ctx context.Context, err error, told time.Duration) error {
 	return out
 }
 
-func badKey(e genai.APIError) bool {
+func isBadKey(e genai.APIError) bool {
 	for _, d := range e.Details {
 		if d["reason"] == "API_KEY_INVALID" {
 			return true
@@ -103,9 +103,9 @@ func retryInfo(details []map[string]any) time.Duration {
 	return 0
 }
 
-// daily reports that a quota of the day is spent, which no pause of ours outlasts:
+// isDailyQuota reports that a quota of the day is spent, which no pause of ours outlasts:
 // google.rpc.QuotaFailure names it in quotaId.
-func daily(details []map[string]any) bool {
+func isDailyQuota(details []map[string]any) bool {
 	for _, d := range details {
 		violations, _ := d["violations"].([]any)
 		for _, v := range violations {

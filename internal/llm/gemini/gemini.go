@@ -34,7 +34,7 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *genai.Client
-	tools  declared
+	tools  declarationCache
 }
 
 // New returns a model; it reaches no network.
@@ -57,17 +57,17 @@ func (m *Model) ID() string { return "gemini/" + m.o.Model }
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, told := withRetryAfter(ctx)
-		body, err := m.body(r)
+		body, err := m.requestBody(r)
 		if err != nil {
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
 			return
 		}
-		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), m.config(r.System, body)) {
+		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), m.requestConfig(r.System, body)) {
 			if err != nil {
-				yield(llm.Chunk{}, fault(ctx, err, told()))
+				yield(llm.Chunk{}, classifyError(ctx, err, told()))
 				return
 			}
-			c, err := m.chunk(res)
+			c, err := m.readChunk(res)
 			if !yield(c, err) || err != nil {
 				return
 			}
@@ -75,15 +75,15 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// body is what a request holds besides its configuration, as it is sent. genai would write
+// requestBody is what a request holds besides its configuration, as it is sent. genai would write
 // and read it as JSON twice more on its way, which for a long history or many tools
 // is most of what a request costs.
-func (m *Model) body(r llm.Request) (map[string]any, error) {
-	contents, err := contents(r.Messages)
+func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
+	contents, err := newContents(r.Messages)
 	if err != nil {
 		return nil, err
 	}
-	said, err := encode(contents)
+	said, err := encodeContents(contents)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (m *Model) body(r llm.Request) (map[string]any, error) {
 	return body, nil
 }
 
-func (m *Model) config(system string, body map[string]any) *genai.GenerateContentConfig {
+func (m *Model) requestConfig(system string, body map[string]any) *genai.GenerateContentConfig {
 	no := false
 	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
 	if system != "" {
@@ -111,9 +111,9 @@ func (m *Model) config(system string, body map[string]any) *genai.GenerateConten
 	return c
 }
 
-// encode writes contents with what genai leaves out: the empty text of a part that
+// encodeContents writes contents with what genai leaves out: the empty text of a part that
 // carries a signature alone, without which the API refuses the part.
-func encode(contents []*genai.Content) (json.RawMessage, error) {
+func encodeContents(contents []*genai.Content) (json.RawMessage, error) {
 	type content struct {
 		Role  string `json:"role"`
 		Parts []any  `json:"parts"`
@@ -146,7 +146,7 @@ func encode(contents []*genai.Content) (json.RawMessage, error) {
 // documents it for history that Gemini did not write.
 const noSignature = "skip_thought_signature_validator"
 
-func contents(messages []llm.Message) ([]*genai.Content, error) {
+func newContents(messages []llm.Message) ([]*genai.Content, error) {
 	ids := map[string]string{} // call id → the id that Gemini itself gave, perhaps none
 	var out []*genai.Content
 	for _, m := range messages {
@@ -155,19 +155,19 @@ func contents(messages []llm.Message) ([]*genai.Content, error) {
 			c.Role = "model"
 		}
 		for _, p := range m.Parts {
-			part, err := outgoing(p, ids)
+			part, err := newPart(p, ids)
 			if err != nil {
 				return nil, err
 			}
 			c.Parts = append(c.Parts, part)
 		}
-		sign(m.Parts, c.Parts)
+		addSignature(m.Parts, c.Parts)
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
+func newPart(p llm.Part, ids map[string]string) (*genai.Part, error) {
 	switch {
 	case len(p.Raw) > 0:
 		part := &genai.Part{}
@@ -199,9 +199,9 @@ func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
 	return &genai.Part{Text: p.Text, Thought: p.Thought}, nil
 }
 
-// sign marks the first of a group of calls that another model made. What Gemini
+// addSignature marks the first of a group of calls that another model made. What Gemini
 // sent is never touched: its older models send no signatures, and want none.
-func sign(from []llm.Part, parts []*genai.Part) {
+func addSignature(from []llm.Part, parts []*genai.Part) {
 	var first *genai.Part
 	for i, p := range parts {
 		switch {
@@ -217,23 +217,23 @@ func sign(from []llm.Part, parts []*genai.Part) {
 	}
 }
 
-// chunk turns a piece of the stream into ours, or into the error that it tells.
-func (m *Model) chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
-	c := llm.Chunk{Served: served(res.ModelVersion)}
+// readChunk turns a piece of the stream into ours, or into the error that it tells.
+func (m *Model) readChunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
+	c := llm.Chunk{ServedBy: servedBy(res.ModelVersion)}
 	if u := res.UsageMetadata; u != nil {
 		c.Usage = &llm.Usage{Input: int(u.PromptTokenCount + u.ToolUsePromptTokenCount),
 			Cached: int(u.CachedContentTokenCount), Output: int(u.CandidatesTokenCount + u.ThoughtsTokenCount)}
 	}
 	if len(res.Candidates) == 0 {
 		if f := res.PromptFeedback; f != nil && f.BlockReason != "" {
-			return c, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: why(string(f.BlockReason))}
+			return c, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: describeBlock(string(f.BlockReason))}
 		}
 		return c, nil
 	}
 	candidate := res.Candidates[0]
 	if candidate.Content != nil {
 		for _, p := range candidate.Content.Parts {
-			part, err := m.incoming(p)
+			part, err := m.readPart(p)
 			if err != nil {
 				return c, err
 			}
@@ -241,25 +241,25 @@ func (m *Model) chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
 		}
 	}
 	var err error
-	c.Finish, err = finish(candidate.FinishReason)
+	c.Finish, err = readFinish(candidate.FinishReason)
 	return c, err
 }
 
-func served(version string) string {
+func servedBy(version string) string {
 	if version == "" {
 		return ""
 	}
 	return "gemini/" + version
 }
 
-func (m *Model) incoming(p *genai.Part) (llm.Part, error) {
+func (m *Model) readPart(p *genai.Part) (llm.Part, error) {
 	part := llm.Part{Text: p.Text, Thought: p.Thought}
 	if f := p.FunctionCall; f != nil {
 		args := f.Args
 		if args == nil {
 			args = map[string]any{}
 		}
-		raw, err := json.Marshal(m.tools.restore(f.Name, args))
+		raw, err := json.Marshal(m.tools.restoreNames(f.Name, args))
 		if err != nil {
 			return part, fmt.Errorf("read a call: %w", err)
 		}
@@ -275,7 +275,7 @@ func (m *Model) incoming(p *genai.Part) (llm.Part, error) {
 	return part, nil
 }
 
-func finish(r genai.FinishReason) (llm.Finish, error) {
+func readFinish(r genai.FinishReason) (llm.Finish, error) {
 	switch r {
 	case "", genai.FinishReasonUnspecified:
 		return "", nil
@@ -288,14 +288,14 @@ func finish(r genai.FinishReason) (llm.Finish, error) {
 	case genai.FinishReasonOther, genai.FinishReasonLanguage:
 		return llm.FinishOther, nil
 	}
-	if reason := why(string(r)); reason != "" {
+	if reason := describeBlock(string(r)); reason != "" {
 		return llm.FinishBlocked, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: reason}
 	}
 	return llm.FinishOther, nil
 }
 
-// why says a block reason in words for the reader; empty: it is no block.
-func why(reason string) string {
+// describeBlock says a block reason in words for the reader; empty: it is no block.
+func describeBlock(reason string) string {
 	switch {
 	case strings.HasSuffix(reason, "SAFETY"):
 		return "its safety filter objects"

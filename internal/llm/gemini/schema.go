@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// keywords are those that parametersJsonSchema takes, as genai documents them for
+// supportedKeywords are those that parametersJsonSchema takes, as genai documents them for
 // its sister field responseJsonSchema. One keyword too many and the API rejects
 // the whole request.
-var keywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
+var supportedKeywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
 	"items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
 	"additionalProperties", "required"}
 
-// deepest is how many levels of a schema are kept; what lies deeper may be
+// maxDepth is how many levels of a schema are kept; what lies deeper may be
 // anything to the model, and is checked when the call comes.
-const deepest = 24
+const maxDepth = 24
 
-// Schema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
+// ConvertSchema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
 // it goes into the descriptions where it helps, and is left out else; calls are
 // checked against the original. It gives nil where a tool takes no arguments.
-func Schema(raw json.RawMessage) map[string]any {
+func ConvertSchema(raw json.RawMessage) map[string]any {
 	var in map[string]any
 	if json.Unmarshal(raw, &in) != nil || len(in) == 0 {
 		return nil
 	}
-	out := compile(in, deepest)
+	out := convert(in, maxDepth)
 	if _, ok := out["$ref"]; !ok {
 		out["type"] = "object"
 	}
@@ -40,39 +40,39 @@ func Schema(raw json.RawMessage) map[string]any {
 	return out
 }
 
-func compile(in map[string]any, depth int) map[string]any {
+func convert(in map[string]any, depth int) map[string]any {
 	if depth == 0 {
 		return map[string]any{}
 	}
-	in = maps.Clone(merged(in))
+	in = maps.Clone(mergeAllOf(in))
 	out := map[string]any{}
 	if ref, ok := in["$ref"].(string); ok && strings.HasPrefix(ref, "#") {
 		for _, k := range []string{"$ref", "$defs", "$id", "$anchor"} {
 			if v, ok := in[k]; ok {
-				out[k] = value(k, v, depth)
+				out[k] = convertKeyword(k, v, depth)
 			}
 		}
 		renameDefinitions(in, out, depth)
 		return out
 	}
-	for _, k := range keywords {
-		if v, ok := in[k]; ok && k != "$ref" && sane(k, v) {
-			out[k] = value(k, v, depth)
+	for _, k := range supportedKeywords {
+		if v, ok := in[k]; ok && k != "$ref" && hasValidType(k, v) {
+			out[k] = convertKeyword(k, v, depth)
 		}
 	}
 	renameDefinitions(in, out, depth)
-	listedTypes(in, out)
+	expandTypeList(in, out)
 	if c, ok := in["const"]; ok {
 		out["enum"] = []any{c}
 	}
-	plainEnum(in, out)
-	onlyDefined(out)
-	describe(in, out)
+	restrictEnum(in, out)
+	filterRequired(out)
+	addNotes(in, out)
 	return out
 }
 
-// plainEnum keeps a list of strings or of numbers; of others the description tells.
-func plainEnum(in, out map[string]any) {
+// restrictEnum keeps a list of strings or of numbers; of others the description tells.
+func restrictEnum(in, out map[string]any) {
 	list, ok := out["enum"].([]any)
 	if !ok {
 		return
@@ -92,8 +92,8 @@ func plainEnum(in, out map[string]any) {
 	}
 }
 
-// onlyDefined keeps of what is required the parameters that are defined.
-func onlyDefined(out map[string]any) {
+// filterRequired keeps of what is required the parameters that are defined.
+func filterRequired(out map[string]any) {
 	list, ok := out["required"].([]any)
 	if !ok {
 		return
@@ -102,7 +102,7 @@ func onlyDefined(out map[string]any) {
 	kept := []any{}
 	for _, v := range list {
 		name, _ := v.(string)
-		if name = parameter(name); props[name] != nil && !slices.Contains(kept, any(name)) {
+		if name = parameterName(name); props[name] != nil && !slices.Contains(kept, any(name)) {
 			kept = append(kept, name)
 		}
 	}
@@ -111,9 +111,9 @@ func onlyDefined(out map[string]any) {
 	}
 }
 
-// sane reports that a keyword's value is of the kind that it must be; a schema
+// hasValidType reports that a keyword's value is of the kind that it must be; a schema
 // with another was broken before it came to us.
-func sane(k string, v any) bool {
+func hasValidType(k string, v any) bool {
 	switch k {
 	case "enum", "required", "anyOf", "oneOf", "prefixItems":
 		_, ok := v.([]any)
@@ -135,8 +135,8 @@ func sane(k string, v any) bool {
 	return ok
 }
 
-// merged folds allOf into the schema that holds it, as far as that is plain.
-func merged(in map[string]any) map[string]any {
+// mergeAllOf folds allOf into the schema that holds it, as far as that is plain.
+func mergeAllOf(in map[string]any) map[string]any {
 	all, ok := in["allOf"].([]any)
 	if !ok {
 		return in
@@ -148,7 +148,7 @@ func merged(in map[string]any) map[string]any {
 		if !ok {
 			continue
 		}
-		for k, v := range merged(part) {
+		for k, v := range mergeAllOf(part) {
 			switch have := out[k].(type) {
 			case map[string]any:
 				if m, ok := v.(map[string]any); ok {
@@ -168,47 +168,47 @@ func merged(in map[string]any) map[string]any {
 	return out
 }
 
-func value(k string, v any, depth int) any {
+func convertKeyword(k string, v any, depth int) any {
 	switch k {
 	case "properties", "$defs":
 		m, _ := v.(map[string]any)
 		out := map[string]any{}
 		for name, s := range m {
 			if k == "properties" {
-				name = parameter(name)
+				name = parameterName(name)
 			}
-			out[name] = sub(s, depth)
+			out[name] = convertSub(s, depth)
 		}
 		return out
 	case "items":
 		if list, ok := v.([]any); ok { // the tuple form of older drafts
-			return map[string]any{"anyOf": subs(list, depth)}
+			return map[string]any{"anyOf": convertSubs(list, depth)}
 		}
-		return sub(v, depth)
+		return convertSub(v, depth)
 	case "anyOf", "oneOf", "prefixItems":
 		list, _ := v.([]any)
-		return subs(list, depth)
+		return convertSubs(list, depth)
 	case "additionalProperties":
 		if b, ok := v.(bool); ok {
 			return b
 		}
-		return sub(v, depth)
+		return convertSub(v, depth)
 	}
 	return v
 }
 
-func sub(v any, depth int) map[string]any {
+func convertSub(v any, depth int) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok { // true: anything
 		return map[string]any{}
 	}
-	return compile(m, depth-1)
+	return convert(m, depth-1)
 }
 
-func subs(list []any, depth int) []any {
+func convertSubs(list []any, depth int) []any {
 	out := []any{}
 	for _, v := range list {
-		out = append(out, sub(v, depth))
+		out = append(out, convertSub(v, depth))
 	}
 	return out
 }
@@ -217,15 +217,15 @@ func subs(list []any, depth int) []any {
 // looked for now.
 func renameDefinitions(in, out map[string]any, depth int) {
 	if old, ok := in["definitions"]; ok && out["$defs"] == nil {
-		out["$defs"] = value("$defs", old, depth)
+		out["$defs"] = convertKeyword("$defs", old, depth)
 	}
 	if ref, ok := out["$ref"].(string); ok {
 		out["$ref"] = strings.Replace(ref, "#/definitions/", "#/$defs/", 1)
 	}
 }
 
-// listedTypes says ["string","null"] as anyOf.
-func listedTypes(in, out map[string]any) {
+// expandTypeList says ["string","null"] as anyOf.
+func expandTypeList(in, out map[string]any) {
 	list, ok := in["type"].([]any)
 	if !ok {
 		return
@@ -259,8 +259,8 @@ func listedTypes(in, out map[string]any) {
 	out["anyOf"] = variants
 }
 
-// describe puts in words what the model should know and the schema cannot say.
-func describe(in, out map[string]any) {
+// addNotes puts in words what the model should know and the schema cannot say.
+func addNotes(in, out map[string]any) {
 	var notes []string
 	for _, k := range []string{"one of", "default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
 		if v, ok := in[k]; ok {
@@ -277,15 +277,15 @@ func describe(in, out map[string]any) {
 	out["description"] = strings.TrimSpace(text + " (" + strings.Join(notes, "; ") + ")")
 }
 
-// longest is the most characters of a parameter's name.
-const longest = 64
+// maxNameLength is the most characters of a parameter's name.
+const maxNameLength = 64
 
-var good = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// parameter gives a name as Gemini takes it: letters, digits and _, at most 64, and
+// parameterName gives a name as Gemini takes it: letters, digits and _, at most 64, and
 // no digit first. A name that has to be changed ends in a hash of the old one.
-func parameter(name string) string {
-	if good.MatchString(name) {
+func parameterName(name string) string {
+	if validName.MatchString(name) {
 		return name
 	}
 	safe := strings.Map(func(c rune) rune {
@@ -296,5 +296,5 @@ func parameter(name string) string {
 	}, name)
 	sum := sha256.Sum256([]byte(name))
 	suffix := "_" + hex.EncodeToString(sum[:3])
-	return "_" + safe[:min(len(safe), longest-1-len(suffix))] + suffix
+	return "_" + safe[:min(len(safe), maxNameLength-1-len(suffix))] + suffix
 }

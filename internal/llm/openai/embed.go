@@ -18,12 +18,12 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 	}
 	res, err := m.post(ctx, "/embeddings", "application/json", body)
 	if err != nil {
-		return nil, llm.Usage{}, m.outage(ctx, err)
+		return nil, llm.Usage{}, m.unavailableError(ctx, err)
 	}
 	defer res.Body.Close()
-	limited := io.LimitReader(res.Body, maxAnswer)
+	limited := io.LimitReader(res.Body, maxAnswerBytes)
 	if res.StatusCode != http.StatusOK {
-		return nil, llm.Usage{}, m.refused(res, limited)
+		return nil, llm.Usage{}, m.readError(res, limited)
 	}
 	var told struct {
 		Data []struct {
@@ -35,7 +35,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		}
 	}
 	if err := json.NewDecoder(limited).Decode(&told); err != nil {
-		return nil, llm.Usage{}, m.outage(ctx, fmt.Errorf("read embeddings: %w", err))
+		return nil, llm.Usage{}, m.unavailableError(ctx, fmt.Errorf("read embeddings: %w", err))
 	}
 	vectors := make([][]float32, len(texts))
 	for _, d := range told.Data {

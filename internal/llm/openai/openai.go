@@ -39,8 +39,8 @@ type Model struct {
 	client *http.Client
 }
 
-// maxAnswer is the most that is read of one answer, in bytes.
-const maxAnswer = 32 << 20
+// maxAnswerBytes is the most that is read of one answer, in bytes.
+const maxAnswerBytes = 32 << 20
 
 // New returns a model; it reaches no network.
 func New(o Options) *Model {
@@ -57,26 +57,26 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	return func(yield func(llm.Chunk, error) bool) {
 		res, err := m.send(ctx, r)
 		if err != nil {
-			yield(llm.Chunk{}, m.outage(ctx, err))
+			yield(llm.Chunk{}, m.unavailableError(ctx, err))
 			return
 		}
 		defer res.Body.Close()
-		body := io.LimitReader(res.Body, maxAnswer)
+		body := io.LimitReader(res.Body, maxAnswerBytes)
 		if res.StatusCode != http.StatusOK {
-			yield(llm.Chunk{}, m.refused(res, body))
+			yield(llm.Chunk{}, m.readError(res, body))
 			return
 		}
-		a, reader := answer{model: m}, bufio.NewReader(body)
+		a, reader := answerReader{model: m}, bufio.NewReader(body)
 		if first, err := reader.Peek(1); err == nil && first[0] == '{' { // the wish to stream was not heeded
-			a.whole(ctx, reader, yield)
+			a.readWhole(ctx, reader, yield)
 			return
 		}
-		a.stream(ctx, reader, yield)
+		a.readStream(ctx, reader, yield)
 	}
 }
 
 func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error) {
-	body, err := json.Marshal(m.request(r))
+	body, err := json.Marshal(m.newRequest(r))
 	if err != nil {
 		return nil, err
 	}
@@ -98,39 +98,39 @@ func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*ht
 	return m.client.Do(req)
 }
 
-func (m *Model) outage(ctx context.Context, err error) error {
+func (m *Model) unavailableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
 }
 
-// problem is the error object of the API, in its common forms.
-type problem struct {
+// apiError is the error object of the API, in its common forms.
+type apiError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    any    `json:"code"` // a word, or a status
 }
 
-func (p problem) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
+func (p apiError) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
 
-func (m *Model) refused(res *http.Response, body io.Reader) error {
+func (m *Model) readError(res *http.Response, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
 	}
-	var told struct{ Error problem }
+	var told struct{ Error apiError }
 	if json.Unmarshal(raw, &told) != nil || told.Error.Message == "" {
 		told.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 	}
-	out := m.classed(res.StatusCode, told.Error)
+	out := m.classifyError(res.StatusCode, told.Error)
 	if s, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
-		out.After = time.Duration(s * float64(time.Second))
+		out.RetryAfter = time.Duration(s * float64(time.Second))
 	}
 	return out
 }
 
-func (m *Model) classed(status int, p problem) *llm.Error {
+func (m *Model) classifyError(status int, p apiError) *llm.Error {
 	out := &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: fmt.Errorf("status %d: %s", status, p)}
 	text := strings.ToLower(p.String())
 	switch {

@@ -13,8 +13,8 @@ import (
 // answered by a new token.
 const maxTries = 3
 
-// carrier carries the requests of one connection.
-type carrier struct {
+// tokenTransport carries the requests of one connection.
+type tokenTransport struct {
 	s    *session
 	next http.RoundTripper
 }
@@ -22,21 +22,21 @@ type carrier struct {
 // RoundTrip sends a request with the token there is, and once more when a refusal
 // could be answered by another. Its error is a ConsentNeeded where a person is
 // asked for one.
-func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := c.s.at
 	if r.Header.Get("Authorization") != "" || r.URL.Scheme != at.Scheme || !strings.EqualFold(r.URL.Host, at.Host) {
 		return c.next.RoundTrip(r)
 	}
 	if r.Method == http.MethodDelete { // the farewell at the end of a session
-		return c.leave(r)
+		return c.sendOnce(r)
 	}
 	for try := 1; ; try++ {
 		token, err := c.s.current(r.Context())
 		if err != nil {
 			closeBody(r)
-			return nil, explained(r.Context(), err)
+			return nil, wrapFailure(r.Context(), err)
 		}
-		attempt, err := bearing(r, token, try)
+		attempt, err := withToken(r, token, try)
 		if err != nil {
 			return nil, err
 		}
@@ -44,52 +44,52 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		refused := challenged(resp)
+		refused := readChallenge(resp)
 		if refused == nil || try == maxTries || r.Body != nil && r.GetBody == nil {
 			return resp, nil
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // lets the connection be used again
 		resp.Body.Close()
-		if err := c.s.answer(r.Context(), refused, token); err != nil {
-			return nil, explained(r.Context(), err)
+		if err := c.s.answerRefusal(r.Context(), refused, token); err != nil {
+			return nil, wrapFailure(r.Context(), err)
 		}
 	}
 }
 
-// leave sends a request with the token there is, and takes any answer for the last.
-func (c *carrier) leave(r *http.Request) (*http.Response, error) {
+// sendOnce sends a request with the token there is, and takes any answer for the last.
+func (c *tokenTransport) sendOnce(r *http.Request) (*http.Response, error) {
 	if err := c.s.acquire(r.Context()); err != nil {
 		closeBody(r)
 		return nil, err
 	}
 	token := c.s.rec.Access
 	c.s.release()
-	last, err := bearing(r, token, 1)
+	last, err := withToken(r, token, 1)
 	if err != nil {
 		return nil, err
 	}
 	return c.next.RoundTrip(last)
 }
 
-// failure is why there is no token. Its text has no secret.
-type failure struct{ error }
+// signInFailure is why there is no token. Its text has no secret.
+type signInFailure struct{ error }
 
 // Authorizing marks what its text tells as enough.
-func (failure) Authorizing() {}
+func (signInFailure) Authorizing() {}
 
-func (f failure) Unwrap() error { return f.error }
+func (f signInFailure) Unwrap() error { return f.error }
 
-func explained(ctx context.Context, err error) error {
-	var needed *ConsentNeeded
+func wrapFailure(ctx context.Context, err error) error {
+	var needed *ConsentNeededError
 	if ctx.Err() != nil || errors.As(err, &needed) {
 		return err
 	}
-	return failure{err}
+	return signInFailure{err}
 }
 
-// bearing gives the request to send; the first attempt takes the body that there
+// withToken gives the request to send; the first attempt takes the body that there
 // is, further ones a new one.
-func bearing(r *http.Request, token string, try int) (*http.Request, error) {
+func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	attempt := r.Clone(r.Context())
 	if token != "" {
 		attempt.Header.Set("Authorization", "Bearer "+token)
@@ -110,35 +110,35 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// answer deals with a refusal of a request that was sent with a token, or with
+// answerRefusal deals with a refusal of a request that was sent with a token, or with
 // none. Without an error the request is worth sending again.
-func (s *session) answer(ctx context.Context, c *challenge, used string) error {
+func (s *session) answerRefusal(ctx context.Context, c *challenge, used string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	p, err := s.settle(ctx, c, used)
-	tell := p != nil && s.due(p)
+	p, err := s.handleRefusal(ctx, c, used)
+	tell := p != nil && s.shouldNotify(p)
 	s.release()
 	if p == nil {
 		return err
 	}
-	if tell && s.b.o.Consent != nil {
-		s.tell(ctx, p)
+	if tell && s.b.o.NotifyConsent != nil {
+		s.notify(ctx, p)
 	}
-	return &ConsentNeeded{p.Consent}
+	return &ConsentNeededError{p.Consent}
 }
 
-// tell has the link sent to the person; what could not be sent is sent next time.
-func (s *session) tell(ctx context.Context, p *pending) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+// notify has the link sent to the person; what could not be sent is sent next time.
+func (s *session) notify(ctx context.Context, p *pending) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	err := s.b.o.Consent(ctx, p.Consent)
+	err := s.b.o.NotifyConsent(ctx, p.Consent)
 	if err == nil {
 		return
 	}
 	s.b.o.Log.Warn("mcp consent link not delivered", "server", s.e.Name, "error", err)
 	if s.acquire(ctx) == nil {
-		p.told, s.quiet = false, time.Time{}
+		p.notified, s.quietUntil = false, time.Time{}
 		s.release()
 	}
 }

@@ -7,15 +7,15 @@ import (
 
 // challenge is what a server says with a refusal.
 type challenge struct {
-	bearer   bool // it asks for a bearer token
-	more     bool // the token does not reach far enough
-	metadata string
-	scopes   []string
+	bearer            bool // it asks for a bearer token
+	insufficientScope bool // the token does not reach far enough
+	metadata          string
+	scopes            []string
 }
 
-// challenged reads a refusal; nil if the response is none. A 403 is one only if
+// readChallenge reads a refusal; nil if the response is none. A 403 is one only if
 // the server says that more scopes would help.
-func challenged(resp *http.Response) *challenge {
+func readChallenge(resp *http.Response) *challenge {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return nil
 	}
@@ -26,29 +26,29 @@ func challenged(resp *http.Response) *challenge {
 				continue
 			}
 			c.bearer = true
-			c.more = c.more || ch.params["error"] == "insufficient_scope"
+			c.insufficientScope = c.insufficientScope || ch.params["error"] == "insufficient_scope"
 			if c.metadata == "" {
 				c.metadata = ch.params["resource_metadata"]
 			}
 			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
 		}
 	}
-	if resp.StatusCode == http.StatusForbidden && !c.more {
+	if resp.StatusCode == http.StatusForbidden && !c.insufficientScope {
 		return nil
 	}
 	return c
 }
 
-// offered is one challenge of a WWW-Authenticate header (RFC 9110, 11.6.1).
-type offered struct {
+// authChallenge is one challenge of a WWW-Authenticate header (RFC 9110, 11.6.1).
+type authChallenge struct {
 	scheme string
 	params map[string]string // by lower-case name; the first of a name counts
 }
 
 // parseChallenges reads as much of a header as is well formed.
-func parseChallenges(header string) []offered {
-	var list []offered
-	p := words{header}
+func parseChallenges(header string) []authChallenge {
+	var list []authChallenge
+	p := headerParser{header}
 	for {
 		p.skip(" \t,")
 		name := p.token()
@@ -68,17 +68,17 @@ func parseChallenges(header string) []offered {
 			}
 			continue
 		}
-		list = append(list, offered{name, map[string]string{}})
+		list = append(list, authChallenge{name, map[string]string{}})
 	}
 }
 
-// words is what is left of a header.
-type words struct{ rest string }
+// headerParser is what is left of a header.
+type headerParser struct{ rest string }
 
-func (w *words) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
+func (w *headerParser) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
 
 // token takes a token, or the padded text that some schemes have in its place.
-func (w *words) token() string {
+func (w *headerParser) token() string {
 	n := strings.IndexFunc(w.rest, func(c rune) bool { return !isTokenChar(c) })
 	if n < 0 {
 		n = len(w.rest)
@@ -92,7 +92,7 @@ func isTokenChar(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
-func (w *words) equals() bool {
+func (w *headerParser) equals() bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(w.rest, " \t"), "=")
 	if ok {
 		w.rest = strings.TrimLeft(rest, " \t")
@@ -101,7 +101,7 @@ func (w *words) equals() bool {
 }
 
 // value takes a token or a quoted string.
-func (w *words) value() (string, bool) {
+func (w *headerParser) value() (string, bool) {
 	quoted, ok := strings.CutPrefix(w.rest, `"`)
 	if !ok {
 		n := strings.IndexAny(w.rest, " \t,")

@@ -33,14 +33,14 @@ const (
 
 const clientName = "ravenbot"
 
-// identity gives what the bot is to an authorization server: the client that is
+// clientFor gives what the bot is to an authorization server: the client that is
 // configured, else the one that its metadata document describes, else one that it
 // registers, once.
-func (s *session) identity(ctx context.Context, p *place, scopes []string) (client, error) {
+func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (client, error) {
 	b := s.b
 	switch {
 	case s.e.ClientID != "":
-		return client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.method(p.authServer)}, nil
+		return client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.authMethod(p.authServer)}, nil
 	case p.documents && b.o.MetadataURL != "":
 		return client{ID: b.o.MetadataURL, Method: none}, nil
 	case p.register == "":
@@ -58,8 +58,8 @@ func (s *session) identity(ctx context.Context, p *place, scopes []string) (clie
 	return c, b.save(key, c)
 }
 
-// method by which a configured client proves who it is.
-func (s *session) method(a authServer) string {
+// authMethod by which a configured client proves who it is.
+func (s *session) authMethod(a authServer) string {
 	switch {
 	case s.e.PrivateKey != "":
 		return assertion
@@ -72,14 +72,14 @@ func (s *session) method(a authServer) string {
 }
 
 // register makes a client by dynamic registration (RFC 7591).
-func (s *session) register(ctx context.Context, p *place, scopes []string) (client, error) {
+func (s *session) register(ctx context.Context, p *target, scopes []string) (client, error) {
 	wanted := basic // what a server that names none supports (RFC 8414, 2)
 	for _, m := range []string{post, none, basic} {
 		if slices.Contains(p.methods, m) {
 			wanted = m
 		}
 	}
-	about := s.b.describe()
+	about := s.b.clientMetadata()
 	about["token_endpoint_auth_method"] = wanted
 	if len(scopes) > 0 {
 		about["scope"] = strings.Join(scopes, " ")
@@ -93,13 +93,13 @@ func (s *session) register(ctx context.Context, p *place, scopes []string) (clie
 		return client{}, fmt.Errorf("register a client: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	status, d, err := s.ask(ctx, r)
+	status, d, err := s.fetchJSON(ctx, r)
 	if err != nil {
 		return client{}, fmt.Errorf("register a client: %w", err)
 	}
 	c := client{ID: d.text("client_id"), Secret: d.text("client_secret"), Method: d.text("token_endpoint_auth_method")}
 	if status/100 != 2 || c.ID == "" {
-		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w", p.issuer, refusal(status, d, nil))
+		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w", p.issuer, readRefusal(status, d, nil))
 	}
 	if c.Method == "" {
 		c.Method = wanted
@@ -114,20 +114,20 @@ func (s *session) register(ctx context.Context, p *place, scopes []string) (clie
 	return c, nil
 }
 
-// describe is what registrations and the metadata document say of the bot.
-func (b *Broker) describe() map[string]any {
+// clientMetadata is what registrations and the metadata document say of the bot.
+func (b *Broker) clientMetadata() map[string]any {
 	return map[string]any{
 		"client_name":                clientName,
 		"redirect_uris":              []string{b.o.RedirectURL},
 		"grant_types":                []string{AuthorizationCode, "refresh_token"},
 		"response_types":             []string{"code"},
 		"token_endpoint_auth_method": none,
-		"application_type":           kindOf(b.o.RedirectURL),
+		"application_type":           applicationType(b.o.RedirectURL),
 	}
 }
 
-// kindOf tells a client on somebody's own machine from one on a server.
-func kindOf(redirect string) string {
+// applicationType tells a client on somebody's own machine from one on a server.
+func applicationType(redirect string) string {
 	u, err := url.Parse(redirect)
 	if err != nil {
 		return "web"
@@ -138,8 +138,8 @@ func kindOf(redirect string) string {
 	return "web"
 }
 
-// prove adds to a token request what shows who the client is.
-func (s *session) prove(r url.Values, header http.Header, c client, audience string) error {
+// authenticate adds to a token request what shows who the client is.
+func (s *session) authenticate(r url.Values, header http.Header, c client, audience string) error {
 	switch c.Method {
 	case basic:
 		pair := url.QueryEscape(c.ID) + ":" + url.QueryEscape(c.Secret)
@@ -148,7 +148,7 @@ func (s *session) prove(r url.Values, header http.Header, c client, audience str
 		r.Set("client_id", c.ID)
 		r.Set("client_secret", c.Secret)
 	case assertion:
-		signed, err := s.assert(c, audience)
+		signed, err := s.signAssertion(c, audience)
 		if err != nil {
 			return err
 		}
@@ -163,9 +163,9 @@ func (s *session) prove(r url.Values, header http.Header, c client, audience str
 	return nil
 }
 
-// assert signs a statement that the bearer is the client (RFC 7523), good for a
+// signAssertion signs a statement that the bearer is the client (RFC 7523), good for a
 // minute.
-func (s *session) assert(c client, audience string) (string, error) {
+func (s *session) signAssertion(c client, audience string) (string, error) {
 	block, _ := pem.Decode([]byte(s.e.PrivateKey))
 	if block == nil {
 		return "", errors.New("the private key of the client is no PEM")

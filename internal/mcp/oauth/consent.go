@@ -13,21 +13,21 @@ import (
 // pending is a consent that is asked for.
 type pending struct {
 	Consent
-	s        *session
-	ticket   string // in the link
-	leads    string // where the link leads
-	browser  string // in which it was opened last; guarded by the broker's mu until it is taken
-	state    string
-	verifier string
-	asked    []string // scopes that refusals named
-	told     bool
-	place    *place
-	client   client
+	s          *session
+	ticket     string // in the link
+	consentURL string // where the link leads
+	browser    string // in which it was opened last; guarded by the broker's mu until it is taken
+	state      string
+	verifier   string
+	asked      []string // scopes that refusals named
+	notified   bool
+	target     *target
+	client     client
 }
 
-// question is the address at which the authorization server asks for consent.
-func (p *pending) question(redirect string) (string, error) {
-	u, err := url.Parse(p.place.authorize)
+// authorizeURL is the address at which the authorization server asks for consent.
+func (p *pending) authorizeURL(redirect string) (string, error) {
+	u, err := url.Parse(p.target.authorize)
 	if err != nil {
 		return "", fmt.Errorf("authorization endpoint: %w", err)
 	}
@@ -39,35 +39,35 @@ func (p *pending) question(redirect string) (string, error) {
 	q.Set("state", p.state)
 	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
 	q.Set("code_challenge_method", "S256")
-	q.Set("resource", p.place.resource)
+	q.Set("resource", p.target.resource)
 	if len(p.Scopes) > 0 {
 		q.Set("scope", strings.Join(p.Scopes, " "))
 	}
-	if covers(p.Scopes, []string{offline}) {
+	if covers(p.Scopes, []string{offlineAccess}) {
 		q.Set("prompt", "consent") // which OpenID Connect Core, 11, demands for it
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
 }
 
-// await makes a consent the one that is asked for in its session.
-func (b *Broker) await(p *pending) {
-	b.abandon(p.s)
+// addPending makes a consent the one that is asked for in its session.
+func (b *Broker) addPending(p *pending) {
+	b.removePending(p.s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pending[p.state] = p
 }
 
-// abandon forgets the consent that a session asks for, and all that are too old.
-func (b *Broker) abandon(s *session) {
+// removePending forgets the consent that a session asks for, and all that are too old.
+func (b *Broker) removePending(s *session) {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// pendingOf gives the consent that a session asks for, or nil.
-func (b *Broker) pendingOf(s *session) *pending {
+// pendingFor gives the consent that a session asks for, or nil.
+func (b *Broker) pendingFor(s *session) *pending {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,8 +79,8 @@ func (b *Broker) pendingOf(s *session) *pending {
 	return nil
 }
 
-// find gives the consent that a link stands for.
-func (b *Broker) find(ticket string) (*pending, bool) {
+// findTicket gives the consent that a link stands for.
+func (b *Broker) findTicket(ticket string) (*pending, bool) {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,9 +92,9 @@ func (b *Broker) find(ticket string) (*pending, bool) {
 	return nil, false
 }
 
-// opened notes the browser in which a link was opened, if it still stands for
+// markOpened notes the browser in which a link was opened, if it still stands for
 // something.
-func (b *Broker) opened(p *pending, browser string) bool {
+func (b *Broker) markOpened(p *pending, browser string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pending[p.state] != p {
@@ -104,8 +104,8 @@ func (b *Broker) opened(p *pending, browser string) bool {
 	return true
 }
 
-// take gives the consent that a state stands for, once.
-func (b *Broker) take(state string) (*pending, bool) {
+// takePending gives the consent that a state stands for, once.
+func (b *Broker) takePending(state string) (*pending, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, ok := b.pending[state]

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// place is where a token for a server can be got.
-type place struct {
+// target is where a token for a server can be got.
+type target struct {
 	resource string   // the server's identifier, as it publishes it
 	scopes   []string // that the server supports, if it says so
 	authServer
@@ -60,28 +60,28 @@ func (d document) flag(key string) bool {
 
 // discover finds where the token is got that a refusal asks for. The issuer that
 // was used before is preferred if the server still names it.
-func (s *session) discover(ctx context.Context, c *challenge, before string) (*place, error) {
-	resource, found, err := s.protected(ctx, c)
+func (s *session) discover(ctx context.Context, c *challenge, before string) (*target, error) {
+	resource, found, err := s.fetchResourceMetadata(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return s.guess(ctx, c)
+		return s.guessTarget(ctx, c)
 	}
-	p := &place{resource: resource.text("resource"), scopes: resource.list("scopes_supported")}
-	if err := s.names(p.resource); err != nil {
+	p := &target{resource: resource.text("resource"), scopes: resource.list("scopes_supported")}
+	if err := s.checkResource(p.resource); err != nil {
 		return nil, err
 	}
 	issuers := resource.list("authorization_servers")
-	issuer, err := s.choose(issuers, before)
+	issuer, err := s.chooseIssuer(issuers, before)
 	if err != nil {
 		return nil, err
 	}
-	p.authServer, err = s.describe(ctx, issuer)
+	p.authServer, err = s.fetchServerMetadata(ctx, issuer)
 	return p, err
 }
 
-func (s *session) choose(issuers []string, before string) (string, error) {
+func (s *session) chooseIssuer(issuers []string, before string) (string, error) {
 	switch {
 	case len(issuers) == 0:
 		return "", errors.New("the server's metadata names no authorization server")
@@ -95,9 +95,9 @@ func (s *session) choose(issuers []string, before string) (string, error) {
 	return issuers[0], nil
 }
 
-// names checks that metadata are about the server that is meant (RFC 9728, 3.3):
+// checkResource checks that metadata are about the server that is meant (RFC 9728, 3.3):
 // they may name its URL, or what that lies below.
-func (s *session) names(resource string) error {
+func (s *session) checkResource(resource string) error {
 	at, err := url.Parse(resource)
 	if err == nil && at.Scheme == s.at.Scheme && strings.EqualFold(at.Host, s.at.Host) && at.Fragment == "" && at.User == nil {
 		base := strings.TrimSuffix(at.EscapedPath(), "/")
@@ -109,21 +109,21 @@ func (s *session) names(resource string) error {
 	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: no sign-in is begun", resource)
 }
 
-// protected gets the metadata of the protected resource (RFC 9728): from where the
+// fetchResourceMetadata gets the metadata of the protected resource (RFC 9728): from where the
 // refusal says, else from the well-known places.
-func (s *session) protected(ctx context.Context, c *challenge) (document, bool, error) {
+func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (document, bool, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	var places []string
 	if c.metadata != "" {
 		places = append(places, c.metadata)
 	}
 	if path := strings.TrimSuffix(s.at.EscapedPath(), "/"); path != "" {
-		places = append(places, s.root()+wellKnown+path)
+		places = append(places, s.origin()+wellKnown+path)
 	}
-	places = append(places, s.root()+wellKnown)
+	places = append(places, s.origin()+wellKnown)
 	var faults []error
 	for _, at := range slices.Compact(places) {
-		d, err := s.document(ctx, at)
+		d, err := s.fetchDocument(ctx, at)
 		if err == nil {
 			return d, true, nil
 		}
@@ -138,22 +138,22 @@ func (s *session) protected(ctx context.Context, c *challenge) (document, bool, 
 	return nil, false, errors.Join(faults...)
 }
 
-// root is the origin of the server's URL.
-func (s *session) root() string { return s.at.Scheme + "://" + s.at.Host }
+// origin is the origin of the server's URL.
+func (s *session) origin() string { return s.at.Scheme + "://" + s.at.Host }
 
-// guess does as the version of 2025-03-26 says for servers without metadata of
+// guessTarget does as the version of 2025-03-26 says for servers without metadata of
 // their own: the authorization server is at their origin, and if that has none
 // either, at the endpoints named there.
-func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
+func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error) {
 	if !c.bearer {
 		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
 	}
-	root := s.root()
+	root := s.origin()
 	if s.e.Issuer != "" && s.e.Issuer != root {
 		return nil, errors.New("the server does not name the authorization server that is configured")
 	}
-	p := &place{resource: s.identifier()}
-	d, err := s.document(ctx, root+"/.well-known/oauth-authorization-server")
+	p := &target{resource: s.resourceID()}
+	d, err := s.fetchDocument(ctx, root+"/.well-known/oauth-authorization-server")
 	var missing missingError
 	switch {
 	case errors.As(err, &missing):
@@ -164,21 +164,21 @@ func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
 	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
 		return nil, fmt.Errorf("the metadata of the authorization server at %s name the issuer %.200q", root, d.text("issuer"))
 	}
-	p.authServer, err = s.read(d)
+	p.authServer, err = s.readMetadata(d)
 	return p, err
 }
 
-// identifier is the server's URL as its identifier.
-func (s *session) identifier() string {
+// resourceID is the server's URL as its identifier.
+func (s *session) resourceID() string {
 	at := *s.at
 	at.Fragment, at.User = "", nil
 	return at.String()
 }
 
-// describe gets the metadata of an authorization server (RFC 8414, OpenID
+// fetchServerMetadata gets the metadata of an authorization server (RFC 8414, OpenID
 // Connect Discovery), which must be its own.
-func (s *session) describe(ctx context.Context, issuer string) (authServer, error) {
-	at, err := s.safe(issuer)
+func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authServer, error) {
+	at, err := s.checkURL(issuer)
 	if err != nil {
 		return authServer{}, fmt.Errorf("authorization server: %w", err)
 	}
@@ -189,7 +189,7 @@ func (s *session) describe(ctx context.Context, issuer string) (authServer, erro
 	}
 	var faults []error
 	for _, at := range places {
-		d, err := s.document(ctx, at)
+		d, err := s.fetchDocument(ctx, at)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -197,12 +197,12 @@ func (s *session) describe(ctx context.Context, issuer string) (authServer, erro
 		if d.text("issuer") != issuer {
 			return authServer{}, fmt.Errorf("the metadata of the authorization server %s name another issuer, %.200q: no sign-in is begun", issuer, d.text("issuer"))
 		}
-		return s.read(d)
+		return s.readMetadata(d)
 	}
 	return authServer{}, fmt.Errorf("the authorization server %s does not describe itself: %w", issuer, errors.Join(faults...))
 }
 
-func (s *session) read(d document) (authServer, error) {
+func (s *session) readMetadata(d document) (authServer, error) {
 	a := authServer{
 		issuer: d.text("issuer"), authorize: d.text("authorization_endpoint"), token: d.text("token_endpoint"), register: d.text("registration_endpoint"),
 		methods: d.list("token_endpoint_auth_methods_supported"), scopes: d.list("scopes_supported"),
@@ -213,7 +213,7 @@ func (s *session) read(d document) (authServer, error) {
 		if at == "" {
 			continue
 		}
-		if _, err := s.safe(at); err != nil {
+		if _, err := s.checkURL(at); err != nil {
 			return a, fmt.Errorf("authorization server %.200s: %s: %w", a.issuer, name, err)
 		}
 	}
@@ -223,9 +223,9 @@ func (s *session) read(d document) (authServer, error) {
 	return a, nil
 }
 
-// safe reads an address that a stranger named: https, or http where the server
+// checkURL reads an address that a stranger named: https, or http where the server
 // itself is configured with that.
-func (s *session) safe(raw string) (*url.URL, error) {
+func (s *session) checkURL(raw string) (*url.URL, error) {
 	at, err := url.Parse(raw)
 	switch {
 	case err != nil || at.Host == "" || at.User != nil || at.Fragment != "":
@@ -241,15 +241,15 @@ type missingError struct{ at string }
 
 func (e missingError) Error() string { return e.at + " has none" }
 
-func (s *session) document(ctx context.Context, at string) (document, error) {
-	if _, err := s.safe(at); err != nil {
+func (s *session) fetchDocument(ctx context.Context, at string) (document, error) {
+	if _, err := s.checkURL(at); err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
 	r, err := http.NewRequest(http.MethodGet, at, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
-	status, d, err := s.ask(ctx, r)
+	status, d, err := s.fetchJSON(ctx, r)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("get metadata: %w", err)
@@ -261,10 +261,10 @@ func (s *session) document(ctx context.Context, at string) (document, error) {
 	return d, nil
 }
 
-// ask makes one request through the guarded way out. The document is nil if the
+// fetchJSON makes one request through the guarded way out. The document is nil if the
 // answer is no JSON object.
-func (s *session) ask(ctx context.Context, r *http.Request) (int, document, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+func (s *session) fetchJSON(ctx context.Context, r *http.Request) (int, document, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client := s.egress.HTTPClient()
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {

@@ -41,14 +41,14 @@ const (
 )
 
 const (
-	consentTime = 10 * time.Minute // for a person to consent
-	flowTime    = 30 * time.Second // for everything that is asked of servers at one refusal
-	callTime    = 10 * time.Second // for one request of these
-	maxDocument = 256 << 10        // bytes of one answer
+	consentLifetime = 10 * time.Minute // for a person to consent
+	flowTimeout     = 30 * time.Second // for everything that is asked of servers at one refusal
+	requestTimeout  = 10 * time.Second // for one request of these
+	maxDocument     = 256 << 10        // bytes of one answer
 )
 
-// Keep holds small records over restarts. It must be safe for concurrent use.
-type Keep interface {
+// Store holds small records over restarts. It must be safe for concurrent use.
+type Store interface {
 	// Load gives what was last saved under a key, or nil.
 	Load(key string) ([]byte, error)
 	// Save replaces it; nil forgets it.
@@ -58,7 +58,7 @@ type Keep interface {
 // Options are what a Broker is made of.
 type Options struct {
 	Egress *egress.Client // the guarded way to whatever servers name
-	Keep   Keep           // nil: tokens do not outlive the process
+	Store  Store          // nil: tokens do not outlive the process
 	Key    []byte         // 32 bytes, as of LoadKey: encrypts what is kept
 
 	// RedirectURL is where Callback is served, as browsers reach it.
@@ -67,11 +67,11 @@ type Options struct {
 	// document: an https address that authorization servers reach; "": nowhere.
 	MetadataURL string
 
-	// Consent is told when a person is to open a link, and must return soon. It is
+	// NotifyConsent is told when a person is to open a link, and must return soon. It is
 	// told again, at growing distances, while the link is not used.
-	Consent func(ctx context.Context, c Consent) error
-	// Granted is told when a token has come by a consent; it must return soon.
-	Granted func(server, user string)
+	NotifyConsent func(ctx context.Context, c Consent) error
+	// OnGranted is told when a token has come by a consent; it must return soon.
+	OnGranted func(server, user string)
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: silence
@@ -102,19 +102,19 @@ type Consent struct {
 	Expires time.Time
 }
 
-// ConsentNeeded is the error of a request that waits for a person's consent.
-type ConsentNeeded struct{ Consent }
+// ConsentNeededError is the error of a request that waits for a person's consent.
+type ConsentNeededError struct{ Consent }
 
 // Error leaves out the link, which is for one person and not for logs.
-func (e *ConsentNeeded) Error() string {
+func (e *ConsentNeededError) Error() string {
 	return fmt.Sprintf("the MCP server %q needs consent: open the link that the bot has sent, or that its status shows", e.Server)
 }
 
 // Authorizing marks what its text tells as enough.
-func (e *ConsentNeeded) Authorizing() {}
+func (e *ConsentNeededError) Authorizing() {}
 
 // Link is the link to open, whose consent it asks for, and until when it works.
-func (e *ConsentNeeded) Link() (url, user string, until time.Time) {
+func (e *ConsentNeededError) Link() (url, user string, until time.Time) {
 	return e.URL, e.User, e.Expires
 }
 
@@ -122,7 +122,7 @@ func (e *ConsentNeeded) Link() (url, user string, until time.Time) {
 // concurrent use.
 type Broker struct {
 	o    Options
-	box  cipher.AEAD
+	aead cipher.AEAD
 	path string // of RedirectURL, as browsers know it
 
 	mu       sync.Mutex
@@ -135,7 +135,7 @@ func New(o Options) (*Broker, error) {
 	if o.Egress == nil {
 		return nil, errors.New("oauth: no way out is given")
 	}
-	box, err := newBox(o.Key)
+	box, err := newCipher(o.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func New(o Options) (*Broker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Broker{o: o, box: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
+	return &Broker{o: o, aead: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
 }
 
 // Transport adds tokens to the requests to a server, and answers its refusals. A
@@ -157,11 +157,11 @@ func New(o Options) (*Broker, error) {
 func (b *Broker) Transport(e Entry, next http.RoundTripper) http.RoundTripper {
 	at, err := url.Parse(e.URL)
 	if err != nil || at.Host == "" {
-		return failing{fmt.Errorf("oauth: the url of MCP server %q cannot be read", e.Name)}
+		return failingTransport{fmt.Errorf("oauth: the url of MCP server %q cannot be read", e.Name)}
 	}
-	client, err := b.o.Egress.WithAllowed(append(reachable(at), e.Allow...)...)
+	client, err := b.o.Egress.WithAllowed(append(ownHosts(at), e.Allow...)...)
 	if err != nil {
-		return failing{fmt.Errorf("oauth: hosts allowed for MCP server %q: %w", e.Name, err)}
+		return failingTransport{fmt.Errorf("oauth: hosts allowed for MCP server %q: %w", e.Name, err)}
 	}
 	key := tokenKey(e)
 	b.mu.Lock()
@@ -172,12 +172,12 @@ func (b *Broker) Transport(e Entry, next http.RoundTripper) http.RoundTripper {
 		s = &session{b: b, e: e, at: at, key: key, egress: client, lock: make(chan struct{}, 1)}
 		b.sessions[key] = s
 	}
-	return &carrier{s: s, next: next}
+	return &tokenTransport{s: s, next: next}
 }
 
-// reachable are the hosts not publicly routable that a configured URL allows
+// ownHosts are the hosts not publicly routable that a configured URL allows
 // discovery to reach: its own address at any port, its own name at its port.
-func reachable(at *url.URL) []string {
+func ownHosts(at *url.URL) []string {
 	host := at.Hostname()
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
 		return []string{host}
@@ -215,16 +215,16 @@ func (b *Broker) Forget(ctx context.Context, server, user string) error {
 		return err
 	}
 	defer s.release()
-	s.drop()
-	b.abandon(s)
+	s.clearRecord()
+	b.removePending(s)
 	return b.save(key, nil)
 }
 
-// failing is a way that leads nowhere, and says why.
-type failing struct{ err error }
+// failingTransport is a way that leads nowhere, and says why.
+type failingTransport struct{ err error }
 
 // RoundTrip fails.
-func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f failingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		r.Body.Close()
 	}

@@ -63,7 +63,7 @@ func readKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-func newBox(key []byte) (cipher.AEAD, error) {
+func newCipher(key []byte) (cipher.AEAD, error) {
 	if len(key) != keySize {
 		return nil, fmt.Errorf("oauth: the key has %d bytes and not %d", len(key), keySize)
 	}
@@ -110,7 +110,7 @@ const recordVersion = 1
 // save seals a value and keeps it; nil forgets what is kept. The key goes into the
 // seal, so that no record can be put in the place of another.
 func (b *Broker) save(key string, value any) error {
-	if b.o.Keep == nil {
+	if b.o.Store == nil {
 		return nil
 	}
 	var sealed []byte
@@ -119,9 +119,9 @@ func (b *Broker) save(key string, value any) error {
 		if err != nil {
 			return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
 		}
-		sealed = b.box.Seal([]byte{recordVersion}, nil, plain, []byte(key))
+		sealed = b.aead.Seal([]byte{recordVersion}, nil, plain, []byte(key))
 	}
-	if err := b.o.Keep.Save(key, sealed); err != nil {
+	if err := b.o.Store.Save(key, sealed); err != nil {
 		return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
 	}
 	return nil
@@ -130,10 +130,10 @@ func (b *Broker) save(key string, value any) error {
 // load opens what is kept under a key, and reports whether there is any. What
 // cannot be opened, because the key file is another one, counts as none.
 func (b *Broker) load(key string, into any) bool {
-	if b.o.Keep == nil {
+	if b.o.Store == nil {
 		return false
 	}
-	sealed, err := b.o.Keep.Load(key)
+	sealed, err := b.o.Store.Load(key)
 	if err == nil && len(sealed) == 0 {
 		return false
 	}
@@ -150,7 +150,7 @@ func (b *Broker) unseal(key string, sealed []byte, into any) error {
 	if sealed[0] != recordVersion {
 		return fmt.Errorf("it is of version %d, which is not known", sealed[0])
 	}
-	plain, err := b.box.Open(nil, nil, sealed[1:], []byte(key))
+	plain, err := b.aead.Open(nil, nil, sealed[1:], []byte(key))
 	if err != nil {
 		return errors.New("it was encrypted with another key")
 	}

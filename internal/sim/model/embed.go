@@ -41,7 +41,7 @@ func (s *Server) embedOpenAI(w http.ResponseWriter, r *http.Request) {
 		Model string   `json:"model"`
 		Input []string `json:"input"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !s.knows(in.Model) {
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !s.hasModel(in.Model) {
 		openAIError(w, 400, "'$.input' is invalid.", "")
 		return
 	}

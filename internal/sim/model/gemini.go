@@ -98,7 +98,7 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if name := r.PathValue("model"); name != "" {
-		if !s.knows(name) {
+		if !s.hasModel(name) {
 			geminiError(w, 404, "models/"+name+" is not found for API version v1beta")
 			return
 		}
@@ -123,7 +123,7 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case !s.knows(model):
+	case !s.hasModel(model):
 		geminiError(w, 404, "models/"+model+" is not found for API version v1beta, or is not supported for generateContent.")
 		return
 	case action == "countTokens":
@@ -143,7 +143,7 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Stream = stream
-	reply := s.think(req)
+	reply := s.reply(req)
 	if !s.begin(w, r, reply) {
 		return
 	}

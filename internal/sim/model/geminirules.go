@@ -233,7 +233,7 @@ func (s *Server) checkSignatures(contents []gContent, model string) string {
 			if p.Signature == "" && j == 0 {
 				return fmt.Sprintf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `%s`, position %d.", p.Call.Name, start+i+1)
 			}
-			if p.Signature != "" && !s.genuine(p.Signature, model, p.Call.Name) {
+			if p.Signature != "" && !s.isGenuine(p.Signature, model, p.Call.Name) {
 				return "Corrupted thought signature."
 			}
 		}

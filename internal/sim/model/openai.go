@@ -99,7 +99,7 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		openAIError(w, 400, "We could not parse the JSON body of your request: "+err.Error(), "")
 		return
 	}
-	if !s.knows(o.Model) {
+	if !s.hasModel(o.Model) {
 		openAIError(w, 404, fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", o.Model), "model_not_found")
 		return
 	}
@@ -108,7 +108,7 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		openAIError(w, 400, problem, "")
 		return
 	}
-	reply := s.think(o.neutral(api, raw))
+	reply := s.reply(o.neutral(api, raw))
 	if !s.begin(w, r, reply) {
 		return
 	}
@@ -311,7 +311,7 @@ func (s *Server) checkCompatible(o oRequest) string {
 			if signature == "" && j == 0 {
 				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly."
 			}
-			if signature != "" && !s.genuine(signature, o.Model, c.Function.Name) {
+			if signature != "" && !s.isGenuine(signature, o.Model, c.Function.Name) {
 				return "Corrupted thought signature."
 			}
 		}

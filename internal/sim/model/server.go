@@ -135,8 +135,8 @@ func (s *Server) reject(api, problem string, raw []byte) {
 	s.rejected = append(s.rejected, Rejection{API: api, Problem: problem, Raw: raw})
 }
 
-// think records a request and asks the script; calls get ids.
-func (s *Server) think(r Request) Reply {
+// reply records a request and asks the script; calls get ids.
+func (s *Server) reply(r Request) Reply {
 	r.At = time.Now()
 	s.state.Lock()
 	s.asked = append(s.asked, r)
@@ -177,8 +177,8 @@ func (s *Server) sign(model, call string) string {
 // Sentinel is accepted in place of any signature.
 const Sentinel = "skip_thought_signature_validator"
 
-// genuine tells whether a signature was issued for that call by that model.
-func (s *Server) genuine(signature, model, call string) bool {
+// isGenuine tells whether a signature was issued for that call by that model.
+func (s *Server) isGenuine(signature, model, call string) bool {
 	if plain, err := base64.StdEncoding.DecodeString(signature); signature == Sentinel || err == nil && string(plain) == Sentinel {
 		return true
 	}
@@ -254,4 +254,4 @@ func mustJSON(v any) string {
 	return string(data)
 }
 
-func (s *Server) knows(model string) bool { return slices.Contains(s.opts.Models, model) }
+func (s *Server) hasModel(model string) bool { return slices.Contains(s.opts.Models, model) }

@@ -26,10 +26,10 @@ type Reader interface {
 }
 
 const (
-	defaultItems = 10
-	mostItems    = 50
-	leadLength   = 240 // characters of an item's text
-	searchAtOnce = 4
+	defaultItems       = 10
+	maxItems           = 50
+	maxLeadRunes       = 240 // characters of an item's text
+	maxParallelFetches = 4
 )
 
 // Tools returns the pack. known gives the feeds that feeds_search looks through.
@@ -53,7 +53,7 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 			if err != nil {
 				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}
-			return tool.Text(list(res.Feed, newest(res.Items, min(max(in.Limit, 1), mostItems)))), nil
+			return tool.Text(formatFeed(res.Feed, newestItems(res.Items, min(max(in.Limit, 1), maxItems)))), nil
 		},
 	}
 	search := tool.Func{
@@ -65,7 +65,7 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			return find(ctx, r, known(), in.Query), nil
+			return searchFeeds(ctx, r, known(), in.Query), nil
 		},
 	}
 	return []tool.Tool{fetch, search}
@@ -77,9 +77,9 @@ type Subscriptions interface {
 	Unsubscribe(ctx context.Context, to chat.Address, url string) error
 }
 
-// Subscribe returns the tool feeds_subscribe, which subscribes what can be posted to:
+// SubscribeTool returns the tool feeds_subscribe, which subscribes what can be posted to:
 // reaches tells whether a conversation can.
-func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
+func SubscribeTool(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 	yes, no := true, false
 	return tool.Func{
 		Described: tool.Spec{Server: "feeds", Name: "subscribe", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
@@ -111,32 +111,32 @@ func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 			if err != nil {
 				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}
-			return tool.Text("Subscribed: new items of **" + bracketless(title) + "** will be posted to this channel. Calling feeds_subscribe with \"stop\": true ends that."), nil
+			return tool.Text("Subscribed: new items of **" + replaceBrackets(title) + "** will be posted to this channel. Calling feeds_subscribe with \"stop\": true ends that."), nil
 		},
 	}
 }
 
-func newest(items []feed.Item, n int) []feed.Item {
+func newestItems(items []feed.Item, n int) []feed.Item {
 	sorted := append([]feed.Item(nil), items...)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Time().After(sorted[j].Time()) })
 	return sorted[:min(n, len(sorted))]
 }
 
-func list(f feed.Feed, items []feed.Item) string {
+func formatFeed(f feed.Feed, items []feed.Item) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**\n", bracketless(cmp.Or(f.Heading(), "Feed")))
+	fmt.Fprintf(&b, "**%s**\n", replaceBrackets(cmp.Or(f.Heading(), "Feed")))
 	if len(items) == 0 {
 		b.WriteString("\nThe feed is empty.")
 	}
 	for n, i := range items {
-		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+		fmt.Fprintf(&b, "\n%d. %s", n+1, formatItem(i))
 	}
 	return b.String()
 }
 
-// line is an item as a Markdown list entry.
-func line(i feed.Item) string {
-	title := bracketless(cmp.Or(i.Heading(), i.Link))
+// formatItem is an item as a Markdown list entry.
+func formatItem(i feed.Item) string {
+	title := replaceBrackets(cmp.Or(i.Heading(), i.Link))
 	if i.Link != "" {
 		title = "[" + title + "](" + i.Link + ")"
 	}
@@ -145,8 +145,8 @@ func line(i feed.Item) string {
 	}
 	body := cmp.Or(feed.PlainText(i.Summary), i.Text())
 	lead := []rune(strings.Join(strings.Fields(strings.Join(summary.Summarize(i.Heading(), body, 1), " ")), " "))
-	if len(lead) > leadLength {
-		lead = append(lead[:leadLength], '…')
+	if len(lead) > maxLeadRunes {
+		lead = append(lead[:maxLeadRunes], '…')
 	}
 	if len(lead) > 0 {
 		title += ": " + string(lead)
@@ -154,13 +154,13 @@ func line(i feed.Item) string {
 	return title
 }
 
-// bracketless keeps a title from ending a Markdown link.
-func bracketless(title string) string {
+// replaceBrackets keeps a title from ending a Markdown link.
+func replaceBrackets(title string) string {
 	return strings.NewReplacer("[", "(", "]", ")").Replace(title)
 }
 
-// find reads the known feeds and lists the items that hold all the words.
-func find(ctx context.Context, r Reader, known []string, query string) tool.Result {
+// searchFeeds reads the known feeds and lists the items that hold all the words.
+func searchFeeds(ctx context.Context, r Reader, known []string, query string) tool.Result {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return tool.Failure("The query is empty.")
@@ -169,7 +169,7 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 		return tool.Failure("No digest is configured, so there is no feed to search; feeds_fetch reads one by its address.")
 	}
 	results, errs := make([]feed.Result, len(known)), make([]error, len(known))
-	slots := make(chan struct{}, searchAtOnce)
+	slots := make(chan struct{}, maxParallelFetches)
 	var wg sync.WaitGroup
 	for n, address := range known {
 		wg.Go(func() {
@@ -187,15 +187,15 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 			continue
 		}
 		for _, i := range results[n].Items {
-			if holds(i, words) {
+			if containsAll(i, words) {
 				hits = append(hits, i)
 			}
 		}
 	}
-	return tool.Text(found(newest(hits, defaultItems), len(hits), failed))
+	return tool.Text(formatHits(newestItems(hits, defaultItems), len(hits), failed))
 }
 
-func holds(i feed.Item, words []string) bool {
+func containsAll(i feed.Item, words []string) bool {
 	text := strings.ToLower(i.Title + " " + feed.PlainText(i.Summary) + " " + feed.PlainText(i.Content))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -205,11 +205,11 @@ func holds(i feed.Item, words []string) bool {
 	return true
 }
 
-func found(hits []feed.Item, all int, failed []string) string {
+func formatHits(hits []feed.Item, all int, failed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d items hold all the words.\n", all)
 	for n, i := range hits {
-		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+		fmt.Fprintf(&b, "\n%d. %s", n+1, formatItem(i))
 	}
 	for _, f := range failed {
 		b.WriteString("\n\n" + f)
