@@ -401,7 +401,7 @@ func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 // narrow understands nothing.
 type narrow struct{ *llmtest.Model }
 
-func (narrow) Understands(llm.Request) bool { return false }
+func (narrow) CanAnswer(llm.Request) bool { return false }
 
 func TestAnotherModelStandsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,28 +9,29 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// declarationCache remembers the declaration of the tools that were declared last, since
-// the same ones are declared again and again. It is written here and not by genai,
-// which turns each through reflection into maps and back: for hundreds of tools
-// that took longer than everything else that is done for a message.
+// declarationCache keeps the encoded declaration of the tools that were declared last, because the same tools are
+// declared for every message. It is written here and not by genai, which converts each tool through reflection into
+// maps and back: for hundreds of tools that took longer than everything else that is done for a message.
 type declarationCache struct {
 	mu      sync.Mutex
 	key     [sha256.Size]byte
 	encoded json.RawMessage
-	// originalNames are the parameters that had to be renamed: tool → new name → old.
+	// originalNames are the parameters that had to be renamed: tool → new name → original name.
 	originalNames map[string]map[string]string
 }
 
-// declaration is a tool as the API takes it.
+// declaration is a tool in the API's form.
 type declaration struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitempty"`
 	Schema      map[string]any `json:"parametersJsonSchema,omitempty"`
 }
 
+// declare returns the declaration of the tools.
 func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
 	h := sha256.New()
 	for _, t := range tools {
+		// The length of the schema keeps two lists of tools from having the same text.
 		fmt.Fprintf(h, "%q %q %d ", t.Name, t.Description, len(t.Schema))
 		h.Write(t.Schema)
 	}
@@ -54,11 +55,12 @@ func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
 		}
 	}
 	d.key = key
-	d.encoded, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}}) // it came from JSON
+	// cannot fail: all of it came from JSON
+	d.encoded, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}})
 	return d.encoded
 }
 
-// restoreNames gives the arguments of a call the names that the tool knows.
+// restoreNames returns the arguments of a call under the names that the tool knows.
 func (d *declarationCache) restoreNames(tool string, args map[string]any) map[string]any {
 	d.mu.Lock()
 	names := d.originalNames[tool]
@@ -70,6 +72,7 @@ func (d *declarationCache) restoreNames(tool string, args map[string]any) map[st
 	return out
 }
 
+// restoreValue renames the keys of a value at any depth.
 func restoreValue(v any, names map[string]string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -91,8 +94,7 @@ func restoreValue(v any, names map[string]string) any {
 	return v
 }
 
-// collectRenamed collects the parameters of a schema, at any depth, that parameter gives
-// another name.
+// collectRenamed adds the parameters of a schema, at any depth, that parameterName renames.
 func collectRenamed(schema any, names map[string]string) {
 	switch schema := schema.(type) {
 	case map[string]any:

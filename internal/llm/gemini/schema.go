@@ -11,26 +11,32 @@ import (
 	"strings"
 )
 
-// supportedKeywords are those that parametersJsonSchema takes, as genai documents them for
-// its sister field responseJsonSchema. One keyword too many and the API rejects
-// the whole request.
+// supportedKeywords are the keywords that parametersJsonSchema accepts, as genai documents them for its sister field
+// responseJsonSchema. The API rejects the whole request for one unknown keyword.
 var supportedKeywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
 	"items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
 	"additionalProperties", "required"}
 
-// maxDepth is how many levels of a schema are kept; what lies deeper may be
-// anything to the model, and is checked when the call comes.
+// These keywords belong to one type only.
+var (
+	arrayKeywords  = []string{"items", "prefixItems", "minItems", "maxItems"}
+	objectKeywords = []string{"properties", "required", "additionalProperties"}
+)
+
+// maxDepth is how many levels of a schema are kept. The model may send anything for deeper levels; it is checked when
+// the call comes.
 const maxDepth = 24
 
-// ConvertSchema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
-// it goes into the descriptions where it helps, and is left out else; calls are
-// checked against the original. It gives nil where a tool takes no arguments.
+// ConvertSchema converts a tool's JSON Schema to what Gemini accepts. What cannot be expressed goes into the
+// descriptions where that helps, and is left out otherwise; calls are checked against the original. It returns nil
+// for a tool without arguments.
 func ConvertSchema(raw json.RawMessage) map[string]any {
 	var in map[string]any
 	if json.Unmarshal(raw, &in) != nil || len(in) == 0 {
 		return nil
 	}
 	out := convert(in, maxDepth)
+	// Arguments are always an object, also where the schema does not say so.
 	if _, ok := out["$ref"]; !ok {
 		out["type"] = "object"
 	}
@@ -40,12 +46,14 @@ func ConvertSchema(raw json.RawMessage) map[string]any {
 	return out
 }
 
+// convert converts one level of a schema.
 func convert(in map[string]any, depth int) map[string]any {
 	if depth == 0 {
 		return map[string]any{}
 	}
 	in = maps.Clone(mergeAllOf(in))
 	out := map[string]any{}
+	// Beside $ref the API accepts only keywords that begin with $.
 	if ref, ok := in["$ref"].(string); ok && strings.HasPrefix(ref, "#") {
 		for _, k := range []string{"$ref", "$defs", "$id", "$anchor"} {
 			if v, ok := in[k]; ok {
@@ -61,7 +69,9 @@ func convert(in map[string]any, depth int) map[string]any {
 		}
 	}
 	renameDefinitions(in, out, depth)
+	// These adjust out in place; addNotes comes last, because the others may leave notes in in.
 	expandTypeList(in, out)
+	// The API has no const; an enum with one value means the same.
 	if c, ok := in["const"]; ok {
 		out["enum"] = []any{c}
 	}
@@ -71,7 +81,7 @@ func convert(in map[string]any, depth int) map[string]any {
 	return out
 }
 
-// restrictEnum keeps a list of strings or of numbers; of others the description tells.
+// restrictEnum keeps a list of strings or of numbers; other lists go into the description.
 func restrictEnum(in, out map[string]any) {
 	list, ok := out["enum"].([]any)
 	if !ok {
@@ -92,7 +102,7 @@ func restrictEnum(in, out map[string]any) {
 	}
 }
 
-// filterRequired keeps of what is required the parameters that are defined.
+// filterRequired removes required parameters that are not defined, which the API rejects.
 func filterRequired(out map[string]any) {
 	list, ok := out["required"].([]any)
 	if !ok {
@@ -101,6 +111,7 @@ func filterRequired(out map[string]any) {
 	props, _ := out["properties"].(map[string]any)
 	kept := []any{}
 	for _, v := range list {
+		// Parameters were renamed in properties, so they must be renamed here too.
 		name, _ := v.(string)
 		if name = parameterName(name); props[name] != nil && !slices.Contains(kept, any(name)) {
 			kept = append(kept, name)
@@ -111,8 +122,8 @@ func filterRequired(out map[string]any) {
 	}
 }
 
-// hasValidType reports that a keyword's value is of the kind that it must be; a schema
-// with another was broken before it came to us.
+// hasValidType reports whether a keyword's value has the type that it must have. A schema where it does not was
+// broken before it came to us.
 func hasValidType(k string, v any) bool {
 	switch k {
 	case "enum", "required", "anyOf", "oneOf", "prefixItems":
@@ -135,7 +146,7 @@ func hasValidType(k string, v any) bool {
 	return ok
 }
 
-// mergeAllOf folds allOf into the schema that holds it, as far as that is plain.
+// mergeAllOf merges allOf into the schema that holds it, as far as that is simple.
 func mergeAllOf(in map[string]any) map[string]any {
 	all, ok := in["allOf"].([]any)
 	if !ok {
@@ -149,6 +160,7 @@ func mergeAllOf(in map[string]any) map[string]any {
 			continue
 		}
 		for k, v := range mergeAllOf(part) {
+			// Objects are merged and required lists joined; for anything else the outer schema wins.
 			switch have := out[k].(type) {
 			case map[string]any:
 				if m, ok := v.(map[string]any); ok {
@@ -168,6 +180,7 @@ func mergeAllOf(in map[string]any) map[string]any {
 	return out
 }
 
+// convertKeyword converts the value of a keyword.
 func convertKeyword(k string, v any, depth int) any {
 	switch k {
 	case "properties", "$defs":
@@ -197,6 +210,7 @@ func convertKeyword(k string, v any, depth int) any {
 	return v
 }
 
+// convertSub converts a schema one level deeper. true and anything else that is not an object allow everything.
 func convertSub(v any, depth int) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok { // true: anything
@@ -205,6 +219,7 @@ func convertSub(v any, depth int) map[string]any {
 	return convert(m, depth-1)
 }
 
+// convertSubs converts a list of schemas.
 func convertSubs(list []any, depth int) []any {
 	out := []any{}
 	for _, v := range list {
@@ -213,8 +228,7 @@ func convertSubs(list []any, depth int) []any {
 	return out
 }
 
-// renameDefinitions moves the definitions of older drafts to where references are
-// looked for now.
+// renameDefinitions moves the definitions of older drafts to the place where references point today.
 func renameDefinitions(in, out map[string]any, depth int) {
 	if old, ok := in["definitions"]; ok && out["$defs"] == nil {
 		out["$defs"] = convertKeyword("$defs", old, depth)
@@ -224,7 +238,7 @@ func renameDefinitions(in, out map[string]any, depth int) {
 	}
 }
 
-// expandTypeList says ["string","null"] as anyOf.
+// expandTypeList writes a type such as ["string","null"] as anyOf, because the API accepts only one type.
 func expandTypeList(in, out map[string]any) {
 	list, ok := in["type"].([]any)
 	if !ok {
@@ -235,31 +249,32 @@ func expandTypeList(in, out map[string]any) {
 		out["type"] = list[0]
 		return
 	}
+	// A second anyOf would replace the first; the model then learns the alternatives only.
 	if out["anyOf"] != nil || out["oneOf"] != nil {
 		return
 	}
 	variants := []any{}
 	for _, t := range list {
 		one := map[string]any{"type": t}
-		for _, k := range []string{"items", "prefixItems", "minItems", "maxItems"} {
+		for _, k := range arrayKeywords {
 			if v, ok := out[k]; ok && t == "array" {
 				one[k] = v
 			}
 		}
-		for _, k := range []string{"properties", "required", "additionalProperties"} {
+		for _, k := range objectKeywords {
 			if v, ok := out[k]; ok && t == "object" {
 				one[k] = v
 			}
 		}
 		variants = append(variants, one)
 	}
-	for _, k := range []string{"items", "prefixItems", "minItems", "maxItems", "properties", "required", "additionalProperties"} {
+	for _, k := range slices.Concat(arrayKeywords, objectKeywords) {
 		delete(out, k)
 	}
 	out["anyOf"] = variants
 }
 
-// addNotes puts in words what the model should know and the schema cannot say.
+// addNotes adds to the description what the model should know and the schema cannot express.
 func addNotes(in, out map[string]any) {
 	var notes []string
 	for _, k := range []string{"one of", "default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
@@ -277,13 +292,13 @@ func addNotes(in, out map[string]any) {
 	out["description"] = strings.TrimSpace(text + " (" + strings.Join(notes, "; ") + ")")
 }
 
-// maxNameLength is the most characters of a parameter's name.
+// maxNameLength is the longest name of a parameter, in characters.
 const maxNameLength = 64
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// parameterName gives a name as Gemini takes it: letters, digits and _, at most 64, and
-// no digit first. A name that has to be changed ends in a hash of the old one.
+// parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit. A
+// name that has to be changed ends in a hash of the original, so that two such names stay different.
 func parameterName(name string) string {
 	if validName.MatchString(name) {
 		return name

@@ -1,9 +1,8 @@
-// Package offline is the model that is always there: no language model at all,
-// and it says so. It makes the tool calls that it is told in plain words
-// (tool_name {json}), fetches a link or a feed that it is given and says the main
-// sentences of it, and else lists what can be done. It promises never to write a
-// sentence of its own about the world: what it says of a page is taken from the
-// page. It reaches no network.
+// Package offline is the model that is always available: no language model at all, and it says so.
+//
+// It makes the tool calls that it is given literally (tool_name {json}), fetches a link or a feed and returns its
+// main sentences, and otherwise lists what it can do. It promises never to write a sentence of its own about the
+// world: what it says of a page is taken from the page. It makes no network request.
 package offline
 
 import (
@@ -19,13 +18,13 @@ import (
 	"ravenbot/internal/summary"
 )
 
-// Model is the offline model. Its zero value is ready.
+// Model is the offline model. Its zero value is ready to use.
 type Model struct{}
 
-// ID is offline.
+// ID returns offline.
 func (Model) ID() string { return "offline" }
 
-// CanAnswer reports whether the request is one that this model can do.
+// CanAnswer reports whether this model can do what the request asks.
 func (Model) CanAnswer(r llm.Request) bool {
 	words := lastUserText(r)
 	return len(toolResults(r)) > 0 || len(parseCalls(words)) > 0 || findLink(words) != ""
@@ -42,8 +41,10 @@ func (Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
+// answer returns the parts of the answer to a request.
 func answer(r llm.Request) []llm.Part {
 	words := lastUserText(r)
+	// Results come first: the user's words that led to them are still the last ones.
 	if done := toolResults(r); len(done) > 0 {
 		return textPart(describeResults(words, done))
 	}
@@ -62,8 +63,10 @@ func answer(r llm.Request) []llm.Part {
 	return textPart(introduction(r.Tools))
 }
 
+// textPart returns an answer of text.
 func textPart(text string) []llm.Part { return []llm.Part{{Text: text}} }
 
+// callParts returns an answer of tool calls, with ids.
 func callParts(calls []llm.Call) []llm.Part {
 	var out []llm.Part
 	for i := range calls {
@@ -73,7 +76,7 @@ func callParts(calls []llm.Call) []llm.Part {
 	return out
 }
 
-// lastUserText gives the last words of the user.
+// lastUserText returns the last text of the user.
 func lastUserText(r llm.Request) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if m := r.Messages[i]; m.Role == llm.User && len(m.Parts) > 0 {
@@ -83,7 +86,7 @@ func lastUserText(r llm.Request) string {
 	return ""
 }
 
-// toolResults gives what the tools returned in answer to the last words of the user.
+// toolResults returns the results of the tools that the last answer called, or nil.
 func toolResults(r llm.Request) []llm.Result {
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == llm.ToolRole {
 		var out []llm.Result
@@ -97,8 +100,8 @@ func toolResults(r llm.Request) []llm.Result {
 
 var callStart = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
 
-// parseCalls reads tool calls: a name and a JSON object, one after the other, and
-// nothing else.
+// parseCalls reads tool calls: names, each followed by a JSON object, and nothing else. It returns nil for any other
+// text.
 func parseCalls(words string) []llm.Call {
 	var calls []llm.Call
 	for rest := words; strings.TrimSpace(rest) != ""; {
@@ -117,6 +120,7 @@ func parseCalls(words string) []llm.Call {
 	return calls
 }
 
+// firstUnknown returns the first called name that is not a tool, or "".
 func firstUnknown(calls []llm.Call, tools []llm.ToolSpec) string {
 	for _, c := range calls {
 		if !hasTool(tools, c.Name) {
@@ -137,23 +141,26 @@ func hasTool(tools []llm.ToolSpec, name string) bool {
 
 var linkPattern = regexp.MustCompile(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
+// findLink returns the first address in a text, without punctuation behind it.
 func findLink(words string) string {
 	return strings.TrimRight(linkPattern.FindString(words), ".,;:!?")
 }
 
 var feedLike = regexp.MustCompile(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
 
-// fetchCall calls the tool that reads an address: as a feed where it looks like one.
+// fetchCall returns a call of the tool that reads an address: as a feed where it looks like one.
 func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	order := []string{"web_fetch", "feeds_fetch"}
 	u, err := url.Parse(address)
-	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) || strings.HasPrefix(address, "bundled:") {
+	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) ||
+		strings.HasPrefix(address, "bundled:") {
 		order = []string{"feeds_fetch", "web_fetch"}
 	}
 	args, err := json.Marshal(map[string]string{"url": address})
 	if err != nil {
 		return llm.Call{}, false
 	}
+	// The other tool is better than none: web_fetch also shows a feed's text.
 	for _, name := range order {
 		if hasTool(tools, name) {
 			return llm.Call{Name: name, Args: args}, true
@@ -162,15 +169,14 @@ func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	return llm.Call{}, false
 }
 
-// Sentences taken from a page, and bytes shown of a result that was asked for by
-// name.
+// The number of sentences taken from a page, and of bytes shown of a result that was asked for by name.
 const (
 	maxSentences  = 4
 	maxShownBytes = 3000
 )
 
-// describeResults shows what the tools returned: the main sentences of a page that was
-// given by its link, everything else as it came.
+// describeResults shows what the tools returned: the main sentences of a page that was given by its link, everything
+// else unchanged.
 func describeResults(words string, done []llm.Result) string {
 	asked := len(parseCalls(words)) > 0
 	var out []string
@@ -189,9 +195,10 @@ func describeResults(words string, done []llm.Result) string {
 	return strings.Join(out, "\n\n")
 }
 
-// summarizePage gives the main sentences of a page; its first line is the title.
+// summarizePage returns the main sentences of a page; its first line is the title.
 func summarizePage(page string) string {
 	title, body, _ := strings.Cut(page, "\n")
+	// web_fetch ends long pages with a line about the bytes that it shows.
 	body, _, _ = strings.Cut(body, "\n[bytes 0 to")
 	sentences := summary.Summarize(strings.TrimLeft(title, "# "), body, maxSentences)
 	if len(sentences) == 0 {
@@ -201,7 +208,7 @@ func summarizePage(page string) string {
 		"\n\n*These are the main sentences of the page, chosen without a language model.*"
 }
 
-// formatResult shows a result as what it is: JSON in a block, text as it is.
+// formatResult returns a result as a code block; JSON is indented.
 func formatResult(s string) string {
 	var v any
 	if json.Unmarshal([]byte(s), &v) == nil {
@@ -210,6 +217,7 @@ func formatResult(s string) string {
 		}
 	}
 	fence := "```"
+	// A fence inside the result would end the block.
 	for strings.Contains(s, fence) {
 		fence += "`"
 	}
@@ -221,6 +229,7 @@ func introduction(tools []llm.ToolSpec) string {
 		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + listAbilities(tools)
 }
 
+// listAbilities lists what the user can ask for.
 func listAbilities(tools []llm.ToolSpec) string {
 	lines := []string{"What I can do:", ""}
 	if hasTool(tools, "web_fetch") {
@@ -235,11 +244,18 @@ func listAbilities(tools []llm.ToolSpec) string {
 		names = append(names, "`"+t.Name+"`")
 	}
 	if len(names) > 0 {
-		lines = append(lines, "- call a tool by its name with JSON after it, for example `"+exampleCall(tools)+"`; there are "+strings.Join(names, ", "))
+		lines = append(
+			lines,
+			"- call a tool by its name with JSON after it, for example `"+exampleCall(tools)+"`; there are "+strings.Join(
+				names,
+				", ",
+			),
+		)
 	}
 	return strings.Join(lines, "\n")
 }
 
+// exampleCall returns a tool call that works here.
 func exampleCall(tools []llm.ToolSpec) string {
 	if hasTool(tools, "feeds_fetch") {
 		return `feeds_fetch {"url": "bundled:feeds-primer"}`

@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Embed gives texts as vectors, in their order.
+// Embed returns vectors for texts, in their order.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
 	if err != nil {
@@ -25,7 +25,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 	if res.StatusCode != http.StatusOK {
 		return nil, llm.Usage{}, m.readError(res, limited)
 	}
-	var told struct {
+	var answer struct {
 		Data []struct {
 			Index     int
 			Embedding []float32
@@ -34,14 +34,15 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 			Prompt int `json:"prompt_tokens"`
 		}
 	}
-	if err := json.NewDecoder(limited).Decode(&told); err != nil {
+	if err := json.NewDecoder(limited).Decode(&answer); err != nil {
 		return nil, llm.Usage{}, m.unavailableError(ctx, fmt.Errorf("read embeddings: %w", err))
 	}
 	vectors := make([][]float32, len(texts))
-	for _, d := range told.Data {
+	// The order of the answer is not promised; each vector names its text.
+	for _, d := range answer.Data {
 		if d.Index >= 0 && d.Index < len(vectors) {
 			vectors[d.Index] = d.Embedding
 		}
 	}
-	return vectors, llm.Usage{Input: told.Usage.Prompt}, nil
+	return vectors, llm.Usage{Input: answer.Usage.Prompt}, nil
 }

@@ -50,7 +50,7 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// toolCall is a call as the API writes it, in pieces while it streams.
+// toolCall is a call in the API's form; in a stream it comes in pieces.
 type toolCall struct {
 	Index    *int   `json:"index,omitempty"`
 	ID       string `json:"id"`
@@ -62,10 +62,10 @@ type toolCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// arguments are a JSON text in a string; some endpoints write the object itself.
+// arguments is JSON in a string; some endpoints send the object itself.
 type arguments string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (a *arguments) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, (*string)(a))
@@ -76,10 +76,10 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// answerText are the text of an answer: a string, or a list of parts that hold one.
+// answerText is the text of an answer: a string, or a list of parts with text.
 type answerText string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (t *answerText) UnmarshalJSON(raw []byte) error {
 	if raw[0] != '[' {
 		return json.Unmarshal(raw, (*string)(t))
@@ -94,17 +94,19 @@ func (t *answerText) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
+// newRequest converts a request to the API's form.
 func (m *Model) newRequest(r llm.Request) request {
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
 	if r.System != "" {
 		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
 	}
-	for _, said := range r.Messages {
-		q.Messages = append(q.Messages, m.newMessages(said)...)
+	for _, one := range r.Messages {
+		q.Messages = append(q.Messages, m.newMessages(one)...)
 	}
 	for _, t := range r.Tools {
 		schema := t.Schema
+		// Some endpoints reject a function without parameters.
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
@@ -113,13 +115,14 @@ func (m *Model) newRequest(r llm.Request) request {
 	return q
 }
 
-// newMessages turns one of ours into the API's, where each result is a message.
+// newMessages converts one message; in the API each tool result is a message of its own.
 func (m *Model) newMessages(said llm.Message) []message {
 	var out []message
 	var texts []string
 	var calls []json.RawMessage
 	var images []contentPart
 	for _, p := range said.Parts {
+		// Images need a list of parts; a message with calls alone must have null as its content.
 		switch {
 		case p.Result != nil:
 			out = append(out, message{Role: "tool", Content: p.Result.Content, ToolCallID: p.Result.ID})
@@ -146,17 +149,15 @@ func (m *Model) newMessages(said llm.Message) []message {
 	return []message{one}
 }
 
-// noSignature is what Google takes in place of the signature of a call that
-// another model made.
+// noSignature is what Google accepts in place of the signature of a call that another model made.
 const noSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
-// isGoogle reports that the endpoint is Google's own, which wants a signature on
-// the first call of a message.
+// isGoogle reports whether the endpoint is Google's own, which requires a signature on the first call of a message.
 func (m *Model) isGoogle() bool {
 	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
 }
 
-// encodeCall writes a call again, with what the endpoint had added to it.
+// encodeCall encodes a call with what the endpoint had added to it.
 func (m *Model) encodeCall(p llm.Part, first bool) json.RawMessage {
 	var c toolCall
 	if json.Unmarshal(p.Raw, &c) != nil {
@@ -165,9 +166,13 @@ func (m *Model) encodeCall(p llm.Part, first bool) json.RawMessage {
 	if len(c.Extra) == 0 && first && m.isGoogle() {
 		c.Extra = json.RawMessage(noSignature)
 	}
-	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, arguments(p.Call.Args)
+	c.Index = nil
+	c.ID = p.Call.ID
+	c.Type = "function"
+	c.Function.Name = p.Call.Name
+	c.Function.Arguments = arguments(p.Call.Args)
 	raw, err := json.Marshal(c)
-	if err != nil { // extra_content was valid when it came
+	if err != nil { // extra_content was valid when it was stored
 		c.Extra = nil
 		raw, _ = json.Marshal(c)
 	}
@@ -197,16 +202,16 @@ type delta struct {
 	ToolCalls []toolCall `json:"tool_calls"`
 }
 
-// answerReader collects an answer while it comes.
+// answerReader collects an answer while it arrives.
 type answerReader struct {
 	model     *Model
 	calls     []toolCall
-	callIndex map[int]int // index in the stream → place in calls
+	callIndex map[int]int // index in the stream → index in calls
 	hasText   bool        // there was text
 	finish    llm.Finish
 }
 
-// readWhole reads an answer that came in one piece.
+// readWhole reads an answer that came as one JSON object.
 func (a *answerReader) readWhole(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
 	var c completion
 	if err := json.NewDecoder(body).Decode(&c); err != nil {
@@ -222,15 +227,16 @@ func (a *answerReader) readWhole(ctx context.Context, body io.Reader, yield func
 // readStream reads server-sent events.
 func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
 	lines := bufio.NewScanner(body)
+	// One event may hold a whole answer with large arguments.
 	lines.Buffer(make([]byte, 0, 16<<10), 4<<20)
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
 		if !ok {
-			continue // comments keep the connection alive; event names carry nothing
+			continue // comments keep the connection alive; event names mean nothing here
 		}
 		if data = strings.TrimSpace(data); data == "[DONE]" {
 			if a.finish == "" && (a.hasText || len(a.calls) > 0) {
-				a.finish = llm.FinishStop // whole, though the endpoint does not say why it ended
+				a.finish = llm.FinishStop // complete, though the endpoint does not say why it ended
 			}
 			break
 		}
@@ -250,9 +256,11 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 	a.emitEnd(yield)
 }
 
-// handle passes on what a piece holds, but for calls, which are kept until whole.
+// handle passes on the content of a piece, except calls, which are kept until they are complete. It returns false
+// where reading has to end.
 func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) bool {
 	if c.Error != nil {
+		// Errors inside a stream have no status of their own.
 		status := 500
 		if code, ok := c.Error.Code.(float64); ok {
 			status = int(code)
@@ -269,6 +277,7 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 	}
 	if len(c.Choices) > 0 {
 		choice := c.Choices[0]
+		// An answer in one piece has a message, a stream has deltas; some endpoints mix them.
 		for _, d := range []delta{choice.Message, choice.Delta} {
 			if d.Content != "" {
 				a.hasText = true
@@ -285,9 +294,8 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 	return yield(out, nil)
 }
 
-// addCallPiece adds to the call of its index. Endpoints differ: the index may be missing,
-// begin at 1 or be 0 for all, and the name and id may come with every piece; an id
-// that is new begins another call.
+// addCallPiece adds a piece to the call of its index. Endpoints differ: the index may be missing, start at 1 or be 0
+// for all, and name and id may come with every piece; a new id starts another call.
 func (a *answerReader) addCallPiece(position int, p toolCall) {
 	index := position
 	if p.Index != nil {
@@ -306,6 +314,7 @@ func (a *answerReader) addCallPiece(position int, p toolCall) {
 	if c.ID == "" {
 		c.ID = p.ID
 	}
+	// Some endpoints repeat the whole name with every piece.
 	if p.Function.Name != c.Function.Name {
 		c.Function.Name += p.Function.Name
 	}
@@ -315,6 +324,7 @@ func (a *answerReader) addCallPiece(position int, p toolCall) {
 	}
 }
 
+// emitEnd sends the last chunk, with the calls.
 func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 	out := llm.Chunk{Finish: a.finish}
 	for _, c := range a.calls {
@@ -323,13 +333,14 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 			args = json.RawMessage(`{}`)
 		}
 		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
+		// Only calls with additions need their raw form; the others can be rebuilt.
 		if len(c.Extra) > 0 {
 			c.Index = nil
 			if raw, err := json.Marshal(c); err == nil {
 				part.Raw = raw
 			}
 		}
-		if !json.Valid(args) { // a call record has to be JSON to be kept
+		if !json.Valid(args) { // a stored call has to be valid JSON
 			quoted, _ := json.Marshal(c.Function.Arguments)
 			part.Call.Args = quoted
 		}
@@ -338,6 +349,7 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 	if out.Finish == "" && len(out.Parts) > 0 {
 		out.Finish = llm.FinishStop
 	}
+	// A stream without an end and without calls was cut off.
 	if out.Finish == "" {
 		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: errNoAnswer})
 		return
@@ -345,6 +357,7 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 	yield(out, nil)
 }
 
+// readFinish converts a finish reason.
 func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "stop", "tool_calls", "function_call", "end_turn":

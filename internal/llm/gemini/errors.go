@@ -15,13 +15,13 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// maxAnswerBytes is the most that is read of one answer, in bytes.
+// maxAnswerBytes is how many bytes of one answer are read.
 const maxAnswerBytes = 32 << 20
 
-// transport bounds answers and notes a Retry-After header, which the library
-// drops.
+// transport limits answers and records the Retry-After header, which the library drops.
 type transport struct{ next http.RoundTripper }
 
+// newTransport returns a transport with enough idle connections for many conversations at once.
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
@@ -30,8 +30,8 @@ func newTransport() http.RoundTripper {
 
 type retryAfterKey struct{}
 
-// withRetryAfter gives a context whose requests note the pause that the server
-// asks for, and a function to read it.
+// withRetryAfter returns a context whose requests record the wait that the server asks for, and a function that
+// returns it.
 func withRetryAfter(ctx context.Context) (context.Context, func() time.Duration) {
 	var seconds atomic.Int64
 	return context.WithValue(ctx, retryAfterKey{}, &seconds),
@@ -44,6 +44,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only whole seconds are read; Google does not send dates.
 	if note, ok := r.Context().Value(retryAfterKey{}).(*atomic.Int64); ok {
 		if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
 			note.Store(s)
@@ -56,17 +57,19 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// classifyError classes an error of the library.
-func classifyError(ctx context.Context, err error, told time.Duration) error {
+// classifyError returns an error of the library as an *llm.Error, or ctx's error.
+func classifyError(ctx context.Context, err error, retryAfter time.Duration) error {
+	// A cancelled request is not the provider's fault and must not switch models.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: told, Err: err}
+	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: retryAfter, Err: err}
 	var api genai.APIError
 	if !errors.As(err, &api) {
 		return out
 	}
-	out.RetryAfter = max(told, retryInfo(api.Details))
+	out.RetryAfter = max(retryAfter, retryInfo(api.Details))
+	// A daily quota has the same status as a rate limit, and waiting a minute does not help.
 	switch {
 	case api.Code == http.StatusTooManyRequests && isDailyQuota(api.Details):
 		out.Kind = llm.Exhausted
@@ -82,6 +85,7 @@ func classifyError(ctx context.Context, err error, told time.Duration) error {
 	return out
 }
 
+// isBadKey reports whether the API rejects the key, which it does with status 400.
 func isBadKey(e genai.APIError) bool {
 	for _, d := range e.Details {
 		if d["reason"] == "API_KEY_INVALID" {
@@ -103,8 +107,8 @@ func retryInfo(details []map[string]any) time.Duration {
 	return 0
 }
 
-// isDailyQuota reports that a quota of the day is spent, which no pause of ours outlasts:
-// google.rpc.QuotaFailure names it in quotaId.
+// isDailyQuota reports whether a daily quota is used up: google.rpc.QuotaFailure names it in quotaId. No wait of ours
+// outlasts it.
 func isDailyQuota(details []map[string]any) bool {
 	for _, d := range details {
 		violations, _ := d["violations"].([]any)
