@@ -89,7 +89,7 @@ func (d *decoder) parseNode(text []byte) *node {
 // syntaxFault reports in our own words where parsing stopped: the parser's message may quote half a secret.
 func (d *decoder) syntaxFault(text []byte, err error) {
 	var line, column int
-	// hujson has no error type with a position (v0.0.0-20250605), so it is read from the text.
+	// hujson has no error type with a position, so it is read from the text.
 	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
 	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
 	reason, remedy := "a value is not JSON", `strings stand in double quotes, and a backslash in them is written \\`

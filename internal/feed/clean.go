@@ -417,7 +417,7 @@ func unwrapMarkup(markup []byte, kind string) []byte {
 	}
 	inner := bytes.TrimSpace(m[1])
 	if kind == "html" && bytes.IndexByte(inner, '<') < 0 {
-		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as Blogger does
+		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as some blog hosts do
 	}
 	return inner
 }

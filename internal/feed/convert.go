@@ -160,7 +160,7 @@ func formatAuthors(list []*gofeed.Person) string {
 		if m := namedAddress.FindStringSubmatch(cmp.Or(name, email)); m != nil {
 			name, email = m[1], m[2]
 		}
-		// Podcasts often repeat the address as the name.
+		// The address may be repeated as the name.
 		switch {
 		case name == "":
 			name = email

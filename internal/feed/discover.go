@@ -53,7 +53,7 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if err != nil || page.Host == "" {
 		return nil, fmt.Errorf("find feeds of %.100q: %w", address, egress.ErrURL)
 	}
-	// Documented addresses need no request, and pages of these sites often refuse bots.
+	// Documented addresses are known without a request.
 	if list := documentedFeeds(page); len(list) > 0 {
 		return list, nil
 	}

@@ -44,7 +44,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only whole seconds are read; Google does not send dates.
+	// Only whole seconds are read, not dates.
 	if note, ok := r.Context().Value(retryAfterKey{}).(*atomic.Int64); ok {
 		if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
 			note.Store(s)

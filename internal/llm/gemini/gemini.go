@@ -97,7 +97,7 @@ func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
 
 // requestConfig returns the configuration of a request, which puts body into the request as it is sent.
 func (m *Model) requestConfig(system string, body map[string]any) *genai.GenerateContentConfig {
-	// Both are pointers in the API; absent means true for Store on some accounts.
+	// Absent would leave the choice to Google, so both are sent as false.
 	no := false
 	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
 	if system != "" {
@@ -303,7 +303,7 @@ func readFinish(r genai.FinishReason) (llm.Finish, error) {
 	case genai.FinishReasonOther, genai.FinishReasonLanguage:
 		return llm.FinishOther, nil
 	}
-	// New block reasons appear from time to time; those that describeBlock does not know end as FinishOther.
+	// A reason that describeBlock does not know is not a block as far as we can tell.
 	if reason := describeBlock(string(r)); reason != "" {
 		return llm.FinishBlocked, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: reason}
 	}

@@ -94,7 +94,7 @@ func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*ht
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
-	// Local servers such as Ollama reject an empty bearer token.
+	// Local servers such as Ollama need no key.
 	if m.o.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
 	}
@@ -129,7 +129,7 @@ func (m *Model) readError(res *http.Response, body io.Reader) error {
 		answer.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 	}
 	out := m.classifyError(res.StatusCode, answer.Error)
-	// Some endpoints send fractions of a second.
+	// Seconds may have a fraction; the upper bound keeps the product within a Duration.
 	if s, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
 		out.RetryAfter = time.Duration(s * float64(time.Second))
 	}

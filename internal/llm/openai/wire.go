@@ -106,7 +106,7 @@ func (m *Model) newRequest(r llm.Request) request {
 	}
 	for _, t := range r.Tools {
 		schema := t.Schema
-		// Some endpoints reject a function without parameters.
+		// An empty RawMessage would be written as null, which is not a schema.
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}

@@ -119,7 +119,7 @@ func SubscribeTool(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 			}
 			if !reaches(to) {
 				return tool.Failure(
-					"There is no channel here that new items could be posted to, so nothing was subscribed. "+
+					"There is no channel here that new items could be posted to, so nothing was subscribed. " +
 						"Ask the bot in the chat of the channel that wants them.",
 				), nil
 			}
