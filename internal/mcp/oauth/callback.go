@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// Callback serves RedirectURL: the links that people get, and what they come back
-// with when they have decided. It needs no login: a link is known to the person it
-// was sent to, and what comes back must come from the browser that opened it.
-// Otherwise somebody could have another person consent in his place.
+// Callback serves RedirectURL: the links that people get, and their return when they have decided. It needs no login:
+// a link is known only to the person it was sent to, and the return must come from the browser that opened the link.
+// Otherwise somebody could make another person consent in their place.
 func (b *Broker) Callback() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch ticket := r.URL.Query().Get("open"); {
@@ -30,11 +29,11 @@ func (b *Broker) Callback() http.Handler {
 	})
 }
 
-// expiredText is said of links and answers that stand for nothing.
+// expiredText is shown for links and returns that stand for nothing.
 const expiredText = "This link was used before, or is too old. Use what needed it once more to get a new one."
 
-// handleOpen says what a link is for, since links can be passed on, and leads to the
-// authorization server on a click alone: chat platforms look at links, too.
+// handleOpen says what a link is for, because links can be passed on. It leads to the authorization server only after
+// a click: chat platforms fetch links, too.
 func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket string) {
 	p, ok := b.findTicket(ticket)
 	if !ok {
@@ -43,6 +42,7 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 	}
 	if r.Method == http.MethodGet {
 		text := fmt.Sprintf("Connect ravenbot to %s (%s).", p.Server, p.s.origin())
+		// Whoever reads a link that was passed on learns whose account it would connect.
 		if p.User != "" {
 			text += fmt.Sprintf(" What you allow there will be used for %s alone: go on only if that is you.", p.User)
 		} else {
@@ -51,12 +51,20 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 		writePage(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
 		return
 	}
+	// Another site must not be able to press the button in the person's browser.
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		writePage(w, http.StatusForbidden, "Open the link itself.", "")
 		return
 	}
-	cookie := &http.Cookie{Name: cookieName, Value: browserID(r), Path: b.path, MaxAge: int(consentLifetime.Seconds()), HttpOnly: true,
-		Secure: strings.HasPrefix(b.o.RedirectURL, "https:"), SameSite: http.SameSiteLaxMode}
+	cookie := &http.Cookie{
+		Name:     cookieName,
+		Value:    browserID(r),
+		Path:     b.path,
+		MaxAge:   int(consentLifetime.Seconds()),
+		HttpOnly: true,
+		Secure:   strings.HasPrefix(b.o.RedirectURL, "https:"),
+		SameSite: http.SameSiteLaxMode,
+	}
 	if cookie.Value == "" {
 		cookie.Value = rand.Text()
 	}
@@ -71,7 +79,7 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 
 const cookieName = "ravenbot_consent"
 
-// browserID is what tells the browser of a request from others; "": nothing yet.
+// browserID returns what identifies the browser of a request, or "" where it has no cookie yet.
 func browserID(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -80,7 +88,7 @@ func browserID(r *http.Request) string {
 	return cookie.Value
 }
 
-// handleReturn takes what a browser was sent back with.
+// handleReturn handles the return of a browser from the authorization server.
 func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p, ok := b.takePending(q.Get("state"))
@@ -88,7 +96,9 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}
+	// The pending is gone already: a wrong answer cannot be corrected by a second one.
 	err := p.checkAnswer(q)
+	// Without this check a link that was opened by one person could be completed by another.
 	if id := browserID(r); id == "" || subtle.ConstantTimeCompare([]byte(id), []byte(p.browser)) != 1 {
 		err = errors.New("this is not the browser in which the link was opened, or it keeps no cookies")
 	}
@@ -109,9 +119,8 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 
 var errIssuer = errors.New("the answer does not come from the authorization server that was asked")
 
-// checkAnswer checks what a browser was sent back with: that it comes from the
-// authorization server that was asked (RFC 9207; names are compared as they are),
-// and that it is a code.
+// checkAnswer checks the return of a browser: that it comes from the authorization server that was asked (RFC 9207;
+// names are compared exactly), and that it holds a code.
 func (p *pending) checkAnswer(q url.Values) error {
 	switch iss := q.Get("iss"); {
 	case q.Has("iss") && iss != p.target.issuer:
@@ -148,5 +157,10 @@ func writePage(w http.ResponseWriter, status int, text, more string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n", html.EscapeString(text), more)
+	fmt.Fprintf(
+		w,
+		"<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n",
+		html.EscapeString(text),
+		more,
+	)
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// challenge is what a server says with a refusal.
+// challenge is what a server says in a refusal.
 type challenge struct {
 	bearer            bool // it asks for a bearer token
-	insufficientScope bool // the token does not reach far enough
+	insufficientScope bool // the token lacks scopes
 	metadata          string
 	scopes            []string
 }
 
-// readChallenge reads a refusal; nil if the response is none. A 403 is one only if
-// the server says that more scopes would help.
+// readChallenge reads a refusal. It returns nil if the response is none. A 403 is a refusal only if the server says
+// that more scopes would help.
 func readChallenge(resp *http.Response) *challenge {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return nil
@@ -33,6 +33,7 @@ func readChallenge(resp *http.Response) *challenge {
 			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
 		}
 	}
+	// A plain 403 is a decision about this person, which another token would not change.
 	if resp.StatusCode == http.StatusForbidden && !c.insufficientScope {
 		return nil
 	}
@@ -60,6 +61,7 @@ func parseChallenges(header string) []authChallenge {
 			if !ok {
 				return list
 			}
+			// A repeated parameter must not override the one that was read first.
 			if n := len(list); n > 0 {
 				key := strings.ToLower(name)
 				if _, given := list[n-1].params[key]; !given {
@@ -72,12 +74,12 @@ func parseChallenges(header string) []authChallenge {
 	}
 }
 
-// headerParser is what is left of a header.
+// headerParser holds the rest of a header.
 type headerParser struct{ rest string }
 
 func (w *headerParser) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
 
-// token takes a token, or the padded text that some schemes have in its place.
+// token reads a token, or the padded text that some schemes have instead.
 func (w *headerParser) token() string {
 	n := strings.IndexFunc(w.rest, func(c rune) bool { return !isTokenChar(c) })
 	if n < 0 {
@@ -89,9 +91,11 @@ func (w *headerParser) token() string {
 }
 
 func isTokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
+// equals consumes an equals sign and reports whether there was one.
 func (w *headerParser) equals() bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(w.rest, " \t"), "=")
 	if ok {
@@ -100,7 +104,7 @@ func (w *headerParser) equals() bool {
 	return ok
 }
 
-// value takes a token or a quoted string.
+// value reads a token or a quoted string.
 func (w *headerParser) value() (string, bool) {
 	quoted, ok := strings.CutPrefix(w.rest, `"`)
 	if !ok {
@@ -128,8 +132,7 @@ func (w *headerParser) value() (string, bool) {
 	return "", false
 }
 
-// scopesOf splits a scope parameter. Words that hold what no scope may are left
-// out (RFC 6749, 3.3).
+// scopesOf splits a scope parameter. It leaves out words with characters that no scope may have (RFC 6749, 3.3).
 func scopesOf(s string) []string {
 	var list []string
 	for _, word := range strings.Fields(s) {
@@ -141,7 +144,7 @@ func scopesOf(s string) []string {
 	return list
 }
 
-// union keeps the order of what comes first.
+// union returns a and the elements of b that are not in a, in order.
 func union(a, b []string) []string {
 	list := append([]string(nil), a...)
 	for _, s := range b {
@@ -152,7 +155,7 @@ func union(a, b []string) []string {
 	return list
 }
 
-// covers reports whether every one of b is in a.
+// covers reports whether every element of b is in a.
 func covers(a, b []string) bool {
 	have := map[string]bool{}
 	for _, s := range a {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// token is what a token endpoint gave.
+// token is what a token endpoint returned.
 type token struct {
 	access  string
 	refresh string
-	expires time.Time // zero: not said
+	expires time.Time // zero: the server did not say
 	scopes  []string  // nil: as requested
 }
 
-// granter is who gives a token, and to whom.
+// granter is a token endpoint and the client that asks it.
 type granter struct {
 	endpoint string
 	issuer   string
@@ -29,10 +29,10 @@ type granter struct {
 
 func newGranter(p *target, c client) granter { return granter{p.token, p.issuer, c} }
 
-// refusedError is an OAuth error that a server answered with.
+// refusedError is an OAuth error from a server.
 type refusedError struct {
 	status int
-	code   string // "": it gave none
+	code   string // "": none was given
 	detail string
 }
 
@@ -47,9 +47,10 @@ func (e refusedError) Error() string {
 	return text
 }
 
-// readRefusal reads an OAuth error. Secrets that the server repeats are left out.
+// readRefusal reads an OAuth error. It masks secrets that the server repeats.
 func readRefusal(status int, d document, secrets []string) refusedError {
 	detail := d.text("error_description")
+	// Very short strings occur in ordinary words.
 	for _, s := range secrets {
 		if len(s) > 3 {
 			detail = strings.ReplaceAll(detail, s, "***")
@@ -58,7 +59,7 @@ func readRefusal(status int, d document, secrets []string) refusedError {
 	return refusedError{status, printable(d.text("error")), printable(detail)}
 }
 
-// printable makes a stranger's words fit for one line of a log.
+// printable makes a server's text fit for one line of a log.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {
@@ -69,8 +70,8 @@ func printable(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// requestToken asks for a token. It goes on when ctx has ended, within callTime: a new
-// refresh token that is not read is a consent lost.
+// requestToken asks for a token. It continues, within requestTimeout, when ctx has ended: a new refresh token that is
+// not read is a lost consent.
 func (s *session) requestToken(ctx context.Context, g granter, form url.Values) (token, error) {
 	header := http.Header{}
 	if err := s.authenticate(form, header, g.client, g.issuer); err != nil {
@@ -87,20 +88,31 @@ func (s *session) requestToken(ctx context.Context, g granter, form url.Values) 
 		return token{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	if status != http.StatusOK || d == nil {
-		secrets := []string{g.client.Secret, form.Get("code"), form.Get("code_verifier"), form.Get("refresh_token"), form.Get("client_assertion")}
+		secrets := []string{
+			g.client.Secret,
+			form.Get("code"),
+			form.Get("code_verifier"),
+			form.Get("refresh_token"),
+			form.Get("client_assertion"),
+		}
 		return token{}, fmt.Errorf("ask %s for a token: %w", g.endpoint, readRefusal(status, d, secrets))
 	}
 	return s.readToken(d)
 }
 
+// readToken reads the answer of a token endpoint.
 func (s *session) readToken(d document) (token, error) {
 	t := token{access: d.text("access_token"), refresh: d.text("refresh_token")}
-	sendable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
+	isPrintable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
 	switch {
-	case t.access == "" || !sendable:
+	// A token with a line break could inject headers.
+	case t.access == "" || !isPrintable:
 		return token{}, errors.New("the authorization server gave no token that can be sent")
 	case !strings.EqualFold(d.text("token_type"), "bearer"):
-		return token{}, fmt.Errorf("the authorization server gave a token of the type %q, which is not known", printable(d.text("token_type")))
+		return token{}, fmt.Errorf(
+			"the authorization server gave a token of the type %q, which is not known",
+			printable(d.text("token_type")),
+		)
 	}
 	if seconds := lifetime(d["expires_in"]); seconds > 0 {
 		t.expires = s.b.o.Now().Add(time.Duration(seconds) * time.Second)
@@ -111,17 +123,17 @@ func (s *session) readToken(d document) (token, error) {
 	return t, nil
 }
 
-// lifetime reads seconds, which some servers send as text; 0 if there are none.
+// lifetime reads a number of seconds, which some servers send as text. It returns 0 where there is none.
 func lifetime(raw json.RawMessage) int64 {
-	const most = 10 * 365 * 24 * 3600
+	const maxSeconds = 10 * 365 * 24 * 3600
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || seconds < 1 {
 		return 0
 	}
-	return int64(min(seconds, most))
+	return int64(min(seconds, maxSeconds))
 }
 
-// refresh renews the token. A refresh token that is no good any more is dropped.
+// refresh renews the token. It deletes a refresh token that is no longer valid.
 func (s *session) refresh(ctx context.Context) error {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {s.rec.Refresh}}
 	if s.rec.Resource != "" {
@@ -138,6 +150,7 @@ func (s *session) refresh(ctx context.Context) error {
 	if err != nil {
 		return s.signInError(err)
 	}
+	// A server that does not rotate refresh tokens leaves it out (RFC 6749, 6).
 	if t.refresh == "" {
 		t.refresh = s.rec.Refresh
 	}
@@ -149,8 +162,8 @@ func (s *session) refresh(ctx context.Context) error {
 	return nil
 }
 
-// isRefreshTokenInvalid tells a refresh token that is no good any more from a fault that may
-// pass. A secret that is configured wrongly is the operator's to mend.
+// isRefreshTokenInvalid tells a refresh token that is no longer valid from a temporary failure. A wrong secret in the
+// configuration is for the operator to correct, and must not cost the token.
 func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	if e.code == "invalid_client" && s.e.ClientID != "" {
 		return false
@@ -176,7 +189,7 @@ func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []stri
 	return nil
 }
 
-// forgetClient drops a registration that the authorization server does not know.
+// forgetClient deletes a registration that the authorization server does not know any more.
 func (s *session) forgetClient(code, issuer string) {
 	if code != "invalid_client" && code != "unauthorized_client" {
 		return

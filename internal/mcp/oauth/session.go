@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	renewBefore  = 30 * time.Second // the end of a token it is renewed
-	maxWidenings = 3                // widenings of a token's scopes within stepTime
+	renewBefore  = 30 * time.Second // before a token expires it is renewed
+	maxWidenings = 3                // consents for more scopes within widenWindow
 	widenWindow  = time.Hour
 	maxQuiet     = 24 * time.Hour // between two notices that consent is needed
-	maxNotices   = 5              // at once, each of more scopes than the one before
+	maxNotices   = 5              // sent at once, each for more scopes than the one before
 )
 
-// session is what is agreed for one server and user. All that changes is guarded
-// by lock, which is also held while servers are asked: so that a token is renewed
-// once, whoever finds it old.
+// session is what has been agreed for one server and user. lock guards all that changes. It is also held while
+// servers are asked, so that a token is renewed once, however many requests find it expired.
 type session struct {
 	b      *Broker
 	e      Entry
@@ -32,13 +31,13 @@ type session struct {
 	lock           chan struct{}
 	loaded         bool
 	rec            record
-	widenings      []time.Time // when scopes were widened
+	widenings      []time.Time // when more scopes were requested
 	notices        int         // since the last consent
-	quietUntil     time.Time   // until when no further notice is given of what was told
-	notifiedScopes []string    // scopes that the last notice was of
+	quietUntil     time.Time   // no further notice for notifiedScopes before this time
+	notifiedScopes []string    // scopes of the last notice
 }
 
-// acquire takes the lock, and reads what is kept at first.
+// acquire takes the lock, and reads the stored record the first time.
 func (s *session) acquire(ctx context.Context) error {
 	select {
 	case s.lock <- struct{}{}:
@@ -50,9 +49,11 @@ func (s *session) acquire(ctx context.Context) error {
 	}
 	s.loaded = true
 	var r record
+	// A record for another URL, issuer or client must not be used: its token would go to a stranger.
 	ours := s.b.load(s.key, &r) && r.URL == s.e.URL && (s.e.Issuer == "" || s.e.Issuer == r.Issuer) &&
 		(s.e.ClientID == "" || s.e.ClientID == r.Client.ID)
 	if ours {
+		// The secret may have changed in the configuration since the record was stored.
 		if s.e.ClientID != "" {
 			r.Client.Secret = s.e.ClientSecret
 		}
@@ -65,7 +66,7 @@ func (s *session) release() { <-s.lock }
 
 func (s *session) clearRecord() { s.rec = record{} }
 
-// saveRecord saves the record. What could not be saved serves until the process ends.
+// saveRecord stores the record. A record that cannot be stored is used until the process ends.
 func (s *session) saveRecord() {
 	var value any
 	if s.rec.Access != "" {
@@ -80,8 +81,7 @@ func (s *session) saveRecord() {
 	}
 }
 
-// current gives the token to send, renewed if it is about to end; "" if there is
-// none.
+// current returns the token to send, renewed if it is about to expire, or "" if there is none.
 func (s *session) current(ctx context.Context) (string, error) {
 	if err := s.acquire(ctx); err != nil {
 		return "", err
@@ -91,18 +91,20 @@ func (s *session) current(ctx context.Context) (string, error) {
 	if s.rec.Refresh == "" || ends.IsZero() || now.Before(ends.Add(-renewBefore)) {
 		return s.rec.Access, nil
 	}
+	// A token that has not expired yet is still good, whatever happened to its renewal.
 	if err := s.refresh(ctx); err != nil && s.rec.Refresh != "" && !now.Before(ends) {
 		return "", err
 	}
 	return s.rec.Access, nil
 }
 
-// handleRefusal answers a refusal: by a token that came meanwhile, a renewed one, one for
-// the bot's own credentials; or gives the consent that a person is asked for.
+// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for
+// the bot's own credentials. Otherwise it returns the consent that a person is asked for.
 func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
 	if s.rec.Access != used {
 		return nil, nil
 	}
+	// One question at a time: a second refusal for the same scopes waits for the same consent.
 	if p := s.b.pendingFor(s); p != nil {
 		if covers(p.asked, c.scopes) {
 			return p, nil
@@ -120,9 +122,11 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	if err != nil {
 		return nil, s.signInError(err)
 	}
+	// A token of another issuer must never be refreshed at this one.
 	if s.rec.Issuer != at.issuer {
 		s.clearRecord()
 	}
+	// A refreshed token has the same scopes, so it does not help when scopes are missing.
 	if !c.insufficientScope && s.rec.Refresh != "" {
 		s.rec.Endpoint = at.token
 		err := s.refresh(ctx)
@@ -141,7 +145,7 @@ func (s *session) signInError(err error) error {
 	return fmt.Errorf("sign in at MCP server %q: %w", s.e.Name, err)
 }
 
-// checkWiden refuses what another consent would not change, and too many of them.
+// checkWiden returns an error where another consent would change nothing, or where there were too many.
 func (s *session) checkWiden(scopes []string) error {
 	now := s.b.o.Now()
 	var recent []time.Time
@@ -153,18 +157,31 @@ func (s *session) checkWiden(scopes []string) error {
 	s.widenings = recent
 	switch {
 	case s.rec.Access != "" && covers(s.rec.Requested, scopes):
-		return fmt.Errorf("the MCP server %q refuses the request although it was given the permissions that it asks for (%.200s)", s.e.Name, strings.Join(scopes, " "))
+		return fmt.Errorf(
+			"the MCP server %q refuses the request although it was given the permissions that it asks for (%.200s)",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
 	case len(s.e.Scopes) > 0:
-		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured", s.e.Name, strings.Join(scopes, " "))
+		return fmt.Errorf(
+			"the MCP server %q asks for more permissions (%.200s) than are configured",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
 	case len(recent) >= maxWidenings:
-		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): no more are asked for within an hour", s.e.Name, strings.Join(scopes, " "))
+		return fmt.Errorf(
+			"the MCP server %q keeps asking for more permissions (%.200s): no more are asked for within an hour",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
 	}
+	// Counted when the question is asked, whatever becomes of it.
 	s.widenings = append(s.widenings, now)
 	return nil
 }
 
-// scopes to ask for: those configured, else those that the refusal names, else
-// those that the server supports; and what there was before.
+// scopes returns the scopes to request: those configured, else those that the refusal names, else those that the
+// server supports; and those that were requested before.
 func (s *session) scopes(c *challenge, at *target) []string {
 	list := s.e.Scopes
 	if len(list) == 0 {
@@ -173,17 +190,17 @@ func (s *session) scopes(c *challenge, at *target) []string {
 		}
 		list = union(s.rec.Requested, list)
 	}
+	// Only where other scopes are requested: on its own the scope would request no access.
 	if len(list) > 0 && s.e.Grant != ClientCredentials && covers(at.authServer.scopes, []string{offlineAccess}) {
 		list = union(list, []string{offlineAccess})
 	}
 	return list
 }
 
-// offlineAccess is the scope without which some authorization servers give no refresh
-// token.
+// offlineAccess is the scope without which some authorization servers issue no refresh token.
 const offlineAccess = "offline_access"
 
-// startSignIn gets a token for the bot's own credentials, or the consent to ask for.
+// startSignIn gets a token for the bot's own credentials, or returns the consent to ask for.
 func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*pending, error) {
 	scopes := s.scopes(c, at)
 	if s.e.Grant == ClientCredentials {
@@ -193,13 +210,26 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	case at.authorize == "":
 		return nil, fmt.Errorf("the authorization server %.200s has no page for consent", at.issuer)
 	case !at.s256:
-		return nil, fmt.Errorf("the authorization server %.200s does not say that it supports PKCE by S256, without which a sign-in could be stolen", at.issuer)
+		return nil, fmt.Errorf(
+			"the authorization server %.200s does not say that it supports PKCE by S256, "+
+				"without which a sign-in could be stolen",
+			at.issuer,
+		)
 	}
 	who, err := s.clientFor(ctx, at, scopes)
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{s: s, ticket: rand.Text(), state: rand.Text(), verifier: rand.Text() + rand.Text(), asked: c.scopes, target: at, client: who}
+	// Separate random values: the link, the state and the verifier are seen by different parties.
+	p := &pending{
+		s:        s,
+		ticket:   rand.Text(),
+		state:    rand.Text(),
+		verifier: rand.Text() + rand.Text(),
+		asked:    c.scopes,
+		target:   at,
+		client:   who,
+	}
 	p.Consent = Consent{Server: s.e.Name, User: s.e.User, Scopes: scopes, Expires: s.b.o.Now().Add(consentLifetime),
 		URL: s.b.o.RedirectURL + "?open=" + p.ticket}
 	if p.consentURL, err = p.authorizeURL(s.b.o.RedirectURL); err != nil {
@@ -209,16 +239,17 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	return p, nil
 }
 
-// shouldNotify reports whether the person is to be told, and takes note that it was.
+// shouldNotify reports whether the person is to be notified, and records that they are.
 func (s *session) shouldNotify(p *pending) bool {
 	now := s.b.o.Now()
+	// A question for more scopes is worth a new notice, up to maxNotices.
 	known := covers(s.notifiedScopes, p.Scopes) || s.notices > maxNotices
 	if p.notified || known && now.Before(s.quietUntil) {
 		return false
 	}
 	p.notified, s.notifiedScopes = true, p.Scopes
 	gap := consentLifetime
-	if s.e.User == "" { // the supervisor asks day and night; in a user's name only he does
+	if s.e.User == "" { // for the bot's own token the supervisor keeps asking; for a person's, only that person does
 		gap = min(gap<<min(s.notices, 10), maxQuiet)
 	}
 	s.quietUntil = now.Add(gap)
@@ -226,7 +257,7 @@ func (s *session) shouldNotify(p *pending) bool {
 	return true
 }
 
-// exchangeCode exchanges what a consent has brought for a token.
+// exchangeCode exchanges the code that a consent has led to for a token.
 func (s *session) exchangeCode(ctx context.Context, p *pending, code string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -243,9 +274,19 @@ func (s *session) exchangeCode(ctx context.Context, p *pending, code string) err
 	return nil
 }
 
-// useToken takes a token into use.
+// useToken makes a token the current one and stores it.
 func (s *session) useToken(at *target, who client, requested []string, t token) {
-	s.rec = record{URL: s.e.URL, Issuer: at.issuer, Endpoint: at.token, Resource: at.resource, Access: t.access, Refresh: t.refresh,
-		Expires: t.expires, Requested: requested, Granted: t.scopes, Client: who}
+	s.rec = record{
+		URL:       s.e.URL,
+		Issuer:    at.issuer,
+		Endpoint:  at.token,
+		Resource:  at.resource,
+		Access:    t.access,
+		Refresh:   t.refresh,
+		Expires:   t.expires,
+		Requested: requested,
+		Granted:   t.scopes,
+		Client:    who,
+	}
 	s.saveRecord()
 }

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// maxTries is how often one request is sent: each refusal but the last is
-// answered by a new token.
+// maxTries is how often one request is sent: each refusal but the last is answered with a new token.
 const maxTries = 3
 
 // tokenTransport carries the requests of one connection.
@@ -19,20 +18,21 @@ type tokenTransport struct {
 	next http.RoundTripper
 }
 
-// RoundTrip sends a request with the token there is, and once more when a refusal
-// could be answered by another. Its error is a ConsentNeeded where a person is
-// asked for one.
+// RoundTrip sends a request with the current token, and again when a refusal could be answered with another one. It
+// returns a *ConsentNeededError where a person is asked for consent.
 func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := c.s.at
+	// Redirects to other origins must not carry the token.
 	if r.Header.Get("Authorization") != "" || r.URL.Scheme != at.Scheme || !strings.EqualFold(r.URL.Host, at.Host) {
 		return c.next.RoundTrip(r)
 	}
-	if r.Method == http.MethodDelete { // the farewell at the end of a session
+	if r.Method == http.MethodDelete { // the end of an MCP session, for which nobody should be asked to consent
 		return c.sendOnce(r)
 	}
 	for try := 1; ; try++ {
 		token, err := c.s.current(r.Context())
 		if err != nil {
+			// RoundTrip must close the body also when it returns an error.
 			closeBody(r)
 			return nil, wrapFailure(r.Context(), err)
 		}
@@ -45,10 +45,11 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		refused := readChallenge(resp)
+		// A body that cannot be read again cannot be sent again.
 		if refused == nil || try == maxTries || r.Body != nil && r.GetBody == nil {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // lets the connection be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 		resp.Body.Close()
 		if err := c.s.answerRefusal(r.Context(), refused, token); err != nil {
 			return nil, wrapFailure(r.Context(), err)
@@ -56,7 +57,7 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// sendOnce sends a request with the token there is, and takes any answer for the last.
+// sendOnce sends a request with the current token and accepts any answer.
 func (c *tokenTransport) sendOnce(r *http.Request) (*http.Response, error) {
 	if err := c.s.acquire(r.Context()); err != nil {
 		closeBody(r)
@@ -71,14 +72,15 @@ func (c *tokenTransport) sendOnce(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(last)
 }
 
-// signInFailure is why there is no token. Its text has no secret.
+// signInFailure says why there is no token. Its text holds no secret.
 type signInFailure struct{ error }
 
-// Authorizing marks what its text tells as enough.
+// Authorizing marks the error's text as complete: callers add nothing to it.
 func (signInFailure) Authorizing() {}
 
 func (f signInFailure) Unwrap() error { return f.error }
 
+// wrapFailure returns err as a signInFailure, unless it is ctx's error or asks for consent.
 func wrapFailure(ctx context.Context, err error) error {
 	var needed *ConsentNeededError
 	if ctx.Err() != nil || errors.As(err, &needed) {
@@ -87,8 +89,7 @@ func wrapFailure(ctx context.Context, err error) error {
 	return signInFailure{err}
 }
 
-// withToken gives the request to send; the first attempt takes the body that there
-// is, further ones a new one.
+// withToken returns the request to send. The first attempt uses the body of r, further ones a new copy.
 func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	attempt := r.Clone(r.Context())
 	if token != "" {
@@ -110,26 +111,27 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// answerRefusal deals with a refusal of a request that was sent with a token, or with
-// none. Without an error the request is worth sending again.
+// answerRefusal deals with the refusal of a request that was sent with the token used. It returns nil when the
+// request is worth sending again.
 func (s *session) answerRefusal(ctx context.Context, c *challenge, used string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
 	p, err := s.handleRefusal(ctx, c, used)
-	tell := p != nil && s.shouldNotify(p)
+	notify := p != nil && s.shouldNotify(p)
 	s.release()
 	if p == nil {
 		return err
 	}
-	if tell && s.b.o.NotifyConsent != nil {
+	if notify && s.b.o.NotifyConsent != nil {
 		s.notify(ctx, p)
 	}
 	return &ConsentNeededError{p.Consent}
 }
 
-// notify has the link sent to the person; what could not be sent is sent next time.
+// notify has the link sent to the person. A link that could not be sent is sent next time.
 func (s *session) notify(ctx context.Context, p *pending) {
+	// The request that was refused may end before the message is sent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	err := s.b.o.NotifyConsent(ctx, p.Consent)
