@@ -44,7 +44,7 @@ func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (cl
 		return client{ID: b.o.MetadataURL, Method: none}, nil
 	case p.register == "":
 		return client{}, fmt.Errorf(
-			"the authorization server %.200s registers no clients by itself: "+
+			"the authorization server %.200s does not register clients by itself: "+
 				"register the bot there, with the redirect address %s, and configure its client id",
 			p.issuer,
 			b.o.RedirectURL,
@@ -171,7 +171,7 @@ func (s *session) authenticate(r url.Values, header http.Header, c client, audie
 		r.Set("client_id", c.ID)
 	default:
 		return fmt.Errorf(
-			"the authorization server wants clients to prove themselves by %.100q, which is not known",
+			"the authorization server wants clients to prove themselves by %.100q, which the bot does not know",
 			c.Method,
 		)
 	}
@@ -183,7 +183,7 @@ func (s *session) signAssertion(c client, audience string) (string, error) {
 	// Errors say nothing about the content of the key.
 	block, _ := pem.Decode([]byte(s.e.PrivateKey))
 	if block == nil {
-		return "", errors.New("the private key of the client is no PEM")
+		return "", errors.New("the private key of the client is not PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *session) signAssertion(c client, audience string) (string, error) {
 	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(claims)
 	signature, err := sign(key, []byte(text))
 	if err != nil {
-		return "", errors.New("the private key of the client signs nothing")
+		return "", errors.New("the private key of the client cannot sign")
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }

@@ -111,7 +111,7 @@ func (s *session) checkResource(resource string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: no sign-in is begun", resource)
+	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: sign-in stopped", resource)
 }
 
 // fetchResourceMetadata fetches the metadata of the protected resource (RFC 9728): from where the refusal says, else
@@ -216,7 +216,7 @@ func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authS
 		// RFC 8414, 3.3: anything else may be an attempt to mix up two authorization servers.
 		if d.text("issuer") != issuer {
 			return authServer{}, fmt.Errorf(
-				"the metadata of the authorization server %s name another issuer, %.200q: no sign-in is begun",
+				"the metadata of the authorization server %s name another issuer, %.200q: sign-in stopped",
 				issuer,
 				d.text("issuer"),
 			)

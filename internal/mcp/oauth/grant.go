@@ -107,10 +107,10 @@ func (s *session) readToken(d document) (token, error) {
 	switch {
 	// A token with a line break could inject headers.
 	case t.access == "" || !isPrintable:
-		return token{}, errors.New("the authorization server gave no token that can be sent")
+		return token{}, errors.New("the authorization server returned no token that can be sent")
 	case !strings.EqualFold(d.text("token_type"), "bearer"):
 		return token{}, fmt.Errorf(
-			"the authorization server gave a token of the type %q, which is not known",
+			"the authorization server returned a token of the type %q, which the bot does not know",
 			printable(d.text("token_type")),
 		)
 	}
@@ -195,6 +195,6 @@ func (s *session) forgetClient(code, issuer string) {
 		return
 	}
 	if err := s.b.save(clientKey(s.e.Name, issuer, s.b.o.RedirectURL), nil); err != nil {
-		s.b.o.Log.Warn("mcp client registration not forgotten", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("mcp client registration not deleted", "server", s.e.Name, "error", err)
 	}
 }

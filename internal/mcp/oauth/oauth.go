@@ -129,7 +129,7 @@ type Broker struct {
 // New returns a Broker. It returns an error where the options are not valid.
 func New(o Options) (*Broker, error) {
 	if o.Egress == nil {
-		return nil, errors.New("oauth: no way out is given")
+		return nil, errors.New("oauth: Options.Egress is missing")
 	}
 	box, err := newCipher(o.Key)
 	if err != nil {
@@ -137,7 +137,7 @@ func New(o Options) (*Broker, error) {
 	}
 	back, err := url.Parse(o.RedirectURL)
 	if err != nil || back.Host == "" || back.Scheme != "https" && back.Scheme != "http" {
-		return nil, fmt.Errorf("oauth: %q is no address that browsers can be sent back to", o.RedirectURL)
+		return nil, fmt.Errorf("oauth: %q is not an address that browsers can return to", o.RedirectURL)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -63,7 +63,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	if len(key) != keySize {
 		return nil, fmt.Errorf(
-			"the key for tokens %s has %d bytes and not %d: restore it, or remove it and consent anew",
+			"the key for tokens %s has %d bytes and not %d: restore it, or delete it and consent again",
 			path,
 			len(key),
 			keySize,
@@ -127,12 +127,12 @@ func (b *Broker) save(key string, value any) error {
 	if value != nil {
 		plain, err := json.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+			return fmt.Errorf("store the record of an authorization server: %w", err)
 		}
 		sealed = b.aead.Seal([]byte{recordVersion}, nil, plain, []byte(key))
 	}
 	if err := b.o.Store.Save(key, sealed); err != nil {
-		return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+		return fmt.Errorf("store the record of an authorization server: %w", err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (b *Broker) load(key string, into any) bool {
 
 func (b *Broker) unseal(key string, sealed []byte, into any) error {
 	if sealed[0] != recordVersion {
-		return fmt.Errorf("it is of version %d, which is not known", sealed[0])
+		return fmt.Errorf("it has the unknown version %d", sealed[0])
 	}
 	plain, err := b.aead.Open(nil, nil, sealed[1:], []byte(key))
 	if err != nil {

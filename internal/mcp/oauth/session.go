@@ -77,7 +77,7 @@ func (s *session) saveRecord() {
 		value = r
 	}
 	if err := s.b.save(s.key, value); err != nil {
-		s.b.o.Log.Warn("mcp token not kept", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("mcp token not stored", "server", s.e.Name, "error", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *session) checkWiden(scopes []string) error {
 	switch {
 	case s.rec.Access != "" && covers(s.rec.Requested, scopes):
 		return fmt.Errorf(
-			"the MCP server %q refuses the request although it was given the permissions that it asks for (%.200s)",
+			"the MCP server %q refuses the request although it has the permissions that it asks for (%.200s)",
 			s.e.Name,
 			strings.Join(scopes, " "),
 		)
@@ -170,7 +170,7 @@ func (s *session) checkWiden(scopes []string) error {
 		)
 	case len(recent) >= maxWidenings:
 		return fmt.Errorf(
-			"the MCP server %q keeps asking for more permissions (%.200s): no more are asked for within an hour",
+			"the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within an hour",
 			s.e.Name,
 			strings.Join(scopes, " "),
 		)

@@ -213,13 +213,13 @@ func TestStepUpEnds(t *testing.T) {
 	b.consent(c, p.url())
 	p.needs, p.named.grow = []string{"admin"}, []string{"read"} // asked for, and never granted
 	b.consent(c, p.url())
-	b.fails(c, p.url(), "although it was given")
+	b.fails(c, p.url(), "although it has the permissions")
 	for i := range maxWidenings - 1 { // ever more
 		p.needs = []string{fmt.Sprint("more-", i)}
 		b.consent(c, p.url())
 	}
 	p.needs = []string{"yet-more"}
-	b.fails(c, p.url(), "no more are asked for within an hour")
+	b.fails(c, p.url(), "the bot asks for no more within an hour")
 	b.pass(widenWindow)
 	b.needed(c, p.url())
 
