@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// button is one below a post, and where that is.
+// button is a button below a post, with the place of the post.
 type button struct {
 	label, id     string
 	channel, post string
 }
 
-// findButtons finds what can be pressed in the components of Discord or the blocks of Slack.
+// findButtons returns the buttons in the components of Discord or the blocks of Slack.
 func findButtons(channel, post string, raw ...json.RawMessage) []button {
 	var all []button
 	for _, r := range raw {
@@ -29,6 +29,7 @@ func findButtons(channel, post string, raw ...json.RawMessage) []button {
 	return all
 }
 
+// appendButtons appends the buttons inside a JSON value.
 func appendButtons(all []button, v any) []button {
 	switch v := v.(type) {
 	case []any:
@@ -52,6 +53,7 @@ func appendButtons(all []button, v any) []button {
 		if b.label != "" && b.id != "" {
 			return append(all, b)
 		}
+		// These are the members that hold further components on either platform.
 		for _, inner := range []string{"components", "elements", "accessory", "actions"} {
 			all = appendButtons(all, v[inner])
 		}
@@ -59,7 +61,7 @@ func appendButtons(all []button, v any) []button {
 	return all
 }
 
-// withLabels shows buttons below a text.
+// withLabels returns a text with the labels of its buttons below.
 func withLabels(text string, all []button) string {
 	if len(all) == 0 {
 		return text
@@ -71,13 +73,15 @@ func withLabels(text string, all []button) string {
 	return text
 }
 
-// press presses the newest button of a label on a platform, if it is still there.
+// press presses the newest button with a label on a platform, if there is one.
 func (w *World) press(ctx context.Context, wg *sync.WaitGroup, win *window, at, label string) {
 	current := w.discordButtons
 	if at == "slack" {
 		current = w.slackButtons
 	}
+	// Posts may have lost their buttons since they were shown, so the buttons are read again.
 	all := current()
+	// The newest post comes last.
 	slices.Reverse(all)
 	i := slices.IndexFunc(all, func(b button) bool { return strings.EqualFold(b.label, label) })
 	switch {
@@ -90,7 +94,7 @@ func (w *World) press(ctx context.Context, wg *sync.WaitGroup, win *window, at, 
 	}
 }
 
-// discordButtons are those that can be pressed in #general now, oldest first.
+// discordButtons returns the buttons in #general, oldest first.
 func (w *World) discordButtons() []button {
 	var all []button
 	for _, p := range w.discord.Posts(w.discordChannel.ID) {
@@ -101,6 +105,7 @@ func (w *World) discordButtons() []button {
 	return all
 }
 
+// slackButtons returns the buttons in #general, oldest first.
 func (w *World) slackButtons() []button {
 	var all []button
 	for _, p := range w.slack.Posts(w.slackChannel.ID) {

@@ -9,14 +9,14 @@ import (
 	simmodel "ravenbot/internal/sim/model"
 )
 
-// label begins what the model says, so that nobody takes it for more.
+// label begins what the model says, so that nobody takes it for a real answer.
 const label = "(simulated model) "
 
-// maxResultRunes is how much of a tool's result is repeated, in characters.
+// maxResultRunes is how much of a tool's result the model repeats.
 const maxResultRunes = 1500
 
-// script is all that the model can do: it repeats what it is told, calls a tool that is
-// named, and makes a sentence of each item of a digest.
+// script is the whole model: it repeats what it is told, calls a tool that is named, and writes a sentence for each
+// item of a digest.
 func script(r simmodel.Request) simmodel.Reply {
 	if results := r.Last().Results; len(results) > 0 {
 		var said []string
@@ -29,7 +29,9 @@ func script(r simmodel.Request) simmodel.Reply {
 		}
 		return simmodel.Say(label + strings.Join(said, "\n\n"))
 	}
+	// The bot names the speaker in front of each message; the model answers the words alone.
 	asked := speakerPrefix.ReplaceAllString(r.Asked(), "")
+	// Digests first: their items may contain the name of a tool.
 	if sentences := digestSentences(r.System, asked); sentences != "" {
 		return simmodel.Say(sentences)
 	}
@@ -39,12 +41,13 @@ func script(r simmodel.Request) simmodel.Reply {
 	return simmodel.Reply{Text: strings.SplitAfter(label+"You said: "+asked, " ")}
 }
 
-// speakerPrefix is who speaks where several people may.
+// speakerPrefix matches the line that names the speaker where several people may speak.
 var speakerPrefix = regexp.MustCompile(`^\S+ says:\n`)
 
 var itemPattern = regexp.MustCompile(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
 
-// digestSentences makes a sentence of each numbered item, where the model is asked for a digest.
+// digestSentences writes a sentence for each numbered item, where the model is asked for a digest, and returns ""
+// otherwise.
 func digestSentences(system, asked string) string {
 	if !strings.Contains(system, "news digest") {
 		return ""
@@ -65,7 +68,7 @@ func digestSentences(system, asked string) string {
 
 var wordPattern = regexp.MustCompile(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
 
-// namedCall is the call of the first tool whose name is among the words.
+// namedCall returns a call of the first tool whose name is among the words.
 func namedCall(r simmodel.Request, asked string) (simmodel.Call, bool) {
 	for _, at := range wordPattern.FindAllStringIndex(asked, -1) {
 		name := asked[at[0]:at[1]]
@@ -77,8 +80,8 @@ func namedCall(r simmodel.Request, asked string) (simmodel.Call, bool) {
 	return simmodel.Call{}, false
 }
 
-// callArguments are an object that stands behind the tool's name, else the words behind it
-// as each text that the tool requires.
+// callArguments returns the object after the tool's name, or else the words after it as each text that the tool
+// requires.
 func callArguments(schema json.RawMessage, rest string) json.RawMessage {
 	if json.Valid([]byte(rest)) && strings.HasPrefix(rest, "{") {
 		return json.RawMessage(rest)
@@ -91,6 +94,7 @@ func callArguments(schema json.RawMessage, rest string) json.RawMessage {
 	}
 	args := map[string]string{}
 	if json.Unmarshal(schema, &s) == nil {
+		// Other types cannot be guessed from words.
 		for _, name := range s.Required {
 			if strings.EqualFold(s.Properties[name].Type, "string") {
 				args[name] = rest
