@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	serverName = "peer" // what the suite's server is called here
+	serverName = "peer" // the name of the suite's server here
 	// conformanceTimeout is less than the 30 s that the suite waits.
 	conformanceTimeout = 25 * time.Second
-	// documentURL is where the suite takes our client metadata document to be.
+	// documentURL is where the suite expects our client metadata document.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 )
 
-// scenario is what the suite tells a client of a scenario.
+// scenario is what the suite tells a client about a scenario.
 type scenario struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
@@ -40,8 +40,8 @@ type scenario struct {
 	} `json:"toolCalls"`
 }
 
-// conformance connects the suite's server through the host that the bot uses, and
-// calls each tool there is, with a person who consents to everything.
+// conformance connects the suite's server through the host that the bot uses, and calls each of its tools, with a
+// simulated person who consents to everything.
 func conformance(ctx context.Context, w world) int {
 	ctx, cancel := context.WithTimeout(ctx, conformanceTimeout)
 	defer cancel()
@@ -50,6 +50,7 @@ func conformance(ctx context.Context, w world) int {
 		return 2
 	}
 	var g scenario
+	// Only scenarios with credentials or given calls set it.
 	if text := w.env("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &g); err != nil {
 			fmt.Fprintln(w.err, "MCP_CONFORMANCE_CONTEXT:", err)
@@ -74,40 +75,64 @@ type conformanceRun struct {
 	log            *slog.Logger
 	scenario       scenario
 	host           *mcp.Host
-	callbackServer *http.Server // where the browser comes back to
+	callbackServer *http.Server // where the browser returns to
 	listener       net.Listener
 
 	links   chan string
 	mu      sync.Mutex
-	open    int           // links that the person has not come back from
-	changed chan struct{} // closed at the next change of open
+	open    int           // links that the person has not answered yet
+	changed chan struct{} // closed and replaced when open changes
 }
 
 func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
-	at, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(w.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c := &conformanceRun{w: w, log: log, scenario: g, listener: at, links: make(chan string, 16), changed: make(chan struct{})}
+	c := &conformanceRun{
+		w:        w,
+		log:      log,
+		scenario: g,
+		listener: listener,
+		links:    make(chan string, 16),
+		changed:  make(chan struct{}),
+	}
 	out, err := egress.New(egress.Options{UserAgent: "ravensim"})
 	if err != nil {
 		return nil, err
 	}
+	// Nothing outlives the process, so a random key is enough.
 	key := make([]byte, 32)
 	rand.Read(key)
-	broker, err := oauth.New(oauth.Options{Egress: out, Key: key, Log: log, RedirectURL: "http://" + at.Addr().String() + "/oauth/callback",
-		MetadataURL: documentURL, NotifyConsent: c.queueLink, OnGranted: func(string, string) { _ = c.host.Start(serverName) }})
+	broker, err := oauth.New(oauth.Options{
+		Egress:        out,
+		Key:           key,
+		Log:           log,
+		RedirectURL:   "http://" + listener.Addr().String() + "/oauth/callback",
+		MetadataURL:   documentURL,
+		NotifyConsent: c.queueLink,
+		OnGranted:     func(string, string) { _ = c.host.Start(serverName) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	entry := oauth.Entry{Name: serverName, ClientID: g.ClientID, ClientSecret: g.ClientSecret, PrivateKey: g.PrivateKey, Issuer: g.Issuer}
+	entry := oauth.Entry{
+		Name:         serverName,
+		ClientID:     g.ClientID,
+		ClientSecret: g.ClientSecret,
+		PrivateKey:   g.PrivateKey,
+		Issuer:       g.Issuer,
+	}
+	// In these scenarios nobody may be asked for consent.
 	switch w.env("MCP_CONFORMANCE_SCENARIO") {
 	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
 		entry.Grant = oauth.ClientCredentials
 	}
 	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance", Ask: answerForm,
-		Servers: []mcp.Config{{Name: serverName, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true}},
+		Servers: []mcp.Config{
+			{Name: serverName, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true},
+		},
 		Authorize: func(s mcp.Config, next http.RoundTripper) http.RoundTripper {
 			entry.URL = s.URL
 			return broker.Transport(entry, next)
@@ -116,7 +141,7 @@ func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
 	return c, err
 }
 
-// run plays the scenario, and ends what it began.
+// run plays the scenario and stops everything that it has started.
 func (c *conformanceRun) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -163,7 +188,7 @@ func (c *conformanceRun) browse(ctx context.Context) {
 	}
 }
 
-// clickContinue clicks on Continue, and says how that ended.
+// clickContinue opens a link, presses Continue and returns how that ended.
 func clickContinue(ctx context.Context, browser *http.Client, link string) string {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, link, nil)
 	if err != nil {
@@ -177,8 +202,7 @@ func clickContinue(ctx context.Context, browser *http.Client, link string) strin
 	return resp.Status
 }
 
-// answerForm is what that person fills into a form: no more than must be. For the
-// rest the host knows the usual values.
+// answerForm fills in only the required fields of a form that have no default. The host adds the defaults.
 func answerForm(_ context.Context, q mcp.Question) (mcp.Answer, error) {
 	var form struct {
 		Required   []string                              `json:"required"`
@@ -203,10 +227,12 @@ func answerForm(_ context.Context, q mcp.Question) (mcp.Answer, error) {
 	return mcp.Answer{Action: mcp.Accept, Content: data}, err
 }
 
+// addOpen changes the number of open links and wakes those that wait.
 func (c *conformanceRun) addOpen(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open += n
+	// Everybody who waits has to look again, so the channel is closed rather than sent to.
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -239,6 +265,7 @@ func (c *conformanceRun) waitConnected(ctx context.Context) error {
 		case mcp.Connected, mcp.NoToolsFound:
 			return nil
 		case mcp.Failed:
+			// A failure during a consent is part of the scenario; only others count.
 			if !c.waitConsents(ctx) {
 				failures++
 			}
@@ -254,7 +281,7 @@ func (c *conformanceRun) waitConnected(ctx context.Context) error {
 	}
 }
 
-// call calls a tool, and once more after each consent that it asked for.
+// call calls a tool, and again after each consent that it asked for.
 func (c *conformanceRun) call(ctx context.Context, t tool.Tool, args json.RawMessage) error {
 	name := t.Spec().Name
 	for {
@@ -266,13 +293,14 @@ func (c *conformanceRun) call(ctx context.Context, t tool.Tool, args json.RawMes
 		if !result.IsError {
 			return nil
 		}
+		// Only a failure that no consent explains is final.
 		if !c.waitConsents(ctx) {
 			return fmt.Errorf("%s failed: %s", name, result.Text)
 		}
 	}
 }
 
-// arguments are those that the suite wants, or one set that fits the schema.
+// arguments returns the arguments that the suite gives, or one set that fits the schema.
 func (c *conformanceRun) arguments(s tool.Spec) []json.RawMessage {
 	var list []json.RawMessage
 	for _, call := range c.scenario.ToolCalls {
@@ -294,7 +322,7 @@ func (c *conformanceRun) arguments(s tool.Spec) []json.RawMessage {
 	return exampleArguments(s.Schema)
 }
 
-// exampleArguments makes arguments that fit a simple schema.
+// exampleArguments returns arguments that fit a simple schema.
 func exampleArguments(raw json.RawMessage) []json.RawMessage {
 	var schema struct {
 		Properties map[string]struct {
@@ -303,7 +331,7 @@ func exampleArguments(raw json.RawMessage) []json.RawMessage {
 			Enum    []any `json:"enum"`
 		} `json:"properties"`
 	}
-	_ = json.Unmarshal(raw, &schema) // a schema of another shape wants nothing that could be known
+	_ = json.Unmarshal(raw, &schema) // for any other schema no arguments are known
 	args := map[string]any{}
 	for name, p := range schema.Properties {
 		kind, _ := p.Type.(string)
