@@ -88,7 +88,9 @@ func (w *Web) Static() http.Handler {
 	return mux
 }
 
-func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
+func operator() chat.User {
+	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
+}
 
 // view is what the template of a room shows.
 type view struct {

@@ -185,7 +185,9 @@ func message(e store.Entry) (chat.Message, error) {
 		return chat.Message{}, fmt.Errorf("write down the line: %w", err)
 	}
 	command, text := chat.Typed(e.Text, chat.Commands())
-	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: *e.User, Text: text,
+	author := *e.User
+	author.Operator = true // whoever writes in a web room has signed in with the admin token
+	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: author, Text: text,
 		Reach: chat.Addressed, Command: command, Reply: chat.Reply{MessageID: e.ID, Handle: handle}, Time: e.At}, nil
 }
 
