@@ -122,8 +122,10 @@ func TestWhatIsSaidBecomesAMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		author := anna
+		author.Operator = true
 		if got.Command != c.command || got.Text != c.text || got.Reach != chat.Addressed || got.Conversation != general ||
-			got.Author != anna || got.Reply.MessageID != m.ID || got.ID != m.ID {
+			got.Author != author || got.Reply.MessageID != m.ID || got.ID != m.ID {
 			t.Errorf("%q became %+v", c.said, got)
 		}
 	}
