@@ -188,6 +188,15 @@ func (d *shard) settle(state *discordgo.State, in *inbound, guild, channel strin
 		in.guild = guild
 	}
 	in.message.Conversation = a
+	in.message.Direct = guild == "" && !isGroup(state, channel)
+}
+
+// isGroup reports whether a channel is known to be a direct message of several people.
+// Bots are no members of such groups, but an app that a user has installed for
+// themselves gets interactions from there.
+func isGroup(state *discordgo.State, channel string) bool {
+	c, err := state.Channel(channel)
+	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
 // address tells where a channel is; false: perhaps it is a thread.

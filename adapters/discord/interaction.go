@@ -32,6 +32,10 @@ const (
 	answerModal        = 9
 )
 
+// contextPrivate is the context of an interaction in a direct message that is not one
+// with the bot: a group's, or one between two people.
+const contextPrivate = 2
+
 // handle is what an answer to an interaction needs, kept with the message.
 type handle struct {
 	ID          string    `json:"id"`
@@ -63,9 +67,10 @@ type wireInteraction struct {
 		Type   discordgo.ChannelType `json:"type"`
 		Parent string                `json:"parent_id"`
 	} `json:"channel"`
-	Member *wireMember `json:"member"`
-	User   *wireUser   `json:"user"`
-	Data   struct {
+	Context int         `json:"context"` // where it happened; 0 also where Discord does not say
+	Member  *wireMember `json:"member"`
+	User    *wireUser   `json:"user"`
+	Data    struct {
 		Name      string       `json:"name"`
 		Options   []wireOption `json:"options"`
 		Value     string       `json:"custom_id"`
@@ -111,6 +116,9 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
 	} else {
 		d.settle(state, &in, w.GuildID, w.ChannelID)
+		if w.Channel.Type == discordgo.ChannelTypeGroupDM || w.Context == contextPrivate {
+			in.message.Direct = false
+		}
 	}
 	d.acknowledge(ctx, w, arrived, stored, in)
 	d.queue.push(in)

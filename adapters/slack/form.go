@@ -275,5 +275,5 @@ func (s *Slack) submitted(payload []byte) (chat.Message, bool) {
 	}
 	id := onceID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
 	return chat.Message{ID: id, Author: chat.User{ID: sent.User.ID, Name: sent.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At}, true
+		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At, Direct: direct(state.At.Channel)}, true
 }

@@ -72,5 +72,5 @@ func (s *Slack) press(payload []byte) (chat.Message, bool) {
 	did := i.Actions[0]
 	id := onceID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
 	return chat.Message{ID: id, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at}, true
+		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at, Direct: direct(at.Channel)}, true
 }

@@ -117,13 +117,15 @@ func TestWhatIsSaidBecomesAMessage(t *testing.T) {
 		{"/etc/passwd", "", "/etc/passwd"},
 	} {
 		var got chat.Message
+		author := anna
+		author.Operator = true
 		w, _ := begin(t, func(_ *Web, m chat.Message) error { got = m; return nil })
 		m, err := w.Say(t.Context(), "general", anna, c.said)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Command != c.command || got.Text != c.text || got.Reach != chat.Addressed || got.Conversation != general ||
-			got.Author != anna || got.Reply.MessageID != m.ID || got.ID != m.ID {
+			got.Author != author || got.Direct || got.Reply.MessageID != m.ID || got.ID != m.ID {
 			t.Errorf("%q became %+v", c.said, got)
 		}
 	}
