@@ -184,7 +184,7 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 // change does without the thread: the message that it is of has it.
 func (d *shard) settle(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.address(state, guild, channel)
-	if !known && in.message.Change == "" {
+	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
 		in.guild = guild
 	}
 	in.message.Conversation = a

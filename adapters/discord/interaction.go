@@ -207,11 +207,11 @@ func born(id string, otherwise time.Time) time.Time {
 
 // firstAnswer promises an answer to a command, for the asker alone but to an ask:
 // Discord wants to know that before there is one. For a press it promises nothing.
-func firstAnswer(command string) callback {
-	switch command {
-	case chat.Pressed:
+func firstAnswer(m chat.Message) callback {
+	switch {
+	case m.Kind() == chat.EventPress:
 		return callback{Type: answerUnchanged}
-	case "ask":
+	case m.IsQuestion():
 		return callback{Type: answerDeferred}
 	}
 	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
@@ -270,7 +270,7 @@ func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived ti
 		case <-ctx.Done():
 			return // what is not stored gets no answer to wait for
 		}
-		d.answer(ctx, w, arrived, firstAnswer(in.message.Command))
+		d.answer(ctx, w, arrived, firstAnswer(in.message))
 	})
 	if !begun {
 		finish()

@@ -132,7 +132,7 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 // entitle names a thread of the agent view after the question that it begins with.
 func (s *Slack) entitle(m chat.Message) {
 	at, ts := m.Conversation, m.Reply.MessageID
-	if at.Thread == "" || m.Change != "" || m.Command != "" || !direct(at.Channel) {
+	if at.Thread == "" || m.Kind() != chat.EventMessage || !m.Direct {
 		return
 	}
 	_, begun := s.view.begun.get(spot(at.Channel, at.Thread))

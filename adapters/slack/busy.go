@@ -26,7 +26,7 @@ func (s *Slack) busy(m chat.Message) {
 	now := s.o.Now()
 	who := m.Conversation.Channel + " " + m.Author.ID
 	last, _ := s.told.change(who, func(time.Time, bool) time.Time { return now })
-	if now.Sub(last) < busyEvery && m.Command == "" {
+	if now.Sub(last) < busyEvery && !isInteraction(m) {
 		return
 	}
 	select {

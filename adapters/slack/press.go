@@ -36,6 +36,16 @@ type interaction struct {
 	} `json:"actions"`
 }
 
+// isInteraction reports whether a message is a command, a press or a form. Slack sends
+// each but once and wants an answer within three seconds.
+func isInteraction(m chat.Message) bool {
+	switch m.Kind() {
+	case chat.EventCommand, chat.EventPress, chat.EventForm:
+		return true
+	}
+	return false
+}
+
 // interacted translates what a person did; false says that it is no business of
 // ours.
 func (s *Slack) interacted(payload []byte) (chat.Message, bool) {

@@ -76,7 +76,7 @@ func (s *Slack) reacted(o outer) (chat.Message, bool) {
 // byProgram reports that a bot put a sign below a post, which Slack does not say with
 // it. Whoever Slack does not tell of is taken for a person.
 func (s *Slack) byProgram(ctx context.Context, m chat.Message) bool {
-	if m.Reaction == nil || m.Reaction.Gone {
+	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false
 	}
 	who, err := s.person(ctx, m.Author.ID)

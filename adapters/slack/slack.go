@@ -221,7 +221,7 @@ func refused(err error, what, where string) error {
 // take hands a message over and reports whether Slack may be told that it was
 // taken.
 func (s *Slack) take(ctx context.Context, m chat.Message) bool {
-	if m.Reply.MessageID != "" && m.Command == "" {
+	if m.Reply.MessageID != "" && !isInteraction(m) {
 		s.authors.put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
 	}
 	if s.byProgram(ctx, m) {

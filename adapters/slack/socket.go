@@ -271,7 +271,7 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 			failpoint.Here(failpoint.Acked)
 		}
 	}
-	if m.Reaction != nil { // waits for nothing, and nothing for it
+	if m.Kind() == chat.EventReaction { // waits for nothing, and nothing for it
 		k.lanes.do("reaction/"+m.Conversation.Channel, func() {
 			if k.take(k.ctx, m) {
 				ack()
@@ -279,7 +279,7 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 		})
 		return
 	}
-	if m.Command == "" {
+	if !isInteraction(m) {
 		k.lanes.do(m.Conversation.Channel, take)
 		return
 	}
@@ -296,7 +296,7 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 // long as its author sees it work: Slack sends it but once.
 func (k *socket) turn(m chat.Message) {
 	ctx := k.ctx
-	if m.Command != "" {
+	if isInteraction(m) {
 		limited, cancel := context.WithTimeout(ctx, shortWait)
 		defer cancel()
 		ctx = limited
