@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -22,13 +21,6 @@ const (
 
 // isThread tells whether a channel is a thread; a post in a forum is one.
 func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }
-
-// wantsThread tells whether the answer to a command is to have its own thread.
-func (w wireInteraction) wantsThread() bool {
-	return slices.ContainsFunc(w.Data.Options, func(sub wireOption) bool {
-		return slices.ContainsFunc(sub.Options, func(o wireOption) bool { return o.Name == optionThread && o.Value == true })
-	})
-}
 
 // openThread moves a command's conversation to a new thread in its channel. Where
 // there can be none, in a thread, in private or without the permission, the answer

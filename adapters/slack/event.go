@@ -286,7 +286,7 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), chat.Commands())
+	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), s.o.Commands)
 	id := onceID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
 	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},

@@ -39,6 +39,8 @@ type Options struct {
 	// Heard gives the conversations to be read, newest first, each with the last
 	// message that was taken there. nil: none are.
 	Heard func(ctx context.Context) ([]chat.Heard, error)
+	// Commands are the words that may follow /raven.
+	Commands []chat.CommandSpec
 	// Former gives the forms that commands and buttons ask for, nil: none do.
 	Former chat.Former
 	// Title gives a thread of the agent view a better title than its first question,

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -35,7 +36,7 @@ func begin(t *testing.T, bot func(w *Web, m chat.Message) error) (*Web, *bolt.DB
 
 func over(t *testing.T, log Log, bot func(w *Web, m chat.Message) error) *Web {
 	t.Helper()
-	w := New(Options{Log: log, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	w := New(Options{Log: log, Commands: chattest.Commands(), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

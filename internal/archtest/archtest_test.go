@@ -54,6 +54,7 @@ var rooms = map[string][]string{
 	"internal/knowledge":       append(vocabulary(), "internal/lexicon", "internal/page"),
 	"internal/digest":          append(behaviour(), "internal/schedule"),
 	"internal/admin":           append(behaviour(), "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
+	"internal/chat/chattest":   {"internal/chat"},
 	"internal/sim":             {},
 	"internal/sim/":            {"internal/sim"},
 	"internal/sandbox":         {"internal/sim/"},
