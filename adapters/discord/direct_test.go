@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
 )
 
 // Whatever somebody does in a direct message with the bot is marked as direct, and nothing
@@ -51,6 +53,19 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 			handle(t.Context(), d, fmt.Appendf(nil, `{"id":"5","message_id":"5","user_id":"4","emoji":{"name":"👍"},"author":{"id":"4"},
 				"content":"<@1> hi","edited_timestamp":"2026-11-22T00:00:00Z",%s}`, p.place))
 			checkDirect(t, d, place+", "+what, p.want)
+		}
+	}
+}
+
+func TestCanThread(t *testing.T) {
+	d := New(Options{})
+	for at, want := range map[chat.Address]bool{
+		{Platform: "discord", Workspace: "3", Channel: "2"}:              true,
+		{Platform: "discord", Workspace: "3", Channel: "2", Thread: "5"}: false,
+		{Platform: "discord", Workspace: "@me", Channel: "2"}:            false,
+	} {
+		if d.CanThread(at) != want {
+			t.Errorf("%v: can have a thread is %v, want %v", at, !want, want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type
 // again.
 func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	at := &m.Conversation
-	if at.Thread != "" || at.Workspace == inDirect {
+	if !d.CanThread(*at) {
 		return
 	}
 	d.mu.Lock()
@@ -73,10 +73,15 @@ func (d *Discord) newThread(ctx context.Context, channel, question string) (stri
 	return thread.ID, err
 }
 
+// CanThread reports whether a post can have a thread below it: in the channel of a server.
+func (d *Discord) CanThread(to chat.Address) bool {
+	return to.Thread == "" && to.Workspace != inDirect
+}
+
 // Thread opens a thread below a post, once. Where there can be none, in a thread, in
 // private or without the permission, what belongs to the post goes where it is.
 func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
-	if to.Thread != "" || to.Workspace == inDirect || len(post.IDs) == 0 {
+	if !d.CanThread(to) || len(post.IDs) == 0 {
 		return to, nil
 	}
 	id := post.IDs[0] // a thread has the id of the message that it is below

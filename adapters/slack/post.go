@@ -135,9 +135,12 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 	return p.send(ctx, n, "")
 }
 
+// CanThread reports whether a post can have a thread below it: anywhere but in a thread.
+func (s *Slack) CanThread(to chat.Address) bool { return to.Thread == "" }
+
 // Thread is where what belongs to a post goes.
 func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ string) (chat.Address, error) {
-	if len(post.IDs) > 0 && to.Thread == "" {
+	if len(post.IDs) > 0 && s.CanThread(to) {
 		to.Thread = stamp(post.IDs[0])
 	}
 	return to, nil
