@@ -176,7 +176,7 @@ func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, o
 	}
 	if ok && m.Kind() != chat.EventReaction {
 		limited, cancel := context.WithTimeout(r.Context(), shortWait)
-		s.missed.wait(limited, m.Conversation)
+		s.awaitMissed(limited, m.Conversation)
 		cancel()
 	}
 	if ok && !s.take(r.Context(), m) {
