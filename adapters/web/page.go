@@ -228,7 +228,7 @@ func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text, user := r.PostForm.Get("text"), operator()
-	m, err := message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
+	m, err := w.message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
 	if err == nil && CheckRoom(name) == nil && w.offer(rw, r, m) {
 		return
 	}

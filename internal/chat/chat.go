@@ -346,6 +346,8 @@ type Historian interface {
 
 // Threader is a Platform on which a post can have a thread below it.
 type Threader interface {
+	// CanThread reports whether a post to a conversation can have a thread below it.
+	CanThread(to Address) bool
 	// Thread gives where what belongs to a post goes: to the thread below it, which is
 	// opened under the title if it is not there. Without a thread in it the address says
 	// that there can be none. An error is worth another attempt.
