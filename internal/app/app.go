@@ -71,7 +71,7 @@ type App struct {
 	delivery  *delivery.Service
 	digests   *digest.Service
 	spending  *budget.Spending
-	audit     *audit.Book
+	audit     *audit.Log
 	admin     *admin.Server
 
 	listener  net.Listener

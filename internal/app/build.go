@@ -258,7 +258,7 @@ func (a *App) auditDecision(ctx context.Context, d store.Approval) {
 	if !d.Conversation.IsZero() {
 		e.From = d.Conversation.String()
 	}
-	a.audit.Note(ctx, e)
+	a.audit.Record(ctx, e)
 }
 
 // callbackBase returns where browsers find the bot when they come back from a sign-in.
@@ -478,7 +478,7 @@ func (a *App) buildEndpoint(_ context.Context, p *parts) error {
 	a.endpoint = mcpserve.New(mcpserve.Options{
 		Tools:     a.usableTools,
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer),
-		Matches:   policy.Any,
+		Matches:   policy.MatchesAny,
 		Calls:     recordedCalls{p.calls, a.store},
 		Servers:   a.mcp,
 		Shown:     a.maxResultBytes,

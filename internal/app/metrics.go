@@ -16,17 +16,17 @@ func (a *App) samples() []metrics.Sample {
 		{Name: "ravenbot_build_info", Help: "The version that runs.", Value: 1, Labels: []string{"version", a.o.Version}},
 		{Name: "ravenbot_conversations_active", Help: "Conversations with work queued or under way.", Value: float64(load.Conversations)},
 		{Name: "ravenbot_work_waiting", Help: "Messages and posts queued.", Value: float64(load.Waiting)},
-		{Name: "ravenbot_posts_repeated_total", Help: "Posts that may be there twice, because a crash left unknown whether they had been taken.", Count: true, Value: float64(c.Repeated)},
-		{Name: "ravenbot_losses_told_total", Help: "Posts given up of which the place where they were to be has been told.", Count: true, Value: float64(c.Told)},
+		{Name: "ravenbot_posts_repeated_total", Help: "Posts that may be there twice, because a crash left unknown whether they had been taken.", IsCounter: true, Value: float64(c.Repeated)},
+		{Name: "ravenbot_losses_told_total", Help: "Posts given up of which the place where they were to be has been told.", IsCounter: true, Value: float64(c.Told)},
 	}
 	for outcome, n := range map[string]int64{"accepted": c.Accepted, "known_before": c.Repeats, "refused_busy": c.Busy,
 		"merged": c.Merged, "revised": c.Revised, "stopped": c.Stopped} {
 		list = append(list, metrics.Sample{Name: "ravenbot_messages_total", Help: "Messages, edits and deletions, by what became of them.",
-			Count: true, Value: float64(n), Labels: []string{"outcome", outcome}})
+			IsCounter: true, Value: float64(n), Labels: []string{"outcome", outcome}})
 	}
 	for outcome, n := range map[string]int64{"posted": c.Posted, "given_up": c.GivenUp} {
 		list = append(list, metrics.Sample{Name: "ravenbot_posts_total", Help: "Posts, by their outcome.",
-			Count: true, Value: float64(n), Labels: []string{"outcome", outcome}})
+			IsCounter: true, Value: float64(n), Labels: []string{"outcome", outcome}})
 	}
 	for _, h := range a.platforms.Health() {
 		list = append(list, metrics.Sample{Name: "ravenbot_platform_connected", Help: "Whether a platform is connected.",
@@ -59,7 +59,7 @@ func (a *App) storeSamples() []metrics.Sample {
 	if info, err := os.Stat(a.conf().Store.Reveal()); err == nil {
 		list = append(list, metrics.Sample{Name: "ravenbot_store_bytes", Help: "Size of the store's file.", Value: float64(info.Size())})
 	}
-	return append(list, metrics.Sample{Name: "ravenbot_store_commits_total", Help: "Write transactions of the store.", Count: true, Value: float64(a.store.Commits())})
+	return append(list, metrics.Sample{Name: "ravenbot_store_commits_total", Help: "Write transactions of the store.", IsCounter: true, Value: float64(a.store.Commits())})
 }
 
 func oneIf(b bool) float64 {

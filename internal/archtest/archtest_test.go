@@ -47,7 +47,7 @@ var rooms = map[string][]string{
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
-	"internal/warden":          {},
+	"internal/watchdog":        {},
 	"internal/budget":          behaviour(),
 	"internal/audit":           {},
 	"internal/elicit":          behaviour(),

@@ -208,6 +208,6 @@ func toolFilter(m member, enabled bool) func(tool.Named) bool {
 		case spec.Server == "knowledge":
 			return m.knows()
 		}
-		return spec.Server == "result" || matchAny(m.access.fallback, spec.Server) || policy.Any(m.Tools, n)
+		return spec.Server == "result" || matchAny(m.access.fallback, spec.Server) || policy.MatchesAny(m.Tools, n)
 	}
 }

@@ -166,7 +166,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 	}
 	for name, raw := range kept {
 		var a config.Agent
-		_, err := c.Entry(raw, &a)
+		_, err := c.ParseEntry(raw, &a)
 		if _, taken := all[name]; taken {
 			err = errors.New("the configuration has an agent of that name")
 		}
@@ -380,7 +380,7 @@ func (r *Roster) save(ctx context.Context, name string, entry json.RawMessage, o
 	for _, s := range r.o.Servers.Servers() {
 		servers = append(servers, s.Name)
 	}
-	if _, _, err := r.state.Load().config.AgentEntry(entry, servers); err != nil {
+	if _, _, err := r.state.Load().config.ParseAgentEntry(entry, servers); err != nil {
 		return Agent{}, InputError{err}
 	}
 	err := r.o.Store.SaveItem(ctx, agentKind, name, entry, overwrite)

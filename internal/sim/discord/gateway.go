@@ -165,7 +165,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(1 << 20)
 	l := &link{sock: sim.NewSocket(conn), resumed: strings.HasPrefix(r.URL.Path, "/resume")}
 	defer l.sock.Cut()
-	l.overdue = time.AfterFunc(2*s.opts.HeartbeatInterval, func() { s.timeOut(l) })
+	l.overdue = time.AfterFunc(2*s.opts.HeartbeatInterval, func() { s.closeOnTimeout(l) })
 	defer l.overdue.Stop()
 	if !s.attach(l) {
 		return
@@ -177,7 +177,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	for {
 		_, data, err := conn.ReadMessage()
 		if err != nil {
-			s.ended(l, err)
+			s.recordEnd(l, err)
 			return
 		}
 		s.receive(l, data)
@@ -206,8 +206,8 @@ func (s *Server) detach(l *link) {
 	}
 }
 
-// ended forgets the session of a client that said goodbye for good.
-func (s *Server) ended(l *link, err error) {
+// recordEnd forgets the session of a client that said goodbye for good.
+func (s *Server) recordEnd(l *link, err error) {
 	if !websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway) {
 		return
 	}
@@ -218,7 +218,7 @@ func (s *Server) ended(l *link, err error) {
 	}
 }
 
-func (s *Server) timeOut(l *link) {
+func (s *Server) closeOnTimeout(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
 	l.sock.CloseWith(4009, "Session timed out")
@@ -258,7 +258,7 @@ func (s *Server) receive(l *link, data []byte) {
 	}
 }
 
-func (s *Server) rightToken(token string) bool {
+func (s *Server) isToken(token string) bool {
 	return strings.TrimPrefix(token, "Bot ") == s.opts.Token
 }
 
@@ -276,14 +276,14 @@ func (s *Server) identify(l *link, data []byte) {
 	if d.Shard == nil {
 		d.Shard = []int{0, 1}
 	}
-	early := len(d.Shard) == 2 && s.tooEarly(d.Shard[0])
+	early := len(d.Shard) == 2 && s.isTooEarly(d.Shard[0])
 	s.identifies = append(s.identifies, Identify{At: time.Now(), Intents: *d.Intents, Shard: d.Shard})
 	switch {
 	case early:
 		l.sock.Send(encode(opInvalidSession, false))
 	case l.session != nil:
 		l.sock.CloseWith(4005, "Already authenticated")
-	case !s.rightToken(d.Token):
+	case !s.isToken(d.Token):
 		l.sock.CloseWith(4004, "Authentication failed")
 	case len(d.Shard) != 2 || d.Shard[0] < 0 || d.Shard[0] >= d.Shard[1]:
 		l.sock.CloseWith(4010, "Invalid shard")
@@ -294,19 +294,19 @@ func (s *Server) identify(l *link, data []byte) {
 	case *d.Intents&privilegedIntents&^s.opts.Privileged != 0:
 		l.sock.CloseWith(4014, "Disallowed intent(s)")
 	default:
-		s.begin(l, *d.Intents, [2]int{d.Shard[0], d.Shard[1]})
+		s.startSession(l, *d.Intents, [2]int{d.Shard[0], d.Shard[1]})
 	}
 }
 
-// tooEarly tells whether another shard of the same bucket has just identified.
-func (s *Server) tooEarly(shard int) bool {
+// isTooEarly reports whether another shard of the same bucket has just identified.
+func (s *Server) isTooEarly(shard int) bool {
 	n := s.opts.MaxConcurrency
 	return n > 0 && slices.ContainsFunc(s.identifies, func(i Identify) bool {
 		return len(i.Shard) == 2 && i.Shard[0]%n == shard%n && time.Since(i.At) < 5*time.Second
 	})
 }
 
-func (s *Server) begin(l *link, intents int, shard [2]int) {
+func (s *Server) startSession(l *link, intents int, shard [2]int) {
 	sess := &session{id: strings.ToLower(rand.Text()), intents: intents, shard: shard, link: l}
 	l.session = sess
 	s.sessions[sess.id] = sess
@@ -347,7 +347,7 @@ func (s *Server) resume(l *link, data []byte) {
 	switch {
 	case l.session != nil:
 		l.sock.CloseWith(4005, "Already authenticated")
-	case !s.rightToken(d.Token):
+	case !s.isToken(d.Token):
 		l.sock.CloseWith(4004, "Authentication failed")
 	case !ok || s.faults.RefuseResumes:
 		l.sock.Send(encode(opInvalidSession, false))

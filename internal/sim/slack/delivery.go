@@ -67,7 +67,15 @@ func (s *Server) attempt(e *envelope, n int, reason string) {
 	if s.closed || e.acked {
 		return
 	}
-	d := &Delivery{EnvelopeID: e.id, EventID: e.event, Kind: e.kind, Type: e.inner, Attempt: n, Sent: time.Now(), envelope: e}
+	d := &Delivery{
+		EnvelopeID: e.id,
+		EventID:    e.event,
+		Kind:       e.kind,
+		Type:       e.inner,
+		Attempt:    n,
+		Sent:       time.Now(),
+		envelope:   e,
+	}
 	s.deliveries = append(s.deliveries, d)
 	if s.base != "" {
 		s.live.Add(1)
@@ -77,18 +85,23 @@ func (s *Server) attempt(e *envelope, n int, reason string) {
 	d.timer = time.AfterFunc(s.opts.AckWithin, func() {
 		s.state.Lock()
 		defer s.state.Release()
-		s.failed(d, "timeout")
+		s.endAttempt(d, "timeout")
 	})
-	d.link = s.pick()
+	d.link = s.pickLink()
 	if d.link == nil {
-		s.failed(d, "no_connection")
+		s.endAttempt(d, "no_connection")
 		return
 	}
 	d.link.sock.Send(encodeEnvelope(e, n, reason))
 }
 
 func encodeEnvelope(e *envelope, n int, reason string) []byte {
-	frame := map[string]any{"envelope_id": e.id, "type": e.kind, "payload": e.payload, "accepts_response_payload": e.kind != KindEvent}
+	frame := map[string]any{
+		"envelope_id":              e.id,
+		"type":                     e.kind,
+		"payload":                  e.payload,
+		"accepts_response_payload": e.kind != KindEvent,
+	}
 	if n > 0 {
 		frame["retry_attempt"], frame["retry_reason"] = n, reason
 	}
@@ -103,8 +116,8 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-// failed ends an attempt; events are tried again, what a user waits for is not.
-func (s *Server) failed(d *Delivery, reason string) {
+// endAttempt ends an attempt; events are tried again, what a user waits for is not.
+func (s *Server) endAttempt(d *Delivery, reason string) {
 	if d.Over {
 		return
 	}
@@ -122,7 +135,7 @@ func (s *Server) failed(d *Delivery, reason string) {
 	})
 }
 
-func (s *Server) acked(d *Delivery, answer json.RawMessage) {
+func (s *Server) recordAck(d *Delivery, answer json.RawMessage) {
 	if d.Over {
 		return
 	}
@@ -141,10 +154,19 @@ func (s *Server) event(inner map[string]any) string {
 		inner["event_ts"] = s.newTS()
 	}
 	kind, _ := inner["type"].(string)
-	s.deliver(&envelope{event: id, kind: KindEvent, inner: kind, payload: mustJSON(map[string]any{"token": "legacy", "team_id": TeamID,
-		"api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
-		"authorizations":        []any{map[string]any{"team_id": TeamID, "user_id": BotUserID, "is_bot": true, "is_enterprise_install": false}},
-		"is_ext_shared_channel": false, "event_context": "context-" + id})})
+	s.deliver(
+		&envelope{
+			event: id,
+			kind:  KindEvent,
+			inner: kind,
+			payload: mustJSON(map[string]any{"token": "legacy", "team_id": TeamID,
+				"api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
+				"authorizations": []any{
+					map[string]any{"team_id": TeamID, "user_id": BotUserID, "is_bot": true, "is_enterprise_install": false},
+				},
+				"is_ext_shared_channel": false, "event_context": "context-" + id}),
+		},
+	)
 	return id
 }
 
@@ -159,8 +181,8 @@ func (s *Server) emitMessage(p *Post) string {
 	return s.event(m)
 }
 
-// change alters a message as an edit by its author does, and tells the app.
-func (s *Server) change(p *Post, alter func()) []string {
+// changePost alters a message as an edit by its author does, and tells the app.
+func (s *Server) changePost(p *Post, alter func()) []string {
 	before := s.wire(p, false)
 	alter()
 	p.Edits++
@@ -192,9 +214,9 @@ func (s *Server) emitMention(p *Post) []string {
 	return []string{s.event(m)}
 }
 
-// erase deletes a message. What has a thread below it leaves a tombstone, and the
+// deletePost deletes a message. What has a thread below it leaves a tombstone, and the
 // app hears of a change.
-func (s *Server) erase(p *Post) string {
+func (s *Server) deletePost(p *Post) string {
 	before := s.wire(p, false)
 	p.Tombstone = len(s.replies(p)) > 0
 	p.Deleted = true

@@ -15,7 +15,7 @@ type Pings struct {
 	Users, Groups           []string
 }
 
-// Any tells whether anyone is notified.
+// Any reports whether anyone is notified.
 func (p Pings) Any() bool {
 	return p.Channel || p.Here || p.Everyone || len(p.Users) > 0 || len(p.Groups) > 0
 }
@@ -96,7 +96,7 @@ func (p *Pings) scanBlocks(v any, bare bool) {
 
 func pingsOf(a args) Pings {
 	var p Pings
-	bare := a["parse"] == "full" || a.on("link_names")
+	bare := a["parse"] == "full" || a.isSet("link_names")
 	p.scan(a["text"], bare)
 	p.scan(a["markdown_text"], bare)
 	for _, field := range []string{"blocks", "attachments", "chunks"} {
@@ -168,8 +168,28 @@ type textObject struct {
 	Text string `json:"text"`
 }
 
-var blockTypes = []string{"actions", "alert", "card", "carousel", "context", "context_actions", "data_table", "data_visualization", "divider",
-	"file", "header", "image", "input", "markdown", "plan", "rich_text", "section", "table", "task_card", "video"}
+var blockTypes = []string{
+	"actions",
+	"alert",
+	"card",
+	"carousel",
+	"context",
+	"context_actions",
+	"data_table",
+	"data_visualization",
+	"divider",
+	"file",
+	"header",
+	"image",
+	"input",
+	"markdown",
+	"plan",
+	"rich_text",
+	"section",
+	"table",
+	"task_card",
+	"video",
+}
 
 func checkBlocks(raw string) *slackError {
 	if raw == "" {

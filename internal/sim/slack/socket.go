@@ -30,11 +30,13 @@ func (s *Server) openConnection(args) (map[string]any, *slackError) {
 	}
 	ticket := rand.Text()
 	s.tickets[ticket] = true
-	return map[string]any{"url": "ws" + strings.TrimPrefix(s.URL(), "http") + "/link?ticket=" + ticket + "&app_id=" + AppID}, nil
+	return map[string]any{
+		"url": "ws" + strings.TrimPrefix(s.URL(), "http") + "/link?ticket=" + ticket + "&app_id=" + AppID,
+	}, nil
 }
 
-// pick gives each event to one connection in turn.
-func (s *Server) pick() *link {
+// pickLink returns the connection for the next event: the connections take turns.
+func (s *Server) pickLink() *link {
 	for range s.links {
 		s.next++
 		if l := s.links[s.next%len(s.links)]; !l.retiring {
@@ -86,8 +88,12 @@ func (s *Server) attach(l *link) bool {
 	}
 	s.links = append(s.links, l)
 	s.opened++
-	l.sock.Send(mustJSON(map[string]any{"type": "hello", "num_connections": len(s.links), "connection_info": map[string]any{"app_id": AppID},
-		"debug_info": map[string]any{"host": "applink-sim", "build_number": 1, "approximate_connection_time": 18060}}))
+	l.sock.Send(
+		mustJSON(
+			map[string]any{"type": "hello", "num_connections": len(s.links), "connection_info": map[string]any{"app_id": AppID},
+				"debug_info": map[string]any{"host": "applink-sim", "build_number": 1, "approximate_connection_time": 18060}},
+		),
+	)
 	l.sock.Ping("Ping from sim")
 	return true
 }
@@ -98,7 +104,7 @@ func (s *Server) detach(l *link) {
 	s.links = slices.DeleteFunc(s.links, func(o *link) bool { return o == l })
 	for _, d := range slices.Clone(s.deliveries) {
 		if d.link == l {
-			s.failed(d, "timeout")
+			s.endAttempt(d, "timeout")
 		}
 	}
 }
@@ -137,15 +143,15 @@ func (s *Server) receive(data []byte) {
 	}
 	for _, d := range slices.Backward(s.deliveries) {
 		if d.EnvelopeID == ack.EnvelopeID && !d.Over {
-			s.acked(d, ack.Payload)
-			s.answered(d)
+			s.recordAck(d, ack.Payload)
+			s.recordAnswer(d)
 			return
 		}
 	}
 }
 
-// answered treats the payload of an acknowledged slash command as an answer.
-func (s *Server) answered(d *Delivery) {
+// recordAnswer treats the payload of an acknowledged slash command as an answer.
+func (s *Server) recordAnswer(d *Delivery) {
 	if d.Kind != KindCommand || len(d.Answer) == 0 {
 		return
 	}

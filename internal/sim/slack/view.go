@@ -149,7 +149,8 @@ func (e element) checkOptions(most int) string {
 		return fmt.Sprintf("between 1 and %d options required", most)
 	}
 	for _, o := range e.Options {
-		if o.Text.Type != "plain_text" || o.Text.Text == "" || runes(o.Text.Text) > 75 || o.Value == "" || runes(o.Value) > 150 {
+		if o.Text.Type != "plain_text" || o.Text.Text == "" || runes(o.Text.Text) > 75 || o.Value == "" ||
+			runes(o.Value) > 150 {
 			return "an option has 1 to 75 characters of plain_text and a value of 1 to 150"
 		}
 	}
@@ -198,7 +199,7 @@ func (s *Server) FillView(v View, by User, values map[string][]string) (Call, er
 	return s.SubmitView(v, by, state), nil
 }
 
-// fill gives a field as Slack tells of it.
+// fill returns a field as Slack sends it.
 func (e element) fill(given []string, named bool) (field map[string]any, empty bool, err error) {
 	field = map[string]any{"type": e.Type}
 	if e.Type == "plain_text_input" || e.Type == "number_input" {

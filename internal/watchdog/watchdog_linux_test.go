@@ -1,4 +1,4 @@
-package warden_test
+package watchdog_test
 
 import (
 	"bufio"
@@ -16,21 +16,21 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ravenbot/internal/warden"
+	"ravenbot/internal/watchdog"
 )
 
-// bot is the argument with which this program is a bot that starts two groups, of which one
-// is over soon, writes their ids, and waits to be killed.
-const bot = "bot"
+// botArgument makes this program a bot that starts two groups, takes one of them back, prints their ids and waits
+// to be killed.
+const botArgument = "bot"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case warden.Word:
-			os.Exit(warden.Main(os.Stdin))
-		case bot:
-			w := warden.New(os.Args[0], os.Args[0], slog.Default())
-			stays, over := start(), start()
+		case watchdog.Argument:
+			os.Exit(watchdog.Main(os.Stdin))
+		case botArgument:
+			w := watchdog.New(os.Args[0], os.Args[0], slog.Default())
+			stays, over := startGroup(), startGroup()
 			w.Watch(stays)
 			w.Watch(over)()
 			fmt.Println(stays, over)
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// start starts a group of two, of which the second ignores whatever it can.
-func start() int {
+// startGroup starts a group of two processes, of which the second ignores every signal that it can.
+func startGroup() int {
 	c := exec.Command("sh", "-c", `sh -c "trap '' TERM HUP INT; sleep 1000" & wait`)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
@@ -50,12 +50,12 @@ func start() int {
 	return c.Process.Pid
 }
 
-// within waits until a group is gone; false: it is there after some seconds.
-func within(group int) bool {
+// waitGone waits until a group is gone and reports whether it is gone within 20 seconds.
+func waitGone(group int) bool {
 	end, look := time.NewTimer(20*time.Second), time.NewTicker(10*time.Millisecond)
 	defer end.Stop()
 	defer look.Stop()
-	for !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !dead(group) {
+	for !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !allZombies(group) {
 		select {
 		case <-look.C:
 		case <-end.C:
@@ -65,8 +65,8 @@ func within(group int) bool {
 	return true
 }
 
-// dead reports that all of a group are zombies, which wait for somebody to reap them.
-func dead(group int) bool {
+// allZombies reports whether all processes of a group are zombies, which nobody has reaped yet.
+func allZombies(group int) bool {
 	out, _ := exec.Command("ps", "-e", "-o", "pgid=,stat=").Output()
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == strconv.Itoa(group) && !strings.HasPrefix(f[1], "Z") {
@@ -76,8 +76,8 @@ func dead(group int) bool {
 	return len(out) > 0
 }
 
-func TestWhatAKilledBotLeavesIsEnded(t *testing.T) {
-	c := exec.Command(os.Args[0], bot)
+func TestMain_BotKilled_KillsItsGroups(t *testing.T) {
+	c := exec.Command(os.Args[0], botArgument)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestWhatAKilledBotLeavesIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	if !within(stays) {
+	if !waitGone(stays) {
 		_ = syscall.Kill(-stays, syscall.SIGKILL)
 		t.Error("what the bot had started is still there")
 	}
@@ -104,11 +104,11 @@ func TestWhatAKilledBotLeavesIsEnded(t *testing.T) {
 	}
 }
 
-func TestAWardenThatWasKilledIsReplaced(t *testing.T) {
-	w := warden.New(os.Args[0], os.Args[0], slog.Default())
-	group := start()
+func TestWatch_WatchdogKilled_StartsAnother(t *testing.T) {
+	w := watchdog.New(os.Args[0], os.Args[0], slog.Default())
+	group := startGroup()
 	done := w.Watch(group)
-	out, err := exec.Command("pgrep", "-f", "-P", strconv.Itoa(os.Getpid()), warden.Word).Output()
+	out, err := exec.Command("pgrep", "-f", "-P", strconv.Itoa(os.Getpid()), watchdog.Argument).Output()
 	if err != nil {
 		t.Fatalf("there is no second process: %v", err)
 	}
@@ -116,33 +116,33 @@ func TestAWardenThatWasKilledIsReplaced(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if !within(pid) { // it leads a group of its own
+	if !waitGone(pid) { // it leads a group of its own
 		t.Fatal("it cannot be killed")
 	}
-	next := start()
+	next := startGroup()
 	w.Watch(next)()
 	_ = syscall.Kill(-next, syscall.SIGKILL)
 	w.Close()
-	if !within(group) {
+	if !waitGone(group) {
 		t.Error("the one in its place did not know of the group")
 	}
 	done()
 }
 
-func TestWithoutAProgramItIsSaidOnce(t *testing.T) {
+func TestWatch_NoProgram_WarnsOnce(t *testing.T) {
 	var log bytes.Buffer
-	w := warden.New("/nowhere", "nowhere", slog.New(slog.NewTextHandler(&log, nil)))
+	w := watchdog.New("/nowhere", "nowhere", slog.New(slog.NewTextHandler(&log, nil)))
 	w.Watch(1 << 30)()
 	w.Watch(1 << 30)()
 	w.Close()
-	if n := strings.Count(log.String(), "nothing watches over tool servers"); n != 1 {
-		t.Errorf("it was said %d times", n)
+	if n := strings.Count(log.String(), "watchdog process not started"); n != 1 {
+		t.Errorf("it was logged %d times", n)
 	}
 }
 
-func TestMainTakesNoOrderAgainstEverybody(t *testing.T) {
+func TestMain_RefusesGroupsOfEverybody(t *testing.T) {
 	for _, order := range []string{"+ -1\n", "+ 0\n", "+ 1\n", "+ x\n", "nonsense\n"} {
-		if warden.Main(strings.NewReader(order)) == 0 {
+		if watchdog.Main(strings.NewReader(order)) == 0 {
 			t.Errorf("%q was taken", order)
 		}
 	}

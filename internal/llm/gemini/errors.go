@@ -15,13 +15,13 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// maxAnswer is the most that is read of one answer, in bytes.
-const maxAnswer = 32 << 20
+// maxAnswerBytes is how many bytes of one answer are read.
+const maxAnswerBytes = 32 << 20
 
-// transport bounds answers and notes a Retry-After header, which the library
-// drops.
+// transport limits answers and records the Retry-After header, which the library drops.
 type transport struct{ next http.RoundTripper }
 
+// newTransport returns a transport with enough idle connections for many conversations at once.
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
@@ -30,8 +30,8 @@ func newTransport() http.RoundTripper {
 
 type retryAfterKey struct{}
 
-// withRetryAfter gives a context whose requests note the pause that the server
-// asks for, and a function to read it.
+// withRetryAfter returns a context whose requests record the wait that the server asks for, and a function that
+// returns it.
 func withRetryAfter(ctx context.Context) (context.Context, func() time.Duration) {
 	var seconds atomic.Int64
 	return context.WithValue(ctx, retryAfterKey{}, &seconds),
@@ -44,6 +44,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only whole seconds are read, not dates.
 	if note, ok := r.Context().Value(retryAfterKey{}).(*atomic.Int64); ok {
 		if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
 			note.Store(s)
@@ -52,27 +53,29 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
 	return res, nil
 }
 
-// fault classes an error of the library.
-func fault(ctx context.Context, err error, told time.Duration) error {
+// classifyError returns an error of the library as an *llm.Error, or ctx's error.
+func classifyError(ctx context.Context, err error, retryAfter time.Duration) error {
+	// A cancelled request is not the provider's fault and must not switch models.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", After: told, Err: err}
+	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: retryAfter, Err: err}
 	var api genai.APIError
 	if !errors.As(err, &api) {
 		return out
 	}
-	out.After = max(told, retryInfo(api.Details))
+	out.RetryAfter = max(retryAfter, retryInfo(api.Details))
+	// A daily quota has the same status as a rate limit, and waiting a minute does not help.
 	switch {
-	case api.Code == http.StatusTooManyRequests && daily(api.Details):
+	case api.Code == http.StatusTooManyRequests && isDailyQuota(api.Details):
 		out.Kind = llm.Exhausted
 	case api.Code == http.StatusTooManyRequests:
 		out.Kind = llm.RateLimited
-	case api.Code == http.StatusUnauthorized, api.Code == http.StatusForbidden, badKey(api):
+	case api.Code == http.StatusUnauthorized, api.Code == http.StatusForbidden, isBadKey(api):
 		out.Kind = llm.Denied
 	case api.Code == http.StatusRequestTimeout, api.Code == 499:
 		out.Kind = llm.Unavailable
@@ -82,7 +85,8 @@ func fault(ctx context.Context, err error, told time.Duration) error {
 	return out
 }
 
-func badKey(e genai.APIError) bool {
+// isBadKey reports whether the API rejects the key, which it does with status 400.
+func isBadKey(e genai.APIError) bool {
 	for _, d := range e.Details {
 		if d["reason"] == "API_KEY_INVALID" {
 			return true
@@ -103,9 +107,9 @@ func retryInfo(details []map[string]any) time.Duration {
 	return 0
 }
 
-// daily reports that a quota of the day is spent, which no pause of ours outlasts:
-// google.rpc.QuotaFailure names it in quotaId.
-func daily(details []map[string]any) bool {
+// isDailyQuota reports whether a daily quota is used up: google.rpc.QuotaFailure names it in quotaId. No wait of ours
+// outlasts it.
+func isDailyQuota(details []map[string]any) bool {
 	for _, d := range details {
 		violations, _ := d["violations"].([]any)
 		for _, v := range violations {

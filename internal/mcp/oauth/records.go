@@ -16,9 +16,8 @@ import (
 
 const keySize = 32
 
-// LoadKey reads the key by which tokens are encrypted, and makes it at first use:
-// 32 random bytes in a file that only its owner may read. A file that others may
-// read is refused.
+// LoadKey reads the key that encrypts tokens, and creates it at the first call: 32 random bytes in a file that only
+// its owner may read. It returns an error for a file that others may read.
 func LoadKey(path string) ([]byte, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -26,6 +25,7 @@ func LoadKey(path string) ([]byte, error) {
 	}
 	key = make([]byte, keySize)
 	rand.Read(key)
+	// Written to a temporary file first, so that a crash leaves no half a key.
 	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
 	if err != nil {
 		return nil, fmt.Errorf("make the key for tokens: %w", err)
@@ -34,7 +34,7 @@ func LoadKey(path string) ([]byte, error) {
 	_, err = f.Write(key)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Link(f.Name(), path) // complete or not at all, and never over another
+		err = os.Link(f.Name(), path) // complete or not at all, and never over an existing key
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return readKey(path)
@@ -51,19 +51,29 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the key for tokens: %w", err)
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
-		return nil, fmt.Errorf("the key for tokens %s can be read by others (mode %04o): run chmod 600 %[1]s", path, info.Mode().Perm())
+		return nil, fmt.Errorf(
+			"the key for tokens %s can be read by others (mode %04o): run chmod 600 %[1]s",
+			path,
+			info.Mode().Perm(),
+		)
 	}
 	key, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the key for tokens: %w", err)
 	}
 	if len(key) != keySize {
-		return nil, fmt.Errorf("the key for tokens %s has %d bytes and not %d: restore it, or remove it and consent anew", path, len(key), keySize)
+		return nil, fmt.Errorf(
+			"the key for tokens %s has %d bytes and not %d: restore it, or delete it and consent again",
+			path,
+			len(key),
+			keySize,
+		)
 	}
 	return key, nil
 }
 
-func newBox(key []byte) (cipher.AEAD, error) {
+// newCipher returns AES-GCM with random nonces.
+func newCipher(key []byte) (cipher.AEAD, error) {
 	if len(key) != keySize {
 		return nil, fmt.Errorf("oauth: the key has %d bytes and not %d", len(key), keySize)
 	}
@@ -74,9 +84,9 @@ func newBox(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// record is what is kept of a server and user. Version 1.
+// record is what is stored for a server and user. Version 1.
 type record struct {
-	URL       string    `json:"url"` // of the entry that it was got for
+	URL       string    `json:"url"` // of the entry that it was obtained for
 	Issuer    string    `json:"issuer"`
 	Endpoint  string    `json:"endpoint"` // where the token is renewed
 	Resource  string    `json:"resource"`
@@ -88,11 +98,11 @@ type record struct {
 	Client    client    `json:"client"`
 }
 
-// client is what the bot is to an authorization server. Version 1.
+// client is the bot's client at an authorization server. Version 1.
 type client struct {
 	ID      string    `json:"id"`
 	Secret  string    `json:"secret,omitempty"`
-	Method  string    `json:"method"` // by which it proves at the token endpoint who it is
+	Method  string    `json:"method"` // how it authenticates at the token endpoint
 	Expires time.Time `json:"expires,omitzero"`
 }
 
@@ -104,36 +114,36 @@ func clientKey(server, issuer, redirect string) string {
 	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(issuer) + "/" + url.PathEscape(redirect)
 }
 
-// recordVersion stands before what is sealed.
+// recordVersion is the first byte of a stored record.
 const recordVersion = 1
 
-// save seals a value and keeps it; nil forgets what is kept. The key goes into the
-// seal, so that no record can be put in the place of another.
+// save encrypts a value and stores it; nil deletes the record. The key is authenticated with the record, so that no
+// record can take the place of another.
 func (b *Broker) save(key string, value any) error {
-	if b.o.Keep == nil {
+	if b.o.Store == nil {
 		return nil
 	}
 	var sealed []byte
 	if value != nil {
 		plain, err := json.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+			return fmt.Errorf("store the record of an authorization server: %w", err)
 		}
-		sealed = b.box.Seal([]byte{recordVersion}, nil, plain, []byte(key))
+		sealed = b.aead.Seal([]byte{recordVersion}, nil, plain, []byte(key))
 	}
-	if err := b.o.Keep.Save(key, sealed); err != nil {
-		return fmt.Errorf("keep what was agreed with an authorization server: %w", err)
+	if err := b.o.Store.Save(key, sealed); err != nil {
+		return fmt.Errorf("store the record of an authorization server: %w", err)
 	}
 	return nil
 }
 
-// load opens what is kept under a key, and reports whether there is any. What
-// cannot be opened, because the key file is another one, counts as none.
+// load decrypts the record of a key into a value, and reports whether there is one. A record that cannot be
+// decrypted, because the key file is another one, counts as absent.
 func (b *Broker) load(key string, into any) bool {
-	if b.o.Keep == nil {
+	if b.o.Store == nil {
 		return false
 	}
-	sealed, err := b.o.Keep.Load(key)
+	sealed, err := b.o.Store.Load(key)
 	if err == nil && len(sealed) == 0 {
 		return false
 	}
@@ -148,9 +158,9 @@ func (b *Broker) load(key string, into any) bool {
 
 func (b *Broker) unseal(key string, sealed []byte, into any) error {
 	if sealed[0] != recordVersion {
-		return fmt.Errorf("it is of version %d, which is not known", sealed[0])
+		return fmt.Errorf("it has the unknown version %d", sealed[0])
 	}
-	plain, err := b.box.Open(nil, nil, sealed[1:], []byte(key))
+	plain, err := b.aead.Open(nil, nil, sealed[1:], []byte(key))
 	if err != nil {
 		return errors.New("it was encrypted with another key")
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestErrorsHoldNoSecretsOfAddresses(t *testing.T) {
+func TestGet_ErrorsHoldNoSecretsOfAddresses(t *testing.T) {
 	c, err := New(Options{AllowPrivateHosts: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)

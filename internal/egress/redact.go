@@ -11,20 +11,21 @@ const mask = "***"
 var (
 	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
 	anyUserinfo = regexp.MustCompile(`://.*@`)
-	keyName     = regexp.MustCompile(KeyName)
+	secretName  = regexp.MustCompile(SecretNamePattern)
 )
 
-// KeyName matches names of parameters whose values are secrets.
-const KeyName = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
+// SecretNamePattern matches names of parameters whose values are secrets.
+const SecretNamePattern = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
 
-// Shown is how an address may be shown: without its user and password, and without the
-// values of query keys that look like secrets. It works on text, since what is no valid
-// address must not leak either.
-func Shown(s string) string {
+// RedactURL returns an address as it may be shown: without its user and password, and without the values of query
+// keys that look like secrets. It works on text, because an address that cannot be parsed must not leak secrets
+// either.
+func RedactURL(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
 	}
 	users := userinfo
+	// A password with a slash or a question mark does not end where userinfo expects it to.
 	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
 		users = anyUserinfo
 	}
@@ -35,10 +36,11 @@ func Shown(s string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
+		// A percent-encoded key is a key all the same.
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if value != "" && keyName.MatchString(name) {
+		if value != "" && secretName.MatchString(name) {
 			pairs[i] = name + "=" + mask
 		}
 	}
