@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/page"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/text"
 )
 
 // Passages are about two hundred words of English, and begin with the end of the one
@@ -20,6 +20,7 @@ const (
 	passageBytes = 1200
 	mostPassage  = passageBytes * 5 / 4 // of the last of a section
 	overlapBytes = 200
+	maxTitle     = 80     // characters of a heading
 	mostPassages = 20_000 // of one agent
 	mostText     = 8 << 20
 )
@@ -66,21 +67,21 @@ func sections(ctx context.Context, name string, data []byte, pdf PDF) ([]section
 			return nil, err
 		}
 		var list []section
-		for n, text := range pages {
-			list = append(list, section{fmt.Sprintf("p. %d", n+1), tool.Clean(text)})
+		for n, words := range pages {
+			list = append(list, section{fmt.Sprintf("p. %d", n+1), text.Clean(words)})
 		}
 		return list, nil
 	case "html":
-		title, text := page.Markdown(data, "", "")
-		return headed(strings.TrimSpace("# "+title+"\n\n"+tool.Clean(text)), ""), nil
+		title, body := page.Markdown(data, "", "")
+		return headed(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
 	case "table":
-		return rows(tool.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
+		return rows(text.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
 	case "text":
 		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
 			return nil, errors.New("it is no text")
 		}
-		text := tool.Clean(strings.ReplaceAll(page.Decoded(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
-		return headed(text, ""), nil
+		plain := text.Clean(strings.ReplaceAll(page.Decoded(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
+		return headed(plain, ""), nil
 	}
 	return nil, errKind
 }
@@ -116,10 +117,7 @@ func heading(line string) (string, bool) {
 		return "", false
 	}
 	title := strings.TrimSpace(strings.Trim(line[level:], "# \n"))
-	if len(title) > 80 {
-		title = strings.ToValidUTF8(title[:80], "") + "…"
-	}
-	return title, title != ""
+	return text.Shorten(title, maxTitle), title != ""
 }
 
 // rows cuts a table into parts that each begin with its first row.

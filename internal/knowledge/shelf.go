@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/text"
 )
 
 // Limits of what is read.
@@ -252,7 +252,7 @@ func (BadFile) BadInput() bool { return true }
 // checkName lets pass names that stay in their folder on every system.
 func checkName(name string) error {
 	switch {
-	case name == "" || len(name) > 200 || tool.Clean(name) != name || strings.ContainsAny(name, "/\\:*?\"<>|\n\t") ||
+	case name == "" || len(name) > 200 || text.Clean(name) != name || strings.ContainsAny(name, "/\\:*?\"<>|\n\t") ||
 		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name || !filepath.IsLocal(name):
 		return BadFile{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
 	case kindOf(name) == "":

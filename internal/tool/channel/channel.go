@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -24,7 +25,7 @@ const (
 	usual   = 50
 	most    = 300     // messages a call reads
 	pages   = 10      // requests it takes at most
-	longest = 2 << 10 // bytes of one message
+	longest = 2 << 10 // characters of one message
 )
 
 // History returns the tool. where gives the conversation that a caller may read; false:
@@ -118,11 +119,8 @@ func written(said []chat.Said, earlier bool) string {
 		if s.Bot {
 			by += " (bot)"
 		}
-		text := tool.Clean(s.Text)
-		if len(text) > longest {
-			text = strings.ToValidUTF8(text[:longest], "") + "…"
-		}
-		fmt.Fprintf(&b, "\n%s %s: %s", s.At.UTC().Format("2006-01-02 15:04"), tool.Clean(by), strings.ReplaceAll(text, "\n", "\n    "))
+		said := text.Shorten(text.Clean(s.Text), longest)
+		fmt.Fprintf(&b, "\n%s %s: %s", s.At.UTC().Format("2006-01-02 15:04"), text.Clean(by), strings.ReplaceAll(said, "\n", "\n    "))
 	}
 	if earlier {
 		fmt.Fprintf(&b, "\n\nThere may be earlier ones: before %q.", said[0].ID)

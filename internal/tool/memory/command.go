@@ -10,6 +10,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 const usage = "`/raven memory` shows what I remember of you, `/raven memory delete N` or `delete all` removes it; with `channel` before that, what I remember for this channel " +
@@ -27,15 +28,15 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 		}
 		words = words[1:]
 	}
-	var text string
+	var answer string
 	var err error
 	switch verb, rest := split(words); {
 	case verb == "" || verb == "list" && len(rest) < 2:
-		text, err = p.list(ctx, m, of, rest)
+		answer, err = p.list(ctx, m, of, rest)
 	case verb == "delete" && len(rest) == 1 && of.word != "" && !p.o.Manages(m):
 		err = refusal("Only administrators remove what is remembered for a channel.")
 	case verb == "delete" && len(rest) == 1:
-		text, err = p.remove(ctx, of, rest[0])
+		answer, err = p.remove(ctx, of, rest[0])
 	default:
 		err = refusal("That was not understood. " + usage)
 	}
@@ -47,7 +48,7 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 		p.o.Log.Error("memories not read or removed", "scope", of.key, "error", err)
 		return chat.Draft{Ephemeral: true, Failed: true, Text: "That failed; whoever runs the bot finds the reason in its log."}
 	}
-	return chat.Draft{Ephemeral: true, Text: text}
+	return chat.Draft{Ephemeral: true, Text: answer}
 }
 
 // refusal is an error in words for whoever gave the command.
@@ -94,7 +95,7 @@ func (p *Pack) list(ctx context.Context, m chat.Message, of scope, rest []string
 			break
 		}
 		fmt.Fprintf(&b, "\n- `%d` (%s", one.N, day(one.At))
-		if by := tidy(one.By); of.word != "" && by != "" {
+		if by := text.OneLine(one.By); of.word != "" && by != "" {
 			b.WriteString(", from " + by)
 		}
 		b.WriteString("): " + one.Text)

@@ -21,6 +21,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -108,8 +109,8 @@ func (p *Pack) tool(name, does, schema string, hints tool.Hints, do func(context
 }
 
 func (p *Pack) save(ctx context.Context, c tool.Caller, in args) (tool.Result, error) {
-	text := tidy(in.Text)
-	if n := utf8.RuneCountInString(text); n == 0 || n > longest {
+	note := text.OneLine(in.Text)
+	if n := utf8.RuneCountInString(note); n == 0 || n > longest {
 		return tool.Failure(fmt.Sprintf("Nothing was stored: the text has %d characters, want 1 to %d.", n, longest)), nil
 	}
 	of := channelScope(c.Conversation)
@@ -121,7 +122,7 @@ func (p *Pack) save(ctx context.Context, c tool.Caller, in args) (tool.Result, e
 	case in.About != "channel":
 		return tool.Failure(fmt.Sprintf("Nothing was stored: about is %q, want me or channel.", in.About)), nil
 	}
-	kept, isNew, err := p.o.Store.SaveMemory(ctx, store.Memory{Scope: of.key, Text: text, By: cmp.Or(c.User.Name, c.User.ID), At: p.o.Now()}, most)
+	kept, isNew, err := p.o.Store.SaveMemory(ctx, store.Memory{Scope: of.key, Text: note, By: cmp.Or(c.User.Name, c.User.ID), At: p.o.Now()}, most)
 	switch {
 	case errors.Is(err, store.ErrFull):
 		return p.full(ctx, of)
@@ -143,20 +144,6 @@ func (p *Pack) full(ctx context.Context, of scope) (tool.Result, error) {
 	old := list[0]
 	return tool.Failure(fmt.Sprintf("Nothing was stored: %d notes about %s are kept, and that is the most. The oldest is number %d, of %s: “%s”. `/raven memory %sdelete %d` makes room.",
 		most, of.whom, old.N, day(old.At), old.Text, of.word, old.N)), nil
-}
-
-// tidy makes a text one line without characters that steer how it is shown.
-func tidy(s string) string {
-	s = strings.Map(func(c rune) rune {
-		switch {
-		case unicode.IsSpace(c):
-			return ' '
-		case unicode.IsControl(c), '\u202A' <= c && c <= '\u202E', '\u2066' <= c && c <= '\u2069', 0xE0000 <= c && c <= 0xE007F:
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, ""))
-	return strings.Join(strings.Fields(s), " ")
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -205,7 +192,7 @@ func describe(hits []hit, several bool) string {
 	for _, h := range hits[:min(len(hits), found)] {
 		about := "about whoever asks"
 		if h.of.word != "" {
-			about = "about this channel, from " + cmp.Or(tidy(h.By), "somebody")
+			about = "about this channel, from " + cmp.Or(text.OneLine(h.By), "somebody")
 		}
 		fmt.Fprintf(&b, "\n- %s (number %d, %s): %s", about, h.N, day(h.At), h.Text)
 	}
