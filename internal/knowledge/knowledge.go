@@ -66,7 +66,7 @@ func (b *Base) shelf(agent string) *shelf {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shelves[agent] == nil {
-		b.shelves[agent] = &shelf{files: map[string]*file{}, index: newIndex(nil)}
+		b.shelves[agent] = &shelf{files: map[string]*file{}, index: newPassageIndex(nil)}
 	}
 	return b.shelves[agent]
 }

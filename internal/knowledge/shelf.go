@@ -44,7 +44,7 @@ type File struct {
 type shelf struct {
 	mu    sync.Mutex
 	files map[string]*file // by path
-	index *index
+	index *passageIndex
 	size  int // bytes of all passages
 }
 
@@ -62,7 +62,7 @@ type place struct {
 }
 
 // current gives the index of what an agent's files say now, and the bytes of it.
-func (b *Base) current(ctx context.Context, agent string, named []string) (*index, int) {
+func (b *Base) current(ctx context.Context, agent string, named []string) (*passageIndex, int) {
 	s := b.shelf(agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Base) refresh(ctx context.Context, s *shelf, places []place) {
 	for _, p := range all {
 		s.size += len(p.text)
 	}
-	s.index = newIndex(all)
+	s.index = newPassageIndex(all)
 }
 
 // look gives a file as it is now: as it was before, where nothing has changed.

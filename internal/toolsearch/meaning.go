@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -63,7 +64,7 @@ func (m *Meaning) sync(servers []Server) {
 	texts := map[string]string{}
 	for _, s := range servers {
 		for _, d := range s.Tools {
-			texts[d.Name] = cut(fmt.Sprintf("%s: %s\n%s", d.Name, d.Description, s.Text), embeddedText)
+			texts[d.Name] = text.Cut(fmt.Sprintf("%s: %s\n%s", d.Name, d.Description, s.Text), embeddedText)
 		}
 	}
 	m.mu.Lock()
@@ -77,13 +78,6 @@ func (m *Meaning) sync(servers []Server) {
 	case m.changed <- struct{}{}:
 	default:
 	}
-}
-
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most])
-	}
-	return text
 }
 
 // Run makes vectors of tools that have none until ctx ends. After a failure it tries
@@ -160,7 +154,7 @@ func (m *Meaning) find(ctx context.Context, query string, among map[string]tool.
 	}
 	ctx, cancel := context.WithTimeout(ctx, askedTime)
 	defer cancel()
-	list, err := e.Embed(ctx, []string{cut(query, embeddedText)})
+	list, err := e.Embed(ctx, []string{text.Cut(query, embeddedText)})
 	if err != nil || len(list) != 1 {
 		m.log.Warn("request not compared by its meaning", "model", e.Name, "error", err)
 		return nil
@@ -203,7 +197,9 @@ func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit 
 	for name, score := range scores {
 		list = append(list, Hit{Name: name, Server: among[name].Tool.Spec().Server, Score: score})
 	}
-	slices.SortFunc(list, better)
+	slices.SortFunc(list, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name))
+	})
 	return list[:min(len(list), k)]
 }
 

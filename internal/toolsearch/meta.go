@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -150,9 +151,9 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 		return "", nil, errors.New("execute_tool cannot run itself. Name the tool that is to be run")
 	}
 	inner := call.Arguments
-	var text string
-	if json.Unmarshal(inner, &text) == nil {
-		inner = json.RawMessage(strings.TrimSpace(text))
+	var quoted string
+	if json.Unmarshal(inner, &quoted) == nil {
+		inner = json.RawMessage(strings.TrimSpace(quoted))
 	}
 	if len(inner) == 0 || string(inner) == "null" {
 		inner = json.RawMessage("{}")
@@ -213,30 +214,24 @@ func (t turn) find(query string, k int, table map[string]tool.Named) []Hit {
 // writeUse writes a tool's name, its use in one line and the arguments it must have.
 func writeUse(b *strings.Builder, n tool.Named) {
 	spec := n.Tool.Spec()
-	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(oneLine(spec.Description, useLength), "(says nothing of itself)"))
+	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(firstSentence(spec.Description, useLength), "(says nothing of itself)"))
 	var schema struct {
 		Required []string `json:"required"`
 	}
 	if json.Unmarshal(spec.Schema, &schema) == nil && len(schema.Required) > 0 {
-		fmt.Fprintf(b, " [needs %s]", oneLine(strings.Join(schema.Required, ", "), useLength))
+		fmt.Fprintf(b, " [needs %s]", firstSentence(strings.Join(schema.Required, ", "), useLength))
 	}
 	b.WriteByte('\n')
 }
 
-// oneLine is the first sentence or line of a text, cut to a number of runes.
-func oneLine(text string, most int) string {
-	text = strings.TrimSpace(text)
-	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
-		text = text[:i]
+// firstSentence returns the first sentence or line of a description, shortened to maxChars characters.
+func firstSentence(description string, maxChars int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
+	line = text.OneLine(line)
+	if sentence, _, more := strings.Cut(line, ". "); more {
+		line = sentence + "."
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	if i := strings.Index(text, ". "); i >= 0 {
-		text = text[:i+1]
-	}
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most-1]) + "…"
-	}
-	return text
+	return text.Shorten(line, maxChars)
 }
 
 func (t turn) schemas(_ context.Context, args json.RawMessage) (tool.Result, error) {
@@ -303,8 +298,8 @@ func (t turn) domains(context.Context, json.RawMessage) (tool.Result, error) {
 	var b strings.Builder
 	for _, d := range list[:min(len(list), mostDomains)] {
 		fmt.Fprintf(&b, "- %s (%d tools)", d.Name, d.Tools)
-		if text := oneLine(d.Text, domainLength); text != "" {
-			b.WriteString(": " + text)
+		if about := firstSentence(d.Text, domainLength); about != "" {
+			b.WriteString(": " + about)
 		}
 		b.WriteByte('\n')
 	}

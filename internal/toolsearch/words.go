@@ -5,41 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// polite are words in which people wrap a request. They may be what a tool does,
-// too, so they count, but little.
-var polite = set(`able additionally anyone anything ask asking assist assistance finally find first furthermore get give hello help
-	hey hi interested kindly know lastly like look looking making moreover need next please possible provide see show someone
-	something tell thank thanks thing things use using want way wondering`)
-
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
-}
-
-// clauses cuts a request into its sentences and lines, each of which may ask for
-// something else.
-func clauses(query string) []string {
-	var list []string
-	start := 0
-	runes := []rune(query)
-	for i, r := range runes {
-		ends := strings.ContainsRune("\n;。！？；", r)
-		if strings.ContainsRune(".!?", r) {
-			ends = i+1 == len(runes) || unicode.IsSpace(runes[i+1])
-		}
-		if ends {
-			list = append(list, string(runes[start:i]))
-			start = i + 1
-		}
-	}
-	return append(list, string(runes[start:]))
-}
+// Bounds of the schema of a tool that is read.
+const (
+	maxSchema = 256 << 10 // bytes; a larger schema is not read
+	maxDepth  = 8
+)
 
 // schemaWords collects what a JSON Schema says in words: names of parameters,
 // descriptions and the choices there are. What is no schema says nothing.
