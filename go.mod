@@ -27,7 +27,13 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/kljensen/snowball v0.10.0
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/kljensen/snowball v0.10.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 
 require (
 	cloud.google.com/go v0.116.0 // indirect
