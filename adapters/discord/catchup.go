@@ -247,7 +247,7 @@ func (c *catchUp) messages(ctx context.Context, at chat.Address, said []wirePost
 			w.Member = members[m.Author.ID]
 			m.Author.Admin = reader{state: state, w: w.wireMessage}.admin()
 		}
-		m.Conversation, m.Missed = at, true
+		m.Conversation, m.Direct, m.Missed = at, at.Workspace == inDirect, true
 		missed = append(missed, inbound{message: m})
 	}
 	return missed

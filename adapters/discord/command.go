@@ -4,19 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/chat"
 )
 
-// The names of the command's parts.
-const (
-	commandName  = "raven"
-	optionText   = "text"
-	optionAction = "action"
-	optionName   = "name"
-	optionMore   = "more"
-	optionFeed   = "feed"
-	optionZone   = "zone"
-	optionThread = "thread"
-)
+// commandName is the one command of the bot; what it can do are subcommands.
+const commandName = "raven"
 
 // Option types.
 const (
@@ -48,38 +43,79 @@ type choice struct {
 	Value string `json:"value"`
 }
 
-// slash is the one command of the bot.
-func slash() command {
-	return command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do", Options: []option{
-		{Type: optSubcommand, Name: "ask", Description: "Ask the bot something", Options: []option{
-			{Type: optString, Name: optionText, Description: "What you want to know", Required: true},
-			{Type: optString, Name: optionFeed, Description: "A feed that it is about", Completed: true},
-			{Type: optString, Name: optionZone, Description: "A time zone that it is about", Completed: true},
-			{Type: optBoolean, Name: optionThread, Description: "Answer in a new thread"}}},
-		{Type: optSubcommand, Name: "digest", Description: "Make, list, preview, explain, run and change digests", Options: []option{
-			{Type: optString, Name: optionAction, Description: "What to do", Required: true,
-				Choices: chosen("list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge", "remove", "unsubscribe")},
-			{Type: optString, Name: optionName, Description: "The digest's name, but for list and create", Completed: true},
-			{Type: optString, Name: optionMore, Description: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"}}},
-		{Type: optSubcommand, Name: "settings", Description: "See or change settings", Options: []option{
-			{Type: optString, Name: optionText, Description: "Nothing opens a form; or, for example: language Norwegian; channel", Completed: true}}},
-		{Type: optSubcommand, Name: "tools", Description: "Which tools the bot may use here", Options: []option{
-			{Type: optString, Name: optionText, Description: "The name of a server, for its tools alone"}}},
-		{Type: optSubcommand, Name: "usage", Description: "What was used by you and in this channel"},
-		{Type: optSubcommand, Name: "memory", Description: "See or delete what the bot remembers of you", Options: []option{
-			{Type: optString, Name: optionText, Description: "For example: delete 3; channel list"}}},
-		{Type: optSubcommand, Name: "forget", Description: "Forget what was said here"},
-		{Type: optSubcommand, Name: "stop", Description: "Stop what the bot is working on"},
-		{Type: optSubcommand, Name: "help", Description: "What you can say to the bot"},
-	}}
+// newCommand writes the bot's commands as one application command of Discord.
+func newCommand(specs []chat.CommandSpec) command {
+	c := command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do"}
+	for _, spec := range specs {
+		sub := option{Type: optSubcommand, Name: spec.Name, Description: spec.Summary}
+		for _, o := range spec.Options {
+			sub.Options = append(sub.Options, newOption(o))
+		}
+		c.Options = append(c.Options, sub)
+	}
+	return c
 }
 
-func chosen(words ...string) []choice {
-	var list []choice
-	for _, w := range words {
-		list = append(list, choice{w, w})
+func newOption(o chat.CommandOption) option {
+	opt := option{
+		Type:        optString,
+		Name:        o.Name,
+		Description: o.Summary,
+		Required:    o.Required,
+		Completed:   o.Complete,
 	}
-	return list
+	if o.Kind == chat.OptionThread {
+		opt.Type = optBoolean
+	}
+	for _, value := range o.Choices {
+		opt.Choices = append(opt.Choices, choice{value, value})
+	}
+	return opt
+}
+
+// commandText reads the options of a command as the words of its text, in the order of
+// the specification: "/raven digest run morning" is digest with the text "run morning".
+func commandText(specs []chat.CommandSpec, options []wireOption) (command, text string) {
+	command = chat.CommandHelp
+	switch {
+	case len(options) > 0 && options[0].Value == nil:
+		command, options = options[0].Name, options[0].Options
+	case len(options) > 0: // a form of the command that somebody else registered
+		command = chat.CommandAsk
+	}
+	spec, _ := chat.FindCommand(specs, command)
+	place := func(w wireOption) int {
+		return slices.IndexFunc(spec.Options, func(o chat.CommandOption) bool { return o.Name == w.Name })
+	}
+	slices.SortStableFunc(options, func(a, b wireOption) int { return place(a) - place(b) })
+	var words []string
+	labelled := ""
+	for _, w := range options {
+		value, isText := w.Value.(string)
+		i := place(w)
+		switch {
+		case !isText:
+		case i >= 0 && spec.Options[i].Label != "":
+			labelled += "\n" + spec.Options[i].Label + ": " + value
+		default:
+			words = append(words, value)
+		}
+	}
+	return command, strings.TrimSpace(strings.Join(words, " ") + labelled)
+}
+
+// wantsThread tells whether the answer to a command is to have its own thread.
+func wantsThread(specs []chat.CommandSpec, options []wireOption) bool {
+	for _, sub := range options {
+		spec, _ := chat.FindCommand(specs, sub.Name)
+		for _, o := range spec.Options {
+			asked := func(w wireOption) bool { return w.Name == o.Name && w.Value == true }
+			if o.Kind == chat.OptionThread && slices.ContainsFunc(sub.Options, asked) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // registerOnce begins to register the command unless this process has done so.
@@ -110,7 +146,7 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 // names are not ours to touch.
 func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
-	want := slash()
+	want := newCommand(d.o.Commands)
 	var have []command
 	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && again(err) {
 		return fmt.Errorf("list the application's commands: %w", err)

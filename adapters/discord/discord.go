@@ -54,6 +54,8 @@ type Options struct {
 	// Suggest completes what somebody types, somewhere, of a command's option, nil:
 	// nothing. It has two seconds.
 	Suggest func(ctx context.Context, at chat.Address, command, option, typed string) []string
+	// Commands are the subcommands of /raven.
+	Commands []chat.CommandSpec
 	// Former gives the forms that commands and buttons ask for, nil: none do.
 	Former chat.Former
 	Log    *slog.Logger

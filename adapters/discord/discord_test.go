@@ -19,6 +19,7 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/sim"
 	simdiscord "ravenbot/internal/sim/discord"
 )
@@ -79,6 +80,7 @@ func open(t *testing.T, s script) *stage {
 	}
 	s.discord.APIBaseURL = server.URL()
 	s.discord.Log = st.logger()
+	s.discord.Commands = chattest.Commands()
 	st.d = discord.New(s.discord)
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)

@@ -184,10 +184,19 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 // change does without the thread: the message that it is of has it.
 func (d *shard) settle(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.address(state, guild, channel)
-	if !known && in.message.Change == "" {
+	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
 		in.guild = guild
 	}
 	in.message.Conversation = a
+	in.message.Direct = guild == "" && !isGroup(state, channel)
+}
+
+// isGroup reports whether a channel is known to be a direct message of several people.
+// Bots are no members of such groups, but an app that a user has installed for
+// themselves gets interactions from there.
+func isGroup(state *discordgo.State, channel string) bool {
+	c, err := state.Channel(channel)
+	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
 // address tells where a channel is; false: perhaps it is a thread.

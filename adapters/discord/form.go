@@ -185,7 +185,7 @@ type verdict chan bool
 
 // newVerdict is for commands and presses, which may ask for a form.
 func (d *Discord) newVerdict(m chat.Message) verdict {
-	if d.o.Former == nil || m.Command == chat.Submitted {
+	if d.o.Former == nil || m.Kind() == chat.EventForm {
 		return nil
 	}
 	return make(verdict, 1)

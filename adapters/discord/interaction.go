@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -31,6 +29,10 @@ const (
 	answerAutocomplete = 8
 	answerModal        = 9
 )
+
+// contextPrivate is the context of an interaction in a direct message that is not one
+// with the bot: a group's, or one between two people.
+const contextPrivate = 2
 
 // handle is what an answer to an interaction needs, kept with the message.
 type handle struct {
@@ -63,9 +65,10 @@ type wireInteraction struct {
 		Type   discordgo.ChannelType `json:"type"`
 		Parent string                `json:"parent_id"`
 	} `json:"channel"`
-	Member *wireMember `json:"member"`
-	User   *wireUser   `json:"user"`
-	Data   struct {
+	Context int         `json:"context"` // where it happened; 0 also where Discord does not say
+	Member  *wireMember `json:"member"`
+	User    *wireUser   `json:"user"`
+	Data    struct {
 		Name      string       `json:"name"`
 		Options   []wireOption `json:"options"`
 		Value     string       `json:"custom_id"`
@@ -106,11 +109,14 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	}
 	stored := make(chan struct{})
-	in := inbound{message: m, stored: func() { close(stored) }, apart: w.wantsThread(), verdict: d.newVerdict(m)}
+	in := inbound{message: m, stored: func() { close(stored) }, apart: wantsThread(d.o.Commands, w.Data.Options), verdict: d.newVerdict(m)}
 	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
 	} else {
 		d.settle(state, &in, w.GuildID, w.ChannelID)
+		if w.Channel.Type == discordgo.ChannelTypeGroupDM || w.Context == contextPrivate {
+			in.message.Direct = false
+		}
 	}
 	d.acknowledge(ctx, w, arrived, stored, in)
 	d.queue.push(in)
@@ -154,35 +160,8 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 		}
 		return m, nil
 	}
-	m.Command, m.Text = spoken(w.Data.Options)
+	m.Command, m.Text = commandText(d.o.Commands, w.Data.Options)
 	return m, nil
-}
-
-// spoken reads "/raven digest run morning" as digest with its text.
-func spoken(options []wireOption) (command, text string) {
-	command = "help"
-	switch {
-	case len(options) > 0 && options[0].Value == nil:
-		command, options = options[0].Name, options[0].Options
-	case len(options) > 0: // a form of the command that somebody else registered
-		command = "ask"
-	}
-	order := []string{optionText, optionAction, optionName, optionMore, optionFeed, optionZone}
-	slices.SortStableFunc(options, func(a, b wireOption) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
-	var said []string
-	about := ""
-	for _, o := range options {
-		s, ok := o.Value.(string)
-		switch {
-		case ok && o.Name == optionFeed:
-			about += "\nFeed: " + s
-		case ok && o.Name == optionZone:
-			about += "\nTime zone: " + s
-		case ok:
-			said = append(said, s)
-		}
-	}
-	return command, strings.TrimSpace(strings.Join(said, " ") + about)
 }
 
 // firstMilli is where Discord's ids begin to count.
@@ -197,13 +176,13 @@ func born(id string, otherwise time.Time) time.Time {
 	return time.UnixMilli(n>>22 + firstMilli).UTC()
 }
 
-// firstAnswer promises an answer to a command, for the asker alone but to an ask:
-// Discord wants to know that before there is one. For a press it promises nothing.
-func firstAnswer(command string) callback {
-	switch command {
-	case chat.Pressed:
+// firstAnswer promises an answer to a command, for the asker alone unless the command is
+// public: Discord wants to know that before there is one. For a press it promises nothing.
+func (d *Discord) firstAnswer(m chat.Message) callback {
+	if m.Kind() == chat.EventPress {
 		return callback{Type: answerUnchanged}
-	case "ask":
+	}
+	if spec, _ := chat.FindCommand(d.o.Commands, m.Command); spec.Public {
 		return callback{Type: answerDeferred}
 	}
 	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
@@ -262,7 +241,7 @@ func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived ti
 		case <-ctx.Done():
 			return // what is not stored gets no answer to wait for
 		}
-		d.answer(ctx, w, arrived, firstAnswer(in.message.Command))
+		d.answer(ctx, w, arrived, d.firstAnswer(in.message))
 	})
 	if !begun {
 		finish()

@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/sim"
 	simdiscord "ravenbot/internal/sim/discord"
 )
@@ -42,7 +43,7 @@ func (s *stage) interact(t *testing.T, sub string, options map[string]any) simdi
 // another is an adapter that knows nothing of what the first one did.
 func (s *stage) another(t *testing.T) *discord.Discord {
 	t.Helper()
-	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger()})
+	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Commands: chattest.Commands(), Log: s.logger()})
 }
 
 func (s *stage) rest(t *testing.T, method, path, body string) {

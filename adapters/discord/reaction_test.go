@@ -43,7 +43,7 @@ func TestReactions(t *testing.T) {
 	unnamed := chat.User{ID: s.ann.ID} // Discord says no more of who takes one away
 	want := map[chat.Address][]chat.Message{}
 	add := func(at chat.Address, by chat.User, r chat.Reaction) {
-		want[at] = append(want[at], chat.Message{Conversation: at, Author: by, Reach: chat.Addressed, Reaction: &r})
+		want[at] = append(want[at], chat.Message{Conversation: at, Direct: at == direct, Author: by, Reach: chat.Addressed, Reaction: &r})
 	}
 	add(s.address(), ann, chat.Reaction{Post: own, Sign: "👎🏽"})
 	add(s.address(), ann, chat.Reaction{Post: own, Sign: "❤️", Good: true})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -23,20 +22,13 @@ const (
 // isThread tells whether a channel is a thread; a post in a forum is one.
 func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }
 
-// wantsThread tells whether the answer to a command is to have its own thread.
-func (w wireInteraction) wantsThread() bool {
-	return slices.ContainsFunc(w.Data.Options, func(sub wireOption) bool {
-		return slices.ContainsFunc(sub.Options, func(o wireOption) bool { return o.Name == optionThread && o.Value == true })
-	})
-}
-
 // openThread moves a command's conversation to a new thread in its channel. Where
 // there can be none, in a thread, in private or without the permission, the answer
 // comes where it was asked. A thread is opened once, also when the command comes
 // again.
 func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	at := &m.Conversation
-	if at.Thread != "" || at.Workspace == inDirect {
+	if !d.CanThread(*at) {
 		return
 	}
 	d.mu.Lock()
@@ -81,10 +73,15 @@ func (d *Discord) newThread(ctx context.Context, channel, question string) (stri
 	return thread.ID, err
 }
 
+// CanThread reports whether a post can have a thread below it: in the channel of a server.
+func (d *Discord) CanThread(to chat.Address) bool {
+	return to.Thread == "" && to.Workspace != inDirect
+}
+
 // Thread opens a thread below a post, once. Where there can be none, in a thread, in
 // private or without the permission, what belongs to the post goes where it is.
 func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
-	if to.Thread != "" || to.Workspace == inDirect || len(post.IDs) == 0 {
+	if !d.CanThread(to) || len(post.IDs) == 0 {
 		return to, nil
 	}
 	id := post.IDs[0] // a thread has the id of the message that it is below

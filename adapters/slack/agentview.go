@@ -9,6 +9,7 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
 )
@@ -42,7 +43,7 @@ func prompts() []prompt {
 // nothing waits for it: what there is no room for is dropped.
 type agentView struct {
 	chores chan func(context.Context) error
-	begun  memory[bool] // threads that Slack began and that have no title yet
+	begun  kit.Memory[bool] // threads that Slack began and that have no title yet
 }
 
 // chore has something done soon.
@@ -78,7 +79,7 @@ func (s *Slack) unhoused(err error) {
 		s.o.Log.Debug("agent view not served", "error", redacted(err))
 		return
 	}
-	if known, _ := s.unfit.change("agent view: "+word, func(bool, bool) bool { return true }); known {
+	if known, _ := s.unfit.Change("agent view: "+word, func(bool, bool) bool { return true }); known {
 		return
 	}
 	remedy := remedies[word]
@@ -108,7 +109,7 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 	switch e.Type {
 	case "assistant_thread_started":
 		channel, thread = e.Thread.Channel, e.Thread.TS
-		s.view.begun.put(spot(channel, thread), true)
+		s.view.begun.Put(spot(channel, thread), true)
 	case "app_home_opened":
 		if e.Tab != "messages" || !s.self.agent {
 			return true
@@ -132,14 +133,14 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 // entitle names a thread of the agent view after the question that it begins with.
 func (s *Slack) entitle(m chat.Message) {
 	at, ts := m.Conversation, m.Reply.MessageID
-	if at.Thread == "" || m.Change != "" || m.Command != "" || !direct(at.Channel) {
+	if at.Thread == "" || m.Kind() != chat.EventMessage || !m.Direct {
 		return
 	}
-	_, begun := s.view.begun.get(spot(at.Channel, at.Thread))
+	_, begun := s.view.begun.Get(spot(at.Channel, at.Thread))
 	if !begun && !(s.self.agent && at.Thread == ts) {
 		return
 	}
-	s.view.begun.drop(spot(at.Channel, at.Thread))
+	s.view.begun.Drop(spot(at.Channel, at.Thread))
 	if titled(m.Text) == "" {
 		return
 	}
@@ -175,7 +176,7 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	if !s.self.agent || to.Thread == "" || !direct(to.Channel) {
 		return nil
 	}
-	if showing, _ := s.showing.get(spot(to.Channel, to.Thread)); showing {
+	if showing, _ := s.showing.Get(spot(to.Channel, to.Thread)); showing {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, choreTimeout)

@@ -25,14 +25,14 @@ const (
 func (s *Slack) busy(m chat.Message) {
 	now := s.o.Now()
 	who := m.Conversation.Channel + " " + m.Author.ID
-	last, _ := s.told.change(who, func(time.Time, bool) time.Time { return now })
-	if now.Sub(last) < busyEvery && m.Command == "" {
+	last, _ := s.told.Change(who, func(time.Time, bool) time.Time { return now })
+	if now.Sub(last) < busyEvery && !isInteraction(m) {
 		return
 	}
 	select {
 	case s.untold <- m:
 	default:
-		s.told.drop(who) // the next one will be told of
+		s.told.Drop(who) // the next one will be told of
 		s.o.Log.Warn("more people are turned away than can be told", "channel", m.Conversation.Channel)
 	}
 }

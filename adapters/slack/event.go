@@ -89,7 +89,7 @@ func (s *Slack) said(team string, e inner) (chat.Message, bool) {
 	direct := e.ChannelType == "im" || direct(e.Channel)
 	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
-	m := chat.Message{ID: identity(team, e.Channel, e.TS), Author: chat.User{ID: e.User}, Time: instant(e.TS),
+	m := chat.Message{ID: identity(team, e.Channel, e.TS), Direct: direct, Author: chat.User{ID: e.User}, Time: instant(e.TS),
 		Text: s.readable(e), Files: files(e.Files), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
 	switch {
 	case direct || mentioned, threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
@@ -139,7 +139,7 @@ func (s *Slack) deleted(team string, e inner, ts string) (chat.Message, bool) {
 	if ts == "" {
 		return chat.Message{}, false
 	}
-	gone := chat.Message{ID: identity(team, e.Channel, ts), Change: chat.Deleted,
+	gone := chat.Message{ID: identity(team, e.Channel, ts), Change: chat.Deleted, Direct: e.ChannelType == "im" || direct(e.Channel),
 		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
 	var was inner
 	if json.Unmarshal(e.Previous, &was) != nil {
@@ -286,9 +286,9 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), chat.Commands())
+	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), s.o.Commands)
 	id := onceID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
 	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
-		Conversation: chat.Address{Platform: "slack", Workspace: c.TeamID, Channel: c.ChannelID}}, true
+		Conversation: chat.Address{Platform: "slack", Workspace: c.TeamID, Channel: c.ChannelID}, Direct: direct(c.ChannelID)}, true
 }

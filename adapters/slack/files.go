@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
 )
@@ -53,10 +53,9 @@ type fileHandle struct {
 }
 
 var (
-	errNoPlace  = errors.New("slack told no address for it; files of other workspaces cannot be read")
-	errForeign  = errors.New("its address is not one of Slack's, so the token is not sent there")
-	errLogin    = errors.New("slack answered with a page to sign in on: the bot token lacks the scope files:read; add it to the app and reinstall it")
-	errTooLarge = errors.New("it is larger than allowed")
+	errNoPlace = errors.New("slack told no address for it; files of other workspaces cannot be read")
+	errForeign = errors.New("its address is not one of Slack's, so the token is not sent there")
+	errLogin   = errors.New("slack answered with a page to sign in on: the bot token lacks the scope files:read; add it to the app and reinstall it")
 )
 
 // Fetch reads a file of a message. The bot's token goes to Slack alone.
@@ -74,7 +73,7 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 		return nil, fmt.Errorf("read where it is: %w", err)
 	}
 	if f.Size > limit {
-		return nil, errTooLarge
+		return nil, &kit.TooLargeError{Limit: limit}
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
@@ -84,7 +83,9 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 			continue
 		}
 		var data []byte
-		if data, err = s.load(ctx, address, f.Type, limit); err == nil || errors.Is(err, errTooLarge) || ctx.Err() != nil {
+		data, err = s.load(ctx, address, f.Type, limit)
+		var tooLarge *kit.TooLargeError
+		if err == nil || errors.As(err, &tooLarge) || ctx.Err() != nil {
 			return data, err
 		}
 	}
@@ -113,14 +114,12 @@ func (s *Slack) load(ctx context.Context, address, fileType string, limit int64)
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("slack answers %s", res.Status)
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, redacted(err)
-	case int64(len(data)) > limit:
-		return nil, errTooLarge
+	data, err := kit.ReadLimited(res.Body, limit)
+	var tooLarge *kit.TooLargeError
+	if err != nil && !errors.As(err, &tooLarge) {
+		err = redacted(err)
 	}
-	return data, nil
+	return data, err
 }
 
 // keeps reports whether an address is where Slack keeps files, or where its API is
@@ -256,17 +255,7 @@ func (p *posting) deposit(ctx context.Context, f chat.File) (id string, err erro
 // request calls a method about files at the pace that Slack takes; answer may be
 // nil.
 func (p *posting) request(ctx context.Context, method string, form url.Values, answer any) error {
-	key := method + " " + p.to.Channel
-	for {
-		if err := p.paces.turn(ctx, p.o.Now(), key); err != nil {
-			return err
-		}
-		err := p.ask(ctx, method, form, answer)
-		p.paces.learn(p.o.Now(), key, retryAfter(err))
-		if retryAfter(err) == 0 {
-			return err
-		}
-	}
+	return p.paced(ctx, method, func() error { return p.ask(ctx, method, form, answer) })
 }
 
 // carries reports that a message of the bot holds the draft's files.

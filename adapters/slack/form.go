@@ -46,8 +46,8 @@ type formState struct {
 // prepare adds to a command, a press or a form that was sent what is known of its
 // author, and answers it with a form where it asks for one; true: that was all.
 func (s *Slack) prepare(ctx context.Context, m *chat.Message) (done bool) {
-	m.Author.Admin = m.Command != "ask" && s.isAdmin(ctx, m.Author.ID)
-	if s.o.Former == nil || m.Command == chat.Submitted {
+	m.Author.Admin = !m.IsQuestion() && s.isAdmin(ctx, m.Author.ID)
+	if s.o.Former == nil || m.Kind() == chat.EventForm {
 		return false
 	}
 	form, err := s.former(ctx, *m)
@@ -59,7 +59,7 @@ func (s *Slack) prepare(ctx context.Context, m *chat.Message) (done bool) {
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
 			s.o.Log.Warn("form not opened", "form", form.ID, "error", redacted(err))
-			if m.Command != chat.Pressed {
+			if m.Kind() != chat.EventPress {
 				return false // a command has an answer in words, too
 			}
 			s.whisper(*m, "The form could not be opened; please try again.")
@@ -275,5 +275,5 @@ func (s *Slack) submitted(payload []byte) (chat.Message, bool) {
 	}
 	id := onceID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
 	return chat.Message{ID: id, Author: chat.User{ID: sent.User.ID, Name: sent.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At}, true
+		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At, Direct: direct(state.At.Channel)}, true
 }

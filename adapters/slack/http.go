@@ -170,13 +170,13 @@ func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
 
 // answer says 200 when the message is stored or none of our business.
 func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
-	if ok && m.Command != "" && s.prepare(r.Context(), &m) {
+	if ok && isInteraction(m) && s.prepare(r.Context(), &m) {
 		w.WriteHeader(http.StatusOK)
 		return true
 	}
-	if ok && m.Reaction == nil {
+	if ok && m.Kind() != chat.EventReaction {
 		limited, cancel := context.WithTimeout(r.Context(), shortWait)
-		s.missed.wait(limited, m.Conversation)
+		s.awaitMissed(limited, m.Conversation)
 		cancel()
 	}
 	if ok && !s.take(r.Context(), m) {

@@ -27,7 +27,7 @@ func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	if len(d.Reply.Handle) > 0 {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: errNoEdit}
 	}
-	unlock, err := s.gates.enter(ctx, to.Channel)
+	unlock, err := s.enter(ctx, to.Channel)
 	if err != nil {
 		return chat.Ref{}, err
 	}
@@ -52,14 +52,14 @@ func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		if err != nil {
 			var failed *chat.PostError
 			if ts == "" && errors.As(err, &failed) && failed.Maybe { // it may be there: the whole answer looks for it
-				s.attempts.put(d.Key, attempt{unknown: true})
+				s.attempts.Put(d.Key, attempt{unknown: true})
 			}
 			return chat.Ref{}, err
 		}
 		p.ids = append(p.ids, id)
 	}
 	if len(p.ids) > 0 {
-		s.showing.put(spot(to.Channel, to.Thread), true)
+		s.showing.Put(spot(to.Channel, to.Thread), true)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"unicode/utf8"
+
+	"ravenbot/internal/chat"
 )
 
 // scopesHeader is where Slack says which scopes a token has.
@@ -80,31 +83,61 @@ func Methods() []string {
 }
 
 // Manifest is the description from which Slack makes the app. Without a url it is
-// for Socket Mode; with the public address of this bot it is for HTTP.
-func Manifest(url string) ([]byte, error) {
+// for Socket Mode; with the public address of this bot it is for HTTP. The commands
+// become the hint that Slack shows behind /raven.
+func Manifest(url string, commands []chat.CommandSpec) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(manifest(url))
+	err := e.Encode(manifest(url, commands))
 	return b.Bytes(), err
 }
 
 // ManifestLink is the page of Slack that makes the app of Manifest.
-func ManifestLink(address string) (string, error) {
-	raw, err := json.Marshal(manifest(address))
+func ManifestLink(address string, commands []chat.CommandSpec) (string, error) {
+	raw, err := json.Marshal(manifest(address, commands))
 	if err != nil {
 		return "", err
 	}
 	return "https://api.slack.com/apps?new_app=1&manifest_json=" + url.QueryEscape(string(raw)), nil
 }
 
-func manifest(url string) map[string]any {
+// maxUsageHint is the most that Slack takes as the hint of a command, in characters
+// (manifest reference, 2026-08).
+const maxUsageHint = 1000
+
+// usageHint returns the names of the commands; those that take something end in "…".
+// What does not fit is left out.
+func usageHint(commands []chat.CommandSpec) string {
+	hint := ""
+	for _, c := range commands {
+		next := c.Name
+		if len(c.Options) > 0 {
+			next += " …"
+		}
+		if hint != "" {
+			next = hint + ", " + next
+		}
+		if utf8.RuneCountInString(next) > maxUsageHint {
+			break
+		}
+		hint = next
+	}
+	return hint
+}
+
+func manifest(url string, commands []chat.CommandSpec) map[string]any {
 	type object = map[string]any
 	socket := url == ""
 	const does = "Answers, reads feeds and posts digests"
 	events, interactivity := object{"bot_events": Events()}, object{"is_enabled": true}
-	command := object{"command": "/raven", "description": "Ask ravenbot, or run a digest", "usage_hint": "ask …, digest list, tools, help", "should_escape": true}
+	command := object{
+		"command":       "/raven",
+		"description":   "Ask ravenbot, or run a digest",
+		"usage_hint":    usageHint(commands),
+		"should_escape": true,
+	}
 	if !socket {
 		events["request_url"] = url + "/slack/events"
 		interactivity["request_url"] = url + "/slack/interactive"

@@ -15,6 +15,8 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/slack"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	simslack "ravenbot/internal/sim/slack"
 )
 
@@ -97,7 +99,7 @@ func TestTheScopesAreThoseThatSlackWants(t *testing.T) {
 
 func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 	for _, address := range []string{"", "https://raven.example.org"} {
-		raw, err := slack.Manifest(address)
+		raw, err := slack.Manifest(address, chattest.Commands())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +116,7 @@ func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 			known.Features.SlashCommands[0].Url != address+simslack.PathCommands) {
 			t.Errorf("addresses in %s", raw)
 		}
-		link, err := slack.ManifestLink(address)
+		link, err := slack.ManifestLink(address, chattest.Commands())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,20 +132,27 @@ func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 	}
 }
 
-// TestTheShippedManifestIsTheOneOfTheCode keeps deploy/slack-manifest.json in
-// step; RAVENBOT_UPDATE=1 writes it.
-func TestTheShippedManifestIsTheOneOfTheCode(t *testing.T) {
-	want, err := slack.Manifest("")
+func TestManifest_NamesTheCommandsInItsHint(t *testing.T) {
+	raw, err := slack.Manifest("", chattest.Commands())
 	if err != nil {
 		t.Fatal(err)
 	}
-	const path = "../../deploy/slack-manifest.json"
-	if os.Getenv("RAVENBOT_UPDATE") != "" {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	const want = `"usage_hint": "ask …, digest …, settings …, tools …, memory …, usage, forget, stop, help"`
+	if !strings.Contains(string(raw), want) {
+		t.Errorf("want %s in %s", want, raw)
 	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
-		t.Errorf("%s differs from the code (%v); RAVENBOT_UPDATE=1 writes it anew", path, err)
+	var many []chat.CommandSpec
+	for range 500 {
+		many = append(many, chat.CommandSpec{Name: "weather"})
+	}
+	if raw, err = slack.Manifest("", many); err != nil {
+		t.Fatal(err)
+	}
+	var known slackgo.Manifest
+	if err := json.Unmarshal(raw, &known); err != nil {
+		t.Fatal(err)
+	}
+	if hint := known.Features.SlashCommands[0].UsageHint; len(hint) > 1000 || !strings.HasSuffix(hint, ", weather") {
+		t.Errorf("a hint of %d characters ends in %q", len(hint), hint[max(len(hint)-20, 0):])
 	}
 }

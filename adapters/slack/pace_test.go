@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -91,7 +92,7 @@ func deliver(t *testing.T, s *Slack, to chat.Address, d chat.Draft) {
 			t.Errorf("post %s: %v", d.Key, err)
 			return
 		}
-		pause(t.Context(), failed.After)
+		kit.Sleep(t.Context(), failed.After)
 	}
 }
 
@@ -188,7 +189,7 @@ func TestAWeekLeavesMemoryFlat(t *testing.T) {
 			}
 			s.usable(ts)
 			s.replays.add(ts, time.Now())
-			pause(t.Context(), 100*time.Second)
+			kit.Sleep(t.Context(), 100*time.Second)
 		}
 		heap := func() int64 {
 			runtime.GC()

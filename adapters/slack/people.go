@@ -36,7 +36,7 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 // no error, nothing is known.
 func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 	now := s.o.Now()
-	if known, ok := s.standings.get(user); ok && now.Sub(known.at) < standingLife {
+	if known, ok := s.standings.Get(user); ok && now.Sub(known.at) < standingLife {
 		return known, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, standingWithin)
@@ -60,7 +60,7 @@ func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 	}
 	u := answer.User
 	who := standing{name: cmp.Or(u.Profile.Display, u.Real, u.Name), admin: u.Admin || u.Owner || u.Primary, bot: u.Bot, at: now}
-	s.standings.put(user, who)
+	s.standings.Put(user, who)
 	s.doubt(err)
 	return who, nil
 }
@@ -71,7 +71,7 @@ func (s *Slack) doubt(err error) {
 	if word == "" || word == "user_not_found" {
 		return
 	}
-	if known, _ := s.unfit.change("users.info: "+word, func(bool, bool) bool { return true }); !known {
+	if known, _ := s.unfit.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
 		s.o.Log.Warn("slack refuses to tell who administers the workspace, so nobody counts as an administrator", "error", err,
 			"remedy", "add the scope "+peopleScope+" to the app and reinstall it")
 	}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
 	slackgo "github.com/slack-go/slack"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -29,13 +29,13 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	if d.Partial {
 		return s.show(ctx, to, d)
 	}
-	unlock, err := s.gates.enter(ctx, to.Channel)
+	unlock, err := s.enter(ctx, to.Channel)
 	if err != nil {
 		return chat.Ref{}, err
 	}
 	defer unlock()
-	defer s.showing.drop(spot(to.Channel, to.Thread))
-	last, _ := s.attempts.get(d.Key)
+	defer s.showing.Drop(spot(to.Channel, to.Thread))
+	last, _ := s.attempts.Get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
 		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
@@ -52,14 +52,14 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	if err := p.run(ctx); err != nil {
 		var failed *chat.PostError
 		if errors.As(err, &failed) && failed.Permanent {
-			s.attempts.drop(d.Key)
+			s.attempts.Drop(d.Key)
 		} else {
 			unknown := failed == nil || failed.Maybe
-			s.attempts.put(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
+			s.attempts.Put(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
 		}
 		return chat.Ref{}, err
 	}
-	s.attempts.drop(d.Key)
+	s.attempts.Drop(d.Key)
 	return chat.Ref{IDs: p.ids, Repeated: p.marked}, nil
 }
 
@@ -135,9 +135,12 @@ func (p *posting) piece(ctx context.Context, n int) (string, error) {
 	return p.send(ctx, n, "")
 }
 
+// CanThread reports whether a post can have a thread below it: anywhere but in a thread.
+func (s *Slack) CanThread(to chat.Address) bool { return to.Thread == "" }
+
 // Thread is where what belongs to a post goes.
 func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ string) (chat.Address, error) {
-	if len(post.IDs) > 0 && to.Thread == "" {
+	if len(post.IDs) > 0 && s.CanThread(to) {
 		to.Thread = stamp(post.IDs[0])
 	}
 	return to, nil
@@ -238,23 +241,63 @@ func (p *posting) answers() string {
 // call makes a call on messages at the pace that Slack takes them, as often as it
 // was too soon.
 func (p *posting) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
+	err = p.paced(ctx, method, func() (err error) {
+		ts, err = p.once(ctx, options)
+		return err
+	})
+	return ts, err
+}
+
+// once makes a call on messages.
+func (p *posting) once(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, ts, _, err = p.api.SendMessageContext(ctx, p.to.Channel, options...)
+	return ts, err
+}
+
+// paced makes a call when its turn has come, as often as Slack says that it was too soon.
+func (p *posting) paced(ctx context.Context, method string, call func() error) error {
 	for {
-		if err := p.paces.turn(ctx, p.o.Now(), method+" "+p.to.Channel); err != nil {
-			return "", err
-		}
-		if ts, err = p.once(ctx, method, options); retryAfter(err) == 0 {
-			return ts, err
+		if err := p.try(ctx, method, call); retryAfter(err) == 0 {
+			return err
 		}
 	}
 }
 
-// once makes a call on messages and takes note of Slack's pace.
-func (p *posting) once(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, ts, _, err = p.api.SendMessageContext(ctx, p.to.Channel, options...)
-	p.paces.learn(p.o.Now(), method+" "+p.to.Channel, retryAfter(err))
-	return ts, err
+var errPaced = errors.New("slack asked for fewer messages there")
+
+// try makes a call when its turn has come and takes note of Slack's pace.
+func (p *posting) try(ctx context.Context, method string, call func() error) error {
+	turn, err := p.paces.Enter(ctx, method+" "+p.to.Channel, true)
+	if err != nil {
+		failed := &chat.PostError{Err: errPaced}
+		var wait *kit.WaitError
+		if errors.As(err, &wait) {
+			failed.After = wait.After
+		}
+		return failed
+	}
+	err = call()
+	turn.Leave(retryAfter(err), false)
+	return err
+}
+
+// enter lets one post at a time into a channel, so that the order is kept while one waits.
+// leave must be called.
+func (s *Slack) enter(ctx context.Context, channel string) (leave func(), err error) {
+	turn, err := s.gates.Enter(ctx, channel, true)
+	if err != nil {
+		return nil, &chat.PostError{Err: err}
+	}
+	return func() { turn.Leave(0, false) }, nil
+}
+
+// attempt is what came of sending a draft that is not wholly posted yet.
+type attempt struct {
+	ids      []string // pieces that were posted
+	unknown  bool     // Slack may have taken more
+	repeated bool     // of which one was a repeat already
 }
 
 // remove deletes a post that was replaced by fewer or newer ones.
@@ -285,7 +328,7 @@ const (
 
 // usable counts a use of a response_url and reports whether it is good for that.
 func (s *Slack) usable(url string) bool {
-	used, _ := s.uses.change(shortKey(url), func(n int, _ bool) int { return n + 1 })
+	used, _ := s.uses.Change(shortKey(url), func(n int, _ bool) int { return n + 1 })
 	return used < responseUses
 }
 
@@ -312,7 +355,7 @@ func (p *posting) respond(ctx context.Context, n int) (string, error) {
 	switch {
 	case err == nil:
 		return "response/" + shortKey(p.d.Key), nil
-	case retryAfter(err) > 0, unsent(err), errors.As(err, &status) && status.Code < 500:
+	case retryAfter(err) > 0, kit.IsUnsent(err), errors.As(err, &status) && status.Code < 500:
 		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.d.Key, "error", redacted(err))
 		return "", nil
 	}
@@ -346,13 +389,7 @@ func (s *Slack) failure(err error) error {
 		}
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
 	}
-	return &chat.PostError{Maybe: !unsent(err), Err: fmt.Errorf("post to slack: %w", redacted(err))}
-}
-
-// unsent reports that a call failed before Slack could hear of it.
-func unsent(err error) bool {
-	var broken *net.OpError
-	return errors.As(err, &broken) && broken.Op == "dial"
+	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redacted(err))}
 }
 
 // redacted hides addresses that are themselves a permission.

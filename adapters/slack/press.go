@@ -36,6 +36,16 @@ type interaction struct {
 	} `json:"actions"`
 }
 
+// isInteraction reports whether a message is a command, a press or a form. Slack sends
+// each but once and wants an answer within three seconds.
+func isInteraction(m chat.Message) bool {
+	switch m.Kind() {
+	case chat.EventCommand, chat.EventPress, chat.EventForm:
+		return true
+	}
+	return false
+}
+
 // interacted translates what a person did; false says that it is no business of
 // ours.
 func (s *Slack) interacted(payload []byte) (chat.Message, bool) {
@@ -72,5 +82,5 @@ func (s *Slack) press(payload []byte) (chat.Message, bool) {
 	did := i.Actions[0]
 	id := onceID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
 	return chat.Message{ID: id, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at}, true
+		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at, Direct: direct(at.Channel)}, true
 }

@@ -69,14 +69,14 @@ func (s *Slack) reacted(o outer) (chat.Message, bool) {
 		team = s.self.team
 	}
 	return chat.Message{ID: strings.Join([]string{"reaction", r.Item.Channel, r.Item.TS, r.User, r.Reaction}, "/"), Author: chat.User{ID: r.User}, Time: at, Reach: chat.Addressed,
-		Conversation: chat.Address{Platform: s.Name(), Workspace: team, Channel: r.Item.Channel},
-		Reaction:     &chat.Reaction{Post: r.Item.TS, Sign: r.Reaction, Good: good, Gone: r.Type == "reaction_removed"}}, true
+		Conversation: chat.Address{Platform: s.Name(), Workspace: team, Channel: r.Item.Channel}, Direct: direct(r.Item.Channel),
+		Reaction: &chat.Reaction{Post: r.Item.TS, Sign: r.Reaction, Good: good, Gone: r.Type == "reaction_removed"}}, true
 }
 
 // byProgram reports that a bot put a sign below a post, which Slack does not say with
 // it. Whoever Slack does not tell of is taken for a person.
 func (s *Slack) byProgram(ctx context.Context, m chat.Message) bool {
-	if m.Reaction == nil || m.Reaction.Gone {
+	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false
 	}
 	who, err := s.person(ctx, m.Author.ID)

@@ -23,6 +23,7 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	// Heard gives the conversations to be read, newest first, each with the last
 	// message that was taken there. nil: none are.
 	Heard func(ctx context.Context) ([]chat.Heard, error)
+	// Commands are the words that may follow /raven.
+	Commands []chat.CommandSpec
 	// Former gives the forms that commands and buttons ask for, nil: none do.
 	Former chat.Former
 	// Title gives a thread of the agent view a better title than its first question,
@@ -53,24 +56,24 @@ type Slack struct {
 	o     Options
 	api   *slackgo.Client
 	http  *http.Client
-	bytes *http.Client // for files, which may be large
-	gates gates
-	paces paces
+	bytes *http.Client  // for files, which may be large
+	gates kit.Pacer     // by channel: one post at a time
+	paces kit.Pacer     // by method and channel
 	ready chan struct{} // closed when self and accept are set
 
-	attempts  memory[attempt]   // drafts that are not wholly posted, by their keys
-	uses      memory[int]       // of response_urls
-	streams   memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
-	unfit     memory[bool]      // channels where streams are refused, and "" where all are
-	authors   memory[string]    // who wrote the latest messages, by channel and timestamp
-	told      memory[time.Time] // when somebody's message was last turned away, by channel and user
-	untold    chan chat.Message // those that were, and whose author is to be told
-	showing   memory[bool]      // threads in which an unfinished answer stands, by channel and thread
-	standings memory[standing]  // of users in the workspace
+	attempts  kit.Memory[attempt]   // drafts that are not wholly posted, by their keys
+	uses      kit.Memory[int]       // of response_urls
+	streams   kit.Memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
+	unfit     kit.Memory[bool]      // channels where streams are refused, and "" where all are
+	authors   kit.Memory[string]    // who wrote the latest messages, by channel and timestamp
+	told      kit.Memory[time.Time] // when somebody's message was last turned away, by channel and user
+	untold    chan chat.Message     // those that were, and whose author is to be told
+	showing   kit.Memory[bool]      // threads in which an unfinished answer stands, by channel and thread
+	standings kit.Memory[standing]  // of users in the workspace
 	view      agentView
-	unread    memory[bool] // channels of which the operator knows that they cannot be read
+	unread    kit.Memory[bool] // channels of which the operator knows that they cannot be read
 	replays   replays
-	missed    missed
+	missed    *kit.CatchUp // nil: nothing is read afterwards
 
 	self   self
 	accept func(context.Context, chat.Message) error
@@ -98,14 +101,21 @@ const (
 func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: stay}
-	return &Slack{o: o, http: client, bytes: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: stay}, ready: make(chan struct{}), untold: make(chan chat.Message, mostUntold), view: agentView{chores: make(chan func(context.Context) error, mostChores)}, missed: newMissed(o.CatchUp > 0 && o.Heard != nil),
+	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
+	s := &Slack{
+		o:      o,
+		http:   client,
+		bytes:  &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
+		paces:  kit.Pacer{Learn: true},
+		ready:  make(chan struct{}),
+		untold: make(chan chat.Message, mostUntold),
+		view:   agentView{chores: make(chan func(context.Context) error, mostChores)},
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
-			slackgo.OptionHTTPClient(client))}
+			slackgo.OptionHTTPClient(client)),
+	}
+	s.missed = s.newCatchUp()
+	return s
 }
-
-// stay follows no redirect: a token or a message is for the address that was named.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // capped bounds how much of an answer is read.
 type capped struct{ next http.RoundTripper }
@@ -167,11 +177,9 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	defer stop()
 	helpers.Go(func() { s.keepHouse(beside) })
 	helpers.Go(func() { s.tellAll(beside) })
-	if s.missed.on {
-		helpers.Go(func() { s.catchUp(beside) })
-	}
+	helpers.Go(func() { s.missed.Run(beside) })
 	if s.o.Mode == "http" {
-		s.missed.begin()
+		s.missed.Begin()
 		close(s.ready)
 		s.connected(true, "HTTP mode: Slack calls us")
 		<-ctx.Done()
@@ -196,7 +204,7 @@ func (s *Slack) identify(ctx context.Context) error {
 			return refusal
 		}
 		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)
-		if !pause(ctx, wait) {
+		if !kit.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}
@@ -221,8 +229,8 @@ func refused(err error, what, where string) error {
 // take hands a message over and reports whether Slack may be told that it was
 // taken.
 func (s *Slack) take(ctx context.Context, m chat.Message) bool {
-	if m.Reply.MessageID != "" && m.Command == "" {
-		s.authors.put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
+	if m.Reply.MessageID != "" && !isInteraction(m) {
+		s.authors.Put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
 	}
 	if s.byProgram(ctx, m) {
 		return true
@@ -240,16 +248,4 @@ func (s *Slack) take(ctx context.Context, m chat.Message) bool {
 		s.o.Log.Error("message not stored, so not acknowledged", "message", m.Key(), "error", err)
 	}
 	return false
-}
-
-// pause waits, and reports whether ctx lasted.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/sim"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -51,6 +52,7 @@ func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
 func join(t *testing.T, server *simslack.Server, o slack.Options) *bot {
 	t.Helper()
 	o.APIBaseURL = server.APIURL()
+	o.Commands = chattest.Commands()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/failpoint"
 )
@@ -37,7 +38,7 @@ const (
 type socket struct {
 	*Slack
 	ctx     context.Context // of Run; outlives connections
-	lanes   *lanes
+	queues  *kit.Queues
 	helpers sync.WaitGroup
 
 	links   []*link
@@ -67,8 +68,8 @@ type dialled struct {
 // going to close ends, the next one is there.
 func (s *Slack) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	k := &socket{Slack: s, ctx: ctx, lanes: newLanes(ctx), news: make(chan news, 64), dialled: make(chan dialled, 1), stale: true}
-	defer k.lanes.wait()
+	k := &socket{Slack: s, ctx: ctx, queues: kit.NewQueues(ctx), news: make(chan news, 64), dialled: make(chan dialled, 1), stale: true}
+	defer k.queues.Wait()
 	defer k.hangUp()
 	defer cancel()
 	beats := time.NewTicker(beat)
@@ -117,7 +118,7 @@ func (k *socket) dial(wait time.Duration) {
 	}
 	k.dialing = true
 	k.helpers.Go(func() {
-		if !pause(k.ctx, wait) {
+		if !kit.Sleep(k.ctx, wait) {
 			return
 		}
 		l, err := k.open(k.ctx)
@@ -210,7 +211,7 @@ func (k *socket) dismiss() {
 func (k *socket) hello(l *link) {
 	now := k.o.Now().Round(0)
 	if k.stale || !k.up() {
-		k.missed.begin()
+		k.missed.Begin()
 	}
 	l.greeted, k.alive, k.stale = true, now, false
 	k.connected(true, "")
@@ -261,7 +262,7 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 	}
 	m, ok := k.translate(kind, payload)
 	if !ok {
-		k.lanes.do(envelope, ack)
+		k.queues.Do(envelope, ack)
 		return
 	}
 	take := func() {
@@ -271,24 +272,24 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 			failpoint.Here(failpoint.Acked)
 		}
 	}
-	if m.Reaction != nil { // waits for nothing, and nothing for it
-		k.lanes.do("reaction/"+m.Conversation.Channel, func() {
+	if m.Kind() == chat.EventReaction { // waits for nothing, and nothing for it
+		k.queues.Do("reaction/"+m.Conversation.Channel, func() {
 			if k.take(k.ctx, m) {
 				ack()
 			}
 		})
 		return
 	}
-	if m.Command == "" {
-		k.lanes.do(m.Conversation.Channel, take)
+	if !isInteraction(m) {
+		k.queues.Do(m.Conversation.Channel, take)
 		return
 	}
-	k.lanes.do(m.ID, func() { // nobody has to wait for what Slack is asked about it
+	k.queues.Do(m.ID, func() { // nobody has to wait for what Slack is asked about it
 		if k.prepare(k.ctx, &m) {
 			ack()
 			return
 		}
-		k.lanes.do(m.Conversation.Channel, take)
+		k.queues.Do(m.Conversation.Channel, take)
 	})
 }
 
@@ -296,12 +297,12 @@ func (k *socket) request(l *link, envelope, kind string, payload json.RawMessage
 // long as its author sees it work: Slack sends it but once.
 func (k *socket) turn(m chat.Message) {
 	ctx := k.ctx
-	if m.Command != "" {
+	if isInteraction(m) {
 		limited, cancel := context.WithTimeout(ctx, shortWait)
 		defer cancel()
 		ctx = limited
 	}
-	k.missed.wait(ctx, m.Conversation)
+	k.awaitMissed(ctx, m.Conversation)
 }
 
 // translate makes a message of an envelope's payload; false says that it is none.

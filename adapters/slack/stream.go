@@ -34,7 +34,7 @@ func (p *posting) begin(ctx context.Context, n int) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if known, _ := p.paces.of.get("chat.startStream " + p.to.Channel); known.next.After(p.o.Now()) {
+	if p.paces.Rest("chat.startStream "+p.to.Channel) > 0 {
 		return "", nil
 	}
 	st := &stream{open: true, tools: map[string]slackgo.TaskUpdateChunk{}}
@@ -44,10 +44,14 @@ func (p *posting) begin(ctx context.Context, n int) (string, error) {
 	}
 	options = append(options, slackgo.MsgOptionStartStream(), slackgo.MsgOptionTS(p.to.Thread), slackgo.MsgOptionChunks(chunks...),
 		slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl())
-	ts, err := p.once(ctx, "chat.startStream", options)
+	var ts string
+	err := p.try(ctx, "chat.startStream", func() (err error) {
+		ts, err = p.once(ctx, options)
+		return err
+	})
 	switch {
 	case err == nil:
-		p.streams.put(spot(p.to.Channel, ts), &grown)
+		p.streams.Put(spot(p.to.Channel, ts), &grown)
 		return ts, nil
 	case retryAfter(err) > 0:
 		return "", nil
@@ -68,11 +72,11 @@ func (p *posting) recipient() ([]slackgo.MsgOption, bool) {
 		return nil, false
 	}
 	for _, where := range []string{"", p.to.Channel} {
-		if no, _ := p.unfit.get(where); no {
+		if no, _ := p.unfit.Get(where); no {
 			return nil, false
 		}
 	}
-	author, known := p.authors.get(spot(p.to.Channel, p.d.Reply.MessageID))
+	author, known := p.authors.Get(spot(p.to.Channel, p.d.Reply.MessageID))
 	if !known {
 		return nil, direct(p.to.Channel)
 	}
@@ -90,7 +94,7 @@ func (p *posting) unstreamed(err error) {
 	if local[code(err)] {
 		where = p.to.Channel
 	}
-	if known, _ := p.unfit.change(where, func(bool, bool) bool { return true }); known {
+	if known, _ := p.unfit.Change(where, func(bool, bool) bool { return true }); known {
 		return
 	}
 	remedy := remedies[code(err)]
@@ -156,7 +160,7 @@ func task(t chat.ToolRun) slackgo.TaskUpdateChunk {
 // extend brings an open stream up to date, and ends it where a further piece goes
 // on; false says that the message is to be edited.
 func (p *posting) extend(ctx context.Context, n int, ts string) (bool, error) {
-	st, _ := p.streams.get(spot(p.to.Channel, ts))
+	st, _ := p.streams.Get(spot(p.to.Channel, ts))
 	if st == nil || !st.open {
 		return false, nil
 	}
@@ -185,19 +189,19 @@ func (p *posting) extend(ctx context.Context, n int, ts string) (bool, error) {
 	case code(err) != "":
 		return false, p.close(ctx, n, ts)
 	}
-	p.streams.drop(spot(p.to.Channel, ts)) // it may have grown
+	p.streams.Drop(spot(p.to.Channel, ts)) // it may have grown
 	return false, p.failure(err)
 }
 
 // finish ends the stream ts as the whole piece n; false says that the message is to
 // be edited.
 func (p *posting) finish(ctx context.Context, n int, ts string) (bool, error) {
-	st, _ := p.streams.get(spot(p.to.Channel, ts))
+	st, _ := p.streams.Get(spot(p.to.Channel, ts))
 	switch {
 	case st == nil || p.d.Partial:
 		return false, nil
 	case !st.open && n < len(p.pieces)-1 && st.text == p.pieces[n].body && len(p.pieces[n].below) == 0:
-		p.streams.drop(spot(p.to.Channel, ts))
+		p.streams.Drop(spot(p.to.Channel, ts))
 		return true, nil
 	case !st.open:
 		return false, nil
@@ -218,7 +222,7 @@ func (p *posting) finish(ctx context.Context, n int, ts string) (bool, error) {
 	if below := pieces[n].below; len(below) > 0 {
 		options = append(options, slackgo.MsgOptionBlocks(below...))
 	}
-	p.streams.drop(spot(p.to.Channel, ts))
+	p.streams.Drop(spot(p.to.Channel, ts))
 	_, err := p.call(ctx, "chat.stopStream", options)
 	switch {
 	case err == nil:
@@ -231,7 +235,7 @@ func (p *posting) finish(ctx context.Context, n int, ts string) (bool, error) {
 
 // close ends a stream as it is, to be edited.
 func (p *posting) close(ctx context.Context, n int, ts string) error {
-	p.streams.drop(spot(p.to.Channel, ts))
+	p.streams.Drop(spot(p.to.Channel, ts))
 	if err := p.halt(ctx, n, ts); err != nil {
 		return p.failure(err)
 	}

@@ -88,7 +88,9 @@ func (w *Web) Static() http.Handler {
 	return mux
 }
 
-func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
+func operator() chat.User {
+	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
+}
 
 // view is what the template of a room shows.
 type view struct {
@@ -226,7 +228,7 @@ func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text, user := r.PostForm.Get("text"), operator()
-	m, err := message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
+	m, err := w.message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
 	if err == nil && CheckRoom(name) == nil && w.offer(rw, r, m) {
 		return
 	}

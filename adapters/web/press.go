@@ -120,7 +120,7 @@ type shownForm struct {
 // offer shows the form that a message asks for, or says why there is none, and
 // reports whether that was all.
 func (w *Web) offer(rw http.ResponseWriter, r *http.Request, m chat.Message) bool {
-	if w.o.Former == nil || m.Command == "" {
+	if w.o.Former == nil || m.Kind() == chat.EventMessage {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), formWithin)

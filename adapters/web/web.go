@@ -41,6 +41,8 @@ type Options struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 	Rooms  []string // shown even while they are empty; general always is
+	// Commands are the words that may follow a slash in a message.
+	Commands []chat.CommandSpec
 	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
 	Former chat.Former
 	// Agents are who may answer in rooms; nil: the page offers no choice.
@@ -159,7 +161,7 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 		return chat.Message{}, err
 	}
 	e := store.Entry{ID: "room/" + strings.ToLower(rand.Text()), Room: name, At: w.o.Now(), User: &user, Text: text}
-	m, err := message(e)
+	m, err := w.message(e)
 	if err != nil {
 		return m, err
 	}
@@ -179,13 +181,15 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 
 // message is what a person's line says to the bot. The line goes along as the
 // reply's handle, so that it is not lost where a crash comes between the two.
-func message(e store.Entry) (chat.Message, error) {
+func (w *Web) message(e store.Entry) (chat.Message, error) {
 	handle, err := json.Marshal(e)
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("write down the line: %w", err)
 	}
-	command, text := chat.Typed(e.Text, chat.Commands())
-	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: *e.User, Text: text,
+	command, text := chat.Typed(e.Text, w.o.Commands)
+	author := *e.User
+	author.Operator = true // whoever writes in a web room has signed in with the admin token
+	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: author, Text: text,
 		Reach: chat.Addressed, Command: command, Reply: chat.Reply{MessageID: e.ID, Handle: handle}, Time: e.At}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -35,7 +36,7 @@ func begin(t *testing.T, bot func(w *Web, m chat.Message) error) (*Web, *bolt.DB
 
 func over(t *testing.T, log Log, bot func(w *Web, m chat.Message) error) *Web {
 	t.Helper()
-	w := New(Options{Log: log, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	w := New(Options{Log: log, Commands: chattest.Commands(), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -117,13 +118,15 @@ func TestWhatIsSaidBecomesAMessage(t *testing.T) {
 		{"/etc/passwd", "", "/etc/passwd"},
 	} {
 		var got chat.Message
+		author := anna
+		author.Operator = true
 		w, _ := begin(t, func(_ *Web, m chat.Message) error { got = m; return nil })
 		m, err := w.Say(t.Context(), "general", anna, c.said)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Command != c.command || got.Text != c.text || got.Reach != chat.Addressed || got.Conversation != general ||
-			got.Author != anna || got.Reply.MessageID != m.ID || got.ID != m.ID {
+			got.Author != author || got.Direct || got.Reply.MessageID != m.ID || got.ID != m.ID {
 			t.Errorf("%q became %+v", c.said, got)
 		}
 	}

@@ -27,8 +27,8 @@ func (a *App) reaches(to chat.Address) bool { return a.platform(to.Platform) != 
 
 // threads reports that a post to a conversation can have a thread below it.
 func (a *App) threads(to chat.Address) bool {
-	_, can := a.platform(to.Platform).(chat.Threader)
-	return can && to.Thread == "" && to.Workspace != "@me"
+	threader, can := a.platform(to.Platform).(chat.Threader)
+	return can && threader.CanThread(to)
 }
 
 // aside reports that a message is about work under way: an approval, an answer to the

@@ -22,7 +22,7 @@ import (
 // it is switched on.
 func (a *App) buildPlatforms(pages *egress.Client) {
 	c := a.conf()
-	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Former: a.form, Agents: roomAgents{agents{a}}, Picture: pictures{pages}.fetch})
+	a.web = web.New(web.Options{Log: a.store, Now: a.o.Now, Logger: a.o.Log, Rooms: webRooms(c), Commands: commandSpecs(), Former: a.form, Agents: roomAgents{agents{a}}, Picture: pictures{pages}.fetch})
 	a.platforms = map[string]chat.Platform{a.web.Name(): a.web}
 	for name, p := range map[string]chat.Platform{"discord": a.newDiscord(c), "slack": a.newSlack(c)} {
 		if p != nil {
@@ -53,7 +53,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 	d := c.Platforms.Discord
 	return discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(),
 		MessageContent: overhears(c, "discord"), CatchUp: d.CatchUp.Std(), Heard: a.heard("discord"),
-		Shards: d.Shards, Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
+		Shards: d.Shards, Commands: commandSpecs(), Suggest: a.suggest, Former: a.form, Log: a.o.Log, Now: a.o.Now})
 }
 
 // newSlack gives nil where Slack is switched off.
@@ -64,7 +64,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 	s := c.Platforms.Slack
 	return slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(),
 		SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode, APIBaseURL: s.APIBaseURL.Reveal(),
-		CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Former: a.form, Title: a.title, Log: a.o.Log, Now: a.o.Now})
+		CatchUp: s.CatchUp.Std(), Heard: a.heard("slack"), Commands: commandSpecs(), Former: a.form, Title: a.title, Log: a.o.Log, Now: a.o.Now})
 }
 
 // platform gives a platform as it is now; nil: it is switched off.

@@ -33,6 +33,9 @@ type User struct {
 	ID    string `json:"id"`
 	Name  string `json:"name,omitempty"`
 	Admin bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
+	// Operator is true for whoever is signed in with the admin token, such as in a web room.
+	// There is no account of a chat platform behind such a user.
+	Operator bool `json:"operator,omitempty"`
 }
 
 // Change says what became of a message that came before.
@@ -57,14 +60,17 @@ type Message struct {
 	Change   Change `json:"change,omitempty"`
 	Revision string `json:"revision,omitempty"`
 
-	Conversation Address   `json:"conversation"`
-	Author       User      `json:"author"`
-	Text         string    `json:"text"` // without the mention of the bot
-	Files        []File    `json:"files,omitempty"`
-	Reach        Reach     `json:"reach"`
-	Command      string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; Submitted; empty: plain text
-	Reply        Reply     `json:"reply,omitzero"`    // how an answer refers to this message
-	Time         time.Time `json:"time"`              // when the platform says that it was said
+	Conversation Address `json:"conversation"`
+	// Direct is true in a conversation that only the author and the bot can read, such as a
+	// direct message. The adapter sets it; nobody else may guess it from an address.
+	Direct  bool      `json:"direct,omitempty"`
+	Author  User      `json:"author"`
+	Text    string    `json:"text"` // without the mention of the bot
+	Files   []File    `json:"files,omitempty"`
+	Reach   Reach     `json:"reach"`
+	Command string    `json:"command,omitempty"` // "ask", "digest", …; Pressed; Submitted; empty: plain text
+	Reply   Reply     `json:"reply,omitzero"`    // how an answer refers to this message
+	Time    time.Time `json:"time"`              // when the platform says that it was said
 	// Values are what was filled in, by Field.Name, where Command is Submitted.
 	Values map[string]string `json:"values,omitempty"`
 	// Missed: it was said while the bot was away, and read afterwards.
@@ -340,6 +346,8 @@ type Historian interface {
 
 // Threader is a Platform on which a post can have a thread below it.
 type Threader interface {
+	// CanThread reports whether a post to a conversation can have a thread below it.
+	CanThread(to Address) bool
 	// Thread gives where what belongs to a post goes: to the thread below it, which is
 	// opened under the title if it is not there. Without a thread in it the address says
 	// that there can be none. An error is worth another attempt.

@@ -27,7 +27,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	words := chat.Commands()
+	words := []chat.CommandSpec{{Name: "ask"}, {Name: "digest"}, {Name: "help"}}
 	for in, want := range map[string][2]string{"ask what is new": {"ask", "what is new"}, "what is new": {"ask", "what is new"}, "": {"help", ""},
 		"Digest run morning": {"digest", "run morning"}, "help": {"help", ""}} {
 		if c, rest := chat.SplitCommand(in, words); c != want[0] || rest != want[1] {

@@ -440,7 +440,7 @@ func (b *beginning) next() error {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
 		return nil
 	}
-	link, err := slack.ManifestLink("")
+	link, err := slack.ManifestLink("", app.CommandSpecs())
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ravenbot/adapters/slack"
+	"ravenbot/internal/app"
 	"ravenbot/internal/config"
 )
 
@@ -30,14 +31,14 @@ func slackApp(_ context.Context, c *call) error {
 		}
 	}
 	if c.flags.Lookup("url").Value.(flag.Getter).Get().(bool) {
-		link, err := slack.ManifestLink(address)
+		link, err := slack.ManifestLink(address, app.CommandSpecs())
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(c.Out, link)
 		return err
 	}
-	manifest, err := slack.Manifest(address)
+	manifest, err := slack.Manifest(address, app.CommandSpecs())
 	if err != nil {
 		return err
 	}

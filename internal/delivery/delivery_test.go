@@ -148,6 +148,8 @@ func (p *threaded) Post(ctx context.Context, to chat.Address, d chat.Draft) (cha
 	return p.platform.Post(ctx, to, d)
 }
 
+func (p *threaded) CanThread(to chat.Address) bool { return to.Thread == "" }
+
 func (p *threaded) Thread(_ context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
 	if p.down--; p.down >= 0 {
 		return to, errors.New("down")

@@ -1,0 +1,69 @@
+// Package kit is what every adapter of a chat platform needs and none should write again: a
+// memory of the latest things, queues that keep the order within a place, the pace at which
+// a platform takes requests, and the schedule of reading what was missed.
+//
+// It promises that nothing here grows with the number of channels or people for ever, and
+// that whoever waits gives up when its context ends. It knows no platform: what is sent, what
+// an identifier looks like and which errors are final stays with the adapters.
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Sleep pauses for a time. It reports whether ctx lasted that long.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Wake leaves a token in a channel with room for one, unless there is one already.
+func Wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// NoRedirect is an http.Client's CheckRedirect that follows none: a token and a message are
+// for the address that was configured.
+func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// IsUnsent reports whether a request failed before there was a connection to send it on, so
+// that the other side cannot have acted on it.
+func IsUnsent(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial"
+}
+
+// TooLargeError says that a body has more bytes than are allowed.
+type TooLargeError struct{ Limit int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("it is larger than the %d bytes that are allowed", e.Limit)
+}
+
+// ReadLimited reads a body to its end. It returns a *TooLargeError where that has more than
+// limit bytes.
+func ReadLimited(body io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, &TooLargeError{Limit: limit}
+	}
+	return data, nil
+}

@@ -1,0 +1,43 @@
+package chat
+
+// EventKind says what a Message reports. A Message carries all of them, because each is
+// stored, ordered and deduplicated in the same way; Kind tells them apart.
+type EventKind string
+
+// The kinds of events, with the fields of Message that belong to each.
+const (
+	EventMessage  EventKind = "message"  // Text, Files
+	EventCommand  EventKind = "command"  // Command, Text
+	EventEdit     EventKind = "edit"     // Change, Revision, Text
+	EventDelete   EventKind = "delete"   // Change
+	EventPress    EventKind = "press"    // Text is the button's Value, Reply.MessageID the post with the button
+	EventForm     EventKind = "form"     // Text is the form's ID, Values what was filled in
+	EventReaction EventKind = "reaction" // Reaction
+)
+
+// Kind returns what the message reports.
+func (m Message) Kind() EventKind {
+	// The order matters: an edit keeps the Command of the message that it changes.
+	switch {
+	case m.Reaction != nil:
+		return EventReaction
+	case m.Change == Deleted:
+		return EventDelete
+	case m.Change != "":
+		return EventEdit
+	case m.Command == Pressed:
+		return EventPress
+	case m.Command == Submitted:
+		return EventForm
+	case m.Command != "":
+		return EventCommand
+	}
+	return EventMessage
+}
+
+// IsQuestion reports whether the message is something said to the bot in words: a plain
+// message or the command "ask", but no edit, press, form or other command.
+func (m Message) IsQuestion() bool {
+	kind := m.Kind()
+	return kind == EventMessage || kind == EventCommand && m.Command == CommandAsk
+}
