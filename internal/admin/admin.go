@@ -89,7 +89,7 @@ type Options struct {
 	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
 	// nil: there is none.
 	MCP      func(refuse http.HandlerFunc) http.Handler
-	Settings *settings.Book
+	Settings *settings.Repository
 	ToolsOn  func() bool // where no settings say so: by the configuration
 	Feedback func(ctx context.Context) ([]store.Feedback, error)
 	Metrics  http.Handler

@@ -52,23 +52,23 @@ func (a *App) fetch(ctx context.Context, platform string, f chat.File, limit int
 
 // discovery finds tools where there are many.
 func (a *App) discovery() agent.Discovery {
-	a.meaning = toolsearch.NewMeaning(a.embedding, a.o.Log)
-	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer).With(a.meaning)
+	a.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
+	return toolsearch.NewFinder(toolsearch.New(), a.aboutServer).WithSemantics(a.meaning)
 }
 
 // embedding gives the model that compares tools by what they mean, if one is
 // configured and has its key.
-func (a *App) embedding() (toolsearch.Embedding, bool) {
+func (a *App) embedding() (toolsearch.Embedder, bool) {
 	name := a.conf().Tools.Discovery.Embeddings
 	if name == "" {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
 	m, _ := a.model(name)
 	embedder, ok := m.Model.(llm.Embedder)
 	if !ok {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
-	return toolsearch.Embedding{Name: m.ID(), Embed: func(ctx context.Context, texts []string) ([][]float32, error) {
+	return toolsearch.Embedder{Name: m.ID(), Embed: func(ctx context.Context, texts []string) ([][]float32, error) {
 		vectors, used, err := embedder.Embed(ctx, texts)
 		if used != (llm.Usage{}) {
 			if err := a.store.CountUsage(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used}); err != nil {

@@ -73,13 +73,13 @@ type App struct {
 	tokens    *mcpserve.Tokens
 	endpoint  *mcpserve.Server
 	agent     *agent.Engine
-	meaning   *toolsearch.Meaning
+	meaning   *toolsearch.SemanticIndex
 	delivery  *delivery.Service
 	digests   *digest.Service
 	loop      *schedule.Loop
-	settings  *settings.Book
+	settings  *settings.Repository
 	ledger    *budget.Ledger
-	knowledge *knowledge.Base
+	knowledge *knowledge.Repository
 	admin     *admin.Server
 	listener  net.Listener
 	started   time.Time

@@ -30,7 +30,7 @@ func (a *App) form(ctx context.Context, m chat.Message) (*chat.Form, error) {
 
 // submitted answers the forms that were sent.
 func (a *App) submitted(ctx context.Context, m chat.Message) chat.Draft {
-	if d, ours := a.settings.Submitted(ctx, m); ours {
+	if d, ours := a.settings.HandleForm(ctx, m); ours {
 		return d
 	}
 	return chat.Draft{Ephemeral: true, Failed: true, Text: "This form is no longer known; please open it again."}

@@ -26,7 +26,7 @@ const digestTimeout = 10 * time.Minute
 func (a *App) buildDigests(reader *feed.Fetcher, pages *egress.Client) error {
 	a.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
 	a.digests = digest.New(digest.Options{Feeds: reader, Store: whenReady{a.store, a.delivery}, Writer: a.writer, Task: a.task,
-		Article: articles{pages}.text, Language: func(to chat.Address) string { return a.settings.For(to, "").Language },
+		Article: articles{pages}.text, Language: func(to chat.Address) string { return a.settings.Effective(to, "").Language },
 		Deliver: a.delivery.Deliver, Post: a.interject, Reaches: a.reaches, Threads: a.threads, Changed: func() { a.loop.Set(a.digests.Jobs()) },
 		Log: a.o.Log, Now: a.o.Now})
 	a.loop.LastDue = a.digests.LastDue

@@ -26,7 +26,7 @@ func (a *App) readPDF(ctx context.Context, data []byte) ([]string, error) {
 func (a *App) knowledgeTools() []tool.Tool {
 	for _, m := range a.setup.Load().agents {
 		if m.knows() {
-			return []tool.Tool{a.knowledge.Search(a.knowledgeOf)}
+			return []tool.Tool{a.knowledge.SearchTool(a.knowledgeOf)}
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func (a *App) profiles(c *config.Config, agents map[string]member) map[string]ag
 			MaxSteps: cmp.Or(ag.Limits.MaxSteps, c.Tools.MaxSteps), MaxResult: cmp.Or(ag.Limits.MaxResultBytes, c.Tools.MaxResultBytes),
 			Uses: usable(ag, c.Tools.Enabled), Servers: ag.reach.to,
 			Recall: func(ctx context.Context, question string) string {
-				return a.knowledge.Recall(ctx, name, ag.Knowledge, question)
+				return a.knowledge.PromptText(ctx, name, ag.Knowledge, question)
 			}}
 	}
 	return profiles
@@ -65,7 +65,7 @@ func (a *App) route(m chat.Message) agent.Profile {
 	}
 	set := a.setup.Load()
 	name := set.agentAt(m.Conversation)
-	return adjusted(set.config, set.profiles[name], set.agents[name], a.settings.For(m.Conversation, m.Author.ID))
+	return adjusted(set.config, set.profiles[name], set.agents[name], a.settings.Effective(m.Conversation, m.Author.ID))
 }
 
 // adjusted is a profile with what was set for a user, a channel or the bot.

@@ -32,7 +32,7 @@ type member struct {
 }
 
 func (a *App) member(c *config.Config, name string, ag config.Agent, source string) member {
-	return member{ag, source, a.reachOf(c, ag), func() bool { return a.knowledge.Has(name, ag.Knowledge) }}
+	return member{ag, source, a.reachOf(c, ag), func() bool { return a.knowledge.HasFiles(name, ag.Knowledge) }}
 }
 
 // roster gives the agents of a configuration with those that were made through the
@@ -235,7 +235,7 @@ func (g agents) Remove(ctx context.Context, name string) error {
 	if err := g.a.store.DeleteItem(ctx, agentItems, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return errors.Join(g.a.regroup(), g.a.knowledge.Forget(name))
+	return errors.Join(g.a.regroup(), g.a.knowledge.DeleteAll(name))
 }
 
 // Rooms gives the web rooms for which an agent was chosen.

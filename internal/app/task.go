@@ -48,7 +48,7 @@ func (a *App) taskProfile(m chat.Message) (agent.Profile, bool) {
 	p, ok := a.digests.Plan(m.Conversation.Channel)
 	set := a.setup.Load()
 	name := a.agentOf(p)
-	profile := adjusted(set.config, set.profiles[name], set.agents[name], a.settings.For(writesTo(p), ""))
+	profile := adjusted(set.config, set.profiles[name], set.agents[name], a.settings.Effective(writesTo(p), ""))
 	profile.MaxTokens = p.MaxTokens
 	profile.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
 	return profile, ok

@@ -10,14 +10,14 @@ import (
 	"ravenbot/internal/chat"
 )
 
-func encode(l Layer) ([]byte, error) {
+func encodeLayer(l Layer) ([]byte, error) {
 	if l.IsZero() {
 		return nil, nil
 	}
 	return json.Marshal(l)
 }
 
-func decode(raw []byte) (Layer, error) {
+func decodeLayer(raw []byte) (Layer, error) {
 	var l Layer
 	err := json.Unmarshal(raw, &l)
 	return l, err
@@ -27,7 +27,7 @@ const usage = "Say `/raven settings` or, as an administrator, `/raven settings c
 	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; the value `default` takes one back."
 
 // Command answers /raven settings: it shows what holds here, and sets it.
-func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
+func (b *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 	say := func(format string, args ...any) chat.Draft {
 		return chat.Draft{Ephemeral: true, Text: fmt.Sprintf(format, args...)}
 	}
@@ -49,7 +49,7 @@ func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
 		}
 	}
 	l := b.Layer(scope)
-	err := l.set(words)
+	err := l.setKey(words)
 	if err == nil {
 		err = b.Set(ctx, scope, l)
 	}
@@ -61,8 +61,8 @@ func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
 	return say("Set for %s.\n\n%s", whose, b.describe(m))
 }
 
-// set changes one key of a layer.
-func (l *Layer) set(words []string) error {
+// setKey changes one key of a layer.
+func (l *Layer) setKey(words []string) error {
 	if len(words) < 2 {
 		return fmt.Errorf("a key and a value are needed")
 	}
@@ -105,7 +105,7 @@ func (l *Layer) set(words []string) error {
 }
 
 // describe lists what holds for whoever asks, and where it was set.
-func (b *Book) describe(m chat.Message) string {
+func (b *Repository) describe(m chat.Message) string {
 	layers := []struct {
 		name string
 		Layer

@@ -34,8 +34,8 @@ type Tools struct {
 // IsZero reports that nothing is set.
 func (l Layer) IsZero() bool { return l == Layer{} }
 
-// over gives l with what it leaves open taken from below.
-func (l Layer) over(below Layer) Layer {
+// withDefaults gives l with what it leaves open taken from below.
+func (l Layer) withDefaults(below Layer) Layer {
 	if l.Tools.Enabled == nil {
 		l.Tools.Enabled = below.Tools.Enabled
 	}
@@ -73,8 +73,8 @@ type Store interface {
 	SaveSetting(ctx context.Context, scope string, layer []byte) error
 }
 
-// Book is all layers. It is safe for concurrent use.
-type Book struct {
+// Repository is all layers. It is safe for concurrent use.
+type Repository struct {
 	store  Store
 	models func() []string // names that Model may have
 
@@ -83,15 +83,15 @@ type Book struct {
 }
 
 // New returns a Book that Load fills. models gives the names that may be chosen.
-func New(s Store, models func() []string) *Book {
-	return &Book{store: s, models: models, layers: map[Scope]Layer{}}
+func New(s Store, models func() []string) *Repository {
+	return &Repository{store: s, models: models, layers: map[Scope]Layer{}}
 }
 
 // Models are the names that Model may have.
-func (b *Book) Models() []string { return b.models() }
+func (b *Repository) Models() []string { return b.models() }
 
 // Load reads what is kept.
-func (b *Book) Load(ctx context.Context) error {
+func (b *Repository) Load(ctx context.Context) error {
 	kept, err := b.store.Settings(ctx)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (b *Book) Load(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for scope, raw := range kept {
-		l, err := decode(raw)
+		l, err := decodeLayer(raw)
 		if err != nil {
 			return fmt.Errorf("read settings of %s: %w", scope, err)
 		}
@@ -108,25 +108,25 @@ func (b *Book) Load(ctx context.Context) error {
 	return nil
 }
 
-// For gives what holds for a user in a channel; zero values are set nowhere.
-func (b *Book) For(a chat.Address, user string) Layer {
+// Effective gives what holds for a user in a channel; zero values are set nowhere.
+func (b *Repository) Effective(a chat.Address, user string) Layer {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if len(b.layers) == 0 {
 		return Layer{}
 	}
-	return b.layers[User(a.Platform, user)].over(b.layers[Channel(a)]).over(b.layers[Instance])
+	return b.layers[User(a.Platform, user)].withDefaults(b.layers[Channel(a)]).withDefaults(b.layers[Instance])
 }
 
 // Layer gives what is set in one place.
-func (b *Book) Layer(s Scope) Layer {
+func (b *Repository) Layer(s Scope) Layer {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.layers[s]
 }
 
 // All gives every layer that sets anything.
-func (b *Book) All() map[Scope]Layer {
+func (b *Repository) All() map[Scope]Layer {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return maps.Clone(b.layers)
@@ -134,21 +134,21 @@ func (b *Book) All() map[Scope]Layer {
 
 // Limits of what may be set.
 const (
-	mostSteps    = 100
-	mostPrompt   = 8 << 10 // bytes
-	mostLanguage = 60      // characters
+	maxSteps         = 100
+	maxPromptBytes   = 8 << 10 // bytes
+	maxLanguageChars = 60      // characters
 )
 
 // Check says what is wrong with a layer, in words for whoever set it.
-func (b *Book) Check(l Layer) error {
-	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > mostSteps) {
-		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, mostSteps)
+func (b *Repository) Check(l Layer) error {
+	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > maxSteps) {
+		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, maxSteps)
 	}
-	if p := l.Tools.SystemPrompt; p != nil && (len(*p) > mostPrompt || !utf8.ValidString(*p)) {
-		return fmt.Errorf("tools.systemPrompt is %d bytes, want at most %d of UTF-8", len(*p), mostPrompt)
+	if p := l.Tools.SystemPrompt; p != nil && (len(*p) > maxPromptBytes || !utf8.ValidString(*p)) {
+		return fmt.Errorf("tools.systemPrompt is %d bytes, want at most %d of UTF-8", len(*p), maxPromptBytes)
 	}
-	if utf8.RuneCountInString(l.Language) > mostLanguage || strings.ContainsAny(l.Language, "\n\r") {
-		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", mostLanguage)
+	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
+		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", maxLanguageChars)
 	}
 	if l.Model == "" {
 		return nil
@@ -163,11 +163,11 @@ func (b *Book) Check(l Layer) error {
 }
 
 // Set puts a layer in place of what was set there before; a zero one clears it.
-func (b *Book) Set(ctx context.Context, s Scope, l Layer) error {
+func (b *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	if err := b.Check(l); err != nil {
 		return err
 	}
-	raw, err := encode(l)
+	raw, err := encodeLayer(l)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package settings
 import "strings"
 
 // Suggest completes what somebody types behind /raven settings.
-func (b *Book) Suggest(typed string) []string {
+func (b *Repository) Suggest(typed string) []string {
 	scope, rest := "", strings.TrimLeft(typed, " ")
 	if after, ok := strings.CutPrefix(rest, "channel "); ok {
 		scope, rest = "channel ", after

@@ -86,7 +86,7 @@ func (r *Registry) name(s Spec) string {
 		name = SafeName(s.Server, s.Name)
 	}
 	if owner, taken := r.owners[name]; taken && owner != id {
-		name = hashed(name, id)
+		name = withHash(name, id)
 	}
 	r.names[id], r.owners[name] = name, id
 	return name
@@ -109,12 +109,12 @@ func SafeName(server, name string) string {
 		safe = "_" + safe
 	}
 	if len(safe) > MaxName || len(name) == 0 {
-		return hashed(safe, id)
+		return withHash(safe, id)
 	}
 	return safe
 }
 
-func hashed(safe, id string) string {
+func withHash(safe, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	suffix := "_" + hex.EncodeToString(sum[:4])
 	return safe[:min(len(safe), MaxName-len(suffix))] + suffix

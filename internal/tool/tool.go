@@ -24,9 +24,9 @@ type Spec struct {
 	// As is the safe name that models call it by, where a native tool's is not its
 	// pack's with its own behind it.
 	As string
-	// Told says that people are told of its results below the answer, whatever a model
+	// ShowResult says that people are told of its results below the answer, whatever a model
 	// says of them.
-	Told bool
+	ShowResult bool
 }
 
 // Hints are what a tool says of its own effects. They are claims, not authority;

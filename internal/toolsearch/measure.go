@@ -56,10 +56,10 @@ func (x *Index) Measure(questions []Question, k int, show func(q Question, ranke
 
 func (s *Score) add(gold, ranked []string) {
 	n := float64(len(gold))
-	s.Recall1 += found(gold, ranked, 1) / n
-	s.Recall3 += found(gold, ranked, 3) / n
-	s.Recall5 += found(gold, ranked, 5) / n
-	s.Recall10 += found(gold, ranked, 10) / n
+	s.Recall1 += countFound(gold, ranked, 1) / n
+	s.Recall3 += countFound(gold, ranked, 3) / n
+	s.Recall5 += countFound(gold, ranked, 5) / n
+	s.Recall10 += countFound(gold, ranked, 10) / n
 	gain, ideal := 0.0, 0.0
 	for i := range 10 {
 		worth := 1 / math.Log2(float64(i)+2)
@@ -76,7 +76,7 @@ func (s *Score) add(gold, ranked []string) {
 	}
 }
 
-func found(gold, ranked []string, k int) (n float64) {
+func countFound(gold, ranked []string, k int) (n float64) {
 	for _, name := range ranked[:min(k, len(ranked))] {
 		if slices.Contains(gold, name) {
 			n++

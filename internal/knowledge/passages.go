@@ -17,12 +17,12 @@ import (
 // Passages are about two hundred words of English, and begin with the end of the one
 // before.
 const (
-	passageBytes = 1200
-	mostPassage  = passageBytes * 5 / 4 // of the last of a section
-	overlapBytes = 200
-	maxTitle     = 80     // characters of a heading
-	mostPassages = 20_000 // of one agent
-	mostText     = 8 << 20
+	passageBytes    = 1200
+	maxPassageBytes = passageBytes * 5 / 4 // of the last of a section
+	overlapBytes    = 200
+	maxTitle        = 80     // characters of a heading
+	maxPassages     = 20_000 // of one agent
+	mostText        = 8 << 20
 )
 
 // passage is a part of a file.
@@ -41,7 +41,7 @@ type section struct{ where, text string }
 type PDF func(ctx context.Context, data []byte) ([]string, error)
 
 // kinds are the endings of names of files that are read.
-func kindOf(name string) string {
+func fileKind(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".pdf":
 		return "pdf"
@@ -58,9 +58,9 @@ func kindOf(name string) string {
 // errKind says that a file is of no kind that is read.
 var errKind = errors.New("it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are")
 
-// sections takes a file apart.
-func sections(ctx context.Context, name string, data []byte, pdf PDF) ([]section, error) {
-	switch kindOf(name) {
+// splitSections takes a file apart.
+func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]section, error) {
+	switch fileKind(name) {
 	case "pdf":
 		pages, err := pdf(ctx, data)
 		if err != nil {
@@ -73,21 +73,21 @@ func sections(ctx context.Context, name string, data []byte, pdf PDF) ([]section
 		return list, nil
 	case "html":
 		title, body := page.Markdown(data, "", "")
-		return headed(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
+		return splitHeadings(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
 	case "table":
-		return rows(text.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
+		return splitRows(text.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
 	case "text":
 		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
 			return nil, errors.New("it is no text")
 		}
 		plain := text.Clean(strings.ReplaceAll(page.Decoded(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
-		return headed(plain, ""), nil
+		return splitHeadings(plain, ""), nil
 	}
 	return nil, errKind
 }
 
-// headed cuts Markdown at its headings; other text is one section.
-func headed(text, where string) []section {
+// splitHeadings cuts Markdown at its headings; other text is one section.
+func splitHeadings(text, where string) []section {
 	var list []section
 	var b strings.Builder
 	flush := func() {
@@ -101,7 +101,7 @@ func headed(text, where string) []section {
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}
-		if title, ok := heading(line); ok && !fenced {
+		if title, ok := parseHeading(line); ok && !fenced {
 			flush()
 			where = title
 		}
@@ -111,7 +111,7 @@ func headed(text, where string) []section {
 	return list
 }
 
-func heading(line string) (string, bool) {
+func parseHeading(line string) (string, bool) {
 	level := len(line) - len(strings.TrimLeft(line, "#"))
 	if level < 1 || level > 6 || !strings.HasPrefix(line[level:], " ") {
 		return "", false
@@ -120,8 +120,8 @@ func heading(line string) (string, bool) {
 	return text.Shorten(title, maxTitle), title != ""
 }
 
-// rows cuts a table into parts that each begin with its first row.
-func rows(text string, tabs bool) []section {
+// splitRows cuts a table into parts that each begin with its first row.
+func splitRows(text string, tabs bool) []section {
 	r := csv.NewReader(strings.NewReader(text))
 	if tabs {
 		r.Comma = '\t'
@@ -129,7 +129,7 @@ func rows(text string, tabs bool) []section {
 	r.FieldsPerRecord, r.LazyQuotes = -1, true
 	_, err := r.Read()
 	if err != nil {
-		return headed(text, "")
+		return splitHeadings(text, "")
 	}
 	first := strings.TrimSpace(text[:r.InputOffset()])
 	var list []section
@@ -151,27 +151,27 @@ func rows(text string, tabs bool) []section {
 	return list
 }
 
-// passages cuts sections where they are too long, at paragraphs, lines, sentences or,
+// splitPassages cuts sections where they are too long, at paragraphs, lines, sentences or,
 // where there are none, anywhere between characters. Of text without a heading the
 // line is told that each begins with.
-func passages(file string, parts []section) []passage {
+func splitPassages(file string, parts []section) []passage {
 	var list []passage
 	for part, s := range parts {
 		text := strings.TrimSpace(s.text)
 		line, counted := 1, 0
 		add := func(from, to int) {
 			p := passage{file: file, part: part, where: s.where, text: strings.TrimSpace(text[from:to])}
-			if s.where == "" && kindOf(file) == "text" && len(text) > mostPassage {
+			if s.where == "" && fileKind(file) == "text" && len(text) > maxPassageBytes {
 				line, counted = line+strings.Count(text[counted:from], "\n"), from
 				p.line = line
 			}
 			list = append(list, p)
 		}
 		from := 0
-		for len(text)-from > mostPassage {
-			end := from + breakAt(text[from:], passageBytes)
+		for len(text)-from > maxPassageBytes {
+			end := from + findBreak(text[from:], passageBytes)
 			add(from, end)
-			from += overlapFrom(text[from:], end-from)
+			from += findOverlap(text[from:], end-from)
 			from += len(text[from:]) - len(strings.TrimLeftFunc(text[from:], unicode.IsSpace))
 		}
 		if from < len(text) {
@@ -181,8 +181,8 @@ func passages(file string, parts []section) []passage {
 	return list
 }
 
-// breakAt finds the best place to end a passage, before a byte.
-func breakAt(text string, most int) int {
+// findBreak finds the best place to end a passage, before a byte.
+func findBreak(text string, most int) int {
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}
@@ -195,9 +195,9 @@ func breakAt(text string, most int) int {
 	return most
 }
 
-// overlapFrom is where the passage behind one that ends at a byte begins: some words
+// findOverlap is where the passage behind one that ends at a byte begins: some words
 // before it, and always behind the beginning of the text.
-func overlapFrom(text string, end int) int {
+func findOverlap(text string, end int) int {
 	from := end - overlapBytes
 	for from > 0 && !utf8.RuneStart(text[from]) {
 		from--

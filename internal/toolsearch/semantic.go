@@ -15,29 +15,29 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Embedding gives texts as vectors of one length, in their order: the more alike the
+// Embedder gives texts as vectors of one length, in their order: the more alike the
 // direction of two, the more alike what they mean. Name tells one model from another.
-type Embedding struct {
+type Embedder struct {
 	Name  string
 	Embed func(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // Bounds of comparing meanings.
 const (
-	mostEmbedded = 64 // texts at once
-	embeddedText = 2000
-	embedTime    = time.Minute
-	askedTime    = 3 * time.Second // a search does not wait longer for its words
-	embedAgain   = time.Minute     // after a failure
-	mostCompared = 50              // of each ranking that are fused
-	fusionRank   = 60              // of reciprocal rank fusion (Cormack et al. 2009)
+	maxBatch         = 64 // texts at once
+	maxEmbeddedBytes = 2000
+	batchTimeout     = time.Minute
+	queryTimeout     = 3 * time.Second // a search does not wait longer for its words
+	retryDelay       = time.Minute     // after a failure
+	maxCompared      = 50              // of each ranking that are fused
+	fusionConstant   = 60              // of reciprocal rank fusion (Cormack et al. 2009)
 )
 
-// Meaning finds tools by what they mean, beside the index that finds them by their
+// SemanticIndex finds tools by what they mean, beside the index that finds them by their
 // words. It is safe for concurrent use. Vectors are kept in memory.
-type Meaning struct {
-	now func() (Embedding, bool) // false: none is configured
-	log *slog.Logger
+type SemanticIndex struct {
+	embedder func() (Embedder, bool) // false: none is configured
+	log      *slog.Logger
 
 	mu      sync.Mutex
 	texts   map[string]string // of all tools, by name
@@ -47,24 +47,24 @@ type Meaning struct {
 
 // vector is that of a text by a model, of length 1.
 type vector struct {
-	of string
-	v  []float32
+	key    string
+	values []float32
 }
 
-// NewMeaning returns a Meaning that asks now for what is configured.
-func NewMeaning(now func() (Embedding, bool), log *slog.Logger) *Meaning {
-	return &Meaning{now: now, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
+// NewSemanticIndex returns a Meaning that asks now for what is configured.
+func NewSemanticIndex(now func() (Embedder, bool), log *slog.Logger) *SemanticIndex {
+	return &SemanticIndex{embedder: now, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
 }
 
 // sync tells of all tools there are.
-func (m *Meaning) sync(servers []Server) {
-	if _, on := m.now(); !on {
+func (m *SemanticIndex) sync(servers []Server) {
+	if _, on := m.embedder(); !on {
 		return
 	}
 	texts := map[string]string{}
 	for _, s := range servers {
 		for _, d := range s.Tools {
-			texts[d.Name] = text.Cut(fmt.Sprintf("%s: %s\n%s", d.Name, d.Description, s.Text), embeddedText)
+			texts[d.Name] = text.Cut(fmt.Sprintf("%s: %s\n%s", d.Name, d.Description, s.Text), maxEmbeddedBytes)
 		}
 	}
 	m.mu.Lock()
@@ -82,14 +82,14 @@ func (m *Meaning) sync(servers []Server) {
 
 // Run makes vectors of tools that have none until ctx ends. After a failure it tries
 // again in a minute; meanwhile tools are found by their words.
-func (m *Meaning) Run(ctx context.Context) {
+func (m *SemanticIndex) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.changed:
 		}
-		for m.some(ctx) {
+		for m.embedBatch(ctx) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -97,17 +97,17 @@ func (m *Meaning) Run(ctx context.Context) {
 	}
 }
 
-// some makes vectors of the next tools; false: there are none left.
-func (m *Meaning) some(ctx context.Context) bool {
-	e, on := m.now()
+// embedBatch makes vectors of the next tools; false: there are none left.
+func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
+	e, on := m.embedder()
 	if !on {
 		return false
 	}
-	names, texts := m.missing(e.Name)
+	names, texts := m.nextBatch(e.Name)
 	if len(names) == 0 {
 		return false
 	}
-	limited, cancel := context.WithTimeout(ctx, embedTime)
+	limited, cancel := context.WithTimeout(ctx, batchTimeout)
 	list, err := e.Embed(limited, texts)
 	cancel()
 	if err == nil && len(list) != len(texts) {
@@ -119,7 +119,7 @@ func (m *Meaning) some(ctx context.Context) bool {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(embedAgain):
+		case <-time.After(retryDelay):
 		}
 		return true
 	}
@@ -127,18 +127,18 @@ func (m *Meaning) some(ctx context.Context) bool {
 	defer m.mu.Unlock()
 	for i, name := range names {
 		if _, there := m.texts[name]; there {
-			m.vectors[name] = vector{e.Name + "\n" + texts[i], unit(list[i])}
+			m.vectors[name] = vector{e.Name + "\n" + texts[i], normalize(list[i])}
 		}
 	}
 	return true
 }
 
-// missing gives some tools without a vector of their text by a model.
-func (m *Meaning) missing(model string) (names, texts []string) {
+// nextBatch gives some tools without a vector of their text by a model.
+func (m *SemanticIndex) nextBatch(model string) (names, texts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.texts)) {
-		if len(names) < mostEmbedded && m.vectors[name].of != model+"\n"+m.texts[name] {
+		if len(names) < maxBatch && m.vectors[name].key != model+"\n"+m.texts[name] {
 			names, texts = append(names, name), append(texts, m.texts[name])
 		}
 	}
@@ -147,19 +147,19 @@ func (m *Meaning) missing(model string) (names, texts []string) {
 
 // find gives the names of tools that mean what a request does, the best first; none
 // where they cannot be compared now.
-func (m *Meaning) find(ctx context.Context, query string, among map[string]tool.Named) []string {
-	e, on := m.now()
+func (m *SemanticIndex) find(ctx context.Context, query string, among map[string]tool.Named) []string {
+	e, on := m.embedder()
 	if !on {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	list, err := e.Embed(ctx, []string{text.Cut(query, embeddedText)})
+	list, err := e.Embed(ctx, []string{text.Cut(query, maxEmbeddedBytes)})
 	if err != nil || len(list) != 1 {
 		m.log.Warn("request not compared by its meaning", "model", e.Name, "error", err)
 		return nil
 	}
-	asked := unit(list[0])
+	asked := normalize(list[0])
 	type near struct {
 		name string
 		dot  float64
@@ -167,14 +167,14 @@ func (m *Meaning) find(ctx context.Context, query string, among map[string]tool.
 	var all []near
 	m.mu.Lock()
 	for name, v := range m.vectors {
-		if _, ok := among[name]; ok && len(v.v) == len(asked) {
-			all = append(all, near{name, dot(v.v, asked)})
+		if _, ok := among[name]; ok && len(v.values) == len(asked) {
+			all = append(all, near{name, dotProduct(v.values, asked)})
 		}
 	}
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(b.dot, a.dot), cmp.Compare(a.name, b.name)) })
 	var names []string
-	for _, n := range all[:min(len(all), mostCompared)] {
+	for _, n := range all[:min(len(all), maxCompared)] {
 		names = append(names, n.name)
 	}
 	return names
@@ -188,10 +188,10 @@ func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit 
 	}
 	scores := map[string]float64{}
 	for i, h := range hits {
-		scores[h.Name] += 1 / float64(fusionRank+1+i)
+		scores[h.Name] += 1 / float64(fusionConstant+1+i)
 	}
 	for i, name := range names {
-		scores[name] += 1 / float64(fusionRank+1+i)
+		scores[name] += 1 / float64(fusionConstant+1+i)
 	}
 	var list []Hit
 	for name, score := range scores {
@@ -203,9 +203,9 @@ func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit 
 	return list[:min(len(list), k)]
 }
 
-// unit gives a vector the length 1.
-func unit(v []float32) []float32 {
-	length := math.Sqrt(dot(v, v))
+// normalize gives a vector the length 1.
+func normalize(v []float32) []float32 {
+	length := math.Sqrt(dotProduct(v, v))
 	if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {
 		return nil
 	}
@@ -216,7 +216,7 @@ func unit(v []float32) []float32 {
 	return u
 }
 
-func dot(a, b []float32) (sum float64) {
+func dotProduct(a, b []float32) (sum float64) {
 	for i := range a {
 		sum += float64(a[i]) * float64(b[i])
 	}

@@ -22,11 +22,11 @@ import (
 
 // Limits of what is read.
 const (
-	MaxFile   = 10 << 20 // bytes of one file
-	mostFiles = 500      // of one agent
-	readTime  = 60 * time.Second
-	// young is how long after a change another one may leave size and time as they were.
-	young = 2 * time.Second
+	MaxFile     = 10 << 20 // bytes of one file
+	maxFiles    = 500      // of one agent
+	readTimeout = 60 * time.Second
+	// maxClockStep is how long after a change another one may leave size and time as they were.
+	maxClockStep = 2 * time.Second
 )
 
 // File is a file that an agent knows, or should.
@@ -40,8 +40,8 @@ type File struct {
 	Err      error // why it is not known
 }
 
-// shelf is what one agent knows.
-type shelf struct {
+// collection is what one agent knows.
+type collection struct {
 	mu    sync.Mutex
 	files map[string]*file // by path
 	index *passageIndex
@@ -55,30 +55,30 @@ type file struct {
 	passages []passage
 }
 
-// place is where a file is, and under which name it is known.
-type place struct {
+// location is where a file is, and under which name it is known.
+type location struct {
 	name, path string
 	uploaded   bool
 }
 
-// current gives the index of what an agent's files say now, and the bytes of it.
-func (b *Base) current(ctx context.Context, agent string, named []string) (*passageIndex, int) {
-	s := b.shelf(agent)
+// refreshed gives the index of what an agent's files say now, and the bytes of it.
+func (b *Repository) refreshed(ctx context.Context, agent string, named []string) (*passageIndex, int) {
+	s := b.collection(agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	b.refresh(ctx, s, b.places(agent, named))
+	b.refresh(ctx, s, b.findFiles(agent, named))
 	return s.index, s.size
 }
 
 // refresh reads what has changed. s.mu is held.
-func (b *Base) refresh(ctx context.Context, s *shelf, places []place) {
+func (b *Repository) refresh(ctx context.Context, s *collection, places []location) {
 	changed := len(places) != len(s.files)
 	now := map[string]*file{}
 	for _, p := range places {
 		before := s.files[p.path]
-		now[p.path] = b.look(ctx, p, before)
+		now[p.path] = b.readFile(ctx, p, before)
 		changed = changed || before == nil || now[p.path].Hash != before.Hash || now[p.path].Name != before.Name
 	}
 	if s.files = now; !changed {
@@ -89,21 +89,21 @@ func (b *Base) refresh(ctx context.Context, s *shelf, places []place) {
 	for _, p := range places {
 		all = append(all, now[p.path].passages...)
 	}
-	all = all[:min(len(all), mostPassages)]
+	all = all[:min(len(all), maxPassages)]
 	for _, p := range all {
 		s.size += len(p.text)
 	}
 	s.index = newPassageIndex(all)
 }
 
-// look gives a file as it is now: as it was before, where nothing has changed.
-func (b *Base) look(ctx context.Context, p place, before *file) *file {
+// readFile gives a file as it is now: as it was before, where nothing has changed.
+func (b *Repository) readFile(ctx context.Context, p location, before *file) *file {
 	if info, err := os.Stat(p.path); err == nil && before != nil && before.Hash != "" && before.Name == p.name &&
-		before.Bytes == info.Size() && before.Changed.Equal(info.ModTime()) && before.read.Sub(before.Changed) > young {
+		before.Bytes == info.Size() && before.Changed.Equal(info.ModTime()) && before.read.Sub(before.Changed) > maxClockStep {
 		return before
 	}
 	f := &file{File: File{Name: p.name, Uploaded: p.uploaded}, read: time.Now()}
-	data, info, err := load(p.path)
+	data, info, err := readRegularFile(p.path)
 	if err == nil {
 		sum := sha256.Sum256(data)
 		f.Bytes, f.Changed, f.Hash = info.Size(), info.ModTime(), hex.EncodeToString(sum[:])
@@ -112,10 +112,10 @@ func (b *Base) look(ctx context.Context, p place, before *file) *file {
 			return f
 		}
 		var parts []section
-		if parts, err = sections(ctx, p.name, data, b.o.PDF); ctx.Err() != nil {
+		if parts, err = splitSections(ctx, p.name, data, b.o.PDF); ctx.Err() != nil {
 			f.Hash = "" // there was no time: it is tried again
 		}
-		f.passages = passages(p.name, parts)
+		f.passages = splitPassages(p.name, parts)
 		f.Passages = len(f.passages)
 	}
 	if f.Err = err; err != nil && (before == nil || before.Err == nil) {
@@ -124,11 +124,11 @@ func (b *Base) look(ctx context.Context, p place, before *file) *file {
 	return f
 }
 
-func load(path string) ([]byte, fs.FileInfo, error) {
+func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, nil, plain(err)
+		return nil, nil, withoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, nil, errors.New("it is no file")
 	case info.Size() > MaxFile:
@@ -136,7 +136,7 @@ func load(path string) ([]byte, fs.FileInfo, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, plain(err)
+		return nil, nil, withoutPath(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
@@ -146,8 +146,8 @@ func load(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// plain takes the path out of an error.
-func plain(err error) error {
+// withoutPath takes the path out of an error.
+func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s the file: %w", path.Op, path.Err)
@@ -155,40 +155,40 @@ func plain(err error) error {
 	return err
 }
 
-// places finds the files of an agent: those uploaded, and those named, which may be
+// findFiles finds the files of an agent: those uploaded, and those named, which may be
 // folders.
-func (b *Base) places(agent string, named []string) []place {
-	var list []place
+func (b *Repository) findFiles(agent string, named []string) []location {
+	var list []location
 	entries, err := os.ReadDir(b.folder(agent))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-			list = append(list, place{e.Name(), filepath.Join(b.folder(agent), e.Name()), true})
+			list = append(list, location{e.Name(), filepath.Join(b.folder(agent), e.Name()), true})
 		}
 	}
 	for _, root := range named {
-		list = append(list, below(root)...)
+		list = append(list, filesIn(root)...)
 	}
-	slices.SortStableFunc(list, func(x, y place) int { return cmp.Compare(x.name, y.name) })
+	slices.SortStableFunc(list, func(x, y location) int { return cmp.Compare(x.name, y.name) })
 	seen := map[string]bool{}
-	list = slices.DeleteFunc(list, func(p place) bool {
+	list = slices.DeleteFunc(list, func(p location) bool {
 		again := seen[p.path]
 		seen[p.path] = true
 		return again
 	})
-	return list[:min(len(list), mostFiles)]
+	return list[:min(len(list), maxFiles)]
 }
 
-// below gives a file, or those of a folder that are of a kind that is read; hidden ones
+// filesIn gives a file, or those of a folder that are of a kind that is read; hidden ones
 // are left out.
-func below(root string) []place {
+func filesIn(root string) []location {
 	info, err := os.Stat(root)
 	if err != nil || !info.IsDir() {
-		return []place{{filepath.Base(root), root, false}}
+		return []location{{filepath.Base(root), root, false}}
 	}
-	var list []place
+	var list []location
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be listed is left out
 		switch {
 		case err != nil:
@@ -197,12 +197,12 @@ func below(root string) []place {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Type().IsRegular() && kindOf(path) != "":
+		case d.Type().IsRegular() && fileKind(path) != "":
 			name, err := filepath.Rel(root, path)
 			if err == nil {
-				list = append(list, place{filepath.ToSlash(name), path, false})
+				list = append(list, location{filepath.ToSlash(name), path, false})
 			}
-			if len(list) >= mostFiles {
+			if len(list) >= maxFiles {
 				return fs.SkipAll
 			}
 		}
@@ -211,15 +211,15 @@ func below(root string) []place {
 	return list
 }
 
-// Has reports whether an agent has any file.
-func (b *Base) Has(agent string, named []string) bool {
-	return len(named) > 0 || len(b.places(agent, nil)) > 0
+// HasFiles reports whether an agent has any file.
+func (b *Repository) HasFiles(agent string, named []string) bool {
+	return len(named) > 0 || len(b.findFiles(agent, nil)) > 0
 }
 
 // Files lists the files of an agent.
-func (b *Base) Files(ctx context.Context, agent string, named []string) []File {
-	b.current(ctx, agent, named)
-	s := b.shelf(agent)
+func (b *Repository) Files(ctx context.Context, agent string, named []string) []File {
+	b.refreshed(ctx, agent, named)
+	s := b.collection(agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []File{}
@@ -232,7 +232,7 @@ func (b *Base) Files(ctx context.Context, agent string, named []string) []File {
 
 // folder is where the files of an agent are. One whose name is none for a folder has
 // one of a hash.
-func (b *Base) folder(agent string) string {
+func (b *Repository) folder(agent string) string {
 	if strings.ContainsAny(agent, "/\\:=") || strings.HasPrefix(agent, ".") || !filepath.IsLocal(agent) {
 		sum := sha256.Sum256([]byte(agent))
 		agent = "=" + hex.EncodeToString(sum[:12])
@@ -255,7 +255,7 @@ func checkName(name string) error {
 	case name == "" || len(name) > 200 || text.Clean(name) != name || strings.ContainsAny(name, "/\\:*?\"<>|\n\t") ||
 		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name || !filepath.IsLocal(name):
 		return BadFile{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
-	case kindOf(name) == "":
+	case fileKind(name) == "":
 		return BadFile{fmt.Sprintf("%.80s: %v", name, errKind)}
 	}
 	return nil
@@ -263,14 +263,14 @@ func checkName(name string) error {
 
 // Put keeps an uploaded file, in the place of one of that name. Readers see the old one
 // or the new one whole. One that cannot be read is not kept: BadFile.
-func (b *Base) Put(ctx context.Context, agent, name string, data []byte) error {
+func (b *Repository) Put(ctx context.Context, agent, name string, data []byte) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if len(data) > MaxFile {
 		return BadFile{fmt.Sprintf("%.80s is larger than %d MiB", name, MaxFile>>20)}
 	}
-	if err := b.readable(ctx, name, data); err != nil {
+	if err := b.checkReadable(ctx, name, data); err != nil {
 		return err
 	}
 	folder := b.folder(agent)
@@ -294,12 +294,12 @@ func (b *Base) Put(ctx context.Context, agent, name string, data []byte) error {
 	return nil
 }
 
-// readable says why there is nothing to know from a file.
-func (b *Base) readable(ctx context.Context, name string, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+// checkReadable says why there is nothing to know from a file.
+func (b *Repository) checkReadable(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	parts, err := sections(ctx, name, data, b.o.PDF)
-	if err == nil && len(passages(name, parts)) == 0 {
+	parts, err := splitSections(ctx, name, data, b.o.PDF)
+	if err == nil && len(splitPassages(name, parts)) == 0 {
 		err = errors.New("it holds no text")
 	}
 	if err != nil {
@@ -309,7 +309,7 @@ func (b *Base) readable(ctx context.Context, name string, data []byte) error {
 }
 
 // Open gives an uploaded file; fs.ErrNotExist: there is none.
-func (b *Base) Open(agent, name string) (*os.File, error) {
+func (b *Repository) Open(agent, name string) (*os.File, error) {
 	if checkName(name) != nil {
 		return nil, fs.ErrNotExist
 	}
@@ -317,17 +317,17 @@ func (b *Base) Open(agent, name string) (*os.File, error) {
 }
 
 // Delete removes an uploaded file; fs.ErrNotExist: there is none.
-func (b *Base) Delete(agent, name string) error {
+func (b *Repository) Delete(agent, name string) error {
 	if checkName(name) != nil {
 		return fs.ErrNotExist
 	}
 	return os.Remove(filepath.Join(b.folder(agent), name))
 }
 
-// Forget removes all that was uploaded for an agent.
-func (b *Base) Forget(agent string) error {
+// DeleteAll removes all that was uploaded for an agent.
+func (b *Repository) DeleteAll(agent string) error {
 	b.mu.Lock()
-	delete(b.shelves, agent)
+	delete(b.collections, agent)
 	b.mu.Unlock()
 	return os.RemoveAll(b.folder(agent))
 }

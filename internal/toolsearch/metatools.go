@@ -31,21 +31,21 @@ Never guess the name of a tool. If two searches in different words find nothing 
 
 // Limits on what the meta-tools show at once.
 const (
-	usualHits    = 8
-	mostHits     = 20
-	mostSchemas  = 10
-	pageSize     = 30
-	mostDomains  = 200
-	useLength    = 140 // runes of a tool's one-line use
-	domainLength = 200 // runes of a domain's text
+	defaultHits    = 8
+	maxHits        = 20
+	maxSchemas     = 10
+	pageSize       = 30
+	maxDomains     = 200
+	maxUseChars    = 140 // runes of a tool's one-line use
+	maxDomainChars = 200 // runes of a domain's text
 )
 
 // Finder makes the meta-tools over an index. Its methods may be called
 // concurrently.
 type Finder struct {
-	index   *Index
-	about   func(server string) string
-	meaning *Meaning // nil: words alone
+	index    *Index
+	about    func(server string) string
+	semantic *SemanticIndex // nil: words alone
 }
 
 // NewFinder returns a Finder over an index that it fills. What about gives is what
@@ -54,10 +54,10 @@ func NewFinder(x *Index, about func(server string) string) *Finder {
 	return &Finder{index: x, about: about}
 }
 
-// With returns the Finder with discover_tools looking at what tools mean, too. Somebody
+// WithSemantics returns the Finder with discover_tools looking at what tools mean, too. Somebody
 // else runs m.
-func (f *Finder) With(m *Meaning) *Finder {
-	f.meaning = m
+func (f *Finder) WithSemantics(m *SemanticIndex) *Finder {
+	f.semantic = m
 	return f
 }
 
@@ -77,8 +77,8 @@ func (f *Finder) Sync(all []tool.Named) {
 		servers[i].Tools = append(servers[i].Tools, Doc{Name: n.Name, Description: spec.Description, Parameters: spec.Schema})
 	}
 	f.index.Sync(servers)
-	if f.meaning != nil {
-		f.meaning.sync(servers)
+	if f.semantic != nil {
+		f.semantic.sync(servers)
 	}
 }
 
@@ -91,26 +91,26 @@ func (f *Finder) Prompt() string { return prompt }
 // concurrently. execute_tool runs nothing itself: whoever runs calls takes the call
 // inside it with Unwrap and treats it like any other.
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
-	t := turn{f.index, f.meaning, usable}
+	t := metaTools{f.index, f.semantic, usable}
 	return []tool.Named{
-		described(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
+		newMetaTool(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
 			`"domain":{"type":"string","description":"a name from list_tool_domains"},`+
 			`"cursor":{"type":"string","description":"where the page before this one ended; absent: the first page"}},"required":["domain"]}`, t.browse),
-		described(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
+		newMetaTool(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
 			`"query":{"type":"string","description":"the action and its object in a few words, such as: create calendar event"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"how many tools to show; absent: 8"}},"required":["query"]}`, t.discover),
-		described(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{`+
+		newMetaTool(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{`+
 			`"name":{"type":"string","description":"the tool's name as discover_tools gave it"},`+
-			`"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuse),
-		described(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{`+
+			`"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuseExecution),
+		newMetaTool(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{`+
 			`"name":{"type":"string","description":"the name of one tool"},`+
-			`"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.schemas),
-		described(Domains, "List the domains of tools with what they are for and how many tools each has.", `{"type":"object","properties":{}}`, t.domains),
+			`"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.showSchemas),
+		newMetaTool(Domains, "List the domains of tools with what they are for and how many tools each has.", `{"type":"object","properties":{}}`, t.listDomains),
 	}
 }
 
-// described makes a meta-tool; all but execute_tool only look.
-func described(name, does, schema string, do func(context.Context, json.RawMessage) (tool.Result, error)) tool.Named {
+// newMetaTool makes a meta-tool; all but execute_tool only look.
+func newMetaTool(name, does, schema string, do func(context.Context, json.RawMessage) (tool.Result, error)) tool.Named {
 	looks := true
 	spec := tool.Spec{Server: "discovery", Name: name, Description: does, Schema: json.RawMessage(schema), Native: true}
 	if name != Execute {
@@ -119,8 +119,8 @@ func described(name, does, schema string, do func(context.Context, json.RawMessa
 	return tool.Named{Name: name, Tool: tool.Func{Described: spec, Do: do}}
 }
 
-// refuse answers a call of execute_tool that was not taken apart.
-func refuse(_ context.Context, args json.RawMessage) (tool.Result, error) {
+// refuseExecution answers a call of execute_tool that was not taken apart.
+func refuseExecution(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	name, _, err := unwrap(args)
 	if err != nil {
 		return tool.Failure(err.Error()), nil
@@ -165,15 +165,15 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 	return call.Name, inner, nil
 }
 
-// turn is the meta-tools at work.
-type turn struct {
-	index   *Index
-	meaning *Meaning
-	usable  func() []tool.Named
+// metaTools is the meta-tools at work.
+type metaTools struct {
+	index    *Index
+	semantic *SemanticIndex
+	usable   func() []tool.Named
 }
 
-// table gives the usable tools by name.
-func (t turn) table() map[string]tool.Named {
+// usableByName gives the usable tools by name.
+func (t metaTools) usableByName() map[string]tool.Named {
 	m := map[string]tool.Named{}
 	for _, n := range t.usable() {
 		m[n.Name] = n
@@ -181,19 +181,19 @@ func (t turn) table() map[string]tool.Named {
 	return m
 }
 
-func (t turn) discover(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+func (t metaTools) discover(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	q := struct {
 		Query string `json:"query"`
 		Limit int    `json:"limit"`
-	}{Limit: usualHits}
+	}{Limit: defaultHits}
 	if err := json.Unmarshal(args, &q); err != nil || strings.TrimSpace(q.Query) == "" {
 		return tool.Failure(`discover_tools wants {"query": what a tool should do, in a few words}.`), nil
 	}
-	table, k := t.table(), max(1, min(q.Limit, mostHits))
-	hits := t.find(q.Query, mostCompared, table)
+	table, k := t.usableByName(), max(1, min(q.Limit, maxHits))
+	hits := t.search(q.Query, maxCompared, table)
 	var alike []string
-	if t.meaning != nil {
-		alike = t.meaning.find(ctx, q.Query, table)
+	if t.semantic != nil {
+		alike = t.semantic.find(ctx, q.Query, table)
 	}
 	hits = fuse(hits, alike, table, k)
 	if len(hits) == 0 {
@@ -201,25 +201,25 @@ func (t turn) discover(ctx context.Context, args json.RawMessage) (tool.Result, 
 	}
 	var b strings.Builder
 	for _, h := range hits {
-		writeUse(&b, table[h.Name])
+		writeSummary(&b, table[h.Name])
 	}
 	b.WriteString("\nThe best fit is first. get_tool_schema tells their arguments, execute_tool runs them.")
 	return tool.Text(b.String()), nil
 }
 
-func (t turn) find(query string, k int, table map[string]tool.Named) []Hit {
+func (t metaTools) search(query string, k int, table map[string]tool.Named) []Hit {
 	return t.index.Search(query, k, func(name string) bool { _, ok := table[name]; return ok })
 }
 
-// writeUse writes a tool's name, its use in one line and the arguments it must have.
-func writeUse(b *strings.Builder, n tool.Named) {
+// writeSummary writes a tool's name, its use in one line and the arguments it must have.
+func writeSummary(b *strings.Builder, n tool.Named) {
 	spec := n.Tool.Spec()
-	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(firstSentence(spec.Description, useLength), "(says nothing of itself)"))
+	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(firstSentence(spec.Description, maxUseChars), "(says nothing of itself)"))
 	var schema struct {
 		Required []string `json:"required"`
 	}
 	if json.Unmarshal(spec.Schema, &schema) == nil && len(schema.Required) > 0 {
-		fmt.Fprintf(b, " [needs %s]", firstSentence(strings.Join(schema.Required, ", "), useLength))
+		fmt.Fprintf(b, " [needs %s]", firstSentence(strings.Join(schema.Required, ", "), maxUseChars))
 	}
 	b.WriteByte('\n')
 }
@@ -234,7 +234,7 @@ func firstSentence(description string, maxChars int) string {
 	return text.Shorten(line, maxChars)
 }
 
-func (t turn) schemas(_ context.Context, args json.RawMessage) (tool.Result, error) {
+func (t metaTools) showSchemas(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	var q struct {
 		Name  string   `json:"name"`
 		Names []string `json:"names"`
@@ -247,17 +247,17 @@ func (t turn) schemas(_ context.Context, args json.RawMessage) (tool.Result, err
 	switch {
 	case err != nil || len(names) == 0:
 		return tool.Failure(`get_tool_schema wants {"name": a tool's name} or {"names": [several]}.`), nil
-	case len(names) > mostSchemas:
-		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.", mostSchemas, len(names))), nil
+	case len(names) > maxSchemas:
+		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.", maxSchemas, len(names))), nil
 	}
-	table := t.table()
+	table := t.usableByName()
 	var b strings.Builder
 	missing := 0
 	for _, name := range names {
 		n, ok := table[name]
 		if !ok {
 			missing++
-			b.WriteString(t.unknown(name, table))
+			b.WriteString(t.describeUnknown(name, table))
 			continue
 		}
 		spec := n.Tool.Spec()
@@ -266,10 +266,10 @@ func (t turn) schemas(_ context.Context, args json.RawMessage) (tool.Result, err
 	return tool.Result{Text: strings.TrimSpace(b.String()), IsError: missing == len(names)}, nil
 }
 
-// unknown says that there is no such tool, and which there are instead.
-func (t turn) unknown(name string, table map[string]tool.Named) string {
+// describeUnknown says that there is no such tool, and which there are instead.
+func (t metaTools) describeUnknown(name string, table map[string]tool.Named) string {
 	var like []string
-	for _, h := range t.find(name, 3, table) {
+	for _, h := range t.search(name, 3, table) {
 		like = append(like, h.Name)
 	}
 	if len(like) == 0 {
@@ -278,7 +278,7 @@ func (t turn) unknown(name string, table map[string]tool.Named) string {
 	return fmt.Sprintf("There is no tool %q. Did you mean %s?\n\n", name, strings.Join(like, ", "))
 }
 
-func (t turn) domains(context.Context, json.RawMessage) (tool.Result, error) {
+func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, error) {
 	about := map[string]string{}
 	for _, d := range t.index.Domains() {
 		about[d.Name] = d.Text
@@ -286,7 +286,7 @@ func (t turn) domains(context.Context, json.RawMessage) (tool.Result, error) {
 	var list []Domain
 	for _, n := range t.usable() {
 		server := n.Tool.Spec().Server
-		i, found := slices.BinarySearchFunc(list, server, byName)
+		i, found := slices.BinarySearchFunc(list, server, compareDomain)
 		if !found {
 			list = slices.Insert(list, i, Domain{Name: server, Text: about[server]})
 		}
@@ -296,22 +296,22 @@ func (t turn) domains(context.Context, json.RawMessage) (tool.Result, error) {
 		return tool.Text("There are no tools now."), nil
 	}
 	var b strings.Builder
-	for _, d := range list[:min(len(list), mostDomains)] {
+	for _, d := range list[:min(len(list), maxDomains)] {
 		fmt.Fprintf(&b, "- %s (%d tools)", d.Name, d.Tools)
-		if about := firstSentence(d.Text, domainLength); about != "" {
+		if about := firstSentence(d.Text, maxDomainChars); about != "" {
 			b.WriteString(": " + about)
 		}
 		b.WriteByte('\n')
 	}
-	if more := len(list) - mostDomains; more > 0 {
+	if more := len(list) - maxDomains; more > 0 {
 		fmt.Fprintf(&b, "\n%d more domains are not shown; discover_tools searches them, too.", more)
 	}
 	return tool.Text(strings.TrimSpace(b.String())), nil
 }
 
-func byName(d Domain, name string) int { return cmp.Compare(d.Name, name) }
+func compareDomain(d Domain, name string) int { return cmp.Compare(d.Name, name) }
 
-func (t turn) browse(_ context.Context, args json.RawMessage) (tool.Result, error) {
+func (t metaTools) browse(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	var q struct{ Domain, Cursor string }
 	if err := json.Unmarshal(args, &q); err != nil || q.Domain == "" {
 		return tool.Failure(`browse_tool_domain wants {"domain": a name from list_tool_domains}.`), nil
@@ -335,7 +335,7 @@ func (t turn) browse(_ context.Context, args json.RawMessage) (tool.Result, erro
 	slices.SortFunc(page, func(a, b tool.Named) int { return cmp.Compare(a.Name, b.Name) })
 	var b strings.Builder
 	for _, n := range page[:min(len(page), pageSize)] {
-		writeUse(&b, n)
+		writeSummary(&b, n)
 	}
 	if more := len(page) - pageSize; more > 0 {
 		fmt.Fprintf(&b, "\n%d more follow; the cursor for them is %s", more, page[pageSize-1].Name)
