@@ -20,16 +20,17 @@ import (
 	"ravenbot/internal/text"
 )
 
-// Limits of what is read.
+// Limits of files.
 const (
 	MaxFile     = 10 << 20 // bytes of one file
 	maxFiles    = 500      // of one agent
 	readTimeout = 60 * time.Second
-	// maxClockStep is how long after a change another one may leave size and time as they were.
+	// maxClockStep is how long after a change another one may leave the time of the file as it was: some file systems
+	// count in steps of two seconds.
 	maxClockStep = 2 * time.Second
 )
 
-// File is a file that an agent knows, or should.
+// File describes a file of an agent.
 type File struct {
 	Name     string
 	Bytes    int64
@@ -37,48 +38,48 @@ type File struct {
 	Changed  time.Time
 	Uploaded bool
 	Passages int
-	Err      error // why it is not known
+	Err      error // why it could not be read
 }
 
-// collection is what one agent knows.
+// collection is the files of one agent.
 type collection struct {
-	mu    sync.Mutex
+	mu    sync.Mutex       // held while files are read, so that concurrent questions read each file once
 	files map[string]*file // by path
 	index *passageIndex
 	size  int // bytes of all passages
 }
 
-// file is a file as it was read last.
+// file is a file with its passages when it was last read.
 type file struct {
 	File
 	read     time.Time
 	passages []passage
 }
 
-// location is where a file is, and under which name it is known.
+// location is the path of a file and the name under which it is shown.
 type location struct {
 	name, path string
 	uploaded   bool
 }
 
-// refreshed gives the index of what an agent's files say now, and the bytes of it.
-func (b *Repository) refreshed(ctx context.Context, agent string, named []string) (*passageIndex, int) {
-	s := b.collection(agent)
+// refreshed returns the index of an agent's files after reading those that have changed, and the size of their text.
+func (r *Repository) refreshed(ctx context.Context, agent string, named []string) (*passageIndex, int) {
+	s := r.collection(agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	b.refresh(ctx, s, b.findFiles(agent, named))
+	r.refresh(ctx, s, r.findFiles(agent, named))
 	return s.index, s.size
 }
 
-// refresh reads what has changed. s.mu is held.
-func (b *Repository) refresh(ctx context.Context, s *collection, places []location) {
+// refresh reads the files that have changed. s.mu is held.
+func (r *Repository) refresh(ctx context.Context, s *collection, places []location) {
 	changed := len(places) != len(s.files)
 	now := map[string]*file{}
 	for _, p := range places {
 		before := s.files[p.path]
-		now[p.path] = b.readFile(ctx, p, before)
+		now[p.path] = r.readFile(ctx, p, before)
 		changed = changed || before == nil || now[p.path].Hash != before.Hash || now[p.path].Name != before.Name
 	}
 	if s.files = now; !changed {
@@ -96,10 +97,12 @@ func (b *Repository) refresh(ctx context.Context, s *collection, places []locati
 	s.index = newPassageIndex(all)
 }
 
-// readFile gives a file as it is now: as it was before, where nothing has changed.
-func (b *Repository) readFile(ctx context.Context, p location, before *file) *file {
+// readFile returns the current state of a file: before, where nothing has changed. A file that cannot be read is
+// returned with its error, which is logged once.
+func (r *Repository) readFile(ctx context.Context, p location, before *file) *file {
 	if info, err := os.Stat(p.path); err == nil && before != nil && before.Hash != "" && before.Name == p.name &&
-		before.Bytes == info.Size() && before.Changed.Equal(info.ModTime()) && before.read.Sub(before.Changed) > maxClockStep {
+		before.Bytes == info.Size() && before.Changed.Equal(info.ModTime()) &&
+		before.read.Sub(before.Changed) > maxClockStep {
 		return before
 	}
 	f := &file{File: File{Name: p.name, Uploaded: p.uploaded}, read: time.Now()}
@@ -112,18 +115,19 @@ func (b *Repository) readFile(ctx context.Context, p location, before *file) *fi
 			return f
 		}
 		var parts []section
-		if parts, err = splitSections(ctx, p.name, data, b.o.PDF); ctx.Err() != nil {
-			f.Hash = "" // there was no time: it is tried again
+		if parts, err = splitSections(ctx, p.name, data, r.o.PDF); ctx.Err() != nil {
+			f.Hash = "" // the time was up: without a hash it is read again at the next question
 		}
 		f.passages = splitPassages(p.name, parts)
 		f.Passages = len(f.passages)
 	}
 	if f.Err = err; err != nil && (before == nil || before.Err == nil) {
-		b.o.Log.Warn("file of an agent not read", "file", p.name, "error", err)
+		r.o.Log.Warn("file of an agent not read", "file", p.name, "error", err)
 	}
 	return f
 }
 
+// readRegularFile returns the content of a regular file of at most MaxFile bytes.
 func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -138,7 +142,7 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, withoutPath(err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // nothing was written, so closing loses nothing
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
 		err = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
@@ -146,7 +150,7 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// withoutPath takes the path out of an error.
+// withoutPath removes the path from an error, which users must not see.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -155,22 +159,22 @@ func withoutPath(err error) error {
 	return err
 }
 
-// findFiles finds the files of an agent: those uploaded, and those named, which may be
-// folders.
-func (b *Repository) findFiles(agent string, named []string) []location {
+// findFiles returns the locations of the files of an agent: those uploaded, and those named, which may be folders.
+func (r *Repository) findFiles(agent string, named []string) []location {
 	var list []location
-	entries, err := os.ReadDir(b.folder(agent))
+	entries, err := os.ReadDir(r.folder(agent))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
+		r.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-			list = append(list, location{e.Name(), filepath.Join(b.folder(agent), e.Name()), true})
+			list = append(list, location{e.Name(), filepath.Join(r.folder(agent), e.Name()), true})
 		}
 	}
 	for _, root := range named {
 		list = append(list, filesIn(root)...)
 	}
+	// The sort is stable, so that of two files with one name the uploaded one comes first.
 	slices.SortStableFunc(list, func(x, y location) int { return cmp.Compare(x.name, y.name) })
 	seen := map[string]bool{}
 	list = slices.DeleteFunc(list, func(p location) bool {
@@ -181,15 +185,16 @@ func (b *Repository) findFiles(agent string, named []string) []location {
 	return list[:min(len(list), maxFiles)]
 }
 
-// filesIn gives a file, or those of a folder that are of a kind that is read; hidden ones
-// are left out.
+// filesIn returns the location of a file or, for a folder, those of all files in it that can be read. Hidden files and
+// folders are skipped.
 func filesIn(root string) []location {
 	info, err := os.Stat(root)
 	if err != nil || !info.IsDir() {
 		return []location{{filepath.Base(root), root, false}}
 	}
 	var list []location
-	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be listed is left out
+	// A folder that cannot be listed is skipped, so that no error is left to return.
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return nil
@@ -212,14 +217,14 @@ func filesIn(root string) []location {
 }
 
 // HasFiles reports whether an agent has any file.
-func (b *Repository) HasFiles(agent string, named []string) bool {
-	return len(named) > 0 || len(b.findFiles(agent, nil)) > 0
+func (r *Repository) HasFiles(agent string, named []string) bool {
+	return len(named) > 0 || len(r.findFiles(agent, nil)) > 0
 }
 
-// Files lists the files of an agent.
-func (b *Repository) Files(ctx context.Context, agent string, named []string) []File {
-	b.refreshed(ctx, agent, named)
-	s := b.collection(agent)
+// Files returns the files of an agent by name.
+func (r *Repository) Files(ctx context.Context, agent string, named []string) []File {
+	r.refreshed(ctx, agent, named)
+	s := r.collection(agent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []File{}
@@ -230,30 +235,32 @@ func (b *Repository) Files(ctx context.Context, agent string, named []string) []
 	return list
 }
 
-// folder is where the files of an agent are. One whose name is none for a folder has
-// one of a hash.
-func (b *Repository) folder(agent string) string {
+// folder returns the folder of the uploaded files of an agent. Where the name of the agent cannot be the name of a
+// folder, a hash of it is used.
+func (r *Repository) folder(agent string) string {
 	if strings.ContainsAny(agent, "/\\:=") || strings.HasPrefix(agent, ".") || !filepath.IsLocal(agent) {
 		sum := sha256.Sum256([]byte(agent))
 		agent = "=" + hex.EncodeToString(sum[:12])
 	}
-	return filepath.Join(b.o.Folder, agent)
+	return filepath.Join(r.o.Folder, agent)
 }
 
-// BadFile says what is wrong with a file, or its name.
+// BadFile is an error in the content or name of an uploaded file, in words for whoever uploaded it.
 type BadFile struct{ reason string }
 
-// Error tells it.
+// Error returns the reason.
 func (e BadFile) Error() string { return e.reason }
 
-// BadInput says whose fault it is.
+// BadInput marks the error as a mistake of the caller.
 func (BadFile) BadInput() bool { return true }
 
-// checkName lets pass names that stay in their folder on every system.
+// checkName returns a BadFile for names that are not allowed: those that would leave the folder, or that are not
+// valid on every system, and kinds of files that are not read.
 func checkName(name string) error {
 	switch {
 	case name == "" || len(name) > 200 || text.Clean(name) != name || strings.ContainsAny(name, "/\\:*?\"<>|\n\t") ||
-		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name || !filepath.IsLocal(name):
+		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name ||
+		!filepath.IsLocal(name):
 		return BadFile{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
 	case fileKind(name) == "":
 		return BadFile{fmt.Sprintf("%.80s: %v", name, errKind)}
@@ -261,22 +268,23 @@ func checkName(name string) error {
 	return nil
 }
 
-// Put keeps an uploaded file, in the place of one of that name. Readers see the old one
-// or the new one whole. One that cannot be read is not kept: BadFile.
-func (b *Repository) Put(ctx context.Context, agent, name string, data []byte) error {
+// Put stores an uploaded file, and replaces one of the same name. Readers see the old or the new file, never a part
+// of one. It returns BadFile, and stores nothing, when the file cannot be read.
+func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if len(data) > MaxFile {
 		return BadFile{fmt.Sprintf("%.80s is larger than %d MiB", name, MaxFile>>20)}
 	}
-	if err := b.checkReadable(ctx, name, data); err != nil {
+	if err := r.checkReadable(ctx, name, data); err != nil {
 		return err
 	}
-	folder := b.folder(agent)
+	folder := r.folder(agent)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("keep a file: %w", err)
 	}
+	// The file is complete and on disk before it gets its name. Hidden names are not listed.
 	f, err := os.CreateTemp(folder, ".new-*")
 	if err != nil {
 		return fmt.Errorf("keep a file: %w", err)
@@ -294,11 +302,11 @@ func (b *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	return nil
 }
 
-// checkReadable says why there is nothing to know from a file.
-func (b *Repository) checkReadable(ctx context.Context, name string, data []byte) error {
+// checkReadable returns a BadFile when no text can be read from a file.
+func (r *Repository) checkReadable(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	parts, err := splitSections(ctx, name, data, b.o.PDF)
+	parts, err := splitSections(ctx, name, data, r.o.PDF)
 	if err == nil && len(splitPassages(name, parts)) == 0 {
 		err = errors.New("it holds no text")
 	}
@@ -308,26 +316,26 @@ func (b *Repository) checkReadable(ctx context.Context, name string, data []byte
 	return nil
 }
 
-// Open gives an uploaded file; fs.ErrNotExist: there is none.
-func (b *Repository) Open(agent, name string) (*os.File, error) {
+// Open opens an uploaded file. It returns fs.ErrNotExist when there is none.
+func (r *Repository) Open(agent, name string) (*os.File, error) {
 	if checkName(name) != nil {
 		return nil, fs.ErrNotExist
 	}
-	return os.Open(filepath.Join(b.folder(agent), name))
+	return os.Open(filepath.Join(r.folder(agent), name))
 }
 
-// Delete removes an uploaded file; fs.ErrNotExist: there is none.
-func (b *Repository) Delete(agent, name string) error {
+// Delete removes an uploaded file. It returns fs.ErrNotExist when there is none.
+func (r *Repository) Delete(agent, name string) error {
 	if checkName(name) != nil {
 		return fs.ErrNotExist
 	}
-	return os.Remove(filepath.Join(b.folder(agent), name))
+	return os.Remove(filepath.Join(r.folder(agent), name))
 }
 
-// DeleteAll removes all that was uploaded for an agent.
-func (b *Repository) DeleteAll(agent string) error {
-	b.mu.Lock()
-	delete(b.collections, agent)
-	b.mu.Unlock()
-	return os.RemoveAll(b.folder(agent))
+// DeleteAll removes all files that were uploaded for an agent.
+func (r *Repository) DeleteAll(agent string) error {
+	r.mu.Lock()
+	delete(r.collections, agent)
+	r.mu.Unlock()
+	return os.RemoveAll(r.folder(agent))
 }

@@ -14,33 +14,33 @@ import (
 	"ravenbot/internal/text"
 )
 
-// Passages are about two hundred words of English, and begin with the end of the one
-// before.
+// Passages are about two hundred words of English. Each begins with the end of the one before, so that a sentence
+// which is cut stands in one of them as a whole.
 const (
 	passageBytes    = 1200
-	maxPassageBytes = passageBytes * 5 / 4 // of the last of a section
+	maxPassageBytes = passageBytes * 5 / 4 // of the last passage of a section, so that no very short one is left
 	overlapBytes    = 200
 	maxTitle        = 80     // characters of a heading
-	maxPassages     = 20_000 // of one agent
+	maxPassages     = 20_000 // of all files of an agent
 	mostText        = 8 << 20
 )
 
-// passage is a part of a file.
+// passage is a part of a file, small enough to be quoted in a prompt.
 type passage struct {
 	file  string
-	part  int    // the section that it is of
-	where string // heading, or page
-	line  int    // that it begins with, where text has no heading; else 0
+	part  int    // number of its section in the file
+	where string // heading, page or rows
+	line  int    // first line, where the text has no heading; else 0
 	text  string
 }
 
-// section is a part of a file under one heading, or on one page.
+// section is a part of a file: the text below one heading, a page, or rows of a table.
 type section struct{ where, text string }
 
-// PDF gives the text of the pages of a PDF.
+// PDF returns the text of each page of a PDF.
 type PDF func(ctx context.Context, data []byte) ([]string, error)
 
-// kinds are the endings of names of files that are read.
+// fileKind returns how a file is read by the ending of its name: pdf, html, table, text, or "" if it is not read.
 func fileKind(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".pdf":
@@ -55,10 +55,11 @@ func fileKind(name string) string {
 	return ""
 }
 
-// errKind says that a file is of no kind that is read.
+// errKind means that files of this kind are not read.
 var errKind = errors.New("it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are")
 
-// splitSections takes a file apart.
+// splitSections returns the sections of a file. It fails when the kind of the file is not supported, when a text file
+// is binary, or when pdf does.
 func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]section, error) {
 	switch fileKind(name) {
 	case "pdf":
@@ -75,7 +76,8 @@ func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]se
 		title, body := page.Markdown(data, "", "")
 		return splitHeadings(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
 	case "table":
-		return splitRows(text.Clean(page.Decoded(data, "text/csv; charset=utf-8")), strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
+		table := text.Clean(page.Decoded(data, "text/csv; charset=utf-8"))
+		return splitRows(table, strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
 	case "text":
 		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
 			return nil, errors.New("it is no text")
@@ -86,7 +88,7 @@ func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]se
 	return nil, errKind
 }
 
-// splitHeadings cuts Markdown at its headings; other text is one section.
+// splitHeadings splits Markdown at its headings; other text is one section.
 func splitHeadings(text, where string) []section {
 	var list []section
 	var b strings.Builder
@@ -101,6 +103,7 @@ func splitHeadings(text, where string) []section {
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}
+		// Within a code block, a line that begins with # is a comment of the code.
 		if title, ok := parseHeading(line); ok && !fenced {
 			flush()
 			where = title
@@ -111,6 +114,7 @@ func splitHeadings(text, where string) []section {
 	return list
 }
 
+// parseHeading returns the title of a Markdown heading, and false when the line is none.
 func parseHeading(line string) (string, bool) {
 	level := len(line) - len(strings.TrimLeft(line, "#"))
 	if level < 1 || level > 6 || !strings.HasPrefix(line[level:], " ") {
@@ -120,7 +124,7 @@ func parseHeading(line string) (string, bool) {
 	return text.Shorten(title, maxTitle), title != ""
 }
 
-// splitRows cuts a table into parts that each begin with its first row.
+// splitRows splits a table into sections that each begin with its first row, since that names the columns.
 func splitRows(text string, tabs bool) []section {
 	r := csv.NewReader(strings.NewReader(text))
 	if tabs {
@@ -131,6 +135,7 @@ func splitRows(text string, tabs bool) []section {
 	if err != nil {
 		return splitHeadings(text, "")
 	}
+	// The rows are cut from the text as it is, by the offsets of the reader: writing them again would change quotes.
 	first := strings.TrimSpace(text[:r.InputOffset()])
 	var list []section
 	begin, from := r.InputOffset(), 2
@@ -142,7 +147,7 @@ func splitRows(text string, tabs bool) []section {
 			begin, from = at, n
 		}
 	}
-	if rest := strings.TrimSpace(text[begin:]); rest != "" { // behind what is no row
+	if rest := strings.TrimSpace(text[begin:]); rest != "" { // after the first line that is no valid row
 		list = append(list, section{"the end", rest})
 	}
 	if len(list) == 0 {
@@ -151,9 +156,8 @@ func splitRows(text string, tabs bool) []section {
 	return list
 }
 
-// splitPassages cuts sections where they are too long, at paragraphs, lines, sentences or,
-// where there are none, anywhere between characters. Of text without a heading the
-// line is told that each begins with.
+// splitPassages splits sections that are too long, at paragraphs, lines, sentences or, where there are none, anywhere
+// between characters. Passages of text without headings carry the number of their first line.
 func splitPassages(file string, parts []section) []passage {
 	var list []passage
 	for part, s := range parts {
@@ -181,22 +185,19 @@ func splitPassages(file string, parts []section) []passage {
 	return list
 }
 
-// findBreak finds the best place to end a passage, before a byte.
-func findBreak(text string, most int) int {
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	head := text[:most]
+// findBreak returns the best place to end a passage of at most maxBytes bytes.
+func findBreak(body string, maxBytes int) int {
+	head := text.Cut(body, maxBytes)
 	for _, mark := range []string{"\n\n", "\n", ". ", "。", " "} {
-		if n := strings.LastIndex(head, mark); n > most/2 {
+		if n := strings.LastIndex(head, mark); n > maxBytes/2 {
 			return n + len(mark)
 		}
 	}
-	return most
+	return len(head)
 }
 
-// findOverlap is where the passage behind one that ends at a byte begins: some words
-// before it, and always behind the beginning of the text.
+// findOverlap returns where the passage after one that ends at end begins: some words before end, but always after
+// the beginning of the text, so that the split comes to an end.
 func findOverlap(text string, end int) int {
 	from := end - overlapBytes
 	for from > 0 && !utf8.RuneStart(text[from]) {
