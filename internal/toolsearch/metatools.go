@@ -29,40 +29,38 @@ const prompt = `You have many more tools than are listed. You reach them through
 - list_tool_domains and browse_tool_domain show what there is, when a search found nothing that fits or the user asks what you can do.
 Never guess the name of a tool. If two searches in different words find nothing that fits, say that there is no tool for it.`
 
-// Limits on what the meta-tools show at once.
+// Limits of what the meta-tools show at once.
 const (
 	defaultHits    = 8
 	maxHits        = 20
 	maxSchemas     = 10
 	pageSize       = 30
 	maxDomains     = 200
-	maxUseChars    = 140 // runes of a tool's one-line use
-	maxDomainChars = 200 // runes of a domain's text
+	maxUseChars    = 140 // characters of the line about a tool
+	maxDomainChars = 200 // characters of the line about a domain
 )
 
-// Finder makes the meta-tools over an index. Its methods may be called
-// concurrently.
+// Finder makes the meta-tools over an index. It is safe for concurrent use.
 type Finder struct {
 	index    *Index
 	about    func(server string) string
 	semantic *SemanticIndex // nil: words alone
 }
 
-// NewFinder returns a Finder over an index that it fills. What about gives is what
-// a server or pack says of itself, or nothing.
+// NewFinder returns a Finder over an index, which Sync fills. about returns how a server or pack describes itself, or
+// nothing.
 func NewFinder(x *Index, about func(server string) string) *Finder {
 	return &Finder{index: x, about: about}
 }
 
-// WithSemantics returns the Finder with discover_tools looking at what tools mean, too. Somebody
-// else runs m.
+// WithSemantics makes discover_tools search by meaning too, and returns the Finder. The caller runs m.
 func (f *Finder) WithSemantics(m *SemanticIndex) *Finder {
 	f.semantic = m
 	return f
 }
 
-// Sync brings the index up to date with all the tools there are. What has not
-// changed costs a comparison, so it may be called at every turn.
+// Sync makes the index hold these tools and no others. Servers that have not changed cost a comparison, so it may be
+// called at every turn.
 func (f *Finder) Sync(all []tool.Named) {
 	var servers []Server
 	at := map[string]int{}
@@ -82,14 +80,12 @@ func (f *Finder) Sync(all []tool.Named) {
 	}
 }
 
-// Prompt is the text that explains the meta-tools to a model, for where no other is
-// configured.
+// Prompt returns the text that explains the meta-tools to a model, unless another one is configured.
 func (f *Finder) Prompt() string { return prompt }
 
-// Tools gives the five meta-tools for one turn, or for one client. They show and
-// find nothing but what usable gives, which is asked at each call and may be called
-// concurrently. execute_tool runs nothing itself: whoever runs calls takes the call
-// inside it with Unwrap and treats it like any other.
+// Tools returns the five meta-tools for one turn, or for one client. They find and show only the tools that usable
+// returns, which is called at each call and may be called concurrently. execute_tool runs nothing itself: whoever runs
+// calls takes the inner call with Unwrap and treats it like any other, policy and approval included.
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 	t := metaTools{f.index, f.semantic, usable}
 	return []tool.Named{
@@ -109,7 +105,7 @@ func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 	}
 }
 
-// newMetaTool makes a meta-tool; all but execute_tool only look.
+// newMetaTool returns a meta-tool. All but execute_tool only read.
 func newMetaTool(name, does, schema string, do func(context.Context, json.RawMessage) (tool.Result, error)) tool.Named {
 	looks := true
 	spec := tool.Spec{Server: "discovery", Name: name, Description: does, Schema: json.RawMessage(schema), Native: true}
@@ -119,7 +115,7 @@ func newMetaTool(name, does, schema string, do func(context.Context, json.RawMes
 	return tool.Named{Name: name, Tool: tool.Func{Described: spec, Do: do}}
 }
 
-// refuseExecution answers a call of execute_tool that was not taken apart.
+// refuseExecution answers a call of execute_tool from a caller that does not use Unwrap.
 func refuseExecution(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	name, _, err := unwrap(args)
 	if err != nil {
@@ -128,10 +124,8 @@ func refuseExecution(_ context.Context, args json.RawMessage) (tool.Result, erro
 	return tool.Failure(fmt.Sprintf("%s was not run: tools cannot be run in this way here.", name)), nil
 }
 
-// Unwrap gives the call that is meant by one: of execute_tool the tool inside and
-// its arguments, {} where there are none, of any other tool that itself. Arguments
-// that were sent as a string with JSON in it are read from it. The error is in words
-// for the model.
+// Unwrap returns the call that is meant: for execute_tool the inner tool and its arguments, {} where there are none;
+// any other call as it is. The error, for a call of execute_tool with wrong arguments, is in words for the model.
 func (f *Finder) Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error) {
 	if name != Execute {
 		return name, args, nil
@@ -145,11 +139,13 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err := json.Unmarshal(args, &call); err != nil || call.Name == "" {
-		return "", nil, errors.New(`execute_tool wants {"name": the tool's name, "arguments": {…}}. Nothing was run; correct it and call again`)
+		return "", nil, errors.New(`execute_tool wants {"name": the tool's name, "arguments": {…}}. ` +
+			"Nothing was run; correct it and call again")
 	}
 	if call.Name == Execute {
 		return "", nil, errors.New("execute_tool cannot run itself. Name the tool that is to be run")
 	}
+	// Some models send the arguments as a string that contains JSON.
 	inner := call.Arguments
 	var quoted string
 	if json.Unmarshal(inner, &quoted) == nil {
@@ -160,19 +156,20 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(inner, &object); err != nil {
-		return "", nil, fmt.Errorf("the arguments for %s are no JSON object. Nothing was run; correct them and call again", call.Name)
+		return "", nil, fmt.Errorf("the arguments for %s are no JSON object. "+
+			"Nothing was run; correct them and call again", call.Name)
 	}
 	return call.Name, inner, nil
 }
 
-// metaTools is the meta-tools at work.
+// metaTools is the functions behind the five tools.
 type metaTools struct {
 	index    *Index
 	semantic *SemanticIndex
 	usable   func() []tool.Named
 }
 
-// usableByName gives the usable tools by name.
+// usableByName returns the usable tools by name.
 func (t metaTools) usableByName() map[string]tool.Named {
 	m := map[string]tool.Named{}
 	for _, n := range t.usable() {
@@ -190,6 +187,7 @@ func (t metaTools) discover(ctx context.Context, args json.RawMessage) (tool.Res
 		return tool.Failure(`discover_tools wants {"query": what a tool should do, in a few words}.`), nil
 	}
 	table, k := t.usableByName(), max(1, min(q.Limit, maxHits))
+	// More hits than are shown are fused: a tool in the middle of both rankings may be the best of all.
 	hits := t.search(q.Query, maxCompared, table)
 	var alike []string
 	if t.semantic != nil {
@@ -211,7 +209,7 @@ func (t metaTools) search(query string, k int, table map[string]tool.Named) []Hi
 	return t.index.Search(query, k, func(name string) bool { _, ok := table[name]; return ok })
 }
 
-// writeSummary writes a tool's name, its use in one line and the arguments it must have.
+// writeSummary writes the name of a tool, the first sentence of its description and its required arguments.
 func writeSummary(b *strings.Builder, n tool.Named) {
 	spec := n.Tool.Spec()
 	fmt.Fprintf(b, "- %s: %s", n.Name, cmp.Or(firstSentence(spec.Description, maxUseChars), "(says nothing of itself)"))
@@ -248,7 +246,8 @@ func (t metaTools) showSchemas(_ context.Context, args json.RawMessage) (tool.Re
 	case err != nil || len(names) == 0:
 		return tool.Failure(`get_tool_schema wants {"name": a tool's name} or {"names": [several]}.`), nil
 	case len(names) > maxSchemas:
-		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.", maxSchemas, len(names))), nil
+		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.",
+			maxSchemas, len(names))), nil
 	}
 	table := t.usableByName()
 	var b strings.Builder
@@ -261,12 +260,13 @@ func (t metaTools) showSchemas(_ context.Context, args json.RawMessage) (tool.Re
 			continue
 		}
 		spec := n.Tool.Spec()
-		fmt.Fprintf(&b, "## %s\n\n%s\n\nArguments:\n%s\n\n", name, strings.TrimSpace(spec.Description), cmp.Or(string(spec.Schema), "{}"))
+		fmt.Fprintf(&b, "## %s\n\n%s\n\nArguments:\n%s\n\n",
+			name, strings.TrimSpace(spec.Description), cmp.Or(string(spec.Schema), "{}"))
 	}
 	return tool.Result{Text: strings.TrimSpace(b.String()), IsError: missing == len(names)}, nil
 }
 
-// describeUnknown says that there is no such tool, and which there are instead.
+// describeUnknown says that there is no such tool, and names similar ones: models sometimes invent names.
 func (t metaTools) describeUnknown(name string, table map[string]tool.Named) string {
 	var like []string
 	for _, h := range t.search(name, 3, table) {

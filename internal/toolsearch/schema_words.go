@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Bounds of the schema of a tool that is read.
+// Limits of the schema of a tool.
 const (
 	maxSchema = 256 << 10 // bytes; a larger schema is not read
 	maxDepth  = 8
 )
 
-// schemaWords collects what a JSON Schema says in words: names of parameters,
-// descriptions and the choices there are. What is no schema says nothing.
+// schemaWords returns the words of a JSON Schema: names of parameters, titles, descriptions and choices. It returns
+// nothing for what is no schema.
 func schemaWords(schema json.RawMessage) string {
 	if len(schema) > maxSchema {
 		return ""
@@ -46,6 +46,7 @@ func writeSchema(b *strings.Builder, schema any, depth int) {
 	}
 	for _, key := range []string{"properties", "$defs", "definitions"} {
 		parts, _ := node[key].(map[string]any)
+		// Sorted, since only the first words count, and these must not change from one start to the next.
 		for _, name := range slices.Sorted(maps.Keys(parts)) {
 			b.WriteString(name + "\n")
 			writeSchema(b, parts[name], depth+1)

@@ -15,26 +15,26 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Embedder gives texts as vectors of one length, in their order: the more alike the
-// direction of two, the more alike what they mean. Name tells one model from another.
+// Embedder makes vectors of texts with an embedding model. Embed returns one vector for each text, in their order and
+// of one length; texts of similar meaning have vectors of similar direction. Name identifies the model.
 type Embedder struct {
 	Name  string
 	Embed func(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// Bounds of comparing meanings.
+// Limits of semantic search.
 const (
-	maxBatch         = 64 // texts at once
+	maxBatch         = 64 // texts of one request
 	maxEmbeddedBytes = 2000
 	batchTimeout     = time.Minute
-	queryTimeout     = 3 * time.Second // a search does not wait longer for its words
+	queryTimeout     = 3 * time.Second // then a search goes on with words alone
 	retryDelay       = time.Minute     // after a failure
-	maxCompared      = 50              // of each ranking that are fused
+	maxCompared      = 50              // tools of each ranking that are fused
 	fusionConstant   = 60              // of reciprocal rank fusion (Cormack et al. 2009)
 )
 
-// SemanticIndex finds tools by what they mean, beside the index that finds them by their
-// words. It is safe for concurrent use. Vectors are kept in memory.
+// SemanticIndex finds tools by their meaning, in addition to the index that finds them by their words. It is safe for
+// concurrent use. Vectors are kept in memory.
 type SemanticIndex struct {
 	embedder func() (Embedder, bool) // false: none is configured
 	log      *slog.Logger
@@ -42,21 +42,22 @@ type SemanticIndex struct {
 	mu      sync.Mutex
 	texts   map[string]string // of all tools, by name
 	vectors map[string]vector
-	changed chan struct{}
+	changed chan struct{} // wakes Run
 }
 
-// vector is that of a text by a model, of length 1.
+// vector is the vector of a text, scaled to length 1. key is the model and the text that it was made from.
 type vector struct {
 	key    string
 	values []float32
 }
 
-// NewSemanticIndex returns a Meaning that asks now for what is configured.
-func NewSemanticIndex(now func() (Embedder, bool), log *slog.Logger) *SemanticIndex {
-	return &SemanticIndex{embedder: now, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
+// NewSemanticIndex returns an empty index. embedder returns the configured model, and false when there is none; it is
+// called for each use, so that the configuration may change.
+func NewSemanticIndex(embedder func() (Embedder, bool), log *slog.Logger) *SemanticIndex {
+	return &SemanticIndex{embedder: embedder, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
 }
 
-// sync tells of all tools there are.
+// sync replaces the tools of the index. Run makes the vectors of new ones later.
 func (m *SemanticIndex) sync(servers []Server) {
 	if _, on := m.embedder(); !on {
 		return
@@ -73,6 +74,7 @@ func (m *SemanticIndex) sync(servers []Server) {
 		return
 	}
 	m.texts = texts
+	// A tool that is gone must not keep its vector in memory.
 	maps.DeleteFunc(m.vectors, func(name string, _ vector) bool { _, kept := texts[name]; return !kept })
 	select {
 	case m.changed <- struct{}{}:
@@ -80,8 +82,8 @@ func (m *SemanticIndex) sync(servers []Server) {
 	}
 }
 
-// Run makes vectors of tools that have none until ctx ends. After a failure it tries
-// again in a minute; meanwhile tools are found by their words.
+// Run makes the missing vectors until ctx ends. After a failure it tries again in a minute; meanwhile the tools are
+// found by their words.
 func (m *SemanticIndex) Run(ctx context.Context) {
 	for {
 		select {
@@ -97,7 +99,7 @@ func (m *SemanticIndex) Run(ctx context.Context) {
 	}
 }
 
-// embedBatch makes vectors of the next tools; false: there are none left.
+// embedBatch makes vectors of the next tools. It returns false when none is missing.
 func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	e, on := m.embedder()
 	if !on {
@@ -125,6 +127,7 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// The lock was free during the request: a tool may be gone by now.
 	for i, name := range names {
 		if _, there := m.texts[name]; there {
 			m.vectors[name] = vector{e.Name + "\n" + texts[i], normalize(list[i])}
@@ -133,7 +136,7 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	return true
 }
 
-// nextBatch gives some tools without a vector of their text by a model.
+// nextBatch returns tools that have no vector of their current text by a model.
 func (m *SemanticIndex) nextBatch(model string) (names, texts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,8 +148,8 @@ func (m *SemanticIndex) nextBatch(model string) (names, texts []string) {
 	return names, texts
 }
 
-// find gives the names of tools that mean what a request does, the best first; none
-// where they cannot be compared now.
+// find returns the names of tools whose meaning is closest to a query, the closest first. It returns none, and logs
+// why, when the query cannot be embedded in time.
 func (m *SemanticIndex) find(ctx context.Context, query string, among map[string]tool.Named) []string {
 	e, on := m.embedder()
 	if !on {
@@ -180,8 +183,8 @@ func (m *SemanticIndex) find(ctx context.Context, query string, among map[string
 	return names
 }
 
-// fuse puts two rankings together by the ranks that their members have in each
-// (reciprocal rank fusion).
+// fuse merges two rankings by the ranks of their members in each (reciprocal rank fusion), since scores of different
+// rankings cannot be compared.
 func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit {
 	if len(names) == 0 {
 		return hits[:min(len(hits), k)]
@@ -203,7 +206,7 @@ func fuse(hits []Hit, names []string, among map[string]tool.Named, k int) []Hit 
 	return list[:min(len(list), k)]
 }
 
-// normalize gives a vector the length 1.
+// normalize returns v scaled to length 1, or nil when it has no direction.
 func normalize(v []float32) []float32 {
 	length := math.Sqrt(dotProduct(v, v))
 	if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {

@@ -20,19 +20,19 @@ import (
 // Server is a server, or a pack of native tools, with all its tools.
 type Server struct {
 	Name  string
-	Text  string // what it says of itself: its description or instructions
+	Text  string // how it describes itself: its description or instructions
 	Tools []Doc
 }
 
-// Doc is a tool as the index sees it. Name is that by which models call it and is
-// its own alone; Parameters is a JSON Schema or nothing.
+// Doc is a tool in the index. Name is that by which models call it, and is unique; Parameters is a JSON Schema or
+// nothing.
 type Doc struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage
 }
 
-// Hit is a tool that was found. Scores compare within one search only.
+// Hit is a tool that was found. Scores are comparable within one search only.
 type Hit struct {
 	Name   string
 	Server string
@@ -81,6 +81,7 @@ func New() *Index {
 func (x *Index) Replace(s Server) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// The lock is held while the words are indexed, so that two changes of one server cannot mix. Searches go on.
 	before, known := x.servers[s.Name]
 	if known && before.equal(s) {
 		return

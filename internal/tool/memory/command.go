@@ -13,10 +13,11 @@ import (
 	"ravenbot/internal/text"
 )
 
-const usage = "`/raven memory` shows what I remember of you, `/raven memory delete N` or `delete all` removes it; with `channel` before that, what I remember for this channel " +
+const usage = "`/raven memory` shows what I remember of you, `/raven memory delete N` or `delete all` removes it; " +
+	"with `channel` before that, what I remember for this channel " +
 	"(administrators remove it). To have something remembered, tell me so."
 
-// maxPageBytes is how much of a list is shown at once, in bytes.
+// maxPageBytes is the size of a list after which the rest is left to the next page.
 const maxPageBytes = 6000
 
 // Command answers /raven memory [channel] [list [N] | delete N | delete all].
@@ -46,16 +47,21 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 		return chat.Draft{Ephemeral: true, Failed: true, Text: string(said)}
 	case err != nil:
 		p.o.Log.Error("memories not read or removed", "scope", of.key, "error", err)
-		return chat.Draft{Ephemeral: true, Failed: true, Text: "That failed; whoever runs the bot finds the reason in its log."}
+		return chat.Draft{
+			Ephemeral: true,
+			Failed:    true,
+			Text:      "That failed; whoever runs the bot finds the reason in its log.",
+		}
 	}
 	return chat.Draft{Ephemeral: true, Text: answer}
 }
 
-// userError is an error in words for whoever gave the command.
+// userError is an error that is shown to the user as it is.
 type userError string
 
 func (r userError) Error() string { return string(r) }
 
+// cutVerb returns the first word and those after it.
 func cutVerb(words []string) (verb string, rest []string) {
 	if len(words) == 0 {
 		return "", nil
@@ -63,6 +69,7 @@ func cutVerb(words []string) (verb string, rest []string) {
 	return words[0], words[1:]
 }
 
+// parseNumber returns the number of a note; 0 is not one.
 func parseNumber(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 {
@@ -71,7 +78,7 @@ func parseNumber(s string) (uint64, error) {
 	return n, nil
 }
 
-// list shows memories from a number on down, newest first.
+// list returns a page of the notes of a scope, newest first, beginning with the number in rest if there is one.
 func (p *Pack) list(ctx context.Context, m chat.Message, of scope, rest []string) (string, error) {
 	var from uint64
 	if len(rest) > 0 {
