@@ -113,11 +113,11 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	list, err := e.Embed(limited, texts)
 	cancel()
 	if err == nil && len(list) != len(texts) {
-		err = fmt.Errorf("%d vectors were given for %d texts", len(list), len(texts))
+		err = fmt.Errorf("the model returned %d vectors for %d texts", len(list), len(texts))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			m.log.Warn("tools not compared by their meaning", "model", e.Name, "error", err)
+			m.log.Warn("tools not embedded, trying again later", "model", e.Name, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -159,7 +159,7 @@ func (m *SemanticIndex) find(ctx context.Context, query string, among map[string
 	defer cancel()
 	list, err := e.Embed(ctx, []string{text.Cut(query, maxEmbeddedBytes)})
 	if err != nil || len(list) != 1 {
-		m.log.Warn("request not compared by its meaning", "model", e.Name, "error", err)
+		m.log.Warn("query not embedded, searching by words alone", "model", e.Name, "error", err)
 		return nil
 	}
 	asked := normalize(list[0])
