@@ -105,7 +105,7 @@ type Options struct {
 	Approvals     Approvals
 	Audit         Audit // nil: no changes are kept
 	Tokens        Tokens
-	Settings      *settings.Book
+	Settings      *settings.Repository
 	Logouts       Logouts
 	LoggedOut     time.Time // when all sessions were last ended
 	Metrics       http.Handler

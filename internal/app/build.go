@@ -54,13 +54,13 @@ const filesSuffix = ".files"
 type parts struct {
 	pages     *egress.Client
 	feeds     *feed.Fetcher
-	knowledge *knowledge.Base
-	settings  *settings.Book
+	knowledge *knowledge.Repository
+	settings  *settings.Repository
 	approvals *approval.Book
 	questions *elicit.Desk
 	signIn    *signin.Service
 	calls     *invoke.Invoker
-	meaning   *toolsearch.Meaning
+	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 }
 
@@ -299,13 +299,13 @@ type tasks struct{ a *App }
 func (t tasks) Task(at chat.Address) (string, chat.Address, int, bool) { return t.a.digests.Task(at) }
 
 func (a *App) buildAgent(_ context.Context, p *parts) error {
-	p.meaning = toolsearch.NewMeaning(a.embedding, a.o.Log)
+	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
 	a.agent = agent.New(agent.Options{
 		Roster:    a.roster,
 		Store:     a.store,
 		Tools:     a.registry,
 		Servers:   a.mcp,
-		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).With(p.meaning),
+		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
 		Calls:     p.calls,
 		Approvals: p.approvals,
 		Files:     fileReader{a.platforms},
@@ -332,15 +332,15 @@ func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limi
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
 // has its key.
-func (a *App) embedding() (toolsearch.Embedding, bool) {
+func (a *App) embedding() (toolsearch.Embedder, bool) {
 	name := a.conf().Tools.Discovery.Embeddings
 	if name == "" {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
 	m, _ := a.roster.Model(name)
 	embedder, ok := m.Model.(llm.Embedder)
 	if !ok {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
 	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
 		vectors, used, err := embedder.Embed(ctx, texts)
@@ -351,7 +351,7 @@ func (a *App) embedding() (toolsearch.Embedding, bool) {
 		}
 		return vectors, err
 	}
-	return toolsearch.Embedding{Name: m.ID(), Embed: embed}, true
+	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
 }
 
 func (a *App) buildDelivery(context.Context, *parts) error {
@@ -407,7 +407,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Pages:     webtool.Reader{Client: p.pages},
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
-		Language:  func(to chat.Address) string { return p.settings.For(to, "").Language },
+		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
@@ -462,7 +462,7 @@ func commandSpecs() []chat.CommandSpec {
 	return feature.Commands(
 		agent.Conversation{},
 		(*digest.Service)(nil),
-		(*settings.Book)(nil),
+		(*settings.Repository)(nil),
 		agent.Tools{},
 		(*budget.Spending)(nil),
 		noNotes(),

@@ -56,7 +56,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	pack := packs(func() []tool.Tool {
 		list := slices.Concat(always, a.setup.Load().packs)
 		if a.roster.KnowsFiles() {
-			list = append(list, p.knowledge.Search(a.roster.Knowledge))
+			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
 		}
 		return list
 	})

@@ -53,10 +53,10 @@ type Usage struct {
 // safe for concurrent use.
 type Spending struct {
 	tracker *Tracker
-	store  Store
-	rates  Rates
-	log    *slog.Logger
-	now    func() time.Time
+	store   Store
+	rates   Rates
+	log     *slog.Logger
+	now     func() time.Time
 }
 
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.

@@ -1,18 +1,15 @@
-package lexicon
+package search
 
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
-// Related gives the stems of words that say much the same as the one with a stem, or
-// that are of the same matter: a picture is a photo, and who flies uses an airport. The
-// table is small, general, and of English alone.
-func Related(stem string) []string { return related[stem] }
-
-// groups are words of everyday English, those of one group in a line. They were written
-// down as they came to mind, for no collection of tools; a word may be in several.
-const groups = `
+// relatedWords are words of everyday English that say much the same or are of the same subject, one group a line: a
+// picture is a photo, and who flies uses an airport. They were written down for no collection in particular; a word
+// may be in several groups.
+const relatedWords = `
 add append insert attach
 airline airport flight flights fly aviation plane
 album song track music artist playlist singer lyrics band tune
@@ -169,14 +166,16 @@ word text sentence paragraph
 write compose draft essay letter
 `
 
-var related = relate(groups)
+// related returns the related stems by stem. The table is made at the first search that needs it.
+var related = sync.OnceValue(func() map[string][]string { return relate(relatedWords) })
 
+// relate returns, for the stem of every word, the stems of all others of its groups.
 func relate(groups string) map[string][]string {
 	m := map[string][]string{}
 	for line := range strings.Lines(groups) {
 		var stems []string
 		for _, w := range strings.Fields(line) {
-			stems = append(stems, Stem(w))
+			stems = append(stems, stem(w))
 		}
 		for _, s := range stems {
 			for _, other := range stems {

@@ -132,7 +132,7 @@ func TestDomainsAreListedAndBrowsed(t *testing.T) {
 
 func TestALimitIsKept(t *testing.T) {
 	h := newHouse()
-	for limit, want := range map[int]int{-1: 1, 1: 1, 3: 3, 99: mostHits} {
+	for limit, want := range map[int]int{-1: 1, 1: 1, 3: 3, 99: maxHits} {
 		text := h.call(t, Discover, fmt.Sprintf(`{"query":"switch a lamp","limit":%d}`, limit)).Text
 		if n := strings.Count(text, "- lamps_"); n != want {
 			t.Errorf("limit %d shows %d tools, want %d", limit, n, want)

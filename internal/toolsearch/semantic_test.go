@@ -35,8 +35,8 @@ func meant(t *testing.T, with embed) (*house, *atomic.Pointer[embed]) {
 	t.Helper()
 	h, e := newHouse(), &atomic.Pointer[embed]{}
 	e.Store(&with)
-	m := NewMeaning(func() (Embedding, bool) { now := *e.Load(); return Embedding{"themes", now}, now != nil }, slog.New(slog.DiscardHandler))
-	h.finder.With(m).Sync(h.all)
+	m := NewSemanticIndex(func() (Embedder, bool) { now := *e.Load(); return Embedder{"themes", now}, now != nil }, slog.New(slog.DiscardHandler))
+	h.finder.WithSemantics(m).Sync(h.all)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); m.Run(ctx) }()
@@ -82,12 +82,12 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 		}
 		e.Store(&slow)
 		began := time.Now()
-		if found := h.call(t, Discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") || time.Since(began) > askedTime {
+		if found := h.call(t, Discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") || time.Since(began) > queryTimeout {
 			t.Errorf("with a slow model it found, after %v,\n%s", time.Since(began), found)
 		}
 		back := themes
 		e.Store(&back)
-		time.Sleep(embedAgain) // of the bubble's clock
+		time.Sleep(retryDelay) // of the bubble's clock
 		synctest.Wait()
 		if found := h.call(t, Discover, `{"query":"dentist"}`).Text; !strings.HasPrefix(found, "- calendar_") {
 			t.Errorf("with the model back it found\n%s", found)
@@ -97,11 +97,11 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 
 func TestVectorsThatAreNoneCompareWithNothing(t *testing.T) {
 	for _, v := range [][]float32{nil, {}, {0, 0}} {
-		if u := unit(v); u != nil {
+		if u := normalize(v); u != nil {
 			t.Errorf("%v becomes %v", v, u)
 		}
 	}
-	if u := unit([]float32{3, 4}); u[0] != 0.6 || u[1] != 0.8 {
+	if u := normalize([]float32{3, 4}); u[0] != 0.6 || u[1] != 0.8 {
 		t.Errorf("3, 4 becomes %v", u)
 	}
 }

@@ -1,17 +1,12 @@
-package lexicon
+package search
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func all(text string) []string {
-	var list []string
-	Each(text, func(w string) bool { list = append(list, w); return true })
-	return list
-}
 
 func TestNamesAndTextsAreSplitIntoWords(t *testing.T) {
 	for text, want := range map[string]string{
@@ -30,7 +25,7 @@ func TestNamesAndTextsAreSplitIntoWords(t *testing.T) {
 		"JSON2XML":              "json2xml",
 		"https://example.org/a": "https example org a",
 	} {
-		if diff := cmp.Diff(want, strings.Join(all(text), " ")); diff != "" {
+		if diff := cmp.Diff(want, strings.Join(slices.Collect(Words(text)), " ")); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}
@@ -48,8 +43,8 @@ func TestStems(t *testing.T) {
 		"generate": "generat", "general": "general", "communism": "communism", "yearly": "year", "beauty": "beauti",
 		"geology": "geolog", "kindly": "kind", "quickly": "quick", "über": "über", "v2": "v2", "is": "is",
 	} {
-		if got := Stem(word); got != want {
-			t.Errorf("Stem(%q) is %q, want %q", word, got, want)
+		if got := stem(word); got != want {
+			t.Errorf("stem(%q) is %q, want %q", word, got, want)
 		}
 	}
 }
