@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -68,27 +69,27 @@ type Discord struct {
 	base    *url.URL
 	baseErr error
 	api     *api
-	sent    *memory
-	live    views
+	sent    sent
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
-	mu         sync.Mutex
-	budget     *budget
-	shards     []*shard // none before it is known how many
-	detail     string   // why there are none
-	self       wireUser
-	app        string
-	commands   bool // being registered, or registered
-	deferring  map[string]chan struct{}
-	parents    map[string]string    // thread to channel, "" for what is no thread
-	opened     map[string]string    // threads opened for answers, by interaction
-	toldBusy   map[string]time.Time // whose message was last turned away when, by place and user
-	sweepBusy  int                  // size of toldBusy at which old ones are dropped
-	away       map[string]*turnedAway
-	unreadable map[chat.Address]bool // told of
-	ending     bool
-	wg         sync.WaitGroup // goroutines that Run waits for
+	parents    kit.Memory[string]    // thread to channel, "" for what is no thread
+	opened     kit.Memory[string]    // threads opened for answers, by interaction
+	shown      kit.Memory[string]    // what the latest unfinished answers show, by message
+	toldBusy   kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
+	unreadable kit.Memory[bool]      // places that the operator was told of
+
+	mu        sync.Mutex
+	budget    *budget
+	shards    []*shard // none before it is known how many
+	detail    string   // why there are none
+	self      wireUser
+	app       string
+	commands  bool // being registered, or registered
+	deferring map[string]chan struct{}
+	away      map[string]*turnedAway
+	ending    bool
+	wg        sync.WaitGroup // goroutines that Run waits for
 }
 
 var (
@@ -106,9 +107,14 @@ func New(o Options) *Discord {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{}, away: map[string]*turnedAway{},
-		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
+	d := &Discord{
+		o:          o,
+		detail:     "not connected yet",
+		deferring:  map[string]chan struct{}{},
+		away:       map[string]*turnedAway{},
+		openWithin: openWithin,
+	}
+	d.parents.Size, d.toldBusy.Size, d.sent.made.Size = maxParents, maxToldBusy, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
@@ -138,7 +144,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	d.wg.Wait()
 	d.api.client.CloseIdleConnections()
 	for _, s := range d.shards {
-		if n := s.queue.len(); n > 0 {
+		if n := s.waiting; n > 0 {
 			d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "shard", s.id, "messages", n)
 		}
 	}
@@ -168,16 +174,4 @@ func place(a chat.Address) string {
 		return a.Thread
 	}
 	return a.Channel
-}
-
-// wait pauses, and reports whether ctx lasted.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/gorilla/websocket"
+
+	"ravenbot/adapters/kit"
 )
 
 // Times of a connection.
@@ -72,15 +74,8 @@ func (d *shard) newClient(ctx context.Context) (*client, error) {
 	dg.Dialer = &websocket.Dialer{HandshakeTimeout: dialWithin, NetDialContext: c.dial,
 		NetDialTLSContext: c.dialTLS}
 	dg.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) { d.handle(ctx, c, e) })
-	dg.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { signal(c.gone) })
+	dg.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { kit.Wake(c.gone) })
 	return c, nil
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 // roundTripper lets a function be one.
@@ -236,7 +231,7 @@ func (d *shard) supervise(ctx context.Context) error {
 		if ctx.Err() == nil {
 			pause := end.pause(failures)
 			d.o.Log.Warn("discord connection lost", "platform", "discord", "shard", d.id, "cause", end.cause, "resume", end.resume, "wait", pause)
-			wait(ctx, pause)
+			kit.Sleep(ctx, pause)
 		}
 	}
 	return nil
@@ -351,18 +346,18 @@ func (d *shard) handle(ctx context.Context, c *client, e *discordgo.Event) {
 	switch e.Type {
 	case "READY":
 		d.onReady(ctx, e.RawData)
-		d.beginCatchUp(ctx, c.dg.State)
+		d.missed.begin(c.dg.State)
 		// From here on discordgo must not identify: it would do so at once, on the
 		// same connection, when told that the session is invalid. It refuses to for
 		// a shard beyond the count.
 		c.dg.ShardID, c.dg.ShardCount = 2, 2
 		close(c.started)
-		signal(c.ready)
+		kit.Wake(c.ready)
 	case "RESUMED":
-		signal(c.ready)
+		kit.Wake(c.ready)
 	case "GUILD_CREATE":
 		if g, ok := e.Struct.(*discordgo.GuildCreate); ok {
-			d.catchingUp().onGuild(g)
+			d.missed.onGuild(g)
 		}
 	case "MESSAGE_CREATE":
 		d.onMessage(c.dg.State, e.RawData)
