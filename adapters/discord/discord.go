@@ -1,26 +1,28 @@
-// Package discord is the bot's window on Discord: a chat.Platform that answers
-// mentions, direct messages, replies to the bot, /raven, the buttons below its
-// posts and forms, tells what people think of its posts by reactions, reads and sends files, and divides many servers among several sessions
-// with the gateway. It is the only importer of discordgo, which keeps the gateway
-// connection and the picture of servers, channels and roles; what that library
-// does wrong (discordgo v0.29.0, found 2026-11) is met here.
+// Package discord is the Discord platform: a chat.Platform that answers mentions, direct
+// messages, replies to the bot, /raven, buttons and forms, reports reactions to its posts,
+// reads and sends files, and divides many servers among several sessions with the gateway.
+// It is the only importer of discordgo, of which it uses the types, the permissions and the
+// picture of servers, channels and roles; the gateway and the requests are its own, because
+// that library drops events, cannot resume at the right address and sends no nonces
+// (v0.29.0, 2026-11).
 //
-// It promises: messages of one channel or thread reach accept in the order in which
-// the gateway brought them, those of different ones side by side, and the gateway is never held up by accept; a dead connection is noticed
-// within a heartbeat interval and a few seconds, and taken up again where it
-// stopped where Discord still has the session; an interaction is answered within
-// three seconds; no post ever notifies anyone; a post repeated under the same key
-// appears once where Discord, this process or a look at the channel knows of the
-// first, and else once more at most, saying that it may be a repeat; the token is
-// sent to the configured address and to the gateway that it names, and nowhere
-// else.
+// It promises:
+//   - Messages of one channel or thread reach accept in the order in which the gateway brought
+//     them, those of different ones side by side, and accept never holds up the gateway.
+//   - A dead connection is noticed within a heartbeat interval and a few seconds, and resumed
+//     where it stopped if Discord still has the session.
+//   - An interaction is answered within three seconds.
+//   - No post notifies anyone.
+//   - A post repeated under the same key appears once where Discord, this process or a look at
+//     the channel knows of the first; otherwise at most twice, and it says that it may be a
+//     repeat.
+//   - The token is sent to the configured address and to the gateway that it names, and
+//     nowhere else.
+//   - What people say while the bot is away is read when it is back, before what they say
+//     since in the same place, as far back as Options.CatchUp allows.
 //
-// What people say while the bot is away is read when it is back, before what they
-// say since in the same place, as far back as Options.CatchUp allows.
-//
-// It leaves to others: storing messages and knowing those that came before
-// (accept), the order of posts in one conversation and their repetition
-// (delivery).
+// It leaves to others: storing messages and knowing those that came before (accept), the
+// order of posts in one conversation and their repetition (delivery).
 package discord
 
 import (

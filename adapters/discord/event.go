@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -66,31 +65,13 @@ const (
 // inDirect stands in an address for the server of a direct message.
 const inDirect = "@me"
 
-func (d *shard) onReady(ctx context.Context, data []byte) {
-	var ready struct {
-		User        wireUser `json:"user"`
-		Application struct {
-			ID string `json:"id"`
-		} `json:"application"`
-	}
-	if err := json.Unmarshal(data, &ready); err != nil {
-		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
-		return
-	}
-	d.mu.Lock()
-	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
-	app := d.app
-	d.mu.Unlock()
-	d.registerOnce(ctx, app)
-}
-
 func (d *Discord) bot() wireUser {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.self
 }
 
-// onMessage queues what concerns the bot. It runs where discordgo changes the
+// onMessage queues what concerns the bot. It runs in the goroutine that changes the
 // state, which may therefore be read without further care.
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage

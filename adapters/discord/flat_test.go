@@ -45,6 +45,11 @@ func newStub(ctx context.Context, accept func(chat.Message) error) *stub {
 	return s
 }
 
+// roundTripper lets a function be one.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func (s *stub) answerREST(r *http.Request) (*http.Response, error) {
 	body := `{"id":"` + strconv.FormatInt(1e6+s.posts.Add(1), 10) + `"}`
 	if r.Method == "GET" {

@@ -3,10 +3,8 @@ package discord
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,94 +19,6 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
 )
-
-// frame is what a WebSocket server sends.
-func frame(opcode byte, payload []byte) []byte {
-	head := []byte{0x80 | opcode}
-	switch n := len(payload); {
-	case n < 126:
-		head = append(head, byte(n))
-	case n < 1<<16:
-		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
-	default:
-		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
-	}
-	return append(head, payload...)
-}
-
-const upgraded = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
-
-// However the bytes are cut, the same control messages are seen.
-func TestLinkReadsAlong(t *testing.T) {
-	stream := []byte(upgraded)
-	for _, f := range [][]byte{
-		frame(1, []byte(`{"op":10,"d":{"heartbeat_interval":41250}}`)),
-		frame(9, nil),
-		frame(1, []byte(`{"op":0,"t":"X","d":"`+strings.Repeat("x", 70_000)+`"}`)),
-		frame(1, []byte(`{"op":9,"d":true}`)),
-		frame(2, []byte{1, 2, 3}),
-		frame(8, []byte{0x0f, 0xa4}),
-	} {
-		stream = append(stream, f...)
-	}
-	for _, size := range []int{1, 2, 3, 7, 4096, len(stream)} {
-		l := newLink(nil)
-		for rest := stream; len(rest) > 0; {
-			n := min(size, len(rest))
-			if !l.frames.feed(rest[:n], l.see) {
-				t.Fatal("refused")
-			}
-			rest = rest[n:]
-		}
-		greeted, invalid, resumable, code := l.state()
-		if !greeted || !invalid || !resumable || code != 4004 || l.interval != 41250*time.Millisecond {
-			t.Errorf("in steps of %d: %v %v %v %d %v", size, greeted, invalid, resumable, code, l.interval)
-		}
-	}
-	if (&frames{}).feed(append([]byte(upgraded), 0x82, 127, 0xff, 0, 0, 0, 0, 0, 0, 0), nil) {
-		t.Error("a frame without end was taken")
-	}
-}
-
-func FuzzFrames(f *testing.F) {
-	f.Add([]byte(upgraded+"\x81\x02{}\x88\x02\x0f\xa4"), 3)
-	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		size = 1 + (size&0xff)%64
-		whole, parts := collect(data, len(data)+1), collect(data, size)
-		if diff := cmp.Diff(whole, parts); diff != "" {
-			t.Errorf("in steps of %d: %s", size, diff)
-		}
-	})
-}
-
-func collect(data []byte, size int) []string {
-	var f frames
-	var got []string
-	for len(data) > 0 {
-		n := min(size, len(data))
-		if !f.feed(data[:n], func(opcode byte, p []byte) { got = append(got, string(opcode)+string(p)) }) {
-			return append(got, "refused")
-		}
-		data = data[n:]
-	}
-	return got
-}
-
-// discordgo closes whatever connection it has when it cannot write a heartbeat.
-func TestWritingToADeadLinkIsSilent(t *testing.T) {
-	here, there := net.Pipe()
-	l := newLink(here)
-	_ = there.Close()
-	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
-		t.Errorf("wrote %d to a peer that is gone: %v", n, err)
-	}
-	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
-		t.Errorf("wrote %d: %v", n, err)
-	}
-	if _, err := l.Read(make([]byte, 1)); err == nil {
-		t.Error("a link that was cut can be read")
-	}
-}
 
 // idleShard is a shard without a connection that keeps what it hands over.
 type idleShard struct {
@@ -168,7 +78,7 @@ func FuzzEvents(f *testing.F) {
 		d.onInteraction(t.Context(), state, data)
 		d.onUpdate(state, data)
 		d.onDelete(state, data)
-		d.onReady(t.Context(), data)
+		d.onReady(t.Context(), newSession(), data)
 		var w wirePost
 		p := &post{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
 		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
@@ -224,7 +134,7 @@ func TestPanicInAHandlerIsContained(t *testing.T) {
 	d := idle()
 	var log bytes.Buffer
 	d.o.Log = slog.New(slog.NewTextHandler(&log, nil))
-	d.handle(t.Context(), nil, &discordgo.Event{Type: "MESSAGE_CREATE"})
+	d.handle(t.Context(), nil, frame{Type: "MESSAGE_CREATE"})
 	if !strings.Contains(log.String(), "panic") {
 		t.Errorf("log %q", log.String())
 	}
@@ -383,10 +293,18 @@ func TestTokensAreNotShown(t *testing.T) {
 }
 
 // Whoever answers over an encrypted connection does not name a gateway without.
-func TestTokenIsNotSentUnencrypted(t *testing.T) {
-	c := &client{secure: true, attempt: t.Context()}
-	if _, err := c.dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "not encrypted") {
-		t.Errorf("error %v", err)
+func TestDialable_KeepsTheTokenEncrypted(t *testing.T) {
+	d := New(Options{Token: "token"})
+	for address, want := range map[string]string{
+		"wss://gateway.discord.gg":            "wss://gateway.discord.gg/?encoding=json&v=10",
+		"wss://gateway.discord.gg/x?region=n": "wss://gateway.discord.gg/x?encoding=json&region=n&v=10",
+		"ws://gateway.discord.gg":             "",
+		"https://gateway.discord.gg":          "",
+		"":                                    "",
+	} {
+		if got, err := d.dialable(address); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q became %q, %v", address, got, err)
+		}
 	}
 }
 

@@ -24,10 +24,10 @@ type shard struct {
 	missed    *missed     // nil: nothing is read afterwards
 
 	// Guarded by Discord's lock.
-	link   *link     // the present connection, nil if none
-	up     time.Time // when READY or RESUMED came on it; zero: not yet
-	detail string    // why there is no connection
-	heard  time.Time // the last event
+	conn   *connection // the present one, nil if none
+	up     time.Time   // when READY or RESUMED came on it; zero: not yet
+	detail string      // why there is no connection
+	heard  time.Time   // the last event
 	// waiting counts the messages that were read and not accepted yet; alarm is the number
 	// at which that is logged next.
 	waiting, alarm int
@@ -213,10 +213,10 @@ func (d *Discord) Health() chat.Health {
 // fault is why events cannot reach the bot by this shard; empty: they can. The lock
 // is held.
 func (d *shard) fault() string {
-	switch {
-	case d.up.IsZero() || d.link == nil:
+	if d.up.IsZero() || d.conn == nil {
 		return cmp.Or(d.detail, "not connected yet")
-	case d.link.silence() > d.link.patience():
+	}
+	if st := d.conn.now(); st.silence() > st.patience() {
 		return "Discord does not answer heartbeats"
 	}
 	return ""
