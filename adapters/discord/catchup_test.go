@@ -169,7 +169,7 @@ func TestPlacesThatCannotBeRead(t *testing.T) {
 		list = []chat.Heard{all(s.address()), all(gone), all(hidden)}
 		return list
 	}})
-	s.logged(t, `msg="caught up" platform=discord conversations=3 messages=0`)
+	s.logged(t, `msg="caught up" platform=discord conversations=0 messages=0 unreadable=3`)
 	s.exchange(t, 0, 3)
 	s.InvalidateSessions(false)
 	s.connected(t, 2)

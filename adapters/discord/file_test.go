@@ -79,7 +79,7 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 		why  string
 	}{
 		"too large as it says":       {chat.File{Size: 101, Handle: []byte(own)}, "101 bytes, 100 are allowed"},
-		"too large without a word":   {chat.File{Handle: []byte(own)}, "more than the 100 bytes"},
+		"too large without a word":   {chat.File{Handle: []byte(own)}, "larger than the 100 bytes"},
 		"another host":               {chat.File{Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))}, "none of Discord's"},
 		"not encrypted":              {chat.File{Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))}, "none of Discord's"},
 		"a host that looks like it":  {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))}, "none of Discord's"},

@@ -28,7 +28,7 @@ func (s *Server) getSettings(w http.ResponseWriter, r *http.Request) {
 			writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "write platform:workspace/channel")
 			return
 		}
-		l := s.o.Settings.For(a, r.URL.Query().Get("user"))
+		l := s.o.Settings.Effective(a, r.URL.Query().Get("user"))
 		v.Effective = &l
 	}
 	writeJSON(w, http.StatusOK, v)
@@ -98,7 +98,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Usage(r.Context())
+	list, err := s.o.Spending.Usage(r.Context())
 	if err != nil {
 		s.broken(w, r, "the usage could not be listed", err)
 		return

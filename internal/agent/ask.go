@@ -23,7 +23,7 @@ var errNoModel = errors.New("no language model of this agent is switched on")
 func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
 	err := errNoModel
 	for ; r.at < len(r.p.Models); r.at++ {
-		model, ok := r.e.o.Model(r.p.Models[r.at])
+		model, ok := r.e.o.Roster.Model(r.p.Models[r.at])
 		if !ok {
 			continue
 		}
@@ -101,14 +101,14 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 // of an answer that broke off.
 func (r *run) paid(ctx context.Context, model Model, q llm.Request) (m llm.Message, err error) {
 	var usage llm.Usage
-	if r.e.o.Spend != nil {
+	if r.e.o.Budget != nil {
 		on := r.on
 		on.Model = r.p.Models[r.at]
-		settle, err := r.e.o.Spend(ctx, on, q)
+		count, err := r.e.o.Budget.Reserve(ctx, on, q)
 		if err != nil {
 			return m, timedOut(ctx, model, err)
 		}
-		defer func() { settle(usage) }()
+		defer func() { count(usage) }()
 	}
 	m, usage, err = r.collect(ctx, model, q)
 	r.turn.Usage = r.turn.Usage.Add(usage)

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/text"
 )
 
 // Limits of reading the files of a message.
@@ -61,14 +61,14 @@ func (e *Engine) read(ctx context.Context, m chat.Message) []llm.Part {
 }
 
 func (e *Engine) text(ctx context.Context, m chat.Message, f chat.File) (string, error) {
-	data, err := e.o.Fetch(ctx, m.Conversation.Platform, f, 8*textBytes)
+	data, err := e.o.Files.Fetch(ctx, m.Conversation.Platform, f, 8*textBytes)
 	if err != nil {
 		return "", err
 	}
 	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
 		return "", errors.New("it is no text in UTF-8")
 	}
-	return conversation.Cut(tool.Clean(string(data)), textBytes), nil
+	return conversation.Cut(text.Clean(string(data)), textBytes), nil
 }
 
 // look fetches the images of what is asked. Those that cannot be fetched are left
@@ -81,7 +81,7 @@ func (r *run) look(ctx context.Context) {
 			if kind(f) != "image" || len(r.images) == mostImages {
 				continue
 			}
-			data, err := r.e.o.Fetch(ctx, m.Conversation.Platform, f, imageBytes)
+			data, err := r.e.o.Files.Fetch(ctx, m.Conversation.Platform, f, imageBytes)
 			if err != nil {
 				r.e.o.Log.Warn("attached image not read", "message", m.Key(), "file", f.Name, "error", err)
 				continue

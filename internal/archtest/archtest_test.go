@@ -21,20 +21,24 @@ import (
 const root = "../.."
 
 // rooms says which of our packages a package may import; the longest prefix that
-// fits a package decides. A trailing / means everything below.
+// fits a package decides. A trailing / means everything below. internal/text is open
+// to all.
 var rooms = map[string][]string{
+	"internal/text": {},
 	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/lexicon": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
 	"internal/llm/offline":     append(vocabulary(), "internal/summary"),
 	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
+	"internal/tool/memory":     append(vocabulary(), "internal/feature", "internal/search"),
+	"internal/tool/web":        append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
-	"internal/mcp":             append(vocabulary(), "internal/egress"),
+	"internal/mcp":             append(vocabulary(), "internal/egress", "internal/config"),
 	"internal/mcp/oauth":       {"internal/egress"},
 	"adapters/":                append(edge(), "adapters/kit"),
 	"adapters/kit":             {"internal/chat"},
@@ -51,10 +55,17 @@ var rooms = map[string][]string{
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
-	"internal/toolsearch":      append(behaviour(), "internal/lexicon"),
-	"internal/knowledge":       append(vocabulary(), "internal/lexicon", "internal/page"),
-	"internal/digest":          append(behaviour(), "internal/schedule"),
-	"internal/admin":           append(behaviour(), "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
+	"internal/feature":         {"internal/chat", "internal/conversation"},
+	"internal/access":          append(vocabulary(), "internal/config"),
+	"internal/platform":        {"internal/chat"},
+	"internal/provider":        {"internal/agent", "internal/config", "internal/llm", "internal/llm/"},
+	"internal/roster":          append(behaviour(), "internal/agent", "internal/config", "internal/knowledge", "internal/mcp", "internal/policy", "internal/settings", "internal/toolsearch"),
+	"internal/sampling":        append(vocabulary(), "internal/agent", "internal/mcp"),
+	"internal/signin":          append(vocabulary(), "internal/egress", "internal/elicit", "internal/mcp", "internal/mcp/oauth"),
+	"internal/toolsearch":      append(behaviour(), "internal/search"),
+	"internal/knowledge":       append(vocabulary(), "internal/search", "internal/page"),
+	"internal/digest":          append(behaviour(), "internal/schedule", "internal/config"),
+	"internal/admin":           append(behaviour(), "internal/budget", "internal/mcp", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/chat/chattest":   {"internal/chat"},
 	"internal/sim":             {},
 	"internal/sim/":            {"internal/sim"},
@@ -75,7 +86,7 @@ func vocabulary() []string {
 func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
 
 func behaviour() []string {
-	return append(vocabulary(), "internal/feed", "internal/summary", "internal/failpoint")
+	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint")
 }
 
 // holders are the packages that may import a dependency, tests apart.
@@ -84,8 +95,11 @@ var holders = map[string][]string{
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
-	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/", "internal/browsertest"},
+	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/"},
+	"github.com/chromedp/cdproto":                     {"internal/browsertest"},
+	"github.com/chromedp/chromedp":                    {"internal/browsertest"},
 	"github.com/joho/godotenv":                        {"internal/config"},
+	"github.com/kljensen/snowball":                    {"internal/search"},
 	"github.com/ledongthuc/pdf":                       {"internal/pdftext"},
 	"github.com/mark3labs/mcp-go":                     {"internal/mcp", "internal/mcpserve"},
 	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},
@@ -187,7 +201,7 @@ func TestNoRoomImportsWhatItMayNot(t *testing.T) {
 		may := allowed(t, s.pkg)
 		for _, i := range imports(s.file) {
 			ours, ok := strings.CutPrefix(i, "ravenbot/")
-			if !ok || ours == s.pkg {
+			if !ok || ours == s.pkg || ours == "internal/text" {
 				continue
 			}
 			if !slices.ContainsFunc(may, func(rule string) bool { return covers(rule, ours) }) {
@@ -208,6 +222,8 @@ func TestTheSimulationsStayInTheSandbox(t *testing.T) {
 		for _, i := range imports(s.file) {
 			switch ours := strings.TrimPrefix(i, "ravenbot/"); {
 			case ours == "internal/sandbox" && s.pkg != "internal/cli":
+				t.Errorf("%s may not import %s", s.path, ours)
+			case ours == "internal/browsertest": // and with it chromedp: for tests only
 				t.Errorf("%s may not import %s", s.path, ours)
 			case (ours == "internal/sim" || covers("internal/sim/", ours)) && s.pkg != "internal/sandbox" && s.pkg != "internal/sim" && !covers("internal/sim/", s.pkg):
 				t.Errorf("%s may not import %s", s.path, ours)

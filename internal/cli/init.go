@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/provider"
 )
 
 func initFlags(c *call) {
@@ -274,11 +275,11 @@ func (b *beginning) askOpenAI(ctx context.Context) error {
 
 func (b *beginning) proveModel(ctx context.Context) error {
 	b.trying("the model")
-	name, err := app.CheckModel(ctx, b.cfg, "default")
-	if err != nil {
+	check := provider.CheckOne(ctx, b.cfg, "default")
+	if err := check.Err; err != nil {
 		return wrong("look at the key, the model's name and its address, and whether this machine reaches it", "the model does not answer: %v", err)
 	}
-	b.say("model %s answers", name)
+	b.say("model %s answers", check.Model)
 	return nil
 }
 

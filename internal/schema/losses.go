@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 const maxLosses = 50
@@ -31,7 +33,7 @@ type losses struct{ list []string }
 
 func (l *losses) add(at, what string) {
 	if len(l.list) < maxLosses {
-		l.list = append(l.list, cut(at, maxMessage)+": "+what)
+		l.list = append(l.list, text.Shorten(at, maxMessage)+": "+what)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // near gives the one of several names that was probably meant by another, or "".
@@ -35,7 +37,7 @@ func bare(name string) string {
 			return -1
 		}
 		return c
-	}, strings.ToLower(cut(name, 2*maxValue)))
+	}, strings.ToLower(text.Cut(name, 2*maxValue)))
 }
 
 // distance counts the letters to add, take away, change or swap with their
