@@ -332,10 +332,18 @@ func exampleArguments(raw json.RawMessage) []json.RawMessage {
 		} `json:"properties"`
 	}
 	_ = json.Unmarshal(raw, &schema) // for any other schema no arguments are known
+	values := map[string]any{
+		"string":  "text",
+		"number":  1,
+		"integer": 1,
+		"boolean": true,
+		"array":   []any{},
+		"object":  map[string]any{},
+	}
 	args := map[string]any{}
 	for name, p := range schema.Properties {
 		kind, _ := p.Type.(string)
-		value, known := map[string]any{"string": "text", "number": 1, "integer": 1, "boolean": true, "array": []any{}, "object": map[string]any{}}[kind]
+		value, known := values[kind]
 		switch {
 		case p.Default != nil:
 			args[name] = p.Default

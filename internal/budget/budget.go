@@ -76,7 +76,12 @@ func (c Caps) limit(a account) float64 {
 
 // describe names the budget of an account, for people.
 func (a account) describe() string {
-	return map[string]string{instance: "the budget of this bot", channel: "the budget of this channel", user: "your budget", digest: "the budget of this digest"}[a.kind]
+	return map[string]string{
+		instance: "the budget of this bot",
+		channel:  "the budget of this channel",
+		user:     "your budget",
+		digest:   "the budget of this digest",
+	}[a.kind]
 }
 
 // Tracker knows what was spent today. It is safe for concurrent use.

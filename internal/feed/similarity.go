@@ -161,10 +161,10 @@ func wordSet(words string) map[string]bool {
 // lexicon has a real stemmer.
 func stem(word string) string {
 	for _, ending := range []struct {
-		off, on string
-		least   int
+		off, on   string
+		minLength int
 	}{{"ies", "y", 5}, {"ing", "", 6}, {"ed", "", 5}, {"es", "", 5}, {"s", "", 4}, {"e", "", 4}} {
-		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.least &&
+		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.minLength &&
 			!strings.HasSuffix(word, "ss") {
 			return rest + ending.on
 		}

@@ -198,7 +198,10 @@ func (c Command) run(ctx context.Context, about Input) ([]byte, error) {
 // safeEnvironment returns the variables of the bot's environment that a command gets. None of them holds a secret.
 func safeEnvironment() []string {
 	var env []string
-	for _, name := range []string{"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "SystemRoot", "TEMP", "TERM", "TMPDIR", "TZ", "USER"} {
+	names := []string{
+		"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "SystemRoot", "TEMP", "TERM", "TMPDIR", "TZ", "USER",
+	}
+	for _, name := range names {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}

@@ -97,7 +97,10 @@ func (w *Watchdog) send(sign string, group int) {
 	// start sends every group in w.groups, this one included.
 	if err := w.start(); err != nil && !w.warned {
 		w.warned = true
-		w.log.Warn("watchdog process not started: if the bot is killed, processes of its tool servers may stay behind", "error", err)
+		w.log.Warn(
+			"watchdog process not started: if the bot is killed, processes of its tool servers may stay behind",
+			"error", err,
+		)
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 	get("/gateway/bot", func(*call) (int, any, *apiError) {
 		return 200, map[string]any{
 			"url":    s.socketURL(),
-			"shards": max(s.opts.Shards, s.leastShards),
+			"shards": max(s.opts.Shards, s.minShards),
 			"session_start_limit": map[string]any{
 				"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)},
 		}, nil

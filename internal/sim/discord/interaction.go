@@ -92,6 +92,7 @@ func (s *Server) Type(channel string, by User, name, sub, option, text string) (
 	), nil
 }
 
+// findRegistered returns a guild's command with a name, or else the global one.
 func (s *Server) findRegistered(guild, name string) (command, bool) {
 	for _, scope := range []string{guild, ""} {
 		if i := s.findCommand(scope, func(c command) bool { return c["name"] == name }); i >= 0 {
@@ -117,6 +118,7 @@ func (s *Server) WaitCommand(ctx context.Context, name string) error {
 	return nil
 }
 
+// optionsWire returns options in the form of Discord's client, with the type number of each value.
 func optionsWire(options map[string]any) []any {
 	list := []any{}
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -151,6 +153,7 @@ func (s *Server) Click(message string, by User, customID string, values ...strin
 		panic(fmt.Sprintf("simdiscord: message %s has no component %q", message, customID))
 	}
 	data := map[string]any{"custom_id": customID, "component_type": kind}
+	// A button has no values; a menu has those that were chosen.
 	if kind != 2 {
 		data["values"] = values
 	}
@@ -178,6 +181,7 @@ func (s *Server) Submit(channel string, by User, customID string, fields map[str
 	)
 }
 
+// interact creates an interaction and sends it to the bot. The lock is held.
 func (s *Server) interact(c Channel, by User, kind int, data map[string]any, source *Post) Interaction {
 	in := &interaction{
 		Interaction: Interaction{
@@ -207,6 +211,7 @@ func (s *Server) interact(c Channel, by User, kind int, data map[string]any, sou
 		"context":                        0,
 		"attachment_size_limit":          10 << 20,
 	}
+	// In a direct message there is a user; in a guild a member with permissions.
 	if c.GuildID == "" {
 		wire["user"], wire["context"] = userWire(by), 1
 	} else {
@@ -249,6 +254,7 @@ func (s *Server) WaitAnswer(ctx context.Context, id string, match func(Post) boo
 	return s.WaitPost(ctx, in.ChannelID, func(p Post) bool { return p.Interaction == id && !p.Loading() && match(p) })
 }
 
+// find returns an interaction by its id.
 func (s *Server) find(id string) (Interaction, bool) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -277,6 +283,7 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 		return 0, nil, unknownError(10062, "interaction")
 	case in.Callback != nil:
 		return 0, nil, fail(400, 40060, "Interaction has already been acknowledged.")
+	// Discord answers late callbacks as if the interaction did not exist.
 	case time.Since(in.Sent) > s.opts.CallbackWithin:
 		return 0, nil, unknownError(10062, "interaction")
 	}
@@ -290,6 +297,7 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 	if err := s.answer(in, body.Type, &call{Request: c.Request, body: body.Data, files: c.files}); err != nil {
 		return 0, nil, err
 	}
+	// Recorded only when it was accepted: a refused callback may be repeated.
 	in.Callback = &Callback{Type: body.Type, Data: body.Data, After: time.Since(in.Sent)}
 	if c.URL.Query().Get("with_response") != "true" {
 		return 204, nil, nil
@@ -303,6 +311,7 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 
 // answer performs what a callback of a type asks for.
 func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
+	// A form may not answer a form.
 	if kind == CallbackModal && in.Kind != InteractionModal && in.Kind != InteractionTyping {
 		return checkModal(c.body)
 	}

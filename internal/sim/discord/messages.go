@@ -25,6 +25,7 @@ func (s *Server) checkRate(channel string) *apiError {
 	if s.opts.ChannelBurst == 0 {
 		return nil
 	}
+	// The burst is counted over five seconds.
 	const window = 5 * time.Second
 	now := time.Now()
 	recent := slices.DeleteFunc(s.bursts[channel], func(t time.Time) bool { return now.Sub(t) >= window })
@@ -61,6 +62,7 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if s.opts.NoEmbeds == "drop" {
 		d.Embeds = nil
 	}
+	// With enforce_nonce Discord returns the first message instead of posting a second one.
 	key := s.bot.ID + " " + d.nonce()
 	if old := s.nonces[key]; old != nil && d.EnforceNonce && d.nonce() != "" && time.Since(old.Sent) < s.opts.NonceLife {
 		return 200, s.wire(old, true), nil
@@ -91,6 +93,7 @@ func (s *Server) setReference(p *Post, d draft) *apiError {
 	}
 	r, ok := s.posts[d.Reference.MessageID]
 	if !ok || r.Deleted || r.ChannelID != p.ChannelID {
+		// By default a reply to a message that is gone fails.
 		if strict := d.Reference.FailIfNotExists; strict == nil || *strict {
 			return badForm("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
 		}
@@ -100,6 +103,7 @@ func (s *Server) setReference(p *Post, d draft) *apiError {
 	return nil
 }
 
+// setPings records whom a message notifies.
 func (s *Server) setPings(p *Post, rule allowed) {
 	replied := ""
 	if r, ok := s.posts[p.ReplyTo]; ok {
@@ -108,6 +112,7 @@ func (s *Server) setPings(p *Post, rule allowed) {
 	p.Pings = pings(pingText(p.Content, p.Components), replied, rule)
 }
 
+// messageOf returns the message of a path. Ephemeral messages cannot be reached by it.
 func (s *Server) messageOf(c *call) (*Post, *apiError) {
 	ch, err := s.channelOf(c)
 	if err != nil {

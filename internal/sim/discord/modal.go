@@ -103,9 +103,9 @@ func (f modalField) check() string {
 }
 
 func (f modalField) checkMenu() string {
-	least, most := f.bounds()
-	if len(f.Options) < 1 || len(f.Options) > 25 || least < 0 || most < 1 || most > len(f.Options) || least > most ||
-		f.required() && least == 0 {
+	minimum, maximum := f.bounds()
+	if len(f.Options) < 1 || len(f.Options) > 25 || minimum < 0 || maximum < 1 || maximum > len(f.Options) || minimum > maximum ||
+		f.required() && minimum == 0 {
 		return "The number of options or of values is wrong."
 	}
 	seen, chosen := map[string]bool{}, 0
@@ -118,26 +118,26 @@ func (f modalField) checkMenu() string {
 			chosen++
 		}
 	}
-	if chosen > most {
+	if chosen > maximum {
 		return "Too many options are chosen."
 	}
 	return ""
 }
 
-func (f modalField) bounds() (least, most int) {
-	least, most = 1, 1
+func (f modalField) bounds() (minimum, maximum int) {
+	minimum, maximum = 1, 1
 	if f.Min != nil {
-		least = *f.Min
+		minimum = *f.Min
 	}
 	if f.Max != nil {
-		most = *f.Max
+		maximum = *f.Max
 	}
-	return least, most
+	return minimum, maximum
 }
 
-func between(s string, least, most int) bool {
+func between(s string, minimum, maximum int) bool {
 	n := utf8.RuneCountInString(s)
-	return n >= least && n <= most
+	return n >= minimum && n <= maximum
 }
 
 // Fill lets a user fill in the modal that answered an interaction, and send it:
@@ -187,11 +187,11 @@ func (f modalField) fill(values []string, named bool) (map[string]any, error) {
 		if named && len(values) > 0 {
 			text = values[0]
 		}
-		most := 4000
+		maximum := 4000
 		if f.MaxText > 0 {
-			most = f.MaxText
+			maximum = f.MaxText
 		}
-		if f.required() && text == "" || !between(text, f.MinText, most) {
+		if f.required() && text == "" || !between(text, f.MinText, maximum) {
 			return nil, fmt.Errorf("a text of %d characters is not taken", utf8.RuneCountInString(text))
 		}
 		wire["value"] = text
@@ -203,9 +203,9 @@ func (f modalField) fill(values []string, named bool) (map[string]any, error) {
 			chosen = append(chosen, o.Value)
 		}
 	}
-	least, most := f.bounds()
-	if named && len(chosen) != len(values) || len(chosen) > most ||
-		len(chosen) < least && (f.required() || len(chosen) > 0) {
+	minimum, maximum := f.bounds()
+	if named && len(chosen) != len(values) || len(chosen) > maximum ||
+		len(chosen) < minimum && (f.required() || len(chosen) > 0) {
 		return nil, fmt.Errorf("the choice %v of %v is not taken", chosen, values)
 	}
 	wire["values"] = chosen

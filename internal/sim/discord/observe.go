@@ -49,7 +49,7 @@ func (s *Server) SetFaults(f GatewayFaults) {
 // fewer, as Discord does of a bot in thousands of servers.
 func (s *Server) WantShards(n int) {
 	s.state.Lock()
-	s.leastShards = n
+	s.minShards = n
 	s.state.Release()
 	s.Drop(0, 4011)
 }

@@ -312,10 +312,13 @@ func (s *Server) guildWire(g Guild) map[string]any {
 	bot["user"] = userWire(s.bot)
 	members = append(members, bot)
 	wire["channels"], wire["threads"], wire["members"] = channels, threads, members
-	wire["joined_at"], wire["large"], wire["unavailable"], wire["member_count"] = "2024-01-01T00:00:00.000000+00:00", false, false, len(
-		s.users,
-	)
-	wire["presences"], wire["voice_states"], wire["stage_instances"], wire["guild_scheduled_events"] = []any{}, []any{}, []any{}, []any{}
+	wire["joined_at"] = "2024-01-01T00:00:00.000000+00:00"
+	wire["large"] = false
+	wire["unavailable"] = false
+	wire["member_count"] = len(s.users)
+	for _, empty := range []string{"presences", "voice_states", "stage_instances", "guild_scheduled_events"} {
+		wire[empty] = []any{}
+	}
 	return wire
 }
 

@@ -51,11 +51,12 @@ type envelope struct {
 	acked                  bool
 }
 
-// deliver sends an envelope for the first time. The lock is held.
+// deliver sends an envelope to the app. The lock is held.
 func (s *Server) deliver(e *envelope) {
 	if s.silent {
 		return
 	}
+	// Slack may deliver an event twice; apps have to notice.
 	for range max(1, s.faults.Repeat) {
 		copied := *e
 		copied.id = "envelope-" + strconv.Itoa(len(s.deliveries)+1)
@@ -63,6 +64,7 @@ func (s *Server) deliver(e *envelope) {
 	}
 }
 
+// attempt makes the nth attempt to deliver an envelope. The lock is held.
 func (s *Server) attempt(e *envelope, n int, reason string) {
 	if s.closed || e.acked {
 		return
@@ -95,6 +97,7 @@ func (s *Server) attempt(e *envelope, n int, reason string) {
 	d.link.sock.Send(encodeEnvelope(e, n, reason))
 }
 
+// encodeEnvelope returns an envelope in Socket Mode's form.
 func encodeEnvelope(e *envelope, n int, reason string) []byte {
 	frame := map[string]any{
 		"envelope_id":              e.id,
@@ -116,7 +119,8 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-// endAttempt ends an attempt; events are tried again, what a user waits for is not.
+// endAttempt ends an attempt without an acknowledgement. Events are sent again; commands and buttons, for which a
+// user waits, are not.
 func (s *Server) endAttempt(d *Delivery, reason string) {
 	if d.Over {
 		return
@@ -125,6 +129,7 @@ func (s *Server) endAttempt(d *Delivery, reason string) {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
+	// Slack gives up an event after its last retry.
 	if d.Kind != KindEvent || d.Attempt >= len(s.opts.RetryDelays) {
 		return
 	}
@@ -135,7 +140,9 @@ func (s *Server) endAttempt(d *Delivery, reason string) {
 	})
 }
 
+// recordAck records the acknowledgement of a delivery.
 func (s *Server) recordAck(d *Delivery, answer json.RawMessage) {
+	// Too late: the next attempt may be under way already.
 	if d.Over {
 		return
 	}
@@ -181,7 +188,7 @@ func (s *Server) emitMessage(p *Post) string {
 	return s.event(m)
 }
 
-// changePost alters a message as an edit by its author does, and tells the app.
+// changePost changes a message like an edit by its author, and sends the events about it.
 func (s *Server) changePost(p *Post, alter func()) []string {
 	before := s.wire(p, false)
 	alter()
@@ -214,8 +221,7 @@ func (s *Server) emitMention(p *Post) []string {
 	return []string{s.event(m)}
 }
 
-// deletePost deletes a message. What has a thread below it leaves a tombstone, and the
-// app hears of a change.
+// deletePost deletes a message. A message with a thread below it leaves a tombstone, and the app gets a change event.
 func (s *Server) deletePost(p *Post) string {
 	before := s.wire(p, false)
 	p.Tombstone = len(s.replies(p)) > 0

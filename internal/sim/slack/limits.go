@@ -244,11 +244,11 @@ func (b block) plain() string {
 
 func (b block) check() []string {
 	var bad []string
-	limit := func(what, text string, least, most int) {
-		if n := runes(text); n > most {
-			bad = append(bad, fmt.Sprintf("%s must be less than %d characters", what, most+1))
-		} else if n < least {
-			bad = append(bad, fmt.Sprintf("%s must be more than %d characters", what, least-1))
+	limit := func(what, text string, minimum, maximum int) {
+		if n := runes(text); n > maximum {
+			bad = append(bad, fmt.Sprintf("%s must be less than %d characters", what, maximum+1))
+		} else if n < minimum {
+			bad = append(bad, fmt.Sprintf("%s must be more than %d characters", what, minimum-1))
 		}
 	}
 	limit("block_id", b.BlockID, 0, 255)
@@ -296,9 +296,9 @@ func (b block) check() []string {
 	return bad
 }
 
-func between(n, least, most int) []string {
-	if n < least || n > most {
-		return []string{fmt.Sprintf("between %d and %d elements required", least, most)}
+func between(n, minimum, maximum int) []string {
+	if n < minimum || n > maximum {
+		return []string{fmt.Sprintf("between %d and %d elements required", minimum, maximum)}
 	}
 	return nil
 }

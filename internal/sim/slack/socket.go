@@ -21,9 +21,10 @@ const (
 // link is one Socket Mode connection.
 type link struct {
 	sock     *sim.Socket
-	retiring bool // told to go; gets nothing new
+	retiring bool // was asked to close; gets nothing new
 }
 
+// openConnection returns the address of a new connection, which is valid once.
 func (s *Server) openConnection(args) (map[string]any, *slackError) {
 	if s.faults.LinkDisabled || s.silent {
 		return nil, refuse("link_disabled")
@@ -46,11 +47,12 @@ func (s *Server) pickLink() *link {
 	return nil
 }
 
+// serveSocket serves one Socket Mode connection until it ends.
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	ticket := r.URL.Query().Get("ticket")
 	s.state.Lock()
 	good := s.tickets[ticket] && len(s.links) < maxLinks && !s.closed
-	delete(s.tickets, ticket) // good once
+	delete(s.tickets, ticket) // valid once
 	s.state.Release()
 	if !good {
 		http.Error(w, "invalid ticket or too many connections", http.StatusRequestTimeout)
@@ -80,6 +82,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// attach adds a connection and greets it. It returns false when the server is closed.
 func (s *Server) attach(l *link) bool {
 	s.state.Lock()
 	defer s.state.Release()
@@ -98,10 +101,12 @@ func (s *Server) attach(l *link) bool {
 	return true
 }
 
+// detach removes a connection and ends the deliveries that it has not acknowledged.
 func (s *Server) detach(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
 	s.links = slices.DeleteFunc(s.links, func(o *link) bool { return o == l })
+	// endAttempt may start attempts, which change the list.
 	for _, d := range slices.Clone(s.deliveries) {
 		if d.link == l {
 			s.endAttempt(d, "timeout")
@@ -109,6 +114,7 @@ func (s *Server) detach(l *link) {
 	}
 }
 
+// ping pings a connection until done is closed.
 func (s *Server) ping(l *link, done <-chan struct{}) {
 	defer s.live.Done()
 	tick := time.NewTicker(s.opts.PingInterval)
@@ -150,7 +156,7 @@ func (s *Server) receive(data []byte) {
 	}
 }
 
-// recordAnswer treats the payload of an acknowledged slash command as an answer.
+// recordAnswer reads the payload of an acknowledged slash command as an answer.
 func (s *Server) recordAnswer(d *Delivery) {
 	if d.Kind != KindCommand || len(d.Answer) == 0 {
 		return

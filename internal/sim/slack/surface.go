@@ -57,9 +57,11 @@ func (s *Server) keepView(v View) map[string]any {
 func viewWire(v View) map[string]any {
 	wire := map[string]any{}
 	_ = json.Unmarshal(v.Raw, &wire) // checked on the way in
-	wire["id"], wire["team_id"], wire["app_id"], wire["bot_id"], wire["hash"] = v.ID, TeamID, AppID, BotID, v.ID+"."+strconv.Itoa(
-		v.Updates,
-	)
+	wire["id"] = v.ID
+	wire["team_id"] = TeamID
+	wire["app_id"] = AppID
+	wire["bot_id"] = BotID
+	wire["hash"] = v.ID + "." + strconv.Itoa(v.Updates)
 	return wire
 }
 

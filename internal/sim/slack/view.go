@@ -123,11 +123,11 @@ func (b inputBlock) check(v viewObject) string {
 func (e element) check() string {
 	switch e.Type {
 	case "plain_text_input":
-		most := e.Max
-		if most == 0 {
-			most = maxInput
+		maximum := e.Max
+		if maximum == 0 {
+			maximum = maxInput
 		}
-		if most < 1 || most > maxInput || runes(e.Initial) > most {
+		if maximum < 1 || maximum > maxInput || runes(e.Initial) > maximum {
 			return "max_length must be between 1 and 3000, initial_value no longer"
 		}
 		return ""
@@ -144,9 +144,9 @@ func (e element) check() string {
 	return "unsupported type: " + e.Type
 }
 
-func (e element) checkOptions(most int) string {
-	if len(e.Options) == 0 || len(e.Options) > most {
-		return fmt.Sprintf("between 1 and %d options required", most)
+func (e element) checkOptions(maximum int) string {
+	if len(e.Options) == 0 || len(e.Options) > maximum {
+		return fmt.Sprintf("between 1 and %d options required", maximum)
 	}
 	for _, o := range e.Options {
 		if o.Text.Type != "plain_text" || o.Text.Text == "" || runes(o.Text.Text) > 75 || o.Value == "" ||
