@@ -225,4 +225,6 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true} }
+func operator() chat.User {
+	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
+}

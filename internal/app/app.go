@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,6 +206,6 @@ func (a *App) announce(ctx context.Context) error {
 	}
 	a.o.Log.Info("ready", attrs...)
 	close(a.ready)
-	releaseMemory()
+	debug.FreeOSMemory() // the heap that only starting needed
 	return nil
 }

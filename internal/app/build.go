@@ -41,6 +41,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/tool/memory"
 	webtool "ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
 )
@@ -180,7 +181,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Rooms:    webRooms(c),
 		Former:   a.openForm,
 		Agents:   roomAgents{a},
-		Commands: commandSpecs(),
+		Commands: CommandSpecs(),
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
@@ -456,22 +457,19 @@ func (a *App) buildFeatures(_ context.Context, p *parts) error {
 	return err
 }
 
-// commandSpecs returns the commands of all features without any of them: what a feature
-// declares does not depend on its state.
-func commandSpecs() []chat.CommandSpec {
+// CommandSpecs returns the words behind /raven, of all features. It needs none of them: what
+// a feature declares does not depend on its state.
+func CommandSpecs() []chat.CommandSpec {
 	return feature.Commands(
 		agent.Conversation{},
 		(*digest.Service)(nil),
 		(*settings.Repository)(nil),
 		agent.Tools{},
 		(*budget.Spending)(nil),
-		noNotes(),
+		(*memory.Pack)(nil),
 		agent.Control{},
 	)
 }
-
-// CommandSpecs returns the words behind /raven, for the command line.
-func CommandSpecs() []chat.CommandSpec { return commandSpecs() }
 
 // buildEndpoint makes the bot an MCP server for other hosts.
 func (a *App) buildEndpoint(_ context.Context, p *parts) error {

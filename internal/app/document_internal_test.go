@@ -58,7 +58,7 @@ func TestFeatures_Document_IsUpToDate(t *testing.T) {
 // to the agent.
 func TestFeatures_EveryCommand_HasAHandlerHelpAndMenuEntry(t *testing.T) {
 	a := newLocal(t)
-	if diff := cmp.Diff(commandSpecs(), a.features.Commands()); diff != "" {
+	if diff := cmp.Diff(CommandSpecs(), a.features.Commands()); diff != "" {
 		t.Errorf("the menus (-) differ from the features (+); name every feature in commandSpecs:\n%s", diff)
 	}
 	from := chat.Message{ID: "1", Conversation: chat.Address{Platform: "web", Channel: "general"}, Author: chat.User{ID: "U1", Admin: true}}

@@ -71,7 +71,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Settings:      p.settings,
 		Logouts:       admin.StoredLogouts{Items: a.store},
 		LoggedOut:     loggedOut,
-		Metrics:       metrics.Handler(a.samples),
+		Metrics:       metrics.Handler(metrics.Bot{Version: a.o.Version, Delivery: a.delivery, Platforms: a.platforms, Servers: a.mcp, Store: a.store}.Samples),
 		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
 		Backup:        a.copyStore,
 		Mounts:        mounts,

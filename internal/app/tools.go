@@ -162,8 +162,6 @@ func (a *App) notes() *memory.Pack {
 	return memory.New(memory.Options{Store: a.store, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
 }
 
-func noNotes() *memory.Pack { return nil }
-
 // digestTools returns the tools that subscribe to feeds and propose digests.
 func digestTools(d *digest.Service, platforms *platform.Set) []tool.Tool {
 	return []tool.Tool{feeds.SubscribeTool(d, platforms.CanPost), feeds.CreateTool(planner{d})}

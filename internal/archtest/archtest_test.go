@@ -20,16 +20,16 @@ import (
 
 const root = "../.."
 
-// rooms says which of our packages a package may import; the longest prefix that
+// mayImport says which of our packages a package may import; the longest prefix that
 // fits a package decides. A trailing / means everything below. internal/text is open
 // to all.
-var rooms = map[string][]string{
+var mayImport = map[string][]string{
 	"internal/text": {},
 	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/delivery", "internal/mcp", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
@@ -181,19 +181,19 @@ func covers(rule, pkg string) bool {
 func allowed(t *testing.T, pkg string) []string {
 	t.Helper()
 	best := ""
-	for rule := range rooms {
+	for rule := range mayImport {
 		if covers(rule, pkg) && len(rule) > len(best) {
 			best = rule
 		}
 	}
 	if best == "" {
-		t.Errorf("package %s has no room; name it in rooms and in ARCHITECTURE.md", pkg)
+		t.Errorf("package %s is unknown; name it in mayImport and in ARCHITECTURE.md", pkg)
 		return []string{"internal/", "adapters/"}
 	}
-	return rooms[best]
+	return mayImport[best]
 }
 
-func TestNoRoomImportsWhatItMayNot(t *testing.T) {
+func TestPackages_ImportOnlyWhatTheyMay(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
 			continue
@@ -211,9 +211,9 @@ func TestNoRoomImportsWhatItMayNot(t *testing.T) {
 	}
 }
 
-// TestTheSimulationsStayInTheSandbox keeps what pretends to be a platform out of what
+// TestSimulations_AreStartedByTheSandboxAlone keeps what pretends to be a platform out of what
 // serves people: only the command that says so may start it.
-func TestTheSimulationsStayInTheSandbox(t *testing.T) {
+func TestSimulations_AreStartedByTheSandboxAlone(t *testing.T) {
 	seen := false
 	for _, s := range sources(t) {
 		if s.test {
@@ -236,7 +236,7 @@ func TestTheSimulationsStayInTheSandbox(t *testing.T) {
 	}
 }
 
-func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
+func TestDependencies_AreImportedByTheirPackagesAlone(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
 			continue
@@ -246,9 +246,9 @@ func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
 				continue
 			}
 			held := false
-			for module, rooms := range holders {
+			for module, packages := range holders {
 				if i == module || strings.HasPrefix(i, module+"/") {
-					held = slices.ContainsFunc(rooms, func(rule string) bool { return covers(rule, s.pkg) })
+					held = slices.ContainsFunc(packages, func(rule string) bool { return covers(rule, s.pkg) })
 				}
 			}
 			if !held {
@@ -258,8 +258,8 @@ func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
 	}
 }
 
-// TestNothingIsOutOfShape sounds the alarms on size and on what is never done.
-func TestNothingIsOutOfShape(t *testing.T) {
+// TestCode_KeepsItsShape sounds the alarms on size and on what is never done.
+func TestCode_KeepsItsShape(t *testing.T) {
 	for _, s := range sources(t) {
 		if n := bytes.Count(s.text, []byte("\n")); n > 900 {
 			t.Errorf("%s has %d lines", s.path, n)
@@ -286,7 +286,7 @@ func TestNothingIsOutOfShape(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackages_HaveAPackageComment(t *testing.T) {
 	documented := map[string]bool{}
 	for _, s := range sources(t) {
 		documented[s.pkg] = documented[s.pkg] || s.file.Doc != nil
@@ -305,7 +305,7 @@ var secret = regexp.MustCompile(`xox[abp]-\d{9,}-|xapp-\d-[A-Z0-9]{9,}-|AIza[0-9
 // private matches paths of one machine.
 var private = regexp.MustCompile(`/(work|root)/[a-z]`)
 
-func TestNoSecretAndNoPathOfOneMachine(t *testing.T) {
+func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 	out, err := exec.Command("git", "-C", root, "ls-files").Output()
 	if err != nil {
 		t.Skip("not in a git checkout: ", err)
@@ -322,6 +322,66 @@ func TestNoSecretAndNoPathOfOneMachine(t *testing.T) {
 		}
 		if m := private.Find(text); m != nil && !strings.HasPrefix(name, "internal/archtest/") && !strings.HasPrefix(name, "deploy/") && name != "Dockerfile" {
 			t.Errorf("%s holds a path of one machine: %s", name, m)
+		}
+	}
+}
+
+// Limits of internal/app, which constructs the bot and does nothing else.
+const maxAppLines = 1500
+
+// appExports are the names that internal/app exports.
+var appExports = []string{"Options", "App", "New", "CommandSpecs", "Run", "Reload", "Close", "Listen", "Addr", "LoginLink"}
+
+func TestApp_OnlyConstructs(t *testing.T) {
+	lines := 0
+	for _, s := range sources(t) {
+		if s.pkg != "internal/app" || s.test {
+			continue
+		}
+		lines += bytes.Count(s.text, []byte("\n"))
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() || isMethodOfUnexported(f) {
+				continue
+			}
+			if !slices.Contains(appExports, f.Name.Name) && s.path != "internal/app/local.go" {
+				t.Errorf("%s exports %s; behaviour belongs to the package that owns it", s.path, f.Name.Name)
+			}
+		}
+	}
+	if lines == 0 || lines > maxAppLines {
+		t.Errorf("internal/app has %d lines, want 1 to %d", lines, maxAppLines)
+	}
+}
+
+func isMethodOfUnexported(f *ast.FuncDecl) bool {
+	if f.Recv == nil || len(f.Recv.List) == 0 {
+		return false
+	}
+	t := f.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && !name.IsExported()
+}
+
+// platformTest matches code that asks which platform an address is of, or knows how the
+// addresses of a platform are written.
+var platformTest = regexp.MustCompile(`Platform [=!]= "|"@me"|HasPrefix\([^)]*\.(Channel|Workspace), "|Platform: +"(web|discord|slack|terminal)"`)
+
+// Only adapters know platforms by name. Construction and the command line name them, and the
+// simulations are of them.
+func TestPlatforms_AreNamedInAdaptersAlone(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || covers("adapters/", s.pkg) || covers("internal/sim/", s.pkg) ||
+			slices.Contains([]string{"internal/cli", "internal/sandbox", "internal/sim", "internal/store/storetest"}, s.pkg) {
+			continue
+		}
+		for n, line := range strings.Split(string(s.text), "\n") {
+			if platformTest.MatchString(line) {
+				t.Errorf("%s:%d names a platform: %s", s.path, n+1, strings.TrimSpace(line))
+			}
 		}
 	}
 }
