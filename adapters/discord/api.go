@@ -28,10 +28,10 @@ type api struct {
 }
 
 const (
-	requestWithin = 20 * time.Second
-	uploadWithin  = 2 * time.Minute // for requests with files
-	maxAnswer     = 16 << 20
-	userAgent     = "DiscordBot (ravenbot, 1)"
+	requestTimeout = 20 * time.Second
+	uploadTimeout  = 2 * time.Minute // for requests with files
+	maxAnswer      = 16 << 20
+	userAgent      = "DiscordBot (ravenbot, 1)"
 )
 
 // The steady rate stays below the 50 requests a second that Discord takes.
@@ -118,28 +118,28 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// again tells whether the same request may succeed later.
-func again(err error) bool {
+// isRetryable tells whether the same request may succeed later.
+func isRetryable(err error) bool {
 	var e *apiError
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
 }
 
-// refused tells whether Discord said no for good. A refused token is not meant: it
+// isRefused tells whether Discord said no for good. A refused token is not meant: it
 // can be replaced.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized &&
 		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
-// unauthorized tells whether Discord refused the token.
-func unauthorized(err error) bool {
+// isUnauthorized tells whether Discord refused the token.
+func isUnauthorized(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status == http.StatusUnauthorized
 }
 
-// askedToWait is how long Discord wants us to wait before the next attempt.
-func askedToWait(err error) time.Duration {
+// retryAfter is how long Discord wants us to wait before the next attempt.
+func retryAfter(err error) time.Duration {
 	var e *apiError
 	if errors.As(err, &e) {
 		return e.after
@@ -169,14 +169,24 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 			return e
 		}
 		status, header, body, err := a.send(ctx, r)
-		pause, global := limit(status, header, body)
+		pause, global := rateLimit(status, header, body)
 		turn.Leave(pause, global)
 		switch {
 		case err != nil:
 			e.maybe, e.err = !kit.IsUnsent(err), err
 			return e
 		case status == http.StatusTooManyRequests:
-			a.log.Warn("discord rate limit", "platform", "discord", "request", e.what, "wait", pause, "global", global)
+			a.log.Warn(
+				"discord rate limit",
+				"platform",
+				"discord",
+				"request",
+				e.what,
+				"wait",
+				pause,
+				"global",
+				global,
+			)
 			continue
 		}
 		return a.read(e, status, body, out)
@@ -196,9 +206,9 @@ func redact(path string) string {
 }
 
 func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
-	within := requestWithin
+	within := requestTimeout
 	if len(r.files) > 0 {
-		within = uploadWithin
+		within = uploadTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -209,7 +219,7 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 	address := a.base.Scheme + "://" + a.base.Host + "/api/v10" + r.path
 	req, err := http.NewRequestWithContext(ctx, r.method, address, payload)
 	if err != nil {
-		return 0, nil, nil, plain(err)
+		return 0, nil, nil, stripURL(err)
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if kind != "" {
@@ -220,12 +230,12 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 	}
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return 0, nil, nil, plain(err)
+		return 0, nil, nil, stripURL(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, nil, plain(err)
+		return 0, nil, nil, stripURL(err)
 	}
 	return resp.StatusCode, resp.Header, body, nil
 }
@@ -236,15 +246,15 @@ func (r request) content() (io.Reader, string, error) {
 	case r.body == nil:
 		return nil, "", nil
 	case len(r.files) > 0:
-		data, kind, err := form(r.body, r.files)
+		data, kind, err := multipartBody(r.body, r.files)
 		return bytes.NewReader(data), kind, err
 	}
 	data, err := json.Marshal(r.body)
 	return bytes.NewReader(data), "application/json", err
 }
 
-// plain takes the address, which may hold a token, out of an error.
-func plain(err error) error {
+// stripURL takes the address, which may hold a token, out of an error.
+func stripURL(err error) error {
 	var e *url.Error
 	if errors.As(err, &e) {
 		return e.Err
@@ -283,14 +293,14 @@ func (a *api) read(e *apiError, status int, body []byte, out any) error {
 // Waits after a 429 that names none, and after one that names too short a one.
 const (
 	unnamedPause = 5 * time.Second
-	leastPause   = 10 * time.Millisecond
+	minPause     = 10 * time.Millisecond
 )
 
-// limit reads from an answer how long its route, or everything, has to rest.
-func limit(status int, h http.Header, body []byte) (pause time.Duration, global bool) {
+// rateLimit reads from an answer how long its route, or everything, has to rest.
+func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, global bool) {
 	if status != http.StatusTooManyRequests {
 		if h.Get("X-RateLimit-Remaining") == "0" {
-			return seconds(h.Get("X-RateLimit-Reset-After")), false
+			return parseSeconds(h.Get("X-RateLimit-Reset-After")), false
 		}
 		return 0, false
 	}
@@ -299,7 +309,7 @@ func limit(status int, h http.Header, body []byte) (pause time.Duration, global 
 		Global bool     `json:"global"`
 	}
 	err := json.Unmarshal(body, &d)
-	pause = seconds(h.Get("Retry-After"))
+	pause = parseSeconds(h.Get("Retry-After"))
 	if err == nil && d.After != nil {
 		pause = time.Duration(*d.After * float64(time.Second))
 	}
@@ -308,10 +318,10 @@ func limit(status int, h http.Header, body []byte) (pause time.Duration, global 
 	}
 	// A body that is not Discord's comes from the proxy before it, which has had
 	// enough of this whole address.
-	return max(pause, leastPause), d.Global || h.Get("X-RateLimit-Global") == "true" || err != nil
+	return max(pause, minPause), d.Global || h.Get("X-RateLimit-Global") == "true" || err != nil
 }
 
-func seconds(s string) time.Duration {
+func parseSeconds(s string) time.Duration {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f <= 0 || f > 1e6 {
 		return 0
@@ -319,8 +329,8 @@ func seconds(s string) time.Duration {
 	return time.Duration(f * float64(time.Second))
 }
 
-// reason says for people what Discord's codes mean for a post.
-func reason(e *apiError) string {
+// refusalReason says for people what Discord's codes mean for a post.
+func refusalReason(e *apiError) string {
 	switch e.code {
 	case errUnknownChannel:
 		return "the channel does not exist, or the bot was removed from its server"
@@ -343,10 +353,10 @@ func (d *Discord) postError(err error) error {
 		return &chat.PostError{Err: err}
 	}
 	switch {
-	case refused(err):
-		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", reason(e), err)}
-	case unauthorized(err):
-		return &chat.PostError{After: longestPause, Err: tokenError(err)}
+	case isRefused(err):
+		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", refusalReason(e), err)}
+	case isUnauthorized(err):
+		return &chat.PostError{After: maxPause, Err: tokenError(err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

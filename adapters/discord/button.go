@@ -19,13 +19,13 @@ const (
 	componentRow    = 1
 	componentButton = 2
 
-	lookPrimary = 1
-	lookQuiet   = 2
-	lookDanger  = 4
+	stylePrimary = 1
+	styleQuiet   = 2
+	styleDanger  = 4
 )
 
-// row holds the buttons of a message that stand beside one another.
-type row struct {
+// buttonRow holds the buttons of a message that stand beside one another.
+type buttonRow struct {
 	Type    int      `json:"type"`
 	Buttons []button `json:"components"`
 }
@@ -37,10 +37,10 @@ type button struct {
 	Value string `json:"custom_id"`
 }
 
-// rows lays buttons out. One that Discord would refuse the whole message for, or
+// buttonRows lays buttons out. One that Discord would refuse the whole message for, or
 // whose value another has, is left out: the words matter more.
-func rows(buttons []chat.Button) []row {
-	var list []row
+func buttonRows(buttons []chat.Button) []buttonRow {
+	var list []buttonRow
 	seen := map[string]bool{"": true}
 	for _, b := range buttons {
 		if seen[b.Value] || len(b.Value) > maxButtonValue || b.Label == "" || len(seen) > maxRows*maxRowButtons {
@@ -49,23 +49,31 @@ func rows(buttons []chat.Button) []row {
 		seen[b.Value] = true
 		last := len(list) - 1
 		if last < 0 || len(list[last].Buttons) == maxRowButtons {
-			list = append(list, row{Type: componentRow})
+			list = append(list, buttonRow{Type: componentRow})
 			last++
 		}
-		list[last].Buttons = append(list[last].Buttons, button{Type: componentButton, Look: lookOf(b.Style), Label: cut(b.Label, maxButtonLabel), Value: b.Value})
+		list[last].Buttons = append(
+			list[last].Buttons,
+			button{
+				Type:  componentButton,
+				Look:  buttonStyle(b.Style),
+				Label: cutText(b.Label, maxButtonLabel),
+				Value: b.Value,
+			},
+		)
 	}
 	return list
 }
 
-func lookOf(s chat.Style) int {
+func buttonStyle(s chat.Style) int {
 	switch s {
 	case chat.Primary:
-		return lookPrimary
+		return stylePrimary
 	case chat.Danger:
-		return lookDanger
+		return styleDanger
 	}
-	return lookQuiet
+	return styleQuiet
 }
 
-// look is all that can be seen of a piece while an answer is written.
-func (p piece) look() string { return fmt.Sprintf("%s\x00%v", p.text, p.buttons) }
+// appearance is all that can be seen of a piece while an answer is written.
+func (p piece) appearance() string { return fmt.Sprintf("%s\x00%v", p.text, p.buttons) }

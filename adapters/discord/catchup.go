@@ -17,16 +17,16 @@ import (
 
 // Rules of catching up.
 const (
-	longestCatchUp = 30 * 24 * time.Hour
-	maxMissed      = 1000            // messages read of one place
-	readersAtOnce  = 4               // places read at the same time
-	readWithin     = time.Minute     // for a page, waits for its turn included
-	guildWithin    = 5 * time.Second // how long a place waits for its server to show itself
+	maxCatchUp   = 30 * 24 * time.Hour
+	maxMissed    = 1000            // messages read of one place
+	maxReaders   = 4               // places read at the same time
+	pageTimeout  = time.Minute     // for a page, waits for its turn included
+	guildTimeout = 5 * time.Second // how long a place waits for its server to show itself
 )
 
-// missed reads what was said before a session began. Discord replays what a session missed,
+// catchUp reads what was said before a session began. Discord replays what a session missed,
 // but nothing to a new one.
-type missed struct {
+type catchUp struct {
 	*kit.CatchUp
 	d *shard
 
@@ -39,18 +39,18 @@ type missed struct {
 }
 
 // newMissed returns nil where nothing is to be read.
-func (d *shard) newMissed() *missed {
+func (d *shard) newMissed() *catchUp {
 	if d.o.CatchUp <= 0 || d.o.Heard == nil {
 		return nil
 	}
-	c := &missed{d: d}
+	c := &catchUp{d: d}
 	c.CatchUp = &kit.CatchUp{
 		Platform:   d.Name(),
-		Readers:    readersAtOnce,
-		List:       c.list,
-		Read:       c.read,
+		Readers:    maxReaders,
+		List:       c.listGaps,
+		Read:       c.readGap,
 		IsFinal:    c.isUnreadable,
-		RetryAfter: askedToWait,
+		RetryAfter: retryAfter,
 		Log:        d.o.Log,
 		Now:        time.Now,
 	}
@@ -58,13 +58,13 @@ func (d *shard) newMissed() *missed {
 }
 
 // begin makes what a new session brings wait for what was missed before it.
-func (c *missed) begin(state *discordgo.State) {
+func (c *catchUp) begin(state *discordgo.State) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	c.state, c.heard, c.guilds = state, nil, map[string][]chat.Address{}
-	c.from = c.d.o.Now().Add(-min(c.d.o.CatchUp, longestCatchUp))
+	c.from = c.d.o.Now().Add(-min(c.d.o.CatchUp, maxCatchUp))
 	c.since = snowflake(c.from)
 	c.mu.Unlock()
 	c.Begin()
@@ -75,8 +75,8 @@ func snowflake(t time.Time) string {
 	return strconv.FormatInt(max(t.UnixMilli()-firstMilli, 0)<<22, 10)
 }
 
-// list returns the places in which something may be missing.
-func (c *missed) list(ctx context.Context) ([]*kit.Gap, error) {
+// listGaps returns the places in which something may be missing.
+func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	heard, err := c.d.o.Heard(ctx)
 	if err != nil {
 		return nil, err
@@ -87,45 +87,49 @@ func (c *missed) list(ctx context.Context) ([]*kit.Gap, error) {
 	var gaps []*kit.Gap
 	for _, h := range heard {
 		a := h.Conversation
-		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.covers(a.Workspace) {
+		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.isCovering(a.Workspace) {
 			continue
 		}
 		g := newGap(a, c.since)
-		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil && (newer(h.Message, c.since) || h.At.After(c.from)) {
+		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil &&
+			(isNewer(h.Message, c.since) || h.At.After(c.from)) {
 			g.After = h.Message
 		}
 		// Reading needs the roles and threads of the server, which come by an event of their own.
-		if _, known := c.guilds[a.Workspace]; !known && a.Workspace != inDirect {
-			g.NotBefore = time.Now().Add(guildWithin)
+		if _, known := c.guilds[a.Workspace]; !known && a.Workspace != directGuild {
+			g.NotBefore = time.Now().Add(guildTimeout)
 		}
-		c.heard[place(a)] = true
+		c.heard[channelOf(a)] = true
 		gaps = append(gaps, g)
 	}
 	for _, threads := range c.guilds {
-		gaps = append(gaps, c.below(threads)...)
+		gaps = append(gaps, c.threadGaps(threads)...)
 	}
 	return gaps, nil
 }
 
 func newGap(at chat.Address, after string) *kit.Gap {
-	return &kit.Gap{Key: place(at), At: at, After: after}
+	return &kit.Gap{Key: channelOf(at), At: at, After: after}
 }
 
 // onGuild takes note that a server has shown itself, with its active threads.
-func (c *missed) onGuild(g *discordgo.GuildCreate) {
+func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	if c == nil || g.Guild == nil || g.Unavailable {
 		return
 	}
 	c.mu.Lock()
 	threads := []chat.Address{}
 	for _, t := range g.Threads {
-		if t.LastMessageID == "" || newer(t.LastMessageID, c.since) {
-			threads = append(threads, chat.Address{Platform: c.d.Name(), Workspace: g.ID, Channel: t.ParentID, Thread: t.ID})
+		if t.LastMessageID == "" || isNewer(t.LastMessageID, c.since) {
+			threads = append(
+				threads,
+				chat.Address{Platform: c.d.Name(), Workspace: g.ID, Channel: t.ParentID, Thread: t.ID},
+			)
 		}
 	}
 	c.guilds[g.ID] = threads
 	known := c.heard != nil
-	gaps := c.below(threads)
+	gaps := c.threadGaps(threads)
 	c.mu.Unlock()
 	if known {
 		c.Add(gaps)
@@ -133,8 +137,8 @@ func (c *missed) onGuild(g *discordgo.GuildCreate) {
 	}
 }
 
-// below makes gaps of the threads that lie under channels to be read.
-func (c *missed) below(threads []chat.Address) []*kit.Gap {
+// threadGaps makes gaps of the threads that lie under channels to be read.
+func (c *catchUp) threadGaps(threads []chat.Address) []*kit.Gap {
 	var gaps []*kit.Gap
 	for _, t := range threads {
 		if c.heard[t.Channel] {
@@ -145,31 +149,39 @@ func (c *missed) below(threads []chat.Address) []*kit.Gap {
 }
 
 // isUnreadable tells whether an error of reading a place is final, and tells the operator.
-func (c *missed) isUnreadable(g *kit.Gap, err error) bool {
-	if !refused(err) {
+func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
+	if !isRefused(err) {
 		return false
 	}
-	c.d.sayUnreadable(g.At, err)
+	c.d.reportUnreadable(g.At, err)
 	return true
 }
 
-// read hands over what people said in a gap, oldest first, but for what the bot has
+// readGap hands over what people said in a gap, oldest first, but for what the bot has
 // replied to where everybody sees it.
-func (c *missed) read(ctx context.Context, g *kit.Gap) (messages int, err error) {
+func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err error) {
 	var said []wirePost
 	for after, more := g.After, true; more && len(said) < maxMissed; {
-		limited, cancel := context.WithTimeout(ctx, readWithin)
-		page, next, err := c.d.history(limited, place(g.At), after)
+		limited, cancel := context.WithTimeout(ctx, pageTimeout)
+		page, next, err := c.d.readHistory(limited, channelOf(g.At), after)
 		cancel()
 		if err != nil {
 			return 0, err
 		}
 		said = append(said, page...)
 		if after, more = next, next != ""; more && len(said) >= maxMissed {
-			c.d.o.Log.Warn("more discord messages were missed than are read", "platform", "discord", "conversation", g.At.String(), "read", len(said))
+			c.d.o.Log.Warn(
+				"more discord messages were missed than are read",
+				"platform",
+				"discord",
+				"conversation",
+				g.At.String(),
+				"read",
+				len(said),
+			)
 		}
 	}
-	self := c.d.bot().ID
+	self := c.d.botUser().ID
 	replied := map[string]bool{}
 	for _, w := range said {
 		if w.Author.ID == self {
@@ -177,7 +189,7 @@ func (c *missed) read(ctx context.Context, g *kit.Gap) (messages int, err error)
 		}
 	}
 	said = slices.DeleteFunc(said, func(w wirePost) bool { return replied[w.ID] })
-	for _, m := range c.messages(ctx, g.At, said) {
+	for _, m := range c.parseMessages(ctx, g.At, said) {
 		if err := kit.AcceptMissed(ctx, c.d.accept, m); err != nil {
 			return messages, err
 		}
@@ -187,11 +199,11 @@ func (c *missed) read(ctx context.Context, g *kit.Gap) (messages int, err error)
 	return messages, nil
 }
 
-// messages reads a history as if it had come live: in a history messages do not
+// parseMessages reads a history as if it had come live: in a history messages do not
 // name their server, nor the roles of who wrote them.
-func (c *missed) messages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
+func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
 	guild := at.Workspace
-	if guild == inDirect {
+	if guild == directGuild {
 		guild = ""
 	}
 	c.mu.Lock()
@@ -201,32 +213,40 @@ func (c *missed) messages(ctx context.Context, at chat.Address, said []wirePost)
 	var list []chat.Message
 	for _, w := range said {
 		w.GuildID = guild
-		m, ok := c.d.message(state, w.wireMessage)
+		m, ok := c.d.parseMessage(state, w.wireMessage)
 		if !ok || m.Reach == chat.Overheard && !c.d.o.MessageContent {
 			continue
 		}
 		if m.Reach == chat.Addressed && guild != "" {
 			if _, known := members[m.Author.ID]; !known {
-				members[m.Author.ID] = c.d.member(ctx, guild, m.Author.ID)
+				members[m.Author.ID] = c.d.lookUpMember(ctx, guild, m.Author.ID)
 			}
 			w.Member = members[m.Author.ID]
-			m.Author.Admin = reader{state: state, w: w.wireMessage}.admin()
+			m.Author.Admin = messageReader{state: state, w: w.wireMessage}.isAdmin()
 		}
-		m.Conversation, m.Direct = at, at.Workspace == inDirect
+		m.Conversation, m.Direct = at, at.Workspace == directGuild
 		list = append(list, m)
 	}
 	return list
 }
 
-// member looks up who somebody is in a server. Who cannot be looked up has no
+// lookUpMember looks up who somebody is in a server. Who cannot be looked up has no
 // roles.
-func (d *Discord) member(ctx context.Context, guild, user string) wireMember {
-	ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMember {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	var m wireMember
 	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + guild + "/members/" + user}, &m)
 	if err != nil {
-		d.o.Log.Warn("roles of the author of a missed discord message not looked up", "platform", "discord", "guild", guild, "error", err)
+		d.o.Log.Warn(
+			"roles of the author of a missed discord message not looked up",
+			"platform",
+			"discord",
+			"guild",
+			guild,
+			"error",
+			err,
+		)
 	}
 	return m
 }
@@ -243,12 +263,14 @@ func snapshot(state *discordgo.State, guild string) *discordgo.State {
 		return shot
 	}
 	g := state.Guilds[i]
-	_ = shot.GuildAdd(&discordgo.Guild{ID: g.ID, OwnerID: g.OwnerID, Roles: copies(g.Roles), Channels: copies(g.Channels),
-		Threads: copies(g.Threads), Members: copies(g.Members)}) // fails without a state alone
+	_ = shot.GuildAdd(
+		&discordgo.Guild{ID: g.ID, OwnerID: g.OwnerID, Roles: copyAll(g.Roles), Channels: copyAll(g.Channels),
+			Threads: copyAll(g.Threads), Members: copyAll(g.Members)},
+	) // fails without a state alone
 	return shot
 }
 
-func copies[T any](list []*T) []*T {
+func copyAll[T any](list []*T) []*T {
 	all := make([]*T, len(list))
 	for i, e := range list {
 		own := *e
@@ -257,8 +279,8 @@ func copies[T any](list []*T) []*T {
 	return all
 }
 
-// sayUnreadable tells once why nothing is caught up in a place.
-func (d *Discord) sayUnreadable(at chat.Address, err error) {
+// reportUnreadable tells once why nothing is caught up in a place.
+func (d *Discord) reportUnreadable(at chat.Address, err error) {
 	if !d.unreadable.First(at.String()) {
 		return
 	}
@@ -267,5 +289,15 @@ func (d *Discord) sayUnreadable(at chat.Address, err error) {
 	if errors.As(err, &e) && e.status == http.StatusNotFound {
 		remedy = "the channel is gone; take it out of the channels in config.json if it is named there"
 	}
-	d.o.Log.Warn("missed discord messages cannot be read", "platform", "discord", "conversation", at.String(), "remedy", remedy, "error", err)
+	d.o.Log.Warn(
+		"missed discord messages cannot be read",
+		"platform",
+		"discord",
+		"conversation",
+		at.String(),
+		"remedy",
+		remedy,
+		"error",
+		err,
+	)
 }

@@ -25,11 +25,23 @@ func Permissions() []Permission {
 	return []Permission{
 		{"View Channels", discordgo.PermissionViewChannel, "the bot sees no channel and answers nobody"},
 		{"Send Messages", discordgo.PermissionSendMessages, "mentions and digests stay without an answer"},
-		{"Send Messages in Threads", discordgo.PermissionSendMessagesInThreads, "nothing is answered in threads and forum posts"},
-		{"Create Public Threads", discordgo.PermissionCreatePublicThreads, "no thread is opened for an answer on request"},
+		{
+			"Send Messages in Threads",
+			discordgo.PermissionSendMessagesInThreads,
+			"nothing is answered in threads and forum posts",
+		},
+		{
+			"Create Public Threads",
+			discordgo.PermissionCreatePublicThreads,
+			"no thread is opened for an answer on request",
+		},
 		{"Embed Links", discordgo.PermissionEmbedLinks, "the stories of a digest are plain text"},
 		{"Attach Files", discordgo.PermissionAttachFiles, "files and long answers cannot be sent"},
-		{"Read Message History", discordgo.PermissionReadMessageHistory, "answers are no replies, and what was said while the bot was away stays unread"},
+		{
+			"Read Message History",
+			discordgo.PermissionReadMessageHistory,
+			"answers are no replies, and what was said while the bot was away stays unread",
+		},
 		{"Add Reactions", discordgo.PermissionAddReactions, "the bot cannot react to messages"},
 	}
 }
@@ -48,12 +60,16 @@ func Needed() int64 {
 
 // Invite is the address at which a server's manager adds the application.
 func Invite(application string) string {
-	q := url.Values{"client_id": {application}, "scope": {strings.Join(Scopes(), " ")}, "permissions": {strconv.FormatInt(Needed(), 10)}}
+	q := url.Values{
+		"client_id":   {application},
+		"scope":       {strings.Join(Scopes(), " ")},
+		"permissions": {strconv.FormatInt(Needed(), 10)},
+	}
 	return "https://discord.com/oauth2/authorize?" + q.Encode()
 }
 
-// checkWithin is the time for all questions of one check.
-const checkWithin = time.Minute
+// checkTimeout is the time for all questions of one check.
+const checkTimeout = time.Minute
 
 // Application gives the id of the bot's application: from the token, whose first
 // part it is, else from Discord.
@@ -64,7 +80,7 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 			return string(id), nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	a, err := d.application(ctx)
 	return a.ID, err
@@ -73,7 +89,7 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 // Prove asks Discord whether it takes the token and gives the id of the application
 // that it belongs to. A refusal is a *chat.SetupError with its remedy.
 func (d *Discord) Prove(ctx context.Context) (application string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	a, err := d.application(ctx)
 	return a.ID, err
@@ -91,7 +107,7 @@ func (d *Discord) application(ctx context.Context) (application, error) {
 	}
 	err := d.api.do(ctx, request{method: "GET", path: "/applications/@me"}, &a)
 	switch {
-	case unauthorized(err):
+	case isUnauthorized(err):
 		return a, tokenError(err)
 	case err != nil:
 		return a, fmt.Errorf("ask Discord for the application: %w", err)
@@ -120,12 +136,12 @@ const (
 // server and for the application: nothing found, nothing missing. Rights that a
 // single channel takes away are not seen. It may be called without Run.
 func (d *Discord) Check(ctx context.Context) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found := d.checkIntents(ctx)
 	guilds, err := d.guilds(ctx)
 	if err != nil {
-		return append(found, unknown("servers", "whether the bot has its permissions", err))
+		return append(found, unknownFinding("servers", "whether the bot has its permissions", err))
 	}
 	for _, g := range guilds {
 		found = append(found, g.missing()...)
@@ -133,15 +149,20 @@ func (d *Discord) Check(ctx context.Context) []Finding {
 	return found
 }
 
-func unknown(where, what string, err error) Finding {
-	return Finding{Where: where, Missing: what + " could not be found out", Loses: err.Error(), Remedy: "look at the token and the network, and check again"}
+func unknownFinding(where, what string, err error) Finding {
+	return Finding{
+		Where:   where,
+		Missing: what + " could not be found out",
+		Loses:   err.Error(),
+		Remedy:  "look at the token and the network, and check again",
+	}
 }
 
 func (d *Discord) checkIntents(ctx context.Context) []Finding {
 	a, err := d.application(ctx)
 	switch {
 	case err != nil:
-		return []Finding{unknown("application", "which intents are switched on", err)}
+		return []Finding{unknownFinding("application", "which intents are switched on", err)}
 	case !d.o.MessageContent || a.Flags&(flagContent|flagContentLimited) != 0:
 		return nil
 	}
@@ -185,7 +206,7 @@ func (g guild) missing() []Finding {
 	where := fmt.Sprintf("server %s (%s)", g.Name, g.ID)
 	granted, err := strconv.ParseInt(g.Permissions, 10, 64)
 	if err != nil {
-		return []Finding{unknown(where, "which permissions the bot has", err)}
+		return []Finding{unknownFinding(where, "which permissions the bot has", err)}
 	}
 	if granted&discordgo.PermissionAdministrator != 0 {
 		return nil

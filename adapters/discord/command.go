@@ -122,20 +122,20 @@ func wantsThread(specs []chat.CommandSpec, options []wireOption) bool {
 // registerOnce begins to register the command unless this process has done so.
 func (d *Discord) registerOnce(ctx context.Context, app string) {
 	d.mu.Lock()
-	begun := d.commands
-	d.commands = true
+	begun := d.registered
+	d.registered = true
 	d.mu.Unlock()
 	if begun || app == "" {
 		return
 	}
-	d.begin(func() {
-		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	d.startWork(func() {
+		for pause := firstPause; ; pause = min(2*pause, maxPause) {
 			err := d.register(ctx, app)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
 			d.o.Log.Error("discord command not registered", "platform", "discord", "error", err)
-			if !again(err) || !kit.Sleep(ctx, pause) {
+			if !isRetryable(err) || !kit.Sleep(ctx, pause) {
 				return
 			}
 		}
@@ -149,7 +149,7 @@ func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
 	want := newCommand(d.o.Commands)
 	var have []command
-	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && again(err) {
+	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && isRetryable(err) {
 		return fmt.Errorf("list the application's commands: %w", err)
 	}
 	put := request{method: "POST", path: path, body: want} // in the place of one with that name, if there is

@@ -71,27 +71,27 @@ type Discord struct {
 	base    *url.URL
 	baseErr error
 	api     *api
-	sent    sent
+	sent    sentPosts
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
-	parents    kit.Memory[string]    // thread to channel, "" for what is no thread
-	opened     kit.Memory[string]    // threads opened for answers, by interaction
-	shown      kit.Memory[string]    // what the latest unfinished answers show, by message
-	toldBusy   kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
-	unreadable kit.Memory[bool]      // places that the operator was told of
+	parents       kit.Memory[string]    // thread to channel, "" for what is no thread
+	openedThreads kit.Memory[string]    // threads opened for answers, by interaction
+	partialShown  kit.Memory[string]    // what the latest unfinished answers show, by message
+	busyTold      kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
+	unreadable    kit.Memory[bool]      // places that the operator was told of
 
-	mu        sync.Mutex
-	budget    *budget
-	shards    []*shard // none before it is known how many
-	detail    string   // why there are none
-	self      wireUser
-	app       string
-	commands  bool // being registered, or registered
-	deferring map[string]chan struct{}
-	away      map[string]*turnedAway
-	ending    bool
-	wg        sync.WaitGroup // goroutines that Run waits for
+	mu               sync.Mutex
+	budget           *identifyBudget
+	shards           []*shard // none before it is known how many
+	detail           string   // why there are none
+	self             wireUser
+	app              string
+	registered       bool // being registered, or registered
+	pendingCallbacks map[string]chan struct{}
+	busyGroups       map[string]*busyGroup
+	ending           bool
+	wg               sync.WaitGroup // goroutines that Run waits for
 }
 
 var (
@@ -110,13 +110,13 @@ func New(o Options) *Discord {
 		o.Now = time.Now
 	}
 	d := &Discord{
-		o:          o,
-		detail:     "not connected yet",
-		deferring:  map[string]chan struct{}{},
-		away:       map[string]*turnedAway{},
-		openWithin: openWithin,
+		o:                o,
+		detail:           "not connected yet",
+		pendingCallbacks: map[string]chan struct{}{},
+		busyGroups:       map[string]*busyGroup{},
+		openWithin:       openTimeout,
 	}
-	d.parents.Size, d.toldBusy.Size, d.sent.made.Size = maxParents, maxToldBusy, maxMade
+	d.parents.Size, d.busyTold.Size, d.sent.ids.Size = maxParents, maxToldBusy, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
@@ -137,9 +137,13 @@ func (d *Discord) Limits() chat.Limits {
 // no new attempt would mend: a refused token, intents that are not switched on.
 func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	if d.baseErr != nil {
-		return &chat.SetupError{Reason: "platforms.discord.apiBaseURL is no address", Remedy: "leave it at https://discord.com", Err: d.baseErr}
+		return &chat.SetupError{
+			Reason: "platforms.discord.apiBaseURL is no address",
+			Remedy: "leave it at https://discord.com",
+			Err:    d.baseErr,
+		}
 	}
-	err := d.attendAll(ctx, accept)
+	err := d.runPlans(ctx, accept)
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()
@@ -147,14 +151,22 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	d.api.client.CloseIdleConnections()
 	for _, s := range d.shards {
 		if n := s.waiting; n > 0 {
-			d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "shard", s.id, "messages", n)
+			d.o.Log.Warn(
+				"discord messages not taken over before the end",
+				"platform",
+				"discord",
+				"shard",
+				s.id,
+				"messages",
+				n,
+			)
 		}
 	}
 	return err
 }
 
-// begin starts work that Run waits for; false: it is too late for that.
-func (d *Discord) begin(work func()) bool {
+// startWork starts work that Run waits for; false: it is too late for that.
+func (d *Discord) startWork(work func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ending {
@@ -167,11 +179,11 @@ func (d *Discord) begin(work func()) bool {
 func (d *Discord) Typing(ctx context.Context, to chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return d.api.do(ctx, request{method: "POST", path: "/channels/" + place(to) + "/typing"}, nil)
+	return d.api.do(ctx, request{method: "POST", path: "/channels/" + channelOf(to) + "/typing"}, nil)
 }
 
-// place is the id of the channel or thread that an address names.
-func place(a chat.Address) string {
+// channelOf is the id of the channel or thread that an address names.
+func channelOf(a chat.Address) string {
 	if a.Thread != "" {
 		return a.Thread
 	}

@@ -7,64 +7,76 @@ import (
 	"strconv"
 )
 
-// rewriting is a message as it replaces another: what is left out would stay.
-type rewriting struct {
-	Content    string  `json:"content"`
-	Embeds     []embed `json:"embeds"`
-	Components []row   `json:"components"`
+// editPayload is a message as it replaces another: what is left out would stay.
+type editPayload struct {
+	Content    string      `json:"content"`
+	Embeds     []embed     `json:"embeds"`
+	Components []buttonRow `json:"components"`
 	// Attachments are the files that are there afterwards.
-	Attachments []attached `json:"attachments"`
-	Allowed     *mentions  `json:"allowed_mentions"`
-	Flags       int        `json:"flags"`
+	Attachments []attachmentRef `json:"attachments"`
+	Allowed     *mentions       `json:"allowed_mentions"`
+	Flags       int             `json:"flags"`
 }
 
-// rewriting is the next piece as it takes a place.
-func (p *post) rewriting() rewriting {
-	next := p.payload()
-	body := rewriting{Content: next.Content, Embeds: next.Embeds, Components: next.Components, Attachments: next.Attachments, Allowed: next.Allowed, Flags: next.Flags}
+// nextEdit is the next piece as it takes a place.
+func (p *postJob) nextEdit() editPayload {
+	next := p.nextPayload()
+	body := editPayload{
+		Content:     next.Content,
+		Embeds:      next.Embeds,
+		Components:  next.Components,
+		Attachments: next.Attachments,
+		Allowed:     next.Allowed,
+		Flags:       next.Flags,
+	}
 	if body.Embeds == nil {
 		body.Embeds = []embed{} // null need not clear them
 	}
 	if body.Components == nil {
-		body.Components = []row{}
+		body.Components = []buttonRow{}
 	}
 	return body
 }
 
-// inPlace is the post whose place the next piece takes, if any. From the first one
+// nextReplaced is the post whose place the next piece takes, if any. From the first one
 // that is gone on all are posted anew, so that they stay in order.
-func (p *post) inPlace() string {
+func (p *postJob) nextReplaced() string {
 	old, n := p.draft.Replaces.IDs, len(p.ids)
-	if n >= len(old) || old[n] == p.gone || !slices.Equal(p.ids, old[:n]) {
+	if n >= len(old) || old[n] == p.uneditable || !slices.Equal(p.ids, old[:n]) {
 		return ""
 	}
 	return old[n]
 }
 
-// edit puts the next piece in the place of a post. The answer to an interaction
+// editPost puts the next piece in the place of a post. The answer to an interaction
 // can be edited as one for as long as its token lives; for ever as a message of
 // the channel, unless it is for the asker alone.
-func (p *post) edit(ctx context.Context, id string) error {
-	return p.onPost(ctx, request{method: "PATCH", body: p.rewriting(), files: p.files()}, id)
+func (p *postJob) editPost(ctx context.Context, id string) error {
+	return p.callOnPost(ctx, request{method: "PATCH", body: p.nextEdit(), files: p.nextFiles()}, id)
 }
 
 // removeSurplus deletes the posts that were to be replaced and are not.
-func (p *post) removeSurplus(ctx context.Context) error {
+func (p *postJob) removeSurplus(ctx context.Context) error {
 	for _, id := range p.draft.Replaces.IDs {
-		if id == p.gone || slices.Contains(p.ids, id) {
+		if id == p.uneditable || slices.Contains(p.ids, id) {
 			continue
 		}
-		if err := p.onPost(ctx, request{method: "DELETE"}, id); err != nil && !refused(err) {
+		if err := p.callOnPost(ctx, request{method: "DELETE"}, id); err != nil && !isRefused(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// onPost does something to a post of the bot, whichever way it can be reached.
-func (p *post) onPost(ctx context.Context, r request, id string) error {
+// callOnPost does something to a post of the bot, whichever way it can be reached.
+func (p *postJob) callOnPost(ctx context.Context, r request, id string) error {
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
-		return &apiError{what: r.method + " a post", status: http.StatusNotFound, code: errUnknownMessage, message: "this id is none of Discord's"}
+		return &apiError{
+			what:    r.method + " a post",
+			status:  http.StatusNotFound,
+			code:    errUnknownMessage,
+			message: "this id is none of Discord's",
+		}
 	}
 	if p.hook != nil {
 		r.path, r.route, r.free = p.hook.path()+"/messages/"+id, p.hook.path(), true

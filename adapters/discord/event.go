@@ -62,10 +62,10 @@ const (
 	typeReply   = 19
 )
 
-// inDirect stands in an address for the server of a direct message.
-const inDirect = "@me"
+// directGuild stands in an address for the server of a direct message.
+const directGuild = "@me"
 
-func (d *Discord) bot() wireUser {
+func (d *Discord) botUser() wireUser {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.self
@@ -79,35 +79,37 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
 		return
 	}
-	m, ok := d.message(state, w)
+	m, ok := d.parseMessage(state, w)
 	if !ok || m.Reach == chat.Overheard && !d.o.MessageContent {
 		return
 	}
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
-// message reads what a person said; false where it was none, or where Discord
+// parseMessage reads what a person said; false where it was none, or where Discord
 // keeps from the bot what it says. The conversation is left out.
-func (d *Discord) message(state *discordgo.State, w wireMessage) (chat.Message, bool) {
+func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Message, bool) {
 	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
 		return chat.Message{}, false
 	}
 	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
 		return chat.Message{}, false // a reply with its ping switched off, for example
 	}
-	files, rest, err := w.files()
+	files, rest, err := w.parseFiles()
 	if err != nil {
 		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
 	}
-	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
-	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
-		Text: r.text(rest), Files: files, Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
+	r := messageReader{self: d.botUser(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
+	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.isAdmin()},
+		Text: r.plainText(
+			rest,
+		), Files: files, Reach: r.reachOf(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
 	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
 	return m, true
 }
 
-// revisions are written so that they sort by time.
-const revisions = "2006-01-02T15:04:05.000000Z"
+// revisionLayout are written so that they sort by time.
+const revisionLayout = "2006-01-02T15:04:05.000000Z"
 
 // onUpdate queues the edit of a message, whomever it concerned. Discord tells of
 // link previews and pins in the same way, with the time of the last edit or none,
@@ -121,15 +123,15 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
 		return
 	}
-	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.bot().ID || d.sent.has(w.ID) {
+	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.botUser().ID || d.sent.has(w.ID) {
 		return
 	}
 	w.Content = *w.Text
-	m, ok := d.message(state, w.wireMessage)
+	m, ok := d.parseMessage(state, w.wireMessage)
 	if !ok {
 		return
 	}
-	m.Change, m.Revision = chat.Edited, w.Edited.UTC().Format(revisions)
+	m.Change, m.Revision = chat.Edited, w.Edited.UTC().Format(revisionLayout)
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
@@ -157,14 +159,14 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 
 // enqueue queues a message of a channel.
 func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel string) {
-	d.settle(state, &in, guild, channel)
+	d.setAddress(state, &in, guild, channel)
 	d.push(in)
 }
 
-// settle gives a message its address, as far as that is known without asking. A
+// setAddress gives a message its address, as far as that is known without asking. A
 // change does without the thread: the message that it is of has it.
-func (d *shard) settle(state *discordgo.State, in *inbound, guild, channel string) {
-	a, known := d.address(state, guild, channel)
+func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
+	a, known := d.addressOf(state, guild, channel)
 	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
 		in.guild = guild
 	}
@@ -180,11 +182,11 @@ func isGroup(state *discordgo.State, channel string) bool {
 	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
-// address tells where a channel is; false: perhaps it is a thread.
-func (d *Discord) address(state *discordgo.State, guild, channel string) (chat.Address, bool) {
+// addressOf tells where a channel is; false: perhaps it is a thread.
+func (d *Discord) addressOf(state *discordgo.State, guild, channel string) (chat.Address, bool) {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	if guild == "" {
-		a.Workspace = inDirect
+		a.Workspace = directGuild
 		return a, true
 	}
 	if c, err := state.Channel(channel); err == nil {
@@ -201,25 +203,33 @@ func (d *Discord) address(state *discordgo.State, guild, channel string) (chat.A
 }
 
 const (
-	lookupWithin = 5 * time.Second
-	maxParents   = 5000
+	lookupTimeout = 5 * time.Second
+	maxParents    = 5000
 )
 
-// locate asks Discord whether a channel that no event has shown is a thread.
+// lookUpAddress asks Discord whether a channel that no event has shown is a thread.
 // What cannot be known is taken for a channel.
-func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Address {
+func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat.Address {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	parent, known := d.parents.Get(channel)
 	if !known {
-		ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
 		var c struct {
 			Type   discordgo.ChannelType `json:"type"`
 			Parent string                `json:"parent_id"`
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
-			d.o.Log.Warn("discord channel not looked up, taken for one that is no thread", "platform", "discord", "channel", channel, "error", err)
-			if again(err) {
+			d.o.Log.Warn(
+				"discord channel not looked up, taken for one that is no thread",
+				"platform",
+				"discord",
+				"channel",
+				channel,
+				"error",
+				err,
+			)
+			if isRetryable(err) {
 				return a // it may be known the next time
 			}
 		} else if isThread(c.Type) {
@@ -233,27 +243,31 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 	return a
 }
 
-// reader reads one message with the help of what is known about its server.
-type reader struct {
+// messageReader reads one message with the help of what is known about its server.
+type messageReader struct {
 	self    wireUser
 	state   *discordgo.State
 	w       wireMessage
 	answers bool // it refers to a post of the bot
 }
 
-func (r reader) reach() chat.Reach {
+func (r messageReader) reachOf() chat.Reach {
 	mine := func(u wireUser) bool { return u.ID == r.self.ID }
 	switch {
-	case r.w.GuildID == "", slices.ContainsFunc(r.w.Mentions, mine), slices.ContainsFunc(r.w.MentionRoles, r.ownRole),
-		r.answers, r.w.Referenced != nil && mine(r.w.Referenced.Author),
-		strings.Contains(r.w.Content, "<@"+r.self.ID+">"), strings.Contains(r.w.Content, "<@!"+r.self.ID+">"):
+	case r.w.GuildID == "",
+		slices.ContainsFunc(r.w.Mentions, mine),
+		slices.ContainsFunc(r.w.MentionRoles, r.isOwnRole),
+		r.answers,
+		r.w.Referenced != nil && mine(r.w.Referenced.Author),
+		strings.Contains(r.w.Content, "<@"+r.self.ID+">"),
+		strings.Contains(r.w.Content, "<@!"+r.self.ID+">"):
 		return chat.Addressed
 	}
 	return chat.Overheard
 }
 
-// ownRole tells whether a role is the one that Discord made for the bot alone.
-func (r reader) ownRole(id string) bool {
+// isOwnRole tells whether a role is the one that Discord made for the bot alone.
+func (r messageReader) isOwnRole(id string) bool {
 	role, err := r.state.Role(r.w.GuildID, id)
 	if err != nil || !role.Managed {
 		return false
@@ -262,7 +276,7 @@ func (r reader) ownRole(id string) bool {
 	return err == nil && slices.Contains(member.Roles, id)
 }
 
-func (r reader) admin() bool {
+func (r messageReader) isAdmin() bool {
 	g, err := r.state.Guild(r.w.GuildID)
 	if err != nil {
 		return false
@@ -273,32 +287,32 @@ func (r reader) admin() bool {
 			bits |= role.Permissions
 		}
 	}
-	return g.OwnerID == r.w.Author.ID || manages(bits)
+	return g.OwnerID == r.w.Author.ID || canManage(bits)
 }
 
-func manages(permissions int64) bool {
+func canManage(permissions int64) bool {
 	return permissions&(discordgo.PermissionManageGuild|discordgo.PermissionAdministrator) != 0
 }
 
-func managesText(permissions string) bool {
+func canManageText(permissions string) bool {
 	bits, err := strconv.ParseInt(permissions, 10, 64)
-	return err == nil && manages(bits)
+	return err == nil && canManage(bits)
 }
 
-// mention matches users, roles, channels and custom emoji in a text, with the
+// mentionPattern matches users, roles, channels and custom emoji in a text, with the
 // space after them.
-var mention = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
+var mentionPattern = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
-// text is the message as people read it, without the mention of the bot, and the
+// plainText is the message as people read it, without the mention of the bot, and the
 // names of files that nobody can read.
-func (r reader) text(unread []string) string {
-	text := mention.ReplaceAllStringFunc(r.w.Content, func(s string) string {
-		parts := mention.FindStringSubmatch(s)
+func (r messageReader) plainText(unread []string) string {
+	text := mentionPattern.ReplaceAllStringFunc(r.w.Content, func(s string) string {
+		parts := mentionPattern.FindStringSubmatch(s)
 		kind, id, space := parts[1], parts[2], parts[3]
-		if id == r.self.ID || kind == "@&" && r.ownRole(id) {
+		if id == r.self.ID || kind == "@&" && r.isOwnRole(id) {
 			return ""
 		}
-		return r.name(kind, id) + space
+		return r.mentionName(kind, id) + space
 	})
 	text = strings.TrimSpace(text)
 	for _, name := range unread {
@@ -310,7 +324,7 @@ func (r reader) text(unread []string) string {
 	return strings.TrimSpace(text)
 }
 
-func (r reader) name(kind, id string) string {
+func (r messageReader) mentionName(kind, id string) string {
 	switch kind {
 	case "#":
 		if c, err := r.state.Channel(id); err == nil {

@@ -14,7 +14,7 @@ func SetOpenWithin(d *Discord, t time.Duration) { d.openWithin = t }
 func Kept(d *Discord) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := d.api.pace.Len() + len(d.deferring)
+	n := d.api.pace.Len() + len(d.pendingCallbacks)
 	for _, s := range d.shards {
 		n += s.waiting
 	}
@@ -23,7 +23,7 @@ func Kept(d *Discord) int {
 
 // Locate is how a channel that no event has shown gets its address.
 func Locate(ctx context.Context, d *Discord, guild, channel string) chat.Address {
-	return d.locate(ctx, guild, channel)
+	return d.lookUpAddress(ctx, guild, channel)
 }
 
 // Register makes the application's commands the bot's.

@@ -19,8 +19,8 @@ import (
 
 // Limits of reading a file, whatever the caller allows.
 const (
-	fetchWithin = time.Minute // a second attempt included
-	maxFetch    = 64 << 20
+	fetchTimeout = time.Minute // a second attempt included
+	maxFetch     = 64 << 20
 )
 
 // attachment is a file with a message of Discord.
@@ -32,47 +32,78 @@ type attachment struct {
 	URL  string `json:"url"`
 }
 
-// whereabouts is the handle of a message's file. The address is good for a day or
+// fileHandle is the handle of a message's file. The address is good for a day or
 // so; the message names a new one.
-type whereabouts struct {
+type fileHandle struct {
 	Channel string `json:"channel"`
 	Message string `json:"message"`
 	ID      string `json:"id"`
 	URL     string `json:"url"`
 }
 
-// kind is the media type of an image or a text, which is what a model reads; empty:
+// mediaType is the media type of an image or a text, which is what a model reads; empty:
 // it is neither.
-func (a attachment) kind() string {
+func (a attachment) mediaType() string {
 	name := strings.ToLower(path.Ext(a.Name))
 	kind, _, err := mime.ParseMediaType(a.Type)
 	switch {
 	case err != nil || kind == "application/octet-stream": // Discord knows no better
-		return kinds[name]
-	case strings.HasPrefix(kind, "text/"), slices.Contains(readable, kind):
+		return typesByExtension[name]
+	case strings.HasPrefix(kind, "text/"), slices.Contains(readableTypes, kind):
 		return a.Type
 	}
 	return ""
 }
 
-var readable = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/json", "application/xml", "application/yaml",
-	"application/x-yaml", "application/toml", "application/javascript", "application/x-sh", "application/sql"}
+var readableTypes = []string{
+	"image/png",
+	"image/jpeg",
+	"image/gif",
+	"image/webp",
+	"application/json",
+	"application/xml",
+	"application/yaml",
+	"application/x-yaml",
+	"application/toml",
+	"application/javascript",
+	"application/x-sh",
+	"application/sql",
+}
 
-// kinds are the types of files by the ends of their names.
-var kinds = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
-	".csv": "text/csv", ".json": "application/json", ".md": "text/markdown", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
-	".toml": "application/toml", ".txt": "text/plain", ".log": "text/plain", ".ini": "text/plain", ".go": "text/plain", ".py": "text/plain",
-	".rs": "text/plain", ".sh": "text/plain", ".sql": "text/plain", ".ts": "text/plain"}
+// typesByExtension are the types of files by the ends of their names.
+var typesByExtension = map[string]string{
+	".png":  "image/png",
+	".jpg":  "image/jpeg",
+	".jpeg": "image/jpeg",
+	".gif":  "image/gif",
+	".webp": "image/webp",
+	".csv":  "text/csv",
+	".json": "application/json",
+	".md":   "text/markdown",
+	".xml":  "application/xml",
+	".yaml": "application/yaml",
+	".yml":  "application/yaml",
+	".toml": "application/toml",
+	".txt":  "text/plain",
+	".log":  "text/plain",
+	".ini":  "text/plain",
+	".go":   "text/plain",
+	".py":   "text/plain",
+	".rs":   "text/plain",
+	".sh":   "text/plain",
+	".sql":  "text/plain",
+	".ts":   "text/plain",
+}
 
-// files gives what of a message's attachments can be read, and names the rest.
-func (w wireMessage) files() (files []chat.File, rest []string, err error) {
+// parseFiles gives what of a message's attachments can be read, and names the rest.
+func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
 	for _, a := range w.Attachments {
-		kind := a.kind()
+		kind := a.mediaType()
 		if kind == "" {
 			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
 			continue
 		}
-		at, err := json.Marshal(whereabouts{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
+		at, err := json.Marshal(fileHandle{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
 		if err != nil {
 			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
 		}
@@ -88,9 +119,9 @@ var errExpired = errors.New("the file is not at this address, or no longer")
 // its address has expired the message is asked for a new one, once; else nothing
 // is repeated.
 func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	var at whereabouts
+	var at fileHandle
 	if err := json.Unmarshal(f.Handle, &at); err != nil {
 		return nil, fmt.Errorf("fetch file %s: it has no address of Discord's: %w", f.Name, err)
 	}
@@ -99,7 +130,7 @@ func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, 
 	}
 	data, err := d.download(ctx, at.URL, limit)
 	if errors.Is(err, errExpired) {
-		if at.URL, err = d.renewed(ctx, at); err == nil {
+		if at.URL, err = d.renewURL(ctx, at); err == nil {
 			data, err = d.download(ctx, at.URL, limit)
 		}
 	}
@@ -109,8 +140,8 @@ func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, 
 	return data, nil
 }
 
-// renewed asks the message for the present address of its file.
-func (d *Discord) renewed(ctx context.Context, at whereabouts) (string, error) {
+// renewURL asks the message for the present address of its file.
+func (d *Discord) renewURL(ctx context.Context, at fileHandle) (string, error) {
 	messages := "/channels/" + url.PathEscape(at.Channel) + "/messages/"
 	var w struct {
 		Attachments []attachment `json:"attachments"`
@@ -130,17 +161,17 @@ func (d *Discord) renewed(ctx context.Context, at whereabouts) (string, error) {
 // following redirects.
 func (d *Discord) download(ctx context.Context, address string, limit int64) ([]byte, error) {
 	u, err := url.Parse(address)
-	if err != nil || !d.keepsFiles(u) {
+	if err != nil || !d.isFileHost(u) {
 		return nil, errors.New("its address is none of Discord's")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, plain(err)
+		return nil, stripURL(err)
 	}
 	req.Header.Set("User-Agent", userAgent)
 	resp, err := d.api.client.Do(req)
 	if err != nil {
-		return nil, plain(err)
+		return nil, stripURL(err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -151,14 +182,14 @@ func (d *Discord) download(ctx context.Context, address string, limit int64) ([]
 	}
 	data, err := kit.ReadLimited(resp.Body, limit)
 	if err != nil {
-		return nil, plain(err)
+		return nil, stripURL(err)
 	}
 	return data, nil
 }
 
-// keepsFiles tells whether a host is Discord's content delivery, or stands in for
+// isFileHost tells whether a host is Discord's content delivery, or stands in for
 // all of Discord.
-func (d *Discord) keepsFiles(u *url.URL) bool {
+func (d *Discord) isFileHost(u *url.URL) bool {
 	if u.Scheme == "https" && (u.Host == "cdn.discordapp.com" || u.Host == "media.discordapp.net") {
 		return true
 	}

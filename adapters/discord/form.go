@@ -15,7 +15,7 @@ import (
 
 // Rules of forms.
 const (
-	formWithin     = time.Second // of the three that Discord waits
+	formTimeout    = time.Second // of the three that Discord waits
 	maxFormTitle   = 45
 	maxFormFields  = 5
 	maxFieldLabel  = 45
@@ -43,19 +43,19 @@ type modal struct {
 	Parts []any  `json:"components"` // of labelled and display
 }
 
-type display struct {
+type textComponent struct {
 	Type int    `json:"type"`
 	Text string `json:"content"`
 }
 
-type labelled struct {
+type labelComponent struct {
 	Type  int    `json:"type"`
 	Label string `json:"label"`
 	Help  string `json:"description,omitempty"`
 	Part  any    `json:"component"` // an input or a menu
 }
 
-type input struct {
+type inputComponent struct {
 	Type     int    `json:"type"`
 	Name     string `json:"custom_id"`
 	Look     int    `json:"style"`
@@ -64,16 +64,16 @@ type input struct {
 	Max      int    `json:"max_length"`
 }
 
-type menu struct {
-	Type     int          `json:"type"`
-	Name     string       `json:"custom_id"`
-	Options  []menuOption `json:"options"`
-	Least    int          `json:"min_values"`
-	Most     int          `json:"max_values"`
-	Required bool         `json:"required"`
+type selectComponent struct {
+	Type     int            `json:"type"`
+	Name     string         `json:"custom_id"`
+	Options  []selectOption `json:"options"`
+	Least    int            `json:"min_values"`
+	Most     int            `json:"max_values"`
+	Required bool           `json:"required"`
 }
 
-type menuOption struct {
+type selectOption struct {
 	Label  string `json:"label"`
 	Value  string `json:"value"`
 	Chosen bool   `json:"default,omitempty"`
@@ -83,34 +83,53 @@ type menuOption struct {
 // shown whole is left out, so that sending the form changes nothing of it. What a
 // form says before its fields takes the place of one.
 func newModal(f *chat.Form) modal {
-	m := modal{ID: f.ID, Title: cut(f.Title, maxFormTitle)}
+	m := modal{ID: f.ID, Title: cutText(f.Title, maxFormTitle)}
 	fields := f.Fields[:min(len(f.Fields), maxFormFields)]
 	intro := f.Intro
 	if intro != "" && len(fields) < maxFormFields {
-		m.Parts, intro = append(m.Parts, display{Type: componentDisplay, Text: cut(markdown.Discord(intro), maxFieldText)}), ""
+		m.Parts, intro = append(
+			m.Parts,
+			textComponent{Type: componentDisplay, Text: cutText(markdown.Discord(intro), maxFieldText)},
+		), ""
 	}
 	for n, field := range fields {
 		if n == 0 && intro != "" {
 			field.Help = strings.TrimSpace(intro + " " + field.Help)
 		}
-		part := newPart(field)
+		part := newField(field)
 		if part == nil {
 			continue
 		}
-		m.Parts = append(m.Parts, labelled{Type: componentLabel, Label: cut(field.Label, maxFieldLabel), Help: cut(field.Help, maxFieldHelp), Part: part})
+		m.Parts = append(
+			m.Parts,
+			labelComponent{
+				Type:  componentLabel,
+				Label: cutText(field.Label, maxFieldLabel),
+				Help:  cutText(field.Help, maxFieldHelp),
+				Part:  part,
+			},
+		)
 	}
 	return m
 }
 
-// newPart is where a field is filled in; nil where it cannot be.
-func newPart(f chat.Field) any {
+// newField is where a field is filled in; nil where it cannot be.
+func newField(f chat.Field) any {
 	if f.Kind == chat.Toggle {
 		f.Options = []chat.Option{{Value: "true", Label: "Yes"}, {Value: "false", Label: "No"}}
 	}
-	if choices := f.Kind == chat.Choices; (choices || f.Kind == chat.Choice || f.Kind == chat.Toggle) && fitMenu(f.Options) {
+	if choices := f.Kind == chat.Choices; (choices || f.Kind == chat.Choice || f.Kind == chat.Toggle) &&
+		fitsMenu(f.Options) {
 		return newMenu(f, choices)
 	}
-	in := input{Type: componentInput, Name: f.Name, Look: inputLine, Value: f.Value, Required: f.Required, Max: maxFieldText}
+	in := inputComponent{
+		Type:     componentInput,
+		Name:     f.Name,
+		Look:     inputLine,
+		Value:    f.Value,
+		Required: f.Required,
+		Max:      maxFieldText,
+	}
 	if f.Max > 0 {
 		in.Max = min(f.Max, maxFieldText)
 	}
@@ -123,8 +142,8 @@ func newPart(f chat.Field) any {
 	return in
 }
 
-// fitMenu tells whether Discord takes options as a menu.
-func fitMenu(options []chat.Option) bool {
+// fitsMenu tells whether Discord takes options as a menu.
+func fitsMenu(options []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range options {
 		if seen[o.Value] || markdown.Length(o.Value) > maxOptionValue || o.Label == "" {
@@ -135,8 +154,8 @@ func fitMenu(options []chat.Option) bool {
 	return len(options) > 0 && len(options) <= maxOptions
 }
 
-func newMenu(f chat.Field, several bool) menu {
-	m := menu{Type: componentSelect, Name: f.Name, Most: 1, Required: f.Required}
+func newMenu(f chat.Field, several bool) selectComponent {
+	m := selectComponent{Type: componentSelect, Name: f.Name, Most: 1, Required: f.Required}
 	if several {
 		m.Most = len(f.Options)
 	}
@@ -145,22 +164,29 @@ func newMenu(f chat.Field, several bool) menu {
 	}
 	chosen := strings.Split(f.Value, "\n")
 	for _, o := range f.Options {
-		m.Options = append(m.Options, menuOption{Label: cut(o.Label, maxOptionLabel), Value: o.Value, Chosen: slices.Contains(chosen, o.Value)})
+		m.Options = append(
+			m.Options,
+			selectOption{
+				Label:  cutText(o.Label, maxOptionLabel),
+				Value:  o.Value,
+				Chosen: slices.Contains(chosen, o.Value),
+			},
+		)
 	}
 	return m
 }
 
-// filled is a component of a form that was sent, or holds others.
-type filled struct {
+// wireField is a component of a form that was sent, or holds others.
+type wireField struct {
 	Name   string          `json:"custom_id"`
 	Value  json.RawMessage `json:"value"`
 	Values *[]string       `json:"values"`
-	Part   *filled         `json:"component"`
-	Parts  []filled        `json:"components"`
+	Part   *wireField      `json:"component"`
+	Parts  []wireField     `json:"components"`
 }
 
 // read puts what was filled in into values.
-func (f filled) read(values map[string]string) {
+func (f wireField) read(values map[string]string) {
 	var text string
 	switch {
 	case f.Name == "":
@@ -179,20 +205,20 @@ func (f filled) read(values map[string]string) {
 	}
 }
 
-// verdict says, once, whether an interaction was answered with a form, or with the
+// formResult says, once, whether an interaction was answered with a form, or with the
 // reason why there is none, and is therefore no message; nil: nobody is asked.
-type verdict chan bool
+type formResult chan bool
 
 // newVerdict is for commands and presses, which may ask for a form.
-func (d *Discord) newVerdict(m chat.Message) verdict {
+func (d *Discord) newVerdict(m chat.Message) formResult {
 	if d.o.Former == nil || m.Kind() == chat.EventForm {
 		return nil
 	}
-	return make(verdict, 1)
+	return make(formResult, 1)
 }
 
-// answered waits for the verdict.
-func (v verdict) answered(ctx context.Context) bool {
+// wait waits for the verdict.
+func (v formResult) wait(ctx context.Context) bool {
 	if v == nil {
 		return false
 	}
@@ -204,20 +230,30 @@ func (v verdict) answered(ctx context.Context) bool {
 	}
 }
 
-// form answers a message that asks for a form with that, and reports whether it was
+// showForm answers a message that asks for a form with that, and reports whether it was
 // one. Where no answer comes in time it is not.
-func (d *Discord) form(ctx context.Context, w wireInteraction, arrived time.Time, m chat.Message) bool {
+func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.Time, m chat.Message) bool {
 	type outcome struct {
 		form *chat.Form
 		err  error
 	}
-	limited, cancel := context.WithTimeout(ctx, formWithin)
+	limited, cancel := context.WithTimeout(ctx, formTimeout)
 	defer cancel()
 	found := make(chan outcome, 1)
-	d.begin(func() {
+	d.startWork(func() {
 		defer func() {
 			if r := recover(); r != nil {
-				d.o.Log.Error("panic while making a form", "platform", "discord", "command", m.Command, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				d.o.Log.Error(
+					"panic while making a form",
+					"platform",
+					"discord",
+					"command",
+					m.Command,
+					"panic",
+					fmt.Sprint(r),
+					"stack",
+					string(debug.Stack()),
+				)
 				found <- outcome{}
 			}
 		}()
@@ -228,11 +264,11 @@ func (d *Discord) form(ctx context.Context, w wireInteraction, arrived time.Time
 	case o := <-found:
 		switch {
 		case o.err != nil:
-			d.answer(ctx, w, arrived, note(o.err.Error()))
+			d.sendCallback(ctx, w, arrived, noteCallback(o.err.Error()))
 		case o.form == nil:
 			return false
-		case !d.answer(ctx, w, arrived, callback{Type: answerModal, Data: newModal(o.form)}):
-			d.answer(ctx, w, arrived, note("The form could not be opened; please try again."))
+		case !d.sendCallback(ctx, w, arrived, callback{Type: answerModal, Data: newModal(o.form)}):
+			d.sendCallback(ctx, w, arrived, noteCallback("The form could not be opened; please try again."))
 		}
 		return true
 	case <-limited.Done():

@@ -32,9 +32,9 @@ const (
 
 // Limits of a connection.
 const (
-	dialWithin  = 10 * time.Second
-	writeWithin = 10 * time.Second
-	maxFrame    = 64 << 20 // larger than any event
+	dialTimeout  = 10 * time.Second
+	writeTimeout = 10 * time.Second
+	maxFrame     = 64 << 20 // larger than any event
 	// largeServer is how many members a server may have for READY to name those who are away.
 	largeServer = 50
 	apiVersion  = "10"
@@ -115,9 +115,9 @@ func (s status) silence() time.Duration {
 	return time.Since(s.acked)
 }
 
-// patience returns how much silence a live connection may show: one missing answer means
+// maxSilence returns how much silence a live connection may show: one missing answer means
 // that it is dead, and answers take some time.
-func (s status) patience() time.Duration {
+func (s status) maxSilence() time.Duration {
 	return s.interval + min(max(s.interval/2, time.Second), 3*time.Second)
 }
 
@@ -178,7 +178,7 @@ func (d *Discord) dial(ctx context.Context, s *session) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: dialWithin}
+	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: dialTimeout}
 	ws, res, err := dialer.DialContext(ctx, address, http.Header{"User-Agent": {userAgent}})
 	if res != nil && res.Body != nil {
 		_ = res.Body.Close()
@@ -225,7 +225,7 @@ func (c *connection) receive(s *session, f, greeting frame, handle func(frame)) 
 			c.change(func(st *status) { st.live = true })
 		}
 	case opHeartbeat:
-		c.beat(s)
+		c.sendHeartbeat(s)
 	case opReconnect:
 		c.change(func(st *status) { st.reconnect = true })
 	case opInvalidSession:
@@ -240,21 +240,21 @@ func (c *connection) receive(s *session, f, greeting frame, handle func(frame)) 
 		interval := time.Duration(hello.Interval) * time.Millisecond
 		c.change(func(st *status) { st.interval, st.acked = interval, time.Now() })
 		c.write(greeting)
-		c.wg.Go(func() { c.beatEvery(s, interval) })
+		c.wg.Go(func() { c.sendHeartbeats(s, interval) })
 	case opHeartbeatAck:
 		c.change(func(st *status) { st.acked = time.Now() })
 	}
 }
 
-// beatEvery sends heartbeats, the first after a random part of the interval as Discord asks:
+// sendHeartbeats sends heartbeats, the first after a random part of the interval as Discord asks:
 // many bots connect at once after an outage.
-func (c *connection) beatEvery(s *session, interval time.Duration) {
+func (c *connection) sendHeartbeats(s *session, interval time.Duration) {
 	timer := time.NewTimer(rand.N(interval))
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-			c.beat(s)
+			c.sendHeartbeat(s)
 			timer.Reset(interval)
 		case <-c.stopped:
 			return
@@ -262,7 +262,7 @@ func (c *connection) beatEvery(s *session, interval time.Duration) {
 	}
 }
 
-func (c *connection) beat(s *session) {
+func (c *connection) sendHeartbeat(s *session) {
 	f := frame{Op: opHeartbeat}
 	if n := s.lastSequence(); n > 0 {
 		f.Data = fmt.Append(nil, n)
@@ -274,9 +274,9 @@ func (c *connection) beat(s *session) {
 func (c *connection) write(f frame) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_ = c.ws.SetWriteDeadline(time.Now().Add(writeWithin))
+	_ = c.ws.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err := c.ws.WriteJSON(f); err != nil {
-		c.cut()
+		c.drop()
 	}
 }
 
@@ -287,25 +287,25 @@ func (c *connection) change(alter func(*status)) {
 	kit.Wake(c.news)
 }
 
-func (c *connection) now() status {
+func (c *connection) currentStatus() status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.status
 }
 
-// cut ends the connection without a word, which leaves the session resumable.
-func (c *connection) cut() {
+// drop ends the connection without a word, which leaves the session resumable.
+func (c *connection) drop() {
 	c.once.Do(func() {
 		close(c.stopped)
 		_ = c.ws.Close()
 	})
 }
 
-// bye ends the connection and the session with it: that is what code 1000 means to Discord.
-func (c *connection) bye() {
+// closeSession ends the connection and the session with it: that is what code 1000 means to Discord.
+func (c *connection) closeSession() {
 	goodbye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
 	_ = c.ws.WriteControl(websocket.CloseMessage, goodbye, time.Now().Add(time.Second))
-	c.cut()
+	c.drop()
 }
 
 // greeting returns how a connection begins: by resuming its session, or a new one.

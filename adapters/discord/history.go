@@ -4,73 +4,87 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
 )
 
-// wirePost is a message of a channel's history.
-type wirePost struct {
-	wireMessage
-	Nonce       json.RawMessage `json:"nonce"`
-	Interaction *struct {
-		ID string `json:"id"`
-	} `json:"interaction_metadata"`
-	Embeds []struct {
-		URL   string `json:"url"`
-		Title string `json:"title"`
-	} `json:"embeds"`
-}
+// historyTimeout bounds reading back a page of a channel.
+const historyTimeout = 15 * time.Second
 
-const pageSize = 100 // messages, the most that Discord gives at once
-
-// history reads the messages that follow an id, oldest first, up to a page; next
-// is where the following page begins, if there may be one. Without an id it reads
-// the newest page.
-func (d *Discord) history(ctx context.Context, channel, after string) (list []wirePost, next string, err error) {
-	path := "/channels/" + channel + "/messages"
-	r := request{method: "GET", path: path + "?limit=" + strconv.Itoa(pageSize), route: "GET" + path}
-	if after != "" {
-		r.path += "&after=" + after
+// History reads back a channel or thread. What Discord does not show the bot, the words of
+// messages that do not concern it without the Message Content intent, is left out.
+func (d *Discord) History(ctx context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	path := "/channels/" + channelOf(at) + "/messages"
+	r := request{
+		method: "GET",
+		path:   path + "?limit=" + strconv.Itoa(min(max(most, 1), pageSize)),
+		route:  "GET" + path,
+	}
+	if before != "" {
+		if _, err := strconv.ParseUint(before, 10, 64); err != nil {
+			return nil, &chat.SetupError{
+				Reason: "there is no message " + before,
+				Remedy: "take an id that was given before",
+			}
+		}
+		r.path += "&before=" + before
 	}
 	var raw []json.RawMessage
 	if err := d.api.do(ctx, r, &raw); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	for _, data := range raw {
+	if len(raw) == 0 {
+		return nil, d.checkReadable(ctx, channelOf(at), "")
+	}
+	list := make([]chat.Said, 0, len(raw))
+	hidden := 0
+	for _, data := range raw { // newest first
 		var w wirePost
-		if err := json.Unmarshal(data, &w); err != nil {
-			d.o.Log.Warn("discord message not understood", "platform", "discord", "channel", channel, "error", err)
+		if json.Unmarshal(data, &w) != nil {
 			continue
 		}
-		list = append(list, w)
+		text := d.textOf(w)
+		if text == "" {
+			hidden++
+			continue
+		}
+		list = append(
+			[]chat.Said{
+				{
+					ID:   w.ID,
+					By:   cmp.Or(w.Author.Username, w.Author.ID),
+					Bot:  w.Author.Bot || w.WebhookID != "",
+					Text: text,
+					At:   w.Timestamp,
+				},
+			},
+			list...)
 	}
-	if len(list) == 0 {
-		return nil, "", d.readable(ctx, channel, after)
+	if len(list) == 0 && hidden > 0 && !d.o.MessageContent {
+		return nil, &chat.SetupError{Reason: "Discord does not show the bot what others say here",
+			Remedy: `switch the Message Content Intent on for the app, and set "respondTo": "all" for this channel, or mention the bot`}
 	}
-	slices.SortFunc(list, func(a, b wirePost) int { return compareIDs(a.ID, b.ID) })
-	if last := list[len(list)-1].ID; len(raw) >= pageSize && after != "" && newer(last, after) {
-		next = last
-	}
-	return list, next, nil
+	return list, nil
 }
 
-// readable tells whether a history that shows nothing may be read at all: without
-// the permission to read it Discord shows an empty one, but refuses to show a
-// single message.
-func (d *Discord) readable(ctx context.Context, channel, message string) error {
-	if message == "" {
-		message = channel
+// textOf is what a message of a history says, with the titles of what is embedded.
+func (d *Discord) textOf(w wirePost) string {
+	_, rest, err := w.parseFiles()
+	if err != nil {
+		rest = nil
 	}
-	err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel + "/messages/" + message, route: "GET/channels/" + channel + "/messages/one"}, nil)
-	if isCode(err, errUnknownMessage) {
-		return nil
+	text := messageReader{self: d.botUser(), state: discordgo.NewState(), w: w.wireMessage}.plainText(rest)
+	for _, e := range w.Embeds {
+		if e.Title != "" && !strings.Contains(text, e.Title) {
+			text += "\n[" + e.Title + "](" + e.URL + ")"
+		}
 	}
-	return err
+	return strings.TrimSpace(text)
 }
-
-// compareIDs orders ids, which count up with time.
-func compareIDs(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-func newer(id, than string) bool { return compareIDs(id, than) > 0 }

@@ -10,11 +10,11 @@ import (
 
 // inbound is a message on its way to accept.
 type inbound struct {
-	message chat.Message
-	guild   string // set where it must be looked up whether the channel is a thread
-	stored  func() // called when accept has taken the message, nil if nobody asks
-	apart   bool   // the answer is wanted in a thread of its own
-	verdict verdict
+	message     chat.Message
+	guild       string // set where it must be looked up whether the channel is a thread
+	stored      func() // called when accept has taken the message, nil if nobody asks
+	wantsThread bool   // the answer is wanted in a thread of its own
+	form        formResult
 }
 
 // firstAlarm is how many messages may wait to be stored before the operator is told.
@@ -25,8 +25,8 @@ const firstAlarm = 1000
 // has to. There is no limit, because the gateway cannot be asked to wait.
 func (d *shard) push(in inbound) {
 	d.countWaiting(1)
-	d.queues.Do(place(in.message.Conversation), func() {
-		if d.hand(d.ctx, in) {
+	d.queues.Do(channelOf(in.message.Conversation), func() {
+		if d.deliver(d.ctx, in) {
 			d.countWaiting(-1)
 		}
 	})
@@ -49,30 +49,30 @@ func (d *shard) countWaiting(change int) {
 	}
 }
 
-// hand brings one message to accept; false: ctx ended first.
-func (d *shard) hand(ctx context.Context, in inbound) bool {
-	if in.verdict.answered(ctx) {
+// deliver brings one message to accept; false: ctx ended first.
+func (d *shard) deliver(ctx context.Context, in inbound) bool {
+	if in.form.wait(ctx) {
 		return true
 	}
 	if d.missed != nil {
-		d.missed.Wait(ctx, place(in.message.Conversation))
+		d.missed.Wait(ctx, channelOf(in.message.Conversation))
 	}
 	if ctx.Err() != nil {
 		return false
 	}
 	if in.guild != "" {
-		in.message.Conversation = d.locate(ctx, in.guild, in.message.Conversation.Channel)
+		in.message.Conversation = d.lookUpAddress(ctx, in.guild, in.message.Conversation.Channel)
 	}
-	if in.apart {
+	if in.wantsThread {
 		d.openThread(ctx, &in.message)
 	}
-	return d.offer(ctx, in)
+	return d.acceptRepeatedly(ctx, in)
 }
 
-// offer repeats accept until it takes the message or refuses it as one too many;
+// acceptRepeatedly repeats accept until it takes the message or refuses it as one too many;
 // false: ctx ended first.
-func (d *shard) offer(ctx context.Context, in inbound) bool {
-	for pause := firstPause; ; pause = min(2*pause, longestPause/2) {
+func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
+	for pause := firstPause; ; pause = min(2*pause, maxPause/2) {
 		err := d.accept(ctx, in.message)
 		switch {
 		case err == nil:
@@ -84,12 +84,22 @@ func (d *shard) offer(ctx context.Context, in inbound) bool {
 			if in.stored != nil {
 				in.stored()
 			}
-			d.sayBusy(ctx, in.message)
+			d.queueBusyNote(ctx, in.message)
 			return true
 		case ctx.Err() != nil:
 			return false
 		}
-		d.o.Log.Error("discord message not stored, trying again", "platform", "discord", "message", in.message.Key(), "wait", pause, "error", err)
+		d.o.Log.Error(
+			"discord message not stored, trying again",
+			"platform",
+			"discord",
+			"message",
+			in.message.Key(),
+			"wait",
+			pause,
+			"error",
+			err,
+		)
 		if !kit.Sleep(ctx, pause) {
 			return false
 		}

@@ -16,10 +16,10 @@ import (
 // Times of an interaction. Discord wants a first answer within three seconds and
 // takes further ones for fifteen minutes.
 const (
-	storeWithin = 2 * time.Second // how long the first answer waits for accept
-	deferWithin = 2900 * time.Millisecond
-	deferAgain  = 200 * time.Millisecond
-	tokenLife   = 14*time.Minute + 30*time.Second
+	storeTimeout = 2 * time.Second // how long the first answer waits for accept
+	deferTimeout = 2900 * time.Millisecond
+	deferAgain   = 200 * time.Millisecond
+	tokenLife    = 14*time.Minute + 30*time.Second
 )
 
 // Callback types: what the first answer is.
@@ -74,7 +74,7 @@ type wireInteraction struct {
 		Options   []wireOption `json:"options"`
 		Value     string       `json:"custom_id"`
 		Component int          `json:"component_type"`
-		Filled    []filled     `json:"components"`
+		Filled    []wireField  `json:"components"`
 	} `json:"data"`
 	Message struct {
 		ID string `json:"id"`
@@ -92,16 +92,16 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	}
 	switch {
 	case w.Type == discordgo.InteractionApplicationCommandAutocomplete:
-		at, _ := d.address(state, w.GuildID, w.ChannelID)
+		at, _ := d.addressOf(state, w.GuildID, w.ChannelID)
 		d.onTyping(ctx, at, w, arrived)
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
-		d.answerAtOnce(ctx, w, arrived, note("This command is no longer known."))
+		d.startCallback(ctx, w, arrived, noteCallback("This command is no longer known."))
 		return
 	case w.isPress(), d.isForm(w):
 	default:
-		d.answerAtOnce(ctx, w, arrived, note("This is no longer active."))
+		d.startCallback(ctx, w, arrived, noteCallback("This is no longer active."))
 		return
 	}
 	m, err := d.interactionMessage(w)
@@ -110,11 +110,21 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	}
 	stored := make(chan struct{})
-	in := inbound{message: m, stored: func() { close(stored) }, apart: wantsThread(d.o.Commands, w.Data.Options), verdict: d.newVerdict(m)}
+	in := inbound{
+		message:     m,
+		stored:      func() { close(stored) },
+		wantsThread: wantsThread(d.o.Commands, w.Data.Options),
+		form:        d.newVerdict(m),
+	}
 	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
-		in.message.Conversation = chat.Address{Platform: "discord", Workspace: w.GuildID, Channel: parent, Thread: w.ChannelID}
+		in.message.Conversation = chat.Address{
+			Platform:  "discord",
+			Workspace: w.GuildID,
+			Channel:   parent,
+			Thread:    w.ChannelID,
+		}
 	} else {
-		d.settle(state, &in, w.GuildID, w.ChannelID)
+		d.setAddress(state, &in, w.GuildID, w.ChannelID)
 		if w.Channel.Type == discordgo.ChannelTypeGroupDM || w.Context == contextPrivate {
 			in.message.Direct = false
 		}
@@ -139,17 +149,31 @@ func (w wireInteraction) isPress() bool {
 func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
 	if w.Member != nil {
-		user, admin = w.Member.User, managesText(w.Member.Permissions)
+		user, admin = w.Member.User, canManageText(w.Member.Permissions)
 	}
 	if user == nil {
 		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user", w.ID)
 	}
-	kept, err := json.Marshal(handle{ID: w.ID, Application: w.Application, Token: w.Token, Received: d.o.Now().UTC(), Press: w.isPress(), Form: d.isForm(w)})
+	kept, err := json.Marshal(
+		handle{
+			ID:          w.ID,
+			Application: w.Application,
+			Token:       w.Token,
+			Received:    d.o.Now().UTC(),
+			Press:       w.isPress(),
+			Form:        d.isForm(w),
+		},
+	)
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("keep the token of interaction %s: %w", w.ID, err)
 	}
-	m := chat.Message{ID: w.ID, Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin}, Reach: chat.Addressed,
-		Reply: chat.Reply{Handle: kept}, Time: born(w.ID, d.o.Now())}
+	m := chat.Message{
+		ID:     w.ID,
+		Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin},
+		Reach:  chat.Addressed,
+		Reply:  chat.Reply{Handle: kept},
+		Time:   timeOfID(w.ID, d.o.Now()),
+	}
 	if w.isPress() {
 		m.Command, m.Text, m.Reply.MessageID = chat.Pressed, w.Data.Value, w.Message.ID
 		return m, nil
@@ -168,8 +192,8 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 // firstMilli is where Discord's ids begin to count.
 const firstMilli = 1420070400000
 
-// born reads the time out of an id.
-func born(id string, otherwise time.Time) time.Time {
+// timeOfID reads the time out of an id.
+func timeOfID(id string, otherwise time.Time) time.Time {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		return otherwise
@@ -201,40 +225,49 @@ type callbackData struct {
 	Choices *[]choice `json:"choices,omitempty"`
 }
 
-// note is a first answer that says all there is to say.
-func note(text string) callback {
-	return callback{Type: answerMessage, Data: &callbackData{Content: text, Flags: flagEphemeral, Allowed: nobody()}}
+// noteCallback is a first answer that says all there is to say.
+func noteCallback(text string) callback {
+	return callback{
+		Type: answerMessage,
+		Data: &callbackData{Content: text, Flags: flagEphemeral, Allowed: noMentions()},
+	}
 }
 
-func (d *Discord) answerAtOnce(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
-	d.begin(func() { d.answer(ctx, w, arrived, c) })
+func (d *Discord) startCallback(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
+	d.startWork(func() { d.sendCallback(ctx, w, arrived, c) })
 }
 
 // acknowledge answers with a form where one is asked for. Else it tells Discord
 // that an answer will come: when the message is stored or, because Discord does not
 // wait, shortly before its three seconds are over.
-func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived time.Time, stored <-chan struct{}, in inbound) {
+func (d *Discord) acknowledge(
+	ctx context.Context,
+	w wireInteraction,
+	arrived time.Time,
+	stored <-chan struct{},
+	in inbound,
+) {
 	done := make(chan struct{})
 	d.mu.Lock()
-	d.deferring[w.Token] = done
+	d.pendingCallbacks[w.Token] = done
 	d.mu.Unlock()
 	finish := func() {
 		d.mu.Lock()
-		if d.deferring[w.Token] == done {
-			delete(d.deferring, w.Token)
+		if d.pendingCallbacks[w.Token] == done {
+			delete(d.pendingCallbacks, w.Token)
 		}
 		d.mu.Unlock()
 		close(done)
 	}
-	begun := d.begin(func() {
+	begun := d.startWork(func() {
 		defer finish()
-		if in.verdict != nil {
-			is := d.form(ctx, w, arrived, in.message)
-			if in.verdict <- is; is {
+		if in.form != nil {
+			is := d.showForm(ctx, w, arrived, in.message)
+			if in.form <- is; is {
 				return
 			}
 		}
-		timer := time.NewTimer(storeWithin - time.Since(arrived))
+		timer := time.NewTimer(storeTimeout - time.Since(arrived))
 		defer timer.Stop()
 		select {
 		case <-stored:
@@ -242,39 +275,53 @@ func (d *Discord) acknowledge(ctx context.Context, w wireInteraction, arrived ti
 		case <-ctx.Done():
 			return // what is not stored gets no answer to wait for
 		}
-		d.answer(ctx, w, arrived, d.firstAnswer(in.message))
+		d.sendCallback(ctx, w, arrived, d.firstAnswer(in.message))
 	})
 	if !begun {
 		finish()
-		if in.verdict != nil {
-			in.verdict <- false
+		if in.form != nil {
+			in.form <- false
 		}
 	}
 }
 
-// answer sends the first answer, again while there is time, and reports whether
+// sendCallback sends the first answer, again while there is time, and reports whether
 // Discord has one. discordgo's own way keeps a rate limit for each token for ever.
-func (d *Discord) answer(ctx context.Context, w wireInteraction, arrived time.Time, c callback) bool {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferWithin))
+func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived time.Time, c callback) bool {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferTimeout))
 	defer cancel()
-	r := request{method: "POST", path: "/interactions/" + w.ID + "/" + w.Token + "/callback", route: "callback/" + w.ID, free: true, body: c}
+	r := request{
+		method: "POST",
+		path:   "/interactions/" + w.ID + "/" + w.Token + "/callback",
+		route:  "callback/" + w.ID,
+		free:   true,
+		body:   c,
+	}
 	for {
 		err := d.api.do(ctx, r, nil)
 		if err == nil || isCode(err, errAcknowledged) {
 			return true
 		}
-		if !again(err) || !kit.Sleep(ctx, deferAgain) {
-			d.o.Log.Warn("discord interaction not answered in time", "platform", "discord", "interaction", w.ID, "error", err)
+		if !isRetryable(err) || !kit.Sleep(ctx, deferAgain) {
+			d.o.Log.Warn(
+				"discord interaction not answered in time",
+				"platform",
+				"discord",
+				"interaction",
+				w.ID,
+				"error",
+				err,
+			)
 			return false
 		}
 	}
 }
 
-// deferred waits until the first answer to an interaction is through: Discord
+// awaitCallback waits until the first answer to an interaction is through: Discord
 // knows of no message to edit before.
-func (d *Discord) deferred(ctx context.Context, token string) error {
+func (d *Discord) awaitCallback(ctx context.Context, token string) error {
 	d.mu.Lock()
-	done := d.deferring[token]
+	done := d.pendingCallbacks[token]
 	d.mu.Unlock()
 	if done == nil {
 		return nil

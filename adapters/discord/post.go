@@ -21,7 +21,7 @@ type mentions struct {
 	RepliedUser bool     `json:"replied_user"`
 }
 
-func nobody() *mentions { return &mentions{Parse: []string{}} }
+func noMentions() *mentions { return &mentions{Parse: []string{}} }
 
 type reference struct {
 	MessageID       string `json:"message_id"`
@@ -30,19 +30,19 @@ type reference struct {
 
 // payload is a message as it is sent.
 type payload struct {
-	Content      string     `json:"content,omitempty"`
-	Embeds       []embed    `json:"embeds,omitempty"`
-	Components   []row      `json:"components,omitempty"`
-	Attachments  []attached `json:"attachments,omitempty"`
-	Allowed      *mentions  `json:"allowed_mentions"`
-	Flags        int        `json:"flags,omitempty"`
-	Nonce        string     `json:"nonce,omitempty"`
-	EnforceNonce bool       `json:"enforce_nonce,omitempty"`
-	Reference    *reference `json:"message_reference,omitempty"`
+	Content      string          `json:"content,omitempty"`
+	Embeds       []embed         `json:"embeds,omitempty"`
+	Components   []buttonRow     `json:"components,omitempty"`
+	Attachments  []attachmentRef `json:"attachments,omitempty"`
+	Allowed      *mentions       `json:"allowed_mentions"`
+	Flags        int             `json:"flags,omitempty"`
+	Nonce        string          `json:"nonce,omitempty"`
+	EnforceNonce bool            `json:"enforce_nonce,omitempty"`
+	Reference    *reference      `json:"message_reference,omitempty"`
 }
 
-// made is what has to be known of a message that was posted.
-type made struct {
+// postedMessage is what has to be known of a message that was posted.
+type postedMessage struct {
 	ID string `json:"id"`
 	// Embeds is empty where Discord left them out because the bot may not post any;
 	// nil: it did not say.
@@ -62,21 +62,21 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
 	}
-	p := &post{d: d, channel: place(to), draft: draft, pieces: render(draft)}
+	p := &postJob{d: d, channel: channelOf(to), draft: draft, pieces: render(draft)}
 	if draft.Partial {
-		return p.show(ctx)
+		return p.postPartial(ctx)
 	}
 	done := d.sent.get(p.memoryKey())
 	p.ids = done.ids
 	if done.repeated {
-		p.mark()
+		p.markRepeat()
 	}
-	if err := p.choose(ctx); err != nil {
+	if err := p.chooseRoute(ctx); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
 	for len(p.ids) < len(p.pieces) {
-		err := p.step(ctx)
-		if err != nil && p.mayNot(err) {
+		err := p.placeNext(ctx)
+		if err != nil && p.simplifyAfter(err) {
 			continue
 		}
 		if err != nil {
@@ -90,11 +90,11 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	return chat.Ref{IDs: slices.Clone(p.ids), Repeated: p.repeated}, nil
 }
 
-// sent knows which pieces of the latest posts are out.
-type sent struct {
-	done  kit.Memory[outcome]   // by channel and key
-	made  kit.Memory[bool]      // the ids of all, by themselves
-	dared kit.Memory[time.Time] // pieces sent a second time, of which nobody knows
+// sentPosts knows which pieces of the latest posts are out.
+type sentPosts struct {
+	done   kit.Memory[outcome]   // by channel and key
+	ids    kit.Memory[bool]      // the ids of all, by themselves
+	resent kit.Memory[time.Time] // pieces sent a second time, of which nobody knows
 }
 
 // maxMade is how many of the bot's own messages are known at least: a post has several.
@@ -106,129 +106,135 @@ type outcome struct {
 	repeated bool
 }
 
-func (s *sent) get(key string) outcome {
+func (s *sentPosts) get(key string) outcome {
 	o, _ := s.done.Get(key)
 	o.ids = slices.Clone(o.ids)
 	return o
 }
 
-func (s *sent) put(key string, o outcome) {
+func (s *sentPosts) put(key string, o outcome) {
 	o.ids = slices.Clone(o.ids)
 	s.done.Put(key, o)
 	for _, id := range o.ids {
-		s.made.Put(id, true)
+		s.ids.Put(id, true)
 	}
 }
 
 // has reports whether a message is one that was posted not long ago.
-func (s *sent) has(id string) bool {
-	_, known := s.made.Get(id)
+func (s *sentPosts) has(id string) bool {
+	_, known := s.ids.Get(id)
 	return known
 }
 
-// post is a draft on its way.
-type post struct {
-	d       *Discord
-	channel string
-	draft   chat.Draft
-	manner  manner
-	pieces  []piece
-	ids     []string // of the pieces that are posted
-	hook    *handle  // the interaction that it answers, while that can be done
-	press   bool     // that is the press of a button
-	asked   string   // id of what it answers, empty if nothing
-	gone    string   // the post that was to be replaced and cannot be
-	begun   string   // an unfinished answer to the same message
-	command bool     // it answers an interaction, or did
-	looked  bool     // for an earlier attempt
-	blind   bool     // an earlier attempt may be there although none was seen
+// postJob is a draft on its way.
+type postJob struct {
+	d            *Discord
+	channel      string
+	draft        chat.Draft
+	mode         renderMode
+	pieces       []piece
+	ids          []string // of the pieces that are posted
+	hook         *handle  // the interaction that it answers, while that can be done
+	press        bool     // that is the press of a button
+	answersID    string   // id of what it answers, empty if nothing
+	uneditable   string   // the post that was to be replaced and cannot be
+	partial      string   // an unfinished answer to the same message
+	command      bool     // it answers an interaction, or did
+	searched     bool     // for an earlier attempt
+	unsearchable bool     // an earlier attempt may be there although none was seen
 	// repeated: a piece was sent, or is about to be, that may be there already;
 	// daring: the present one.
-	repeated, daring bool
+	repeated, repeatingNow bool
 }
 
-func (p *post) memoryKey() string { return p.channel + " " + p.draft.Key }
+func (p *postJob) memoryKey() string { return p.channel + " " + p.draft.Key }
 
-func (p *post) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
+func (p *postJob) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
 
-// step brings the next piece, or several, to where they belong.
-func (p *post) step(ctx context.Context) error {
-	if id := p.inPlace(); id != "" {
-		err := p.edit(ctx, id)
+// placeNext brings the next piece, or several, to where they belong.
+func (p *postJob) placeNext(ctx context.Context) error {
+	if id := p.nextReplaced(); id != "" {
+		err := p.editPost(ctx, id)
 		if err == nil {
-			p.d.shown.Drop(id)
+			p.d.partialShown.Drop(id)
 			p.ids = append(p.ids, id)
 			return nil
 		}
-		if !refused(err) || isCode(err, errNoPermission) {
+		if !isRefused(err) || isCode(err, errNoPermission) {
 			return p.d.postError(err)
 		}
-		p.gone = id
+		p.uneditable = id
 	}
-	if p.draft.Again && !p.looked {
+	if p.draft.Again && !p.searched {
 		before := len(p.ids)
-		if err := p.look(ctx); err != nil || len(p.ids) > before {
+		if err := p.findEarlier(ctx); err != nil || len(p.ids) > before {
 			return err
 		}
-		if p.begun != "" && before == 0 {
-			p.draft.Replaces = chat.Ref{IDs: []string{p.begun}}
+		if p.partial != "" && before == 0 {
+			p.draft.Replaces = chat.Ref{IDs: []string{p.partial}}
 			return nil
 		}
 	}
-	return p.send(ctx)
+	return p.sendNext(ctx)
 }
 
-// mayNot goes on in a simpler manner where the next piece was refused for its files or
+// simplifyAfter goes on in a simpler manner where the next piece was refused for its files or
 // its cards, as far as Discord says; false: it was not.
-func (p *post) mayNot(err error) bool {
+func (p *postJob) simplifyAfter(err error) bool {
 	next := p.pieces[len(p.ids)]
 	switch {
 	case !isCode(err, errNoPermission):
 		return false
 	case len(next.files) > 0:
-		p.manner.bare = true
+		p.mode.bare = true
 	case len(next.embeds) > 0:
-		p.manner.plain = true
+		p.mode.plain = true
 	default:
 		return false
 	}
-	p.simplify()
+	p.renderAgain()
 	return true
 }
 
-// simplify goes on in the manner that the post has now.
-func (p *post) simplify() {
-	p.pieces = renderAs(p.draft, p.manner)
+// renderAgain goes on in the manner that the post has now.
+func (p *postJob) renderAgain() {
+	p.pieces = renderAs(p.draft, p.mode)
 	if p.repeated {
 		p.repeated = false
-		p.mark()
+		p.markRepeat()
 	}
 }
 
-// choose finds out whether the post can answer an interaction.
-func (p *post) choose(ctx context.Context) error {
-	p.asked = p.draft.Reply.MessageID
+// chooseRoute finds out whether the post can answer an interaction.
+func (p *postJob) chooseRoute(ctx context.Context) error {
+	p.answersID = p.draft.Reply.MessageID
 	if len(p.draft.Reply.Handle) == 0 {
 		return nil
 	}
 	var h handle
 	if err := json.Unmarshal(p.draft.Reply.Handle, &h); err != nil || h.Token == "" {
-		p.d.o.Log.Warn("discord interaction's token lost, answering in the channel", "platform", "discord", "post", p.draft.Key)
+		p.d.o.Log.Warn(
+			"discord interaction's token lost, answering in the channel",
+			"platform",
+			"discord",
+			"post",
+			p.draft.Key,
+		)
 		return nil
 	}
-	p.asked, p.command, p.press = h.ID, true, h.Press
+	p.answersID, p.command, p.press = h.ID, true, h.Press
 	p.draft.Ephemeral = p.draft.Ephemeral || h.Press || h.Form
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}
 	p.hook = &h
-	return p.d.deferred(ctx, h.Token)
+	return p.d.awaitCallback(ctx, h.Token)
 }
 
-// send posts the next piece.
-func (p *post) send(ctx context.Context) error {
+// sendNext posts the next piece.
+func (p *postJob) sendNext(ctx context.Context) error {
 	if p.hook != nil {
-		err := p.answer(ctx)
+		err := p.answerInteraction(ctx)
 		if !isCode(err, errUnknownWebhook, errWebhookToken, errUnknownMessage) {
 			return err
 		}
@@ -238,16 +244,16 @@ func (p *post) send(ctx context.Context) error {
 	if p.command {
 		shield = 0 // an earlier attempt may have gone the other way
 	}
-	if err := p.dare(shield); err != nil {
+	if err := p.allowRepeat(shield); err != nil {
 		return err
 	}
-	body := p.payload()
+	body := p.nextPayload()
 	body.Nonce, body.EnforceNonce = nonce(p.channel, p.draft.Key, len(p.ids)), true
 	if len(p.ids) == 0 && p.draft.Reply.MessageID != "" {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}
-	var m made
-	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body, files: p.files()}
+	var m postedMessage
+	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body, files: p.nextFiles()}
 	err := p.d.api.do(ctx, to, &m)
 	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
 		// What is answered is gone, or the bot may not read the channel's history.
@@ -255,38 +261,45 @@ func (p *post) send(ctx context.Context) error {
 		to.body = body
 		err = p.d.api.do(ctx, to, &m)
 	}
-	return p.sent(m, err)
+	return p.noteSent(m, err)
 }
 
-// answer posts the next piece as an answer to the interaction. The first takes
+// answerInteraction posts the next piece as an answer to the interaction. The first takes
 // the place of "thinking", and may be repeated at will. After the press of a button
 // that place is the post with the button, which stays as it is.
-func (p *post) answer(ctx context.Context) error {
+func (p *postJob) answerInteraction(ctx context.Context) error {
 	first := len(p.ids) == 0 && !p.press
 	if !first {
-		if err := p.dare(0); err != nil {
+		if err := p.allowRepeat(0); err != nil {
 			return err
 		}
 	}
-	r := request{method: "PATCH", path: p.hook.path() + "/messages/@original", route: p.hook.path(), free: true, body: p.rewriting(), files: p.files()}
+	r := request{
+		method: "PATCH",
+		path:   p.hook.path() + "/messages/@original",
+		route:  p.hook.path(),
+		free:   true,
+		body:   p.nextEdit(),
+		files:  p.nextFiles(),
+	}
 	if !first {
-		body := p.payload()
+		body := p.nextPayload()
 		if p.draft.Ephemeral {
 			body.Flags |= flagEphemeral
 		}
 		r.method, r.path, r.body = "POST", p.hook.path(), body
 	}
-	var m made
-	return p.sent(m, p.d.api.do(ctx, r, &m))
+	var m postedMessage
+	return p.noteSent(m, p.d.api.do(ctx, r, &m))
 }
 
-// sent takes note of a piece, or of what became of it instead.
-func (p *post) sent(m made, err error) error {
+// noteSent takes note of a piece, or of what became of it instead.
+func (p *postJob) noteSent(m postedMessage, err error) error {
 	if err != nil {
 		err = p.d.postError(err)
 		var e *chat.PostError
-		if p.daring && errors.As(err, &e) && e.Maybe {
-			p.d.sent.dared.Change(p.pieceKey(), func(at time.Time, known bool) time.Time {
+		if p.repeatingNow && errors.As(err, &e) && e.Maybe {
+			p.d.sent.resent.Change(p.pieceKey(), func(at time.Time, known bool) time.Time {
 				if known {
 					return at
 				}
@@ -295,9 +308,9 @@ func (p *post) sent(m made, err error) error {
 		}
 		return err
 	}
-	if m.Embeds != nil && len(*m.Embeds) == 0 && len(p.pieces[len(p.ids)].embeds) > 0 && !p.manner.plain {
-		p.manner.plain = true
-		p.simplify()
+	if m.Embeds != nil && len(*m.Embeds) == 0 && len(p.pieces[len(p.ids)].embeds) > 0 && !p.mode.plain {
+		p.mode.plain = true
+		p.renderAgain()
 		p.draft.Replaces = chat.Ref{IDs: append(slices.Clone(p.ids), m.ID)} // the words take its place
 		return nil
 	}
@@ -305,12 +318,18 @@ func (p *post) sent(m made, err error) error {
 	return nil
 }
 
-// files are those of the next piece.
-func (p *post) files() []chat.File { return p.pieces[len(p.ids)].files }
+// nextFiles are those of the next piece.
+func (p *postJob) nextFiles() []chat.File { return p.pieces[len(p.ids)].files }
 
-func (p *post) payload() payload {
+func (p *postJob) nextPayload() payload {
 	piece := p.pieces[len(p.ids)]
-	body := payload{Content: piece.text, Embeds: piece.embeds, Components: piece.buttons, Attachments: attachments(piece.files), Allowed: nobody()}
+	body := payload{
+		Content:     piece.text,
+		Embeds:      piece.embeds,
+		Components:  piece.buttons,
+		Attachments: attachmentRefs(piece.files),
+		Allowed:     noMentions(),
+	}
 	if len(piece.embeds) == 0 {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}

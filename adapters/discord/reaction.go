@@ -33,7 +33,7 @@ func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 		d.o.Log.Warn("discord reaction not understood", "platform", "discord", "error", err)
 		return
 	}
-	self := d.bot().ID
+	self := d.botUser().ID
 	good, says := chat.Opinion(w.Emoji.Name)
 	whole := event == "MESSAGE_REACTION_REMOVE_ALL"
 	everybody := whole || event == "MESSAGE_REACTION_REMOVE_EMOJI"
@@ -45,8 +45,18 @@ func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 		w.AuthorID != "" && w.AuthorID != self:
 		return
 	}
-	m := chat.Message{ID: strings.Join([]string{"reaction", w.MessageID, w.UserID, w.Emoji.Name}, "/"), Author: chat.User{ID: w.UserID}, Reach: chat.Addressed, Time: d.o.Now(),
-		Reaction: &chat.Reaction{Post: w.MessageID, Sign: w.Emoji.Name, Good: good, Gone: event != "MESSAGE_REACTION_ADD"}}
+	m := chat.Message{
+		ID:     strings.Join([]string{"reaction", w.MessageID, w.UserID, w.Emoji.Name}, "/"),
+		Author: chat.User{ID: w.UserID},
+		Reach:  chat.Addressed,
+		Time:   d.o.Now(),
+		Reaction: &chat.Reaction{
+			Post: w.MessageID,
+			Sign: w.Emoji.Name,
+			Good: good,
+			Gone: event != "MESSAGE_REACTION_ADD",
+		},
+	}
 	if w.Member != nil && w.Member.User != nil {
 		m.Author.Name = w.Member.User.Username
 	}

@@ -34,7 +34,7 @@ const (
 type piece struct {
 	text    string
 	embeds  []embed
-	buttons []row
+	buttons []buttonRow
 	files   []chat.File
 }
 
@@ -64,70 +64,73 @@ func (e embed) length() int {
 	return n
 }
 
-// manner is how a draft is shown where the bot may not do everything.
-type manner struct {
+// renderMode is how a draft is shown where the bot may not do everything.
+type renderMode struct {
 	bare  bool // files are named only
 	plain bool // cards are text
 }
 
 // render writes a draft as the messages that show it, at least one. What stands
 // below all else, buttons and files, is with the last.
-func render(d chat.Draft) []piece { return renderAs(d, manner{}) }
+func render(d chat.Draft) []piece { return renderAs(d, renderMode{}) }
 
-func renderAs(d chat.Draft, m manner) []piece {
-	text := words(d)
+func renderAs(d chat.Draft, m renderMode) []piece {
+	text := draftText(d)
 	if m.plain {
-		text, d.Cards = strings.TrimSpace(text+"\n\n"+listed(d.Cards)), nil
+		text, d.Cards = strings.TrimSpace(text+"\n\n"+cardList(d.Cards)), nil
 	}
 	if !m.bare {
-		parts, files := spread(d, text)
-		return assemble(d, parts, files)
+		parts, files := splitOrFile(d, text)
+		return assemblePieces(d, parts, files)
 	}
 	var names []string
 	for _, f := range d.Files {
 		names = append(names, f.Name)
 	}
 	if len(names) > 0 {
-		d.Footer = joined(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
+		d.Footer = joinLines(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
 	}
-	return assemble(d, withSmallLine(text, smallLine(d)), nil)
+	return assemblePieces(d, withSmallLine(text, smallLine(d)), nil)
 }
 
-// listed writes cards as text.
-func listed(cards []chat.Card) string {
+// cardList writes cards as text.
+func cardList(cards []chat.Card) string {
 	var all []string
 	for _, c := range cards {
-		lines := []string{"**" + c.Label() + masked(chat.Link{Title: c.Title, URL: c.URL}) + "**", literal(c.Text)}
+		lines := []string{
+			"**" + c.Label() + linkText(chat.Link{Title: c.Title, URL: c.URL}) + "**",
+			escapeText(c.Text),
+		}
 		if len(c.Also) > 0 {
 			var also []string
 			for _, l := range c.Also {
-				also = append(also, masked(l))
+				also = append(also, linkText(l))
 			}
 			lines = append(lines, "also: "+strings.Join(also, ", "))
 		}
 		if c.Source != "" {
-			lines = append(lines, "-# "+literal(c.Source))
+			lines = append(lines, "-# "+escapeText(c.Source))
 		}
 		all = append(all, strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n"))
 	}
 	return strings.Join(all, "\n\n")
 }
 
-// words is the text of a draft as Discord shows it.
-func words(d chat.Draft) string {
+// draftText is the text of a draft as Discord shows it.
+func draftText(d chat.Draft) string {
 	if d.Failed {
 		return "⚠️ " + markdown.Discord(d.Text)
 	}
 	return markdown.Discord(d.Text)
 }
 
-// assemble makes pieces of the parts of a text and what comes with them.
-func assemble(d chat.Draft, parts []string, files []chat.File) []piece {
+// assemblePieces makes pieces of the parts of a text and what comes with them.
+func assemblePieces(d chat.Draft, parts []string, files []chat.File) []piece {
 	var pieces []piece
 	for _, part := range parts {
 		pieces = append(pieces, piece{text: part})
 	}
-	groups := packed(d.Cards)
+	groups := packEmbeds(d.Cards)
 	if len(pieces) > 0 && len(groups) > 0 {
 		pieces[len(pieces)-1].embeds = groups[0]
 		groups = groups[1:]
@@ -142,50 +145,50 @@ func assemble(d chat.Draft, parts []string, files []chat.File) []piece {
 		pieces = []piece{{text: "*(an empty answer)*"}}
 	}
 	last := &pieces[len(pieces)-1]
-	last.buttons, last.files = rows(d.Buttons), files
+	last.buttons, last.files = buttonRows(d.Buttons), files
 	return pieces
 }
 
-// spread divides what a draft says between messages and files. While an answer is
+// splitOrFile divides what a draft says between messages and files. While an answer is
 // written no file is sent, and what is too long for messages is not shown yet.
-func spread(d chat.Draft, text string) ([]string, []chat.File) {
+func splitOrFile(d chat.Draft, text string) ([]string, []chat.File) {
 	if d.Partial {
 		parts := withSmallLine(text, smallLine(d))
 		if len(parts) > maxPieces {
-			parts = beginning(text, smallLine(d), maxPieces)
+			parts = firstParts(text, smallLine(d), maxPieces)
 		}
 		return parts, nil
 	}
 	own := d.Footer
-	files, left := uploads(d.Files)
-	d.Footer = footer(own, left)
+	files, left := chooseFiles(d.Files)
+	d.Footer = footerText(own, left)
 	parts := withSmallLine(text, smallLine(d))
 	if len(parts) <= maxPieces || len(d.Text) > maxUpload {
 		return parts, files
 	}
-	whole := chat.File{Name: wholeName, Type: "text/markdown; charset=utf-8", Data: []byte(d.Text)}
-	files, left = uploads(append([]chat.File{whole}, d.Files...))
-	d.Footer = footer(joined("the whole answer is in "+wholeName, own), left)
-	return beginning(text, smallLine(d), 1), files
+	whole := chat.File{Name: answerFile, Type: "text/markdown; charset=utf-8", Data: []byte(d.Text)}
+	files, left = chooseFiles(append([]chat.File{whole}, d.Files...))
+	d.Footer = footerText(joinLines("the whole answer is in "+answerFile, own), left)
+	return firstParts(text, smallLine(d), 1), files
 }
 
-// footer ends in the names of files that are too large to be sent.
-func footer(own string, left []string) string {
+// footerText ends in the names of files that are too large to be sent.
+func footerText(own string, left []string) string {
 	if len(left) == 0 {
 		return own
 	}
-	return joined(own, "too much to attach: "+strings.Join(left, ", "))
+	return joinLines(own, "too much to attach: "+strings.Join(left, ", "))
 }
 
-func joined(a, b string) string {
+func joinLines(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}
 	return a + " · " + b
 }
 
-// beginning is the first messages of a text, the last of them with the small line.
-func beginning(text, small string, messages int) []string {
+// firstParts is the first messages of a text, the last of them with the small line.
+func firstParts(text, small string, messages int) []string {
 	parts := markdown.Split(text, maxText-1-markdown.Length(small))
 	parts = parts[:min(messages, len(parts))]
 	parts[len(parts)-1] += "\n" + small
@@ -222,7 +225,7 @@ func smallLine(d chat.Draft) string {
 		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State && d.Tools[same].Note == d.Tools[i].Note {
 			same++
 		}
-		word := mark(d.Tools[i].State) + " " + d.Tools[i].Name
+		word := runMark(d.Tools[i].State) + " " + d.Tools[i].Name
 		if same-i > 1 {
 			word += fmt.Sprintf(" ×%d", same-i)
 		}
@@ -237,10 +240,10 @@ func smallLine(d chat.Draft) string {
 	if len(words) == 0 {
 		return ""
 	}
-	return "-# " + cut(literal(strings.Join(words, " · ")), maxSmallLine)
+	return "-# " + cutText(escapeText(strings.Join(words, " · ")), maxSmallLine)
 }
 
-func mark(s chat.RunState) string {
+func runMark(s chat.RunState) string {
 	switch s {
 	case chat.Done:
 		return "✓"
@@ -250,8 +253,8 @@ func mark(s chat.RunState) string {
 	return "…"
 }
 
-// packed writes cards as embeds, as many to a message as it takes.
-func packed(cards []chat.Card) [][]embed {
+// packEmbeds writes cards as embeds, as many to a message as it takes.
+func packEmbeds(cards []chat.Card) [][]embed {
 	var groups [][]embed
 	room := 0
 	for _, c := range cards {
@@ -268,31 +271,31 @@ func packed(cards []chat.Card) [][]embed {
 }
 
 func newEmbed(c chat.Card) embed {
-	title := literal(c.Title)
+	title := escapeText(c.Title)
 	if strings.TrimSpace(title) == "" {
 		title = c.URL
 	}
-	e := embed{Title: cut(c.Label()+title, maxTitle)}
-	if webPage(c.URL) {
+	e := embed{Title: cutText(c.Label()+title, maxTitle)}
+	if isWebPage(c.URL) {
 		e.URL = c.URL
 	}
-	if webPage(c.Image) {
+	if isWebPage(c.Image) {
 		e.Thumbnail = &embedImage{c.Image}
 	}
-	lines := []string{literal(c.Text)}
+	lines := []string{escapeText(c.Text)}
 	if len(c.Also) > 0 {
 		var also []string
 		for _, l := range c.Also {
-			also = append(also, masked(l))
+			also = append(also, linkText(l))
 		}
 		lines = append(lines, "also: "+strings.Join(also, ", "))
 		if n := maxDescription - 1 - markdown.Length(lines[1]); n > 0 {
-			lines[0] = cut(lines[0], n)
+			lines[0] = cutText(lines[0], n)
 		}
 	}
-	e.Description = cut(strings.TrimSpace(strings.Join(lines, "\n")), maxDescription)
+	e.Description = cutText(strings.TrimSpace(strings.Join(lines, "\n")), maxDescription)
 	if c.Source != "" {
-		e.Footer = &embedFooter{Text: cut(c.Source, maxFooter)}
+		e.Footer = &embedFooter{Text: cutText(c.Source, maxFooter)}
 	}
 	if !c.Time.IsZero() {
 		e.Timestamp = c.Time.UTC().Format(time.RFC3339)
@@ -300,28 +303,28 @@ func newEmbed(c chat.Card) embed {
 	return e
 }
 
-// masked writes a link to one that Discord shows under its title.
-func masked(l chat.Link) string {
-	title := strings.NewReplacer("[", "(", "]", ")").Replace(literal(l.Title))
-	if !webPage(l.URL) || strings.TrimSpace(title) == "" || strings.Contains(title, "://") {
+// linkText writes a link to one that Discord shows under its title.
+func linkText(l chat.Link) string {
+	title := strings.NewReplacer("[", "(", "]", ")").Replace(escapeText(l.Title))
+	if !isWebPage(l.URL) || strings.TrimSpace(title) == "" || strings.Contains(title, "://") {
 		return strings.TrimSpace(title + " " + l.URL)
 	}
 	return "[" + title + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(l.URL) + ")"
 }
 
-// webPage tells whether Discord takes an address as a link.
-func webPage(address string) bool {
+// isWebPage tells whether Discord takes an address as a link.
+func isWebPage(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && len(address) <= maxURL
 }
 
-// marks are what Discord would take for formatting in plain text. Underscores
+// markupPattern are what Discord would take for formatting in plain text. Underscores
 // within a word are none.
-var marks = regexp.MustCompile("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
+var markupPattern = regexp.MustCompile("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
 
-// literal makes plain text show as it is.
-func literal(s string) string {
-	return marks.ReplaceAllStringFunc(s, func(m string) string {
+// escapeText makes plain text show as it is.
+func escapeText(s string) string {
+	return markupPattern.ReplaceAllStringFunc(s, func(m string) string {
 		var b strings.Builder
 		for _, c := range m {
 			b.WriteString(`\` + string(c))
@@ -330,8 +333,8 @@ func literal(s string) string {
 	})
 }
 
-// cut shortens a text to so many characters, with an ellipsis.
-func cut(s string, limit int) string {
+// cutText shortens a text to so many characters, with an ellipsis.
+func cutText(s string, limit int) string {
 	if markdown.Length(s) <= limit {
 		return s
 	}

@@ -17,10 +17,10 @@ import (
 
 // Times of a connection.
 const (
-	openWithin   = 30 * time.Second // from dialling to HELLO
-	greetWithin  = 30 * time.Second // from there to READY or RESUMED
+	openTimeout  = 30 * time.Second // from dialling to HELLO
+	readyTimeout = 30 * time.Second // from there to READY or RESUMED
 	firstPause   = time.Second
-	longestPause = time.Minute
+	maxPause     = time.Minute
 	maxRefused   = 2 // answers to RESUME other than RESUMED before a new session
 )
 
@@ -37,8 +37,8 @@ func (d *shard) supervise(ctx context.Context) error {
 			}
 			s = newSession()
 		}
-		end := d.attend(ctx, s, begun)
-		d.lost(end)
+		end := d.runConnection(ctx, s, begun)
+		d.setDisconnected(end)
 		if end.fatal != nil {
 			return end.fatal
 		}
@@ -46,7 +46,7 @@ func (d *shard) supervise(ctx context.Context) error {
 			s = nil
 		}
 		failures++
-		if end.lived {
+		if end.wasLive {
 			failures = 0
 		}
 		if ctx.Err() == nil {
@@ -59,9 +59,9 @@ func (d *shard) supervise(ctx context.Context) error {
 	return nil
 }
 
-// attend connects and stays until the connection ends. It calls begun once, with whether a
+// runConnection connects and stays until the connection ends. It calls begun once, with whether a
 // session was begun.
-func (d *shard) attend(ctx context.Context, s *session, begun func(bool)) ending {
+func (d *shard) runConnection(ctx context.Context, s *session, begun func(bool)) connectionEnd {
 	resuming := s.canResume()
 	greeting, err := d.greeting(s)
 	var c *connection
@@ -72,24 +72,24 @@ func (d *shard) attend(ctx context.Context, s *session, begun func(bool)) ending
 	}
 	if err != nil {
 		begun(false)
-		return ending{cause: "no connection to the gateway: " + withoutAddress(err).Error(), resume: resuming}
+		return connectionEnd{cause: "no connection to the gateway: " + hideAddress(err).Error(), resume: resuming}
 	}
 	c.start(s, greeting, func(f frame) { d.handle(ctx, s, f) })
 	end := d.watch(ctx, s, c, begun)
-	c.cut()
+	c.drop()
 	c.wg.Wait() // what it brought is handled before another connection brings more
-	if !end.lived {
-		begun(c.now().interval > 0)
+	if !end.wasLive {
+		begun(c.currentStatus().interval > 0)
 	}
-	if resuming && !end.lived && c.now().interval > 0 {
+	if resuming && !end.wasLive && c.currentStatus().interval > 0 {
 		s.refused++
 		end.resume = end.resume && s.canResume()
 	}
 	return end
 }
 
-// withoutAddress takes the address out of an error: it may hold a password.
-func withoutAddress(err error) error {
+// hideAddress takes the address out of an error: it may hold a password.
+func hideAddress(err error) error {
 	var e *url.Error
 	if errors.As(err, &e) {
 		return e.Err
@@ -99,23 +99,23 @@ func withoutAddress(err error) error {
 
 // watch waits for the end of a connection, and brings it about where Discord has fallen
 // silent or has dropped the session. It calls begun when Discord has greeted the session.
-func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func(bool)) ending {
+func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func(bool)) connectionEnd {
 	openBy := time.Now().Add(d.openWithin)
-	greetBy := openBy.Add(greetWithin)
+	greetBy := openBy.Add(readyTimeout)
 	lived := false
 	for {
-		st := c.now()
+		st := c.currentStatus()
 		if st.live && !lived {
 			lived, s.refused = true, 0
 			begun(true)
-			d.arrived(c)
+			d.setConnected(c)
 		}
 		now := time.Now()
 		cause := ""
 		switch {
 		case ctx.Err() != nil:
-			c.bye()
-			return ending{cause: "the bot ends", lived: lived}
+			c.closeSession()
+			return connectionEnd{cause: "the bot ends", wasLive: lived}
 		case st.ended != nil:
 			cause = "the connection was closed"
 		case st.invalid:
@@ -127,18 +127,18 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 		case !lived && !now.Before(greetBy):
 			s.refused = maxRefused
 			cause = "neither READY nor RESUMED came"
-		case st.silence() > st.patience():
+		case st.silence() > st.maxSilence():
 			cause = "no answer to heartbeats"
 		}
 		if cause != "" {
 			end := d.verdict(s, st, cause)
-			end.lived = lived
+			end.wasLive = lived
 			return end
 		}
 		next := greetBy.Sub(now)
 		if st.interval == 0 {
 			next = openBy.Sub(now)
-		} else if patience := st.patience() - st.silence(); lived || patience < next {
+		} else if patience := st.maxSilence() - st.silence(); lived || patience < next {
 			next = patience
 		}
 		d.awaitNews(ctx, c, next+time.Millisecond)
@@ -156,19 +156,19 @@ func (d *shard) awaitNews(ctx context.Context, c *connection, within time.Durati
 	}
 }
 
-// arrived notes that events come by this connection.
-func (d *shard) arrived(c *connection) {
+// setConnected notes that events come by this connection.
+func (d *shard) setConnected(c *connection) {
 	d.mu.Lock()
-	d.conn, d.up, d.detail = c, d.o.Now(), ""
+	d.conn, d.connectedSince, d.detail = c, d.o.Now(), ""
 	user := d.self.Username
 	d.mu.Unlock()
 	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
 }
 
-func (d *shard) lost(end ending) {
+func (d *shard) setDisconnected(end connectionEnd) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conn, d.up, d.detail = nil, time.Time{}, end.cause
+	d.conn, d.connectedSince, d.detail = nil, time.Time{}, end.cause
 }
 
 // handle takes an event from the reading goroutine and returns at once.
@@ -180,7 +180,7 @@ func (d *shard) handle(ctx context.Context, s *session, f frame) {
 		}
 	}()
 	d.mu.Lock()
-	d.heard = d.o.Now()
+	d.lastEvent = d.o.Now()
 	d.mu.Unlock()
 	seen := s.updateState(f)
 	switch f.Type {
@@ -197,7 +197,10 @@ func (d *shard) handle(ctx context.Context, s *session, f frame) {
 		d.onUpdate(s.state, f.Data)
 	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
 		d.onDelete(s.state, f.Data)
-	case "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE", "MESSAGE_REACTION_REMOVE_ALL", "MESSAGE_REACTION_REMOVE_EMOJI":
+	case "MESSAGE_REACTION_ADD",
+		"MESSAGE_REACTION_REMOVE",
+		"MESSAGE_REACTION_REMOVE_ALL",
+		"MESSAGE_REACTION_REMOVE_EMOJI":
 		d.onReaction(s.state, f.Type, f.Data)
 	case "INTERACTION_CREATE":
 		d.onInteraction(ctx, s.state, f.Data)

@@ -21,19 +21,24 @@ type shard struct {
 	ctx       context.Context // until which messages are handed over
 	accept    func(context.Context, chat.Message) error
 	queues    *kit.Queues // of messages on their way to accept, by place
-	missed    *missed     // nil: nothing is read afterwards
+	missed    *catchUp    // nil: nothing is read afterwards
 
 	// Guarded by Discord's lock.
-	conn   *connection // the present one, nil if none
-	up     time.Time   // when READY or RESUMED came on it; zero: not yet
-	detail string      // why there is no connection
-	heard  time.Time   // the last event
+	conn           *connection // the present one, nil if none
+	connectedSince time.Time   // when READY or RESUMED came on it; zero: not yet
+	detail         string      // why there is no connection
+	lastEvent      time.Time   // the last event
 	// waiting counts the messages that were read and not accepted yet; alarm is the number
 	// at which that is logged next.
 	waiting, alarm int
 }
 
-func newShard(ctx context.Context, d *Discord, id, count int, accept func(context.Context, chat.Message) error) *shard {
+func newShard(
+	ctx context.Context,
+	d *Discord,
+	id, count int,
+	accept func(context.Context, chat.Message) error,
+) *shard {
 	s := &shard{
 		Discord: d,
 		id:      id,
@@ -48,18 +53,18 @@ func newShard(ctx context.Context, d *Discord, id, count int, accept func(contex
 	return s
 }
 
-// covers tells whether a server, or the place of direct messages, comes by this
+// isCovering tells whether a server, or the place of direct messages, comes by this
 // shard. The rule is Discord's.
-func (d *shard) covers(guild string) bool {
+func (d *shard) isCovering(guild string) bool {
 	id, err := strconv.ParseUint(guild, 10, 64)
-	if guild == inDirect || err != nil {
+	if guild == directGuild || err != nil {
 		return d.id == 0
 	}
 	return (id>>22)%uint64(d.count) == uint64(d.id)
 }
 
-// plan is how Discord wants to be connected to.
-type plan struct {
+// gatewayPlan is how Discord wants to be connected to.
+type gatewayPlan struct {
 	Shards int `json:"shards"`
 	Limit  struct {
 		Total       int   `json:"total"`       // sessions that may be begun in a day
@@ -72,19 +77,27 @@ type plan struct {
 // maxShards is more than any bot needs whose process could hold the servers.
 const maxShards = 1024
 
-// ask finds out how to connect; false: ctx ended first. Whoever does not know the
+// askPlan finds out how to connect; false: ctx ended first. Whoever does not know the
 // question, a proxy for example, is connected to once.
-func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		var p plan
+func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		var p gatewayPlan
 		err := d.api.do(ctx, request{method: "GET", path: "/gateway/bot"}, &p)
 		switch {
 		case ctx.Err() != nil:
 			return p, false, nil
-		case unauthorized(err):
+		case isUnauthorized(err):
 			return p, false, tokenError(err)
-		case err != nil && !refused(err):
-			d.o.Log.Warn("discord not asked how to connect, trying again", "platform", "discord", "wait", pause, "error", err)
+		case err != nil && !isRefused(err):
+			d.o.Log.Warn(
+				"discord not asked how to connect, trying again",
+				"platform",
+				"discord",
+				"wait",
+				pause,
+				"error",
+				err,
+			)
 			d.mu.Lock()
 			d.detail = "Discord does not say how to connect"
 			d.mu.Unlock()
@@ -93,8 +106,14 @@ func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
 			}
 			continue
 		case err != nil:
-			d.o.Log.Warn("discord does not say how to connect, using one session", "platform", "discord", "error", err)
-			p = plan{}
+			d.o.Log.Warn(
+				"discord does not say how to connect, using one session",
+				"platform",
+				"discord",
+				"error",
+				err,
+			)
+			p = gatewayPlan{}
 		}
 		p.Shards = min(max(cmp.Or(d.o.Shards, p.Shards), 1), maxShards)
 		return p, true, nil
@@ -105,37 +124,51 @@ func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
 // hold.
 var errReplan = errors.New("discord wants more sessions")
 
-// attendAll keeps all shards connected until ctx ends or one of them cannot ever
+// runPlans keeps all shards connected until ctx ends or one of them cannot ever
 // be. Where Discord wants more of them it is asked anew, unless the operator says how
 // many there are to be.
-func (d *Discord) attendAll(ctx context.Context, accept func(context.Context, chat.Message) error) error {
+func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	least := 1
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		p, ok, err := d.ask(ctx)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		p, ok, err := d.askPlan(ctx)
 		if !ok {
 			return err
 		}
 		p.Shards = min(max(p.Shards, least), maxShards)
-		switch err := d.attend(ctx, p, accept); {
+		switch err := d.runShards(ctx, p, accept); {
 		case !errors.Is(err, errReplan):
 			return err
 		case d.o.Shards != 0:
-			return &chat.SetupError{Reason: fmt.Sprintf("Discord refused to divide the servers among %d sessions", d.o.Shards),
-				Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number"}
+			return &chat.SetupError{
+				Reason: fmt.Sprintf("Discord refused to divide the servers among %d sessions", d.o.Shards),
+				Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number",
+			}
 		}
 		least = p.Shards + 1
-		d.o.Log.Warn("discord wants more sessions, asking how many", "platform", "discord", "shards", p.Shards, "wait", pause)
+		d.o.Log.Warn(
+			"discord wants more sessions, asking how many",
+			"platform",
+			"discord",
+			"shards",
+			p.Shards,
+			"wait",
+			pause,
+		)
 		if !kit.Sleep(ctx, pause) {
 			return nil
 		}
 	}
 }
 
-// attend keeps the shards of a plan connected. What they have brought is handed over
+// runShards keeps the shards of a plan connected. What they have brought is handed over
 // even after that.
-func (d *Discord) attend(ctx context.Context, p plan, accept func(context.Context, chat.Message) error) error {
+func (d *Discord) runShards(
+	ctx context.Context,
+	p gatewayPlan,
+	accept func(context.Context, chat.Message) error,
+) error {
 	sessions, stop := context.WithCancel(ctx)
 	defer stop()
 	var shards []*shard
@@ -146,16 +179,16 @@ func (d *Discord) attend(ctx context.Context, p plan, accept func(context.Contex
 	before := d.budget
 	d.budget, d.shards = newBudget(p, d.o.Now()), shards
 	if before != nil {
-		d.budget.at = before.at
+		d.budget.begun = before.begun
 	}
 	d.mu.Unlock()
 	ends := make(chan error, len(shards))
 	for _, s := range shards {
-		d.begin(func() { <-ctx.Done(); s.queues.Wait() })
+		d.startWork(func() { <-ctx.Done(); s.queues.Wait() })
 		if s.missed != nil {
-			d.begin(func() { s.missed.Run(ctx) })
+			d.startWork(func() { s.missed.Run(ctx) })
 		}
-		d.begin(func() { ends <- s.supervise(sessions) })
+		d.startWork(func() { ends <- s.supervise(sessions) })
 	}
 	var err error
 	for range shards {
@@ -177,20 +210,20 @@ func (d *Discord) Health() chat.Health {
 		return chat.Health{Detail: d.detail}
 	}
 	all := chat.Health{Connected: true}
-	heard := d.shards[0].heard
+	heard := d.shards[0].lastEvent
 	waiting, behind := 0, 0
 	for _, s := range d.shards {
-		if fault := s.fault(); fault != "" {
+		if fault := s.connectionFault(); fault != "" {
 			if s.count > 1 {
 				fault = fmt.Sprintf("shard %d of %d: %s", s.id, s.count, fault)
 			}
 			return chat.Health{Detail: fault}
 		}
-		if s.up.After(all.Since) {
-			all.Since = s.up
+		if s.connectedSince.After(all.Since) {
+			all.Since = s.connectedSince
 		}
-		if s.heard.Before(heard) {
-			heard = s.heard
+		if s.lastEvent.Before(heard) {
+			heard = s.lastEvent
 		}
 		waiting += s.waiting
 		if s.missed != nil {
@@ -210,13 +243,13 @@ func (d *Discord) Health() chat.Health {
 	return all
 }
 
-// fault is why events cannot reach the bot by this shard; empty: they can. The lock
+// connectionFault is why events cannot reach the bot by this shard; empty: they can. The lock
 // is held.
-func (d *shard) fault() string {
-	if d.up.IsZero() || d.conn == nil {
+func (d *shard) connectionFault() string {
+	if d.connectedSince.IsZero() || d.conn == nil {
 		return cmp.Or(d.detail, "not connected yet")
 	}
-	if st := d.conn.now(); st.silence() > st.patience() {
+	if st := d.conn.currentStatus(); st.silence() > st.maxSilence() {
 		return "Discord does not answer heartbeats"
 	}
 	return ""

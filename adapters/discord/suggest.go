@@ -11,14 +11,14 @@ import (
 
 // Rules of completing what somebody types.
 const (
-	suggestWithin  = 2 * time.Second // of the three that Discord waits
+	suggestTimeout = 2 * time.Second // of the three that Discord waits
 	maxSuggestions = 25
 	maxSuggestion  = 100 // characters
 )
 
 // onTyping answers what somebody has typed so far of a command's option.
 func (d *shard) onTyping(ctx context.Context, at chat.Address, w wireInteraction, arrived time.Time) {
-	d.begin(func() {
+	d.startWork(func() {
 		choices := []choice{}
 		for _, s := range d.suggestions(ctx, at, w) {
 			// A name that had to be cut would stand for another.
@@ -26,24 +26,34 @@ func (d *shard) onTyping(ctx context.Context, at chat.Address, w wireInteraction
 				choices = append(choices, choice{Name: s, Value: s})
 			}
 		}
-		d.answer(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &choices}})
+		d.sendCallback(ctx, w, arrived, callback{Type: answerAutocomplete, Data: &callbackData{Choices: &choices}})
 	})
 }
 
 // suggestions asks for what an option may be; nothing where there is no answer in
 // time.
 func (d *shard) suggestions(ctx context.Context, at chat.Address, w wireInteraction) []string {
-	command, option, typed := w.typed()
+	command, option, typed := w.typedOption()
 	if d.o.Suggest == nil || option == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, suggestWithin)
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
 	found := make(chan []string, 1)
-	d.begin(func() {
+	d.startWork(func() {
 		defer func() {
 			if r := recover(); r != nil {
-				d.o.Log.Error("panic while completing a discord command", "platform", "discord", "command", command, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				d.o.Log.Error(
+					"panic while completing a discord command",
+					"platform",
+					"discord",
+					"command",
+					command,
+					"panic",
+					fmt.Sprint(r),
+					"stack",
+					string(debug.Stack()),
+				)
 				found <- nil
 			}
 		}()
@@ -57,8 +67,8 @@ func (d *shard) suggestions(ctx context.Context, at chat.Address, w wireInteract
 	}
 }
 
-// typed tells which option of which subcommand somebody is typing.
-func (w wireInteraction) typed() (command, option, text string) {
+// typedOption tells which option of which subcommand somebody is typing.
+func (w wireInteraction) typedOption() (command, option, text string) {
 	for _, sub := range w.Data.Options {
 		for _, o := range sub.Options {
 			if s, ok := o.Value.(string); ok && o.Focused && w.Data.Name == commandName {

@@ -30,29 +30,38 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	if !d.CanThread(*at) {
 		return
 	}
-	id, _ := d.opened.Get(m.ID)
+	id, _ := d.openedThreads.Get(m.ID)
 	if id == "" {
 		var err error
 		if id, err = d.newThread(ctx, at.Channel, m.Text); err != nil {
-			d.o.Log.Warn("discord thread not opened, answering in the channel", "platform", "discord", "channel", at.Channel,
-				"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)
+			d.o.Log.Warn(
+				"discord thread not opened, answering in the channel",
+				"platform",
+				"discord",
+				"channel",
+				at.Channel,
+				"remedy",
+				"give the bot's role Create Public Threads and Send Messages in Threads",
+				"error",
+				err,
+			)
 			return
 		}
-		d.opened.Put(m.ID, id)
+		d.openedThreads.Put(m.ID, id)
 		d.parents.Put(id, at.Channel)
 	}
 	at.Thread = id
 	var h handle
 	if err := json.Unmarshal(m.Reply.Handle, &h); err == nil {
-		d.begin(func() { d.pointTo(ctx, h, m.Text, id) })
+		d.startWork(func() { d.linkToThread(ctx, h, m.Text, id) })
 	}
 	m.Reply = chat.Reply{}
 }
 
 func (d *Discord) newThread(ctx context.Context, channel, question string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	name := cut(strings.Join(strings.Fields(question), " "), maxThreadName)
+	name := cutText(strings.Join(strings.Fields(question), " "), maxThreadName)
 	if name == "" {
 		name = "Answer"
 	}
@@ -60,14 +69,14 @@ func (d *Discord) newThread(ctx context.Context, channel, question string) (stri
 		Name string `json:"name"`
 		Type int    `json:"type"`
 	}{name, publicThread}
-	var thread made
+	var thread postedMessage
 	err := d.api.do(ctx, request{method: "POST", path: "/channels/" + channel + "/threads", body: body}, &thread)
 	return thread.ID, err
 }
 
 // CanThread reports whether a post can have a thread below it: in the channel of a server.
 func (d *Discord) CanThread(to chat.Address) bool {
-	return to.Thread == "" && to.Workspace != inDirect
+	return to.Thread == "" && to.Workspace != directGuild
 }
 
 // Thread opens a thread below a post, once. Where there can be none, in a thread, in
@@ -77,35 +86,65 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		return to, nil
 	}
 	id := post.IDs[0] // a thread has the id of the message that it is below
-	name := cmp.Or(cut(strings.Join(strings.Fields(title), " "), maxThreadName), "More")
+	name := cmp.Or(cutText(strings.Join(strings.Fields(title), " "), maxThreadName), "More")
 	body := struct {
 		Name string `json:"name"`
 	}{name}
-	err := d.api.do(ctx, request{method: "POST", path: "/channels/" + to.Channel + "/messages/" + id + "/threads", route: "POST/channels/" + to.Channel + "/messages/threads", body: body}, nil)
+	err := d.api.do(
+		ctx,
+		request{
+			method: "POST",
+			path:   "/channels/" + to.Channel + "/messages/" + id + "/threads",
+			route:  "POST/channels/" + to.Channel + "/messages/threads",
+			body:   body,
+		},
+		nil,
+	)
 	switch {
 	case err == nil, isCode(err, errHasThread):
 		to.Thread = id
 		d.parents.Put(id, to.Channel)
-	case refused(err):
-		d.o.Log.Warn("discord thread not opened, going on in the channel", "platform", "discord", "channel", to.Channel,
-			"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)
+	case isRefused(err):
+		d.o.Log.Warn(
+			"discord thread not opened, going on in the channel",
+			"platform",
+			"discord",
+			"channel",
+			to.Channel,
+			"remedy",
+			"give the bot's role Create Public Threads and Send Messages in Threads",
+			"error",
+			err,
+		)
 	default:
 		return to, d.postError(err)
 	}
 	return to, nil
 }
 
-// pointTo says, where a command was given, what was asked and where the answer is.
-func (d *Discord) pointTo(ctx context.Context, h handle, question, thread string) {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+// linkToThread says, where a command was given, what was asked and where the answer is.
+func (d *Discord) linkToThread(ctx context.Context, h handle, question, thread string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	text := cut(literal(question), maxQuoted) + "\n→ <#" + thread + ">"
-	body := payload{Content: text, Allowed: nobody(), Flags: flagNoPreviews}
-	err := d.deferred(ctx, h.Token)
+	text := cutText(escapeText(question), maxQuoted) + "\n→ <#" + thread + ">"
+	body := payload{Content: text, Allowed: noMentions(), Flags: flagNoPreviews}
+	err := d.awaitCallback(ctx, h.Token)
 	if err == nil {
-		err = d.api.do(ctx, request{method: "PATCH", path: h.path() + "/messages/@original", route: h.path(), free: true, body: body}, nil)
+		err = d.api.do(
+			ctx,
+			request{method: "PATCH", path: h.path() + "/messages/@original", route: h.path(), free: true, body: body},
+			nil,
+		)
 	}
 	if err != nil {
-		d.o.Log.Warn("discord command not told where its answer is", "platform", "discord", "interaction", h.ID, "error", err)
+		d.o.Log.Warn(
+			"discord command not told where its answer is",
+			"platform",
+			"discord",
+			"interaction",
+			h.ID,
+			"error",
+			err,
+		)
 	}
 }

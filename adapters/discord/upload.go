@@ -22,11 +22,11 @@ const (
 // and a file.
 const maxPieces = 6
 
-// wholeName is the file that holds an answer too long to be shown.
-const wholeName = "answer.md"
+// answerFile is the file that holds an answer too long to be shown.
+const answerFile = "answer.md"
 
-// uploads chooses what of the files fits, and names what does not.
-func uploads(files []chat.File) (fit []chat.File, left []string) {
+// chooseFiles chooses what of the files fits, and names what does not.
+func chooseFiles(files []chat.File) (fit []chat.File, left []string) {
 	room := maxUpload
 	for _, f := range files {
 		if len(f.Data) > room || len(fit) == maxAttachments {
@@ -38,30 +38,30 @@ func uploads(files []chat.File) (fit []chat.File, left []string) {
 	return fit, left
 }
 
-// attached refers to a file of the same request, by its number.
-type attached struct {
+// attachmentRef refers to a file of the same request, by its number.
+type attachmentRef struct {
 	ID   string `json:"id"`
 	Name string `json:"filename"`
 }
 
-// attachments are all files that a message has from now on: the ones sent with it.
-func attachments(files []chat.File) []attached {
-	list := []attached{}
+// attachmentRefs are all files that a message has from now on: the ones sent with it.
+func attachmentRefs(files []chat.File) []attachmentRef {
+	list := []attachmentRef{}
 	for i, f := range files {
-		list = append(list, attached{ID: strconv.Itoa(i), Name: f.Name})
+		list = append(list, attachmentRef{ID: strconv.Itoa(i), Name: f.Name})
 	}
 	return list
 }
 
-// form writes a request with files; kind is its media type.
-func form(body any, files []chat.File) (data []byte, kind string, err error) {
+// multipartBody writes a request with files; kind is its media type.
+func multipartBody(body any, files []chat.File) (data []byte, kind string, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := part(w, `form-data; name="payload_json"`, "application/json", payload); err != nil {
+	if err := writePart(w, `form-data; name="payload_json"`, "application/json", payload); err != nil {
 		return nil, "", err
 	}
 	for i, f := range files {
@@ -69,7 +69,7 @@ func form(body any, files []chat.File) (data []byte, kind string, err error) {
 		if kind == "" || strings.ContainsAny(kind, "\r\n") {
 			kind = "application/octet-stream"
 		}
-		if err := part(w, fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, quotable.Replace(f.Name)), kind, f.Data); err != nil {
+		if err := writePart(w, fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, fileNameReplacer.Replace(f.Name)), kind, f.Data); err != nil {
 			return nil, "", err
 		}
 	}
@@ -79,10 +79,10 @@ func form(body any, files []chat.File) (data []byte, kind string, err error) {
 	return b.Bytes(), w.FormDataContentType(), nil
 }
 
-// quotable makes a file's name one that a header can hold.
-var quotable = strings.NewReplacer("\\", "_", `"`, "_", "/", "_", "\r", "_", "\n", "_")
+// fileNameReplacer makes a file's name one that a header can hold.
+var fileNameReplacer = strings.NewReplacer("\\", "_", `"`, "_", "/", "_", "\r", "_", "\n", "_")
 
-func part(w *multipart.Writer, disposition, kind string, data []byte) error {
+func writePart(w *multipart.Writer, disposition, kind string, data []byte) error {
 	p, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
 	if err != nil {
 		return err

@@ -13,39 +13,39 @@ import (
 // messages was turned away for busyEvery; so many wait to be told, and are told at a
 // time.
 const (
-	busyEvery  = time.Minute
-	mostUntold = 4096
-	tellers    = 4
-	tellWithin = time.Minute
-	busyText   = "I have too much to do just now; please try again in a moment."
+	busyEvery       = time.Minute
+	maxWaitingNotes = 4096
+	busyWorkers     = 4
+	busyTimeout     = time.Minute
+	busyText        = "I have too much to do just now; please try again in a moment."
 )
 
-// busy has whoever sent a message told that it was turned away. A command is told of
+// queueBusyNote has whoever sent a message told that it was turned away. A command is told of
 // each time: it is nothing that others see.
-func (s *Slack) busy(m chat.Message) {
+func (s *Slack) queueBusyNote(m chat.Message) {
 	now := s.o.Now()
 	who := m.Conversation.Channel + " " + m.Author.ID
-	last, _ := s.told.Change(who, func(time.Time, bool) time.Time { return now })
+	last, _ := s.busyTold.Change(who, func(time.Time, bool) time.Time { return now })
 	if now.Sub(last) < busyEvery && !isInteraction(m) {
 		return
 	}
 	select {
-	case s.untold <- m:
+	case s.busyWaiting <- m:
 	default:
-		s.told.Drop(who) // the next one will be told of
+		s.busyTold.Drop(who) // the next one will be told of
 		s.o.Log.Warn("more people are turned away than can be told", "channel", m.Conversation.Channel)
 	}
 }
 
-// tellAll tells those who wait for it, until ctx ends.
-func (s *Slack) tellAll(ctx context.Context) {
+// postBusyNotes tells those who wait for it, until ctx ends.
+func (s *Slack) postBusyNotes(ctx context.Context) {
 	var wg sync.WaitGroup
-	for range tellers {
+	for range busyWorkers {
 		wg.Go(func() {
 			for {
 				select {
-				case m := <-s.untold:
-					s.tellBusy(ctx, m)
+				case m := <-s.busyWaiting:
+					s.postBusyNote(ctx, m)
 				case <-ctx.Done():
 					return
 				}
@@ -55,10 +55,10 @@ func (s *Slack) tellAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// tellBusy tells whoever sent a message, alone. Slack shows what is for one person in a
+// postBusyNote tells whoever sent a message, alone. Slack shows what is for one person in a
 // thread only where the thread has begun.
-func (s *Slack) tellBusy(ctx context.Context, m chat.Message) {
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
+	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
 	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: busyText}
 	if len(m.Reply.Handle) == 0 {

@@ -12,12 +12,12 @@ import (
 
 // Bounds of catching up.
 const (
-	longestCatchUp = 30 * 24 * time.Hour
-	mostMissed     = 1000 // messages of one conversation
-	missedPage     = 200
-	// shortWait is how long what Slack wants answered within three seconds may wait
+	maxCatchUp      = 30 * 24 * time.Hour
+	maxMissed       = 1000 // messages of one conversation
+	historyPageSize = 200
+	// interactionWait is how long what Slack wants answered within three seconds may wait
 	// for what was missed before it.
-	shortWait = 2 * time.Second
+	interactionWait = 2 * time.Second
 )
 
 // newCatchUp returns what reads missed messages; nil where none are to be read.
@@ -28,7 +28,7 @@ func (s *Slack) newCatchUp() *kit.CatchUp {
 	return &kit.CatchUp{
 		Platform:   s.Name(),
 		List:       s.gaps,
-		Read:       s.regain,
+		Read:       s.readGap,
 		IsFinal:    s.isUnreadable,
 		RetryAfter: retryAfter,
 		Log:        s.o.Log,
@@ -39,10 +39,10 @@ func (s *Slack) newCatchUp() *kit.CatchUp {
 // awaitMissed returns when nothing is missing before a message of a conversation. A thread
 // waits for its channel, too, where its root may be missing.
 func (s *Slack) awaitMissed(ctx context.Context, at chat.Address) {
-	s.missed.Wait(ctx, spot(at.Channel, at.Thread), spot(at.Channel, ""))
+	s.missed.Wait(ctx, threadKey(at.Channel, at.Thread), threadKey(at.Channel, ""))
 }
 
-func newGap(at chat.Address) *kit.Gap { return &kit.Gap{Key: spot(at.Channel, at.Thread), At: at} }
+func newGap(at chat.Address) *kit.Gap { return &kit.Gap{Key: threadKey(at.Channel, at.Thread), At: at} }
 
 // gaps returns the conversations to be read. Channels come first. Of a channel nothing
 // is read from before a thread in it that the bot knows: it has seen the thread begin.
@@ -51,8 +51,8 @@ func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
 	if err != nil {
 		return nil, err
 	}
-	since := s.o.Now().Add(-min(s.o.CatchUp, longestCatchUp))
-	bound := stampOf(since)
+	since := s.o.Now().Add(-min(s.o.CatchUp, maxCatchUp))
+	bound := formatTimestamp(since)
 	recent := map[*kit.Gap]bool{} // something was taken there lately, whatever Slack's clock says
 	var channels, threads []*kit.Gap
 	byChannel := map[string]*kit.Gap{}
@@ -70,12 +70,12 @@ func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
 		lately := h.At.After(since)
 		recent[top] = recent[top] || lately
 		if at.Thread == "" {
-			top.After = max(top.After, stamp(h.Message))
+			top.After = max(top.After, timestampOf(h.Message))
 			continue
 		}
-		top.After = max(top.After, stamp(at.Thread))
+		top.After = max(top.After, timestampOf(at.Thread))
 		in := newGap(at)
-		in.After = stamp(h.Message)
+		in.After = timestampOf(h.Message)
 		recent[in] = lately
 		threads = append(threads, in)
 	}
@@ -91,56 +91,56 @@ func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
 // isUnreadable tells whether an error of reading a gap is final. Then nothing else of the
 // channel is read, and the operator is told.
 func (s *Slack) isUnreadable(g *kit.Gap, err error) bool {
-	if !forGood(err) {
+	if !isFinal(err) {
 		return false
 	}
-	s.deaf(g.At.Channel, err)
+	s.reportUnreadable(g.At.Channel, err)
 	s.missed.Drop(func(other *kit.Gap) bool { return other.At.Channel == g.At.Channel })
 	return true
 }
 
-// deaf tells the operator, once, of a channel that the bot may not read.
-func (s *Slack) deaf(channel string, err error) {
-	if known, _ := s.unread.Change(channel, func(bool, bool) bool { return true }); known {
+// reportUnreadable tells the operator, once, of a channel that the bot may not read.
+func (s *Slack) reportUnreadable(channel string, err error) {
+	if known, _ := s.unreadable.Change(channel, func(bool, bool) bool { return true }); known {
 		return
 	}
-	remedy := remedies[code(err)]
+	remedy := remedies[errorCode(err)]
 	if remedy == "" {
 		remedy = "give the bot access to the channel, or take the channel out of its configuration"
 	}
 	s.o.Log.Warn("channel cannot be read to catch up", "channel", channel, "error", err, "remedy", remedy)
 }
 
-// regain reads what a gap holds and hands it over, oldest first. It counts the
+// readGap reads what a gap holds and hands it over, oldest first. It counts the
 // messages that were taken, and begins behind them when it is called again.
-func (s *Slack) regain(ctx context.Context, g *kit.Gap) (n int, err error) {
-	messages, err := s.history(ctx, g.At, g.After)
+func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
+	messages, err := s.readHistory(ctx, g.At, g.After)
 	if err != nil {
 		return 0, err
 	}
-	answered := s.answered(g.At.Workspace, messages)
+	answered := s.findAnswered(g.At.Workspace, messages)
 	roots := map[string]bool{}
 	for _, m := range messages {
 		roots[m.TS] = m.ThreadTS == m.TS
 	}
 	for _, m := range messages {
 		reply := m.ThreadTS != "" && m.ThreadTS != m.TS
-		if g.At.Thread == "" && reply && (roots[m.ThreadTS] || s.missed.Has(spot(g.At.Channel, m.ThreadTS))) {
+		if g.At.Thread == "" && reply && (roots[m.ThreadTS] || s.missed.Has(threadKey(g.At.Channel, m.ThreadTS))) {
 			continue // also shown in the channel, but read with its thread
 		}
-		found := []inner{m}
+		found := []wireMessage{m}
 		if g.At.Thread == "" && roots[m.TS] && m.ReplyCount > 0 {
 			thread := g.At
 			thread.Thread = m.TS
-			replies, err := s.history(ctx, thread, m.TS)
+			replies, err := s.readHistory(ctx, thread, m.TS)
 			if err != nil {
 				return n, err
 			}
 			found = append(found, replies...)
 		}
-		inThread := s.answered(g.At.Workspace, found)
-		found = slices.DeleteFunc(found, func(one inner) bool { return answered(one) || inThread(one) })
-		taken, err := s.offer(ctx, g.At.Workspace, found)
+		inThread := s.findAnswered(g.At.Workspace, found)
+		found = slices.DeleteFunc(found, func(one wireMessage) bool { return answered(one) || inThread(one) })
+		taken, err := s.acceptMissed(ctx, g.At.Workspace, found)
 		n += taken
 		if err != nil {
 			return n, err
@@ -150,10 +150,10 @@ func (s *Slack) regain(ctx context.Context, g *kit.Gap) (n int, err error) {
 	return n, nil
 }
 
-// offer hands messages over and counts those that people wrote.
-func (s *Slack) offer(ctx context.Context, team string, messages []inner) (n int, err error) {
+// acceptMissed hands messages over and counts those that people wrote.
+func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMessage) (n int, err error) {
 	for _, one := range messages {
-		m, ok := s.said(team, one)
+		m, ok := s.parseMessage(team, one)
 		if !ok {
 			continue
 		}
@@ -165,31 +165,40 @@ func (s *Slack) offer(ctx context.Context, team string, messages []inner) (n int
 	return n, nil
 }
 
-// history reads the messages of a place after a timestamp, oldest first; of a
+// readHistory reads the messages of a place after a timestamp, oldest first; of a
 // thread only the replies.
-func (s *Slack) history(ctx context.Context, at chat.Address, oldest string) ([]inner, error) {
-	var all []inner
-	whole, err := read(ctx, s.patient, passage{channel: at.Channel, thread: at.Thread, oldest: oldest, pageSize: missedPage}, func(page []inner) bool {
-		all = append(all, page...)
-		return len(all) < mostMissed
-	})
+func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string) ([]wireMessage, error) {
+	var all []wireMessage
+	whole, err := readPages(
+		ctx,
+		s.fetchPagePatiently,
+		historyQuery{channel: at.Channel, thread: at.Thread, oldest: oldest, pageSize: historyPageSize},
+		func(page []wireMessage) bool {
+			all = append(all, page...)
+			return len(all) < maxMissed
+		},
+	)
 	switch {
-	case code(err) == "thread_not_found":
+	case errorCode(err) == "thread_not_found":
 		return nil, nil
 	case err != nil:
 		return nil, err
 	case !whole:
 		s.o.Log.Warn("more was missed than is read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
 	}
-	all = slices.DeleteFunc(all, func(m inner) bool { return m.TS == at.Thread })
-	slices.SortStableFunc(all, func(a, b inner) int { return strings.Compare(a.TS, b.TS) })
+	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
+	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	return all, nil
 }
 
-// patient asks for a page as often as Slack says that it was too soon.
-func (s *Slack) patient(ctx context.Context, p passage, cursor string) ([]inner, string, error) {
+// fetchPagePatiently asks for a page as often as Slack says that it was too soon.
+func (s *Slack) fetchPagePatiently(
+	ctx context.Context,
+	p historyQuery,
+	cursor string,
+) ([]wireMessage, string, error) {
 	for {
-		messages, next, err := s.page(ctx, p, cursor)
+		messages, next, err := s.fetchPage(ctx, p, cursor)
 		wait := retryAfter(err)
 		if wait == 0 || !kit.Sleep(ctx, wait) {
 			return messages, next, err
@@ -197,20 +206,20 @@ func (s *Slack) patient(ctx context.Context, p passage, cursor string) ([]inner,
 	}
 }
 
-// answered tells which messages have a reply of the bot among those read: a store
+// findAnswered tells which messages have a reply of the bot among those read: a store
 // that was lost must not answer them again.
-func (s *Slack) answered(team string, messages []inner) func(inner) bool {
+func (s *Slack) findAnswered(team string, messages []wireMessage) func(wireMessage) bool {
 	keys, stamps := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {
-		if l, ok := labelOf(m); ok && s.posted(m) {
+		if l, ok := labelOf(m); ok && s.isOwnPost(m) {
 			keys[l.Key] = true
 			for _, ts := range strings.Fields(l.Answers) {
 				stamps[ts] = true
 			}
 		}
 	}
-	return func(m inner) bool {
-		asked := chat.Message{ID: identity(team, m.Channel, m.TS), Conversation: chat.Address{Platform: s.Name()}}
+	return func(m wireMessage) bool {
+		asked := chat.Message{ID: messageID(team, m.Channel, m.TS), Conversation: chat.Address{Platform: s.Name()}}
 		return stamps[m.TS] || keys[shortKey(asked.Key())] || slices.Contains(m.ReplyUsers, s.self.user)
 	}
 }

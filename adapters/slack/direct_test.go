@@ -14,7 +14,7 @@ import (
 // that is done in a channel or in a direct message of several people.
 func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	s.self = self{team: "T1", user: "U1", bot: "B1"}
+	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	for _, place := range []struct {
 		channel, kind string
 		want          bool
@@ -22,7 +22,7 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 		at := fmt.Sprintf(`"channel":%q,"channel_type":%q`, place.channel, place.kind)
 		event := func(fields string) func() (chat.Message, bool) {
 			return func() (chat.Message, bool) {
-				return s.message(outer{TeamID: "T1", Event: json.RawMessage("{" + at + "," + fields + "}")})
+				return s.parseEvent(eventEnvelope{TeamID: "T1", Event: json.RawMessage("{" + at + "," + fields + "}")})
 			}
 		}
 		const old, edited = `{"user":"U2","text":"a","ts":"1700000000.000001"}`, `{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}}`
@@ -35,10 +35,10 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 			"reaction": event(`"type":"reaction_added","user":"U2","reaction":"+1","item_user":"U1",
 				"item":{"type":"message","channel":"` + place.channel + `","ts":"1700000000.000001"}`),
 			"command": func() (chat.Message, bool) {
-				return s.command(slash{ChannelID: place.channel, UserID: "U2", Text: "help", TriggerID: "1"})
+				return s.parseCommand(wireCommand{ChannelID: place.channel, UserID: "U2", Text: "help", TriggerID: "1"})
 			},
 			"press": func() (chat.Message, bool) {
-				return s.interacted([]byte(`{"type":"block_actions","trigger_id":"1","user":{"id":"U2"},"channel":{"id":"` + place.channel + `"},
+				return s.parseInteraction([]byte(`{"type":"block_actions","trigger_id":"1","user":{"id":"U2"},"channel":{"id":"` + place.channel + `"},
 					"container":{"message_ts":"1.1"},"actions":[{"action_id":"ravenbot-0","value":"stop"}]}`))
 			},
 			"form": func() (chat.Message, bool) {
@@ -46,7 +46,7 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return s.interacted(fmt.Appendf(nil, `{"type":"view_submission","user":{"id":"U2"},"view":{"id":"V1","callback_id":%q,"private_metadata":%q}}`, formID, state))
+				return s.parseInteraction(fmt.Appendf(nil, `{"type":"view_submission","user":{"id":"U2"},"view":{"id":"V1","callback_id":%q,"private_metadata":%q}}`, formID, state))
 			},
 		} {
 			if m, ok := read(); !ok || m.Direct != place.want {

@@ -11,18 +11,18 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// outer is the body of an Events API request. It and what follows are decoded by
+// eventEnvelope is the body of an Events API request. It and what follows are decoded by
 // hand: slack-go's types refuse events with a field of an unexpected kind, which
 // would then never be acknowledged (v0.34.0, 2026-11).
-type outer struct {
+type eventEnvelope struct {
 	Type      string          `json:"type"`
 	TeamID    string          `json:"team_id"`
 	Challenge string          `json:"challenge"`
 	Event     json.RawMessage `json:"event"`
 }
 
-// inner is an event, or a message as it is read from a conversation.
-type inner struct {
+// wireMessage is an event, or a message as it is read from a conversation.
+type wireMessage struct {
 	Type        string            `json:"type"`
 	Subtype     string            `json:"subtype"`
 	User        string            `json:"user"`
@@ -50,18 +50,18 @@ type inner struct {
 	Metadata   json.RawMessage `json:"metadata"`
 }
 
-// written are the subtypes of messages that people wrote.
-var written = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
+// spokenSubtypes are the subtypes of messages that people wrote.
+var spokenSubtypes = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
 
-// message translates an event; false says that it is neither a message of a
+// parseEvent translates an event; false says that it is neither a message of a
 // person nor a change of one, nor a reaction to a post. The two events of one mention give the same message.
-func (s *Slack) message(o outer) (chat.Message, bool) {
-	var e inner
-	if s.opened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
+func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
+	var e wireMessage
+	if s.handleOpened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
 		return chat.Message{}, false
 	}
 	if e.Type == "reaction_added" || e.Type == "reaction_removed" {
-		return s.reacted(o)
+		return s.parseReaction(o)
 	}
 	if e.Channel == "" {
 		return chat.Message{}, false
@@ -72,27 +72,41 @@ func (s *Slack) message(o outer) (chat.Message, bool) {
 	}
 	switch {
 	case e.Type == "message" && e.Subtype == "message_changed":
-		return s.changed(team, e)
+		return s.parseEdit(team, e)
 	case e.Type == "message" && e.Subtype == "message_deleted":
-		return s.deleted(team, e, e.DeletedTS)
+		return s.parseDeletion(team, e, e.DeletedTS)
 	case e.Type == "message", e.Type == "app_mention" && e.Edited.TS == "": // of an edit message_changed tells, too
-		return s.said(team, e)
+		return s.parseMessage(team, e)
 	}
 	return chat.Message{}, false
 }
 
-// said translates a message; false says that no person wrote it.
-func (s *Slack) said(team string, e inner) (chat.Message, bool) {
-	if !written[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user || e.User == "USLACKBOT" || e.TS == "" {
+// parseMessage translates a message; false says that no person wrote it.
+func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
+	if !spokenSubtypes[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user ||
+		e.User == "USLACKBOT" ||
+		e.TS == "" {
 		return chat.Message{}, false
 	}
-	direct := e.ChannelType == "im" || direct(e.Channel)
-	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
+	direct := e.ChannelType == "im" || isDirectChannel(e.Channel)
+	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") ||
+		strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
-	m := chat.Message{ID: identity(team, e.Channel, e.TS), Direct: direct, Author: chat.User{ID: e.User}, Time: instant(e.TS),
-		Text: s.readable(e), Files: files(e.Files), Reach: chat.Overheard, Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
+	m := chat.Message{
+		ID:     messageID(team, e.Channel, e.TS),
+		Direct: direct,
+		Author: chat.User{ID: e.User},
+		Time:   parseTimestamp(e.TS),
+		Text: s.plainMarkdown(
+			e,
+		),
+		Files:        parseFiles(e.Files),
+		Reach:        chat.Overheard,
+		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel},
+	}
 	switch {
-	case direct || mentioned, threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
+	case direct || mentioned,
+		threaded && e.ParentUser == s.self.user && !strings.HasPrefix(strings.TrimSpace(e.Text), "<@"):
 		m.Reach = chat.Addressed
 	case threaded:
 		m.Reach = chat.Followed
@@ -108,24 +122,24 @@ func (s *Slack) said(team string, e inner) (chat.Message, bool) {
 	return m, true
 }
 
-// changed translates what Slack tells of a message that is no longer as it was:
+// parseEdit translates what Slack tells of a message that is no longer as it was:
 // an edit has a new text, a preview or a pin has not.
-func (s *Slack) changed(team string, e inner) (chat.Message, bool) {
-	var now, was inner
+func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
+	var now, was wireMessage
 	if json.Unmarshal(e.Message, &now) != nil {
 		return chat.Message{}, false
 	}
 	if now.Subtype == "tombstone" { // there is a thread below it
-		return s.deleted(team, e, now.TS)
+		return s.parseDeletion(team, e, now.TS)
 	}
 	_ = json.Unmarshal(e.Previous, &was) // may be missing
 	now.Channel, now.ChannelType = e.Channel, e.ChannelType
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, now.TS
-	m, ok := s.said(team, now)
+	m, ok := s.parseMessage(team, now)
 	if !ok || now.Edited.TS == "" || now.Text == was.Text {
 		return chat.Message{}, false
 	}
-	if before, ok := s.said(team, was); ok && m.Conversation.Thread == "" {
+	if before, ok := s.parseMessage(team, was); ok && m.Conversation.Thread == "" {
 		m.Conversation = before.Conversation // the mention that made it a thread is gone
 	}
 	// The edit's own time counts in seconds (2026-11); that of the event tells two in
@@ -134,47 +148,51 @@ func (s *Slack) changed(team string, e inner) (chat.Message, bool) {
 	return m, true
 }
 
-// deleted translates the deletion of the message ts.
-func (s *Slack) deleted(team string, e inner, ts string) (chat.Message, bool) {
+// parseDeletion translates the deletion of the message ts.
+func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Message, bool) {
 	if ts == "" {
 		return chat.Message{}, false
 	}
-	gone := chat.Message{ID: identity(team, e.Channel, ts), Change: chat.Deleted, Direct: e.ChannelType == "im" || direct(e.Channel),
-		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel}}
-	var was inner
+	gone := chat.Message{
+		ID:           messageID(team, e.Channel, ts),
+		Change:       chat.Deleted,
+		Direct:       e.ChannelType == "im" || isDirectChannel(e.Channel),
+		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel},
+	}
+	var was wireMessage
 	if json.Unmarshal(e.Previous, &was) != nil {
 		return gone, true
 	}
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, ts
-	m, ok := s.said(team, was)
+	m, ok := s.parseMessage(team, was)
 	gone.Conversation = m.Conversation
 	return gone, ok
 }
 
-// identity is the ID of the message ts.
-func identity(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
+// messageID is the ID of the message ts.
+func messageID(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
 
-// stamp is the timestamp of the message with an ID, and of one named by its
+// timestampOf is the timestamp of the message with an ID, and of one named by its
 // timestamp; empty where it has none, as a command.
-func stamp(id string) string {
+func timestampOf(id string) string {
 	ts := id[strings.LastIndexByte(id, '/')+1:]
-	if !timestamp.MatchString(ts) {
+	if !timestampPattern.MatchString(ts) {
 		return ""
 	}
 	return ts
 }
 
-// timestamp is Slack's name of a message; two compare as text as they do in time.
-var timestamp = regexp.MustCompile(`^[0-9]{10}\.[0-9]{6}$`)
+// timestampPattern is Slack's name of a message; two compare as text as they do in time.
+var timestampPattern = regexp.MustCompile(`^[0-9]{10}\.[0-9]{6}$`)
 
-// stampOf is the timestamp of a moment.
-func stampOf(t time.Time) string {
+// formatTimestamp is the timestamp of a moment.
+func formatTimestamp(t time.Time) string {
 	micros := t.UnixMicro()
 	return fmt.Sprintf("%010d.%06d", micros/1e6, micros%1e6)
 }
 
-// instant reads a timestamp such as 1712345678.000200.
-func instant(ts string) time.Time {
+// parseTimestamp reads a timestamp such as 1712345678.000200.
+func parseTimestamp(ts string) time.Time {
 	seconds, micros, _ := strings.Cut(ts, ".")
 	sec, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
@@ -185,13 +203,13 @@ func instant(ts string) time.Time {
 }
 
 var (
-	angled   = regexp.MustCompile(`<([^<>]*)>`)
-	entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
+	angleForm = regexp.MustCompile(`<([^<>]*)>`)
+	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 )
 
-// shares are the texts of messages that were shared in another; previews of links,
+// sharedTexts are the texts of messages that were shared in another; previews of links,
 // which are attachments too, are none.
-func shares(attachments []json.RawMessage) []string {
+func sharedTexts(attachments []json.RawMessage) []string {
 	var list []string
 	for _, raw := range attachments {
 		var a struct {
@@ -205,10 +223,10 @@ func shares(attachments []json.RawMessage) []string {
 	return list
 }
 
-// readable turns Slack's text into Markdown as a person would have written it,
+// plainMarkdown turns Slack's text into Markdown as a person would have written it,
 // without the mention of the bot.
-func (s *Slack) readable(e inner) string {
-	text := angled.ReplaceAllStringFunc(e.Text, func(form string) string {
+func (s *Slack) plainMarkdown(e wireMessage) string {
+	text := angleForm.ReplaceAllStringFunc(e.Text, func(form string) string {
 		what, label, _ := strings.Cut(form[1:len(form)-1], "|")
 		switch {
 		case what == "@"+s.self.user:
@@ -230,17 +248,17 @@ func (s *Slack) readable(e inner) string {
 		return strings.TrimPrefix(what, "mailto:")
 	})
 	text = strings.TrimSpace(entities.Replace(text))
-	for _, shared := range shares(e.Attachments) {
-		text += "\n[shared message: " + s.readable(inner{Text: shared}) + "]"
+	for _, shared := range sharedTexts(e.Attachments) {
+		text += "\n[shared message: " + s.plainMarkdown(wireMessage{Text: shared}) + "]"
 	}
-	for _, f := range files(e.Files) {
+	for _, f := range parseFiles(e.Files) {
 		text += "\n[attached file: " + f.Name + "]"
 	}
 	return strings.TrimSpace(text)
 }
 
-// slash is a slash command, as JSON over the socket or as a form over HTTP.
-type slash struct {
+// wireCommand is a slash command, as JSON over the socket or as a form over HTTP.
+type wireCommand struct {
 	TeamID      string `json:"team_id"`
 	ChannelID   string `json:"channel_id"`
 	UserID      string `json:"user_id"`
@@ -259,10 +277,10 @@ type handle struct {
 	Press       bool      `json:"press,omitempty"`
 }
 
-// onceID names what a person did but once, so that the same thing sent again is
+// interactionID names what a person did but once, so that the same thing sent again is
 // known. Slack documents the trigger as what opens a form and says nowhere that no
 // two are alike, so what was done counts, too.
-func onceID(kind, trigger string, did ...string) string {
+func interactionID(kind, trigger string, did ...string) string {
 	return kind + "/" + trigger + "/" + shortKey(strings.Join(did, "\x00"))
 }
 
@@ -275,7 +293,7 @@ func triggerOf(id string) string {
 	return rest
 }
 
-func (s *Slack) command(c slash) (chat.Message, bool) {
+func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 	if c.ChannelID == "" || c.UserID == "" {
 		return chat.Message{}, false
 	}
@@ -286,9 +304,13 @@ func (s *Slack) command(c slash) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.readable(inner{Text: c.Text}), s.o.Commands)
-	id := onceID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
+	word, rest := chat.SplitCommand(s.plainMarkdown(wireMessage{Text: c.Text}), s.o.Commands)
+	id := interactionID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
 	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
-		Conversation: chat.Address{Platform: "slack", Workspace: c.TeamID, Channel: c.ChannelID}, Direct: direct(c.ChannelID)}, true
+		Conversation: chat.Address{
+			Platform:  "slack",
+			Workspace: c.TeamID,
+			Channel:   c.ChannelID,
+		}, Direct: isDirectChannel(c.ChannelID)}, true
 }

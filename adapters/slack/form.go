@@ -18,21 +18,21 @@ import (
 
 // Rules of forms. What opens one is good for three seconds.
 const (
-	formWithin = time.Second
-	openWithin = 1500 * time.Millisecond
-	formID     = "ravenbot-form"
+	formerTimeout   = time.Second
+	openFormTimeout = 1500 * time.Millisecond
+	formID          = "ravenbot-form"
 
-	formTitle    = 24
-	formFields   = 5
-	fieldText    = 3000
-	fieldLabel   = 150 // Slack takes 2,000, as of help
-	fieldHelp    = 500
-	mostOptions  = 100
-	optionLabel  = 75
-	optionValue  = 75 // 150 by the documents of 2026, which were not always so
-	stateLength  = 3000
-	fieldAction  = "value"
-	toggleChosen = "true"
+	maxFormTitle   = 24
+	maxFormFields  = 5
+	maxFieldText   = 3000
+	maxFieldLabel  = 150 // Slack takes 2,000, as of help
+	maxFieldHelp   = 500
+	maxOptions     = 100
+	maxOptionLabel = 75
+	maxOptionValue = 75 // 150 by the documents of 2026, which were not always so
+	maxFormState   = 3000
+	fieldAction    = "value"
+	toggleChosen   = "true"
 )
 
 // formState is what goes with a form and comes back with it.
@@ -43,38 +43,46 @@ type formState struct {
 	Handle handle       `json:"handle"`
 }
 
-// prepare adds to a command, a press or a form that was sent what is known of its
+// openFormFor adds to a command, a press or a form that was sent what is known of its
 // author, and answers it with a form where it asks for one; true: that was all.
-func (s *Slack) prepare(ctx context.Context, m *chat.Message) (done bool) {
+func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 	m.Author.Admin = !m.IsQuestion() && s.isAdmin(ctx, m.Author.ID)
 	if s.o.Former == nil || m.Kind() == chat.EventForm {
 		return false
 	}
-	form, err := s.former(ctx, *m)
+	form, err := s.askForm(ctx, *m)
 	switch {
 	case err != nil:
-		s.whisper(*m, err.Error())
+		s.queueNote(*m, err.Error())
 	case form == nil:
 		return false
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
-			s.o.Log.Warn("form not opened", "form", form.ID, "error", redacted(err))
+			s.o.Log.Warn("form not opened", "form", form.ID, "error", redact(err))
 			if m.Kind() != chat.EventPress {
 				return false // a command has an answer in words, too
 			}
-			s.whisper(*m, "The form could not be opened; please try again.")
+			s.queueNote(*m, "The form could not be opened; please try again.")
 		}
 	}
 	return true
 }
 
-// former asks for the form; where that fails the message goes its way.
-func (s *Slack) former(ctx context.Context, m chat.Message) (form *chat.Form, err error) {
-	ctx, cancel := context.WithTimeout(ctx, formWithin)
+// askForm asks for the form; where that fails the message goes its way.
+func (s *Slack) askForm(ctx context.Context, m chat.Message) (form *chat.Form, err error) {
+	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
-			s.o.Log.Error("panic while making a form", "command", m.Command, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			s.o.Log.Error(
+				"panic while making a form",
+				"command",
+				m.Command,
+				"panic",
+				fmt.Sprint(r),
+				"stack",
+				string(debug.Stack()),
+			)
 			form, err = nil, nil
 		}
 	}()
@@ -85,17 +93,17 @@ func (s *Slack) former(ctx context.Context, m chat.Message) (form *chat.Form, er
 	return form, err
 }
 
-// whisper tells whoever sent a command or pressed a button something, soon.
-func (s *Slack) whisper(m chat.Message, text string) {
+// queueNote tells whoever sent a command or pressed a button something, soon.
+func (s *Slack) queueNote(m chat.Message, text string) {
 	d := chat.Draft{Key: m.Key() + "/form", Reply: m.Reply, Ephemeral: true, Failed: true, Text: text}
-	s.chore(func(ctx context.Context) error {
+	s.queueChore(func(ctx context.Context) error {
 		_, err := s.Post(ctx, m.Conversation, d)
 		return err
 	})
 }
 
 func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) error {
-	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	ctx, cancel := context.WithTimeout(ctx, openFormTimeout)
 	defer cancel()
 	state := formState{Form: f.ID, At: m.Conversation, Post: m.Reply.MessageID}
 	if err := json.Unmarshal(m.Reply.Handle, &state.Handle); err != nil {
@@ -105,18 +113,18 @@ func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) erro
 	switch {
 	case err != nil:
 		return fmt.Errorf("keep what answers the form: %w", err)
-	case len(kept) > stateLength:
-		return fmt.Errorf("keep what answers the form: %d bytes, of which Slack takes %d", len(kept), stateLength)
+	case len(kept) > maxFormState:
+		return fmt.Errorf("keep what answers the form: %d bytes, of which Slack takes %d", len(kept), maxFormState)
 	}
 	view, err := json.Marshal(newView(f, string(kept)))
 	if err != nil {
 		return fmt.Errorf("write the form: %w", err)
 	}
-	return s.ask(ctx, "views.open", url.Values{"trigger_id": {triggerOf(m.ID)}, "view": {string(view)}}, nil)
+	return s.callAPI(ctx, "views.open", url.Values{"trigger_id": {triggerOf(m.ID)}, "view": {string(view)}}, nil)
 }
 
-func words(text string, most int) *slackgo.TextBlockObject {
-	return slackgo.NewTextBlockObject(slackgo.PlainTextType, clip(text, most), false, false)
+func plainTextObject(text string, most int) *slackgo.TextBlockObject {
+	return slackgo.NewTextBlockObject(slackgo.PlainTextType, cutText(text, most), false, false)
 }
 
 // newView writes a form as Slack takes it. A field whose text is too long to be
@@ -126,20 +134,31 @@ func newView(f *chat.Form, state string) slackgo.ModalViewRequest {
 	if submit == "" {
 		submit = "Submit"
 	}
-	v := slackgo.ModalViewRequest{Type: slackgo.VTModal, Title: words(f.Title, formTitle), Submit: words(submit, formTitle),
-		Close: words("Cancel", formTitle), CallbackID: formID, PrivateMetadata: state}
+	v := slackgo.ModalViewRequest{
+		Type:            slackgo.VTModal,
+		Title:           plainTextObject(f.Title, maxFormTitle),
+		Submit:          plainTextObject(submit, maxFormTitle),
+		Close:           plainTextObject("Cancel", maxFormTitle),
+		CallbackID:      formID,
+		PrivateMetadata: state,
+	}
 	if f.Intro != "" {
-		text := slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(escape(markdown.Plain(f.Intro)), sectionText), false, true)
+		text := slackgo.NewTextBlockObject(
+			slackgo.MarkdownType,
+			cutText(escape(markdown.Plain(f.Intro)), maxSectionText),
+			false,
+			true,
+		)
 		v.Blocks.BlockSet = append(v.Blocks.BlockSet, slackgo.NewSectionBlock(text, nil, nil))
 	}
-	for _, field := range f.Fields[:min(len(f.Fields), formFields)] {
+	for _, field := range f.Fields[:min(len(f.Fields), maxFormFields)] {
 		element := newElement(field)
 		if element == nil {
 			continue
 		}
-		block := slackgo.NewInputBlock(field.Name, words(field.Label, fieldLabel), nil, element)
+		block := slackgo.NewInputBlock(field.Name, plainTextObject(field.Label, maxFieldLabel), nil, element)
 		if field.Help != "" {
-			block.Hint = words(field.Help, fieldHelp)
+			block.Hint = plainTextObject(field.Help, maxFieldHelp)
 		}
 		block.Optional = !field.Required || field.Kind == chat.Toggle
 		v.Blocks.BlockSet = append(v.Blocks.BlockSet, block)
@@ -151,19 +170,30 @@ func newView(f *chat.Form, state string) slackgo.ModalViewRequest {
 func newElement(f chat.Field) slackgo.BlockElement {
 	switch {
 	case f.Kind == chat.Toggle:
-		box := slackgo.NewCheckboxGroupsBlockElement(fieldAction, slackgo.NewOptionBlockObject(toggleChosen, words("Yes", optionLabel), nil))
+		box := slackgo.NewCheckboxGroupsBlockElement(
+			fieldAction,
+			slackgo.NewOptionBlockObject(toggleChosen, plainTextObject("Yes", maxOptionLabel), nil),
+		)
 		if f.Value == toggleChosen {
 			box.InitialOptions = box.Options
 		}
 		return box
-	case f.Kind == chat.Choice && fitMenu(f.Options):
-		menu := slackgo.NewOptionsSelectBlockElement(slackgo.OptTypeStatic, nil, fieldAction, options(f.Options)...)
+	case f.Kind == chat.Choice && fitsMenu(f.Options):
+		menu := slackgo.NewOptionsSelectBlockElement(
+			slackgo.OptTypeStatic,
+			nil,
+			fieldAction,
+			optionObjects(f.Options)...)
 		if n := slices.IndexFunc(f.Options, func(o chat.Option) bool { return o.Value == f.Value }); n >= 0 {
 			menu.InitialOption = menu.Options[n]
 		}
 		return menu
-	case f.Kind == chat.Choices && fitMenu(f.Options):
-		menu := slackgo.NewOptionsMultiSelectBlockElement(slackgo.MultiOptTypeStatic, nil, fieldAction, options(f.Options)...)
+	case f.Kind == chat.Choices && fitsMenu(f.Options):
+		menu := slackgo.NewOptionsMultiSelectBlockElement(
+			slackgo.MultiOptTypeStatic,
+			nil,
+			fieldAction,
+			optionObjects(f.Options)...)
 		chosen := strings.Split(f.Value, "\n")
 		for n, o := range f.Options {
 			if slices.Contains(chosen, o.Value) {
@@ -174,10 +204,12 @@ func newElement(f chat.Field) slackgo.BlockElement {
 	case f.Kind == chat.Number:
 		return slackgo.NewNumberInputBlockElement(nil, fieldAction, true).WithInitialValue(f.Value)
 	}
-	in := slackgo.NewPlainTextInputBlockElement(nil, fieldAction).WithInitialValue(f.Value).WithMaxLength(fieldText).
+	in := slackgo.NewPlainTextInputBlockElement(nil, fieldAction).
+		WithInitialValue(f.Value).
+		WithMaxLength(maxFieldText).
 		WithMultiline(f.Kind == chat.Text || f.Kind == chat.Choices)
 	if f.Max > 0 {
-		in = in.WithMaxLength(min(f.Max, fieldText))
+		in = in.WithMaxLength(min(f.Max, maxFieldText))
 	}
 	if len([]rune(f.Value)) > in.MaxLength {
 		return nil
@@ -185,28 +217,28 @@ func newElement(f chat.Field) slackgo.BlockElement {
 	return in
 }
 
-// fitMenu tells whether Slack takes options as a menu.
-func fitMenu(list []chat.Option) bool {
+// fitsMenu tells whether Slack takes options as a menu.
+func fitsMenu(list []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range list {
-		if seen[o.Value] || len(o.Value) > optionValue || o.Label == "" {
+		if seen[o.Value] || len(o.Value) > maxOptionValue || o.Label == "" {
 			return false
 		}
 		seen[o.Value] = true
 	}
-	return len(list) > 0 && len(list) <= mostOptions
+	return len(list) > 0 && len(list) <= maxOptions
 }
 
-func options(list []chat.Option) []*slackgo.OptionBlockObject {
+func optionObjects(list []chat.Option) []*slackgo.OptionBlockObject {
 	var all []*slackgo.OptionBlockObject
 	for _, o := range list {
-		all = append(all, slackgo.NewOptionBlockObject(o.Value, words(o.Label, optionLabel), nil))
+		all = append(all, slackgo.NewOptionBlockObject(o.Value, plainTextObject(o.Label, maxOptionLabel), nil))
 	}
 	return all
 }
 
-// filled is what a form that was sent holds in one field.
-type filled struct {
+// wireField is what a form that was sent holds in one field.
+type wireField struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
 	One   struct {
@@ -217,7 +249,7 @@ type filled struct {
 	} `json:"selected_options"`
 }
 
-func (f filled) text() string {
+func (f wireField) text() string {
 	var several []string
 	for _, o := range f.Several {
 		several = append(several, o.Value)
@@ -235,8 +267,8 @@ func (f filled) text() string {
 	return strings.Join(several, "\n")
 }
 
-// submission is a form that was sent.
-type submission struct {
+// wireSubmission is a form that was sent.
+type wireSubmission struct {
 	Team struct {
 		ID string `json:"id"`
 	} `json:"team"`
@@ -250,18 +282,19 @@ type submission struct {
 		Callback string `json:"callback_id"`
 		Kept     string `json:"private_metadata"`
 		State    struct {
-			Values map[string]map[string]filled `json:"values"`
+			Values map[string]map[string]wireField `json:"values"`
 		} `json:"state"`
 	} `json:"view"`
 }
 
-// submitted translates a form of ours; false says that it was none. It is answered
+// parseSubmission translates a form of ours; false says that it was none. It is answered
 // where the command or the press was that opened it, to whoever sent it alone.
-func (s *Slack) submitted(payload []byte) (chat.Message, bool) {
-	var sent submission
+func (s *Slack) parseSubmission(payload []byte) (chat.Message, bool) {
+	var sent wireSubmission
 	var state formState
 	if json.Unmarshal(payload, &sent) != nil || sent.View.Callback != formID || sent.View.ID == "" || sent.User.ID == "" ||
-		json.Unmarshal([]byte(sent.View.Kept), &state) != nil || state.At.Channel == "" {
+		json.Unmarshal([]byte(sent.View.Kept), &state) != nil ||
+		state.At.Channel == "" {
 		return chat.Message{}, false
 	}
 	state.Handle.User, state.Handle.Press = sent.User.ID, true
@@ -273,7 +306,17 @@ func (s *Slack) submitted(payload []byte) (chat.Message, bool) {
 	for name, block := range sent.View.State.Values {
 		values[name] = block[fieldAction].text()
 	}
-	id := onceID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
-	return chat.Message{ID: id, Author: chat.User{ID: sent.User.ID, Name: sent.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Submitted, Text: state.Form, Values: values, Reply: chat.Reply{MessageID: state.Post, Handle: raw}, Conversation: state.At, Direct: direct(state.At.Channel)}, true
+	id := interactionID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
+	return chat.Message{
+		ID:           id,
+		Author:       chat.User{ID: sent.User.ID, Name: sent.User.Name},
+		Time:         s.o.Now(),
+		Reach:        chat.Addressed,
+		Command:      chat.Submitted,
+		Text:         state.Form,
+		Values:       values,
+		Reply:        chat.Reply{MessageID: state.Post, Handle: raw},
+		Conversation: state.At,
+		Direct:       isDirectChannel(state.At.Channel),
+	}, true
 }

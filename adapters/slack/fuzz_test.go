@@ -12,7 +12,7 @@ import (
 // FuzzEvent wants sound messages, or none, of whatever Slack sends or keeps.
 func FuzzEvent(f *testing.F) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	s.self = self{team: "T1", user: "U1", bot: "B1"}
+	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	for _, seed := range []string{
 		`{"type":"message","channel":"C1","user":"U2","text":"<@U1> hi <https://a|b>","ts":"1700000000.000001","thread_ts":"1700000000.000000"}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
@@ -27,7 +27,7 @@ func FuzzEvent(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, ok := s.message(outer{TeamID: "T1", Event: raw})
+		m, ok := s.parseEvent(eventEnvelope{TeamID: "T1", Event: raw})
 		if ok && (m.ID == "" || m.Conversation.Channel == "" || m.Author.ID == "U1") {
 			t.Errorf("%s became %+v", raw, m)
 		}
@@ -40,13 +40,13 @@ func FuzzEvent(f *testing.F) {
 		if ok && m.Change == chat.Edited && (m.Revision == "" || m.Reply.MessageID == "") {
 			t.Errorf("an edit without its revision: %+v", m)
 		}
-		var e inner
+		var e wireMessage
 		if json.Unmarshal(raw, &e) == nil {
-			p := posting{Slack: s, d: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, found: map[int]string{}, begun: map[int]string{}}
-			if n := p.recognise(e); n < -1 || n >= len(p.pieces) {
+			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, posted: map[int]string{}, partial: map[int]string{}}
+			if n := p.recognize(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)
 			}
-			s.answered("T1", []inner{e})(e)
+			s.findAnswered("T1", []wireMessage{e})(e)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func FuzzEvent(f *testing.F) {
 // FuzzPress wants sound presses, or none, of whatever Slack sends.
 func FuzzPress(f *testing.F) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	s.self = self{team: "T1", user: "U1", bot: "B1"}
+	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	for _, seed := range []string{
 		`{"type":"block_actions","trigger_id":"1","response_url":"https://hooks.slack.com/a","team":{"id":"T1"},"user":{"id":"U2","username":"b"},"channel":{"id":"C1"},"container":{"message_ts":"1.1","thread_ts":"1.0"},"message":{"thread_ts":"1.0"},"actions":[{"action_id":"ravenbot-0","value":"good x"}]}`,
 		`{"type":"block_actions","user":null,"actions":[{"action_id":"ravenbot-0"}]}`,
@@ -63,10 +63,10 @@ func FuzzPress(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, ok := s.press(raw)
+		m, ok := s.parsePress(raw)
 		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" || m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
 			t.Errorf("%s became %+v", raw, m)
 		}
-		s.opened(raw)
+		s.handleOpened(raw)
 	})
 }

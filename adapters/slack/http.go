@@ -24,15 +24,17 @@ const maxBody = 1 << 20
 // effect but once.
 func (s *Slack) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /slack/events", s.signed(s.events))
-	mux.HandleFunc("POST /slack/commands", s.signed(s.commands))
-	mux.HandleFunc("POST /slack/interactive", s.signed(s.interactions))
+	mux.HandleFunc("POST /slack/events", s.requireSignature(s.serveEvent))
+	mux.HandleFunc("POST /slack/commands", s.requireSignature(s.serveCommand))
+	mux.HandleFunc("POST /slack/interactive", s.requireSignature(s.serveInteraction))
 	return mux
 }
 
-// signed checks the signature over the raw body (Slack's version v0).
+// requireSignature checks the signature over the raw body (Slack's version v0).
 // next reports whether the request was taken, so that it needs not be taken again.
-func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte) (taken bool)) http.HandlerFunc {
+func (s *Slack) requireSignature(
+	next func(http.ResponseWriter, *http.Request, []byte) (taken bool),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.o.Mode != "http" || s.o.SigningSecret == "" {
 			http.NotFound(w, r)
@@ -40,11 +42,11 @@ func (s *Slack) signed(next func(http.ResponseWriter, *http.Request, []byte) (ta
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			refuse(w, http.StatusRequestEntityTooLarge, "the body is too large or was cut off")
+			writeError(w, http.StatusRequestEntityTooLarge, "the body is too large or was cut off")
 			return
 		}
-		if !s.genuine(r.Header, body) {
-			refuse(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
+		if !s.isGenuine(r.Header, body) {
+			writeError(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
 			return
 		}
 		signed := r.Header.Get("X-Slack-Signature")
@@ -85,19 +87,21 @@ func (r *replays) add(signature string, now time.Time) {
 	r.young[signature] = true
 }
 
-// refuse answers in the form of the bot's other errors.
-func refuse(w http.ResponseWriter, status int, message string) {
+// writeError answers in the form of the bot's other errors.
+func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{
-		"code": strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "_")), "message": message, "hint": ""}})
+		"code": strings.ToLower(
+			strings.ReplaceAll(http.StatusText(status), " ", "_"),
+		), "message": message, "hint": ""}})
 }
 
 // signature is the one form of a signature: slack-go takes capitals, too, and the
 // same one in another form would pass as a new request.
 var signature = regexp.MustCompile(`^v0=[0-9a-f]{64}$`)
 
-func (s *Slack) genuine(h http.Header, body []byte) bool {
+func (s *Slack) isGenuine(h http.Header, body []byte) bool {
 	if !signature.MatchString(h.Get("X-Slack-Signature")) {
 		return false
 	}
@@ -111,10 +115,10 @@ func (s *Slack) genuine(h http.Header, body []byte) bool {
 	return v.Ensure() == nil
 }
 
-func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
-	var o outer
+func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
+	var o eventEnvelope
 	if err := json.Unmarshal(body, &o); err != nil {
-		refuse(w, http.StatusBadRequest, "the body is no JSON")
+		writeError(w, http.StatusBadRequest, "the body is no JSON")
 		return false
 	}
 	if o.Type == "url_verification" {
@@ -123,64 +127,68 @@ func (s *Slack) events(w http.ResponseWriter, r *http.Request, body []byte) (tak
 		_, _ = io.WriteString(w, o.Challenge)
 		return false // the same answer is due each time
 	}
-	if !s.up(w, r) {
+	if !s.awaitReady(w, r) {
 		return false
 	}
-	m, ok := s.message(o)
-	return s.answer(w, r, m, ok)
+	m, ok := s.parseEvent(o)
+	return s.takeAndAnswer(w, r, m, ok)
 }
 
-func (s *Slack) commands(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
+func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "the body is no form")
+		writeError(w, http.StatusBadRequest, "the body is no form")
 		return false
 	}
-	if !s.up(w, r) {
+	if !s.awaitReady(w, r) {
 		return false
 	}
-	m, ok := s.command(slash{TeamID: form.Get("team_id"), ChannelID: form.Get("channel_id"), UserID: form.Get("user_id"),
-		UserName: form.Get("user_name"), Text: form.Get("text"), ResponseURL: form.Get("response_url"), TriggerID: form.Get("trigger_id")})
-	return s.answer(w, r, m, ok)
+	m, ok := s.parseCommand(
+		wireCommand{TeamID: form.Get("team_id"), ChannelID: form.Get("channel_id"), UserID: form.Get("user_id"),
+			UserName: form.Get(
+				"user_name",
+			), Text: form.Get("text"), ResponseURL: form.Get("response_url"), TriggerID: form.Get("trigger_id")},
+	)
+	return s.takeAndAnswer(w, r, m, ok)
 }
 
-func (s *Slack) interactions(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
+func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "the body is no form")
+		writeError(w, http.StatusBadRequest, "the body is no form")
 		return false
 	}
-	if !s.up(w, r) {
+	if !s.awaitReady(w, r) {
 		return false
 	}
-	m, ok := s.interacted([]byte(form.Get("payload")))
-	return s.answer(w, r, m, ok)
+	m, ok := s.parseInteraction([]byte(form.Get("payload")))
+	return s.takeAndAnswer(w, r, m, ok)
 }
 
-// up waits for Run to know who the bot is.
-func (s *Slack) up(w http.ResponseWriter, r *http.Request) bool {
+// awaitReady waits for Run to know who the bot is.
+func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-s.ready:
 		return true
 	case <-r.Context().Done():
 	}
-	refuse(w, http.StatusServiceUnavailable, "the bot does not know yet who it is on Slack")
+	writeError(w, http.StatusServiceUnavailable, "the bot does not know yet who it is on Slack")
 	return false
 }
 
-// answer says 200 when the message is stored or none of our business.
-func (s *Slack) answer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
-	if ok && isInteraction(m) && s.prepare(r.Context(), &m) {
+// takeAndAnswer says 200 when the message is stored or none of our business.
+func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
+	if ok && isInteraction(m) && s.openFormFor(r.Context(), &m) {
 		w.WriteHeader(http.StatusOK)
 		return true
 	}
 	if ok && m.Kind() != chat.EventReaction {
-		limited, cancel := context.WithTimeout(r.Context(), shortWait)
+		limited, cancel := context.WithTimeout(r.Context(), interactionWait)
 		s.awaitMissed(limited, m.Conversation)
 		cancel()
 	}
-	if ok && !s.take(r.Context(), m) {
-		refuse(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
+	if ok && !s.takeMessage(r.Context(), m) {
+		writeError(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
 		return false
 	}
 	w.WriteHeader(http.StatusOK)

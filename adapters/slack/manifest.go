@@ -16,33 +16,71 @@ import (
 // scopesHeader is where Slack says which scopes a token has.
 const scopesHeader = "X-Oauth-Scopes"
 
-// need is a scope that the bot asks for.
-type need struct {
+// scopeNeed is a scope that the bot asks for.
+type scopeNeed struct {
 	scope   string
 	methods []string // of the Web API that want it
 	events  []string // that come with it alone
 	lost    string   // without it
 }
 
-// needs are all scopes, in order.
-func needs() []need {
-	return []need{
+// scopeNeeds are all scopes, in order.
+func scopeNeeds() []scopeNeed {
+	return []scopeNeed{
 		{"app_mentions:read", nil, []string{"app_mention"}, "the bot does not hear that it is mentioned"},
 		{assistantScope, []string{"assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle"}, nil,
 			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
 		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
 			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
-		{"chat:write", []string{"chat.postMessage", "chat.postEphemeral", "chat.update", "chat.delete", "chat.startStream", "chat.appendStream", "chat.stopStream",
-			"assistant.threads.setStatus"}, nil, "the bot cannot answer at all"},
+		{
+			"chat:write",
+			[]string{
+				"chat.postMessage",
+				"chat.postEphemeral",
+				"chat.update",
+				"chat.delete",
+				"chat.startStream",
+				"chat.appendStream",
+				"chat.stopStream",
+				"assistant.threads.setStatus",
+			},
+			nil,
+			"the bot cannot answer at all",
+		},
 		{"commands", nil, nil, "/raven does not work"},
 		{"files:read", nil, nil, "the bot cannot read files that people send"},
-		{"files:write", []string{"files.getUploadURLExternal", "files.completeUploadExternal"}, nil, "the bot cannot post files; long answers become many messages"},
+		{
+			"files:write",
+			[]string{"files.getUploadURLExternal", "files.completeUploadExternal"},
+			nil,
+			"the bot cannot post files; long answers become many messages",
+		},
 		{"groups:history", []string{"conversations.history", "conversations.replies"}, []string{"message.groups"},
 			"in private channels the bot hears mentions alone and cannot look back"},
-		{"im:history", []string{"conversations.history", "conversations.replies"}, []string{"message.im"}, "the bot does not hear direct messages"},
-		{"mpim:history", []string{"conversations.history", "conversations.replies"}, []string{"message.mpim"}, "the bot does not hear group direct messages"},
-		{"reactions:read", nil, []string{"reaction_added", "reaction_removed"}, "reactions to posts do not count as what people think of them; the buttons below posts do"},
-		{peopleScope, []string{"users.info"}, nil, "nobody counts as an administrator, so that a channel's settings and memory cannot be changed in Slack"},
+		{
+			"im:history",
+			[]string{"conversations.history", "conversations.replies"},
+			[]string{"message.im"},
+			"the bot does not hear direct messages",
+		},
+		{
+			"mpim:history",
+			[]string{"conversations.history", "conversations.replies"},
+			[]string{"message.mpim"},
+			"the bot does not hear group direct messages",
+		},
+		{
+			"reactions:read",
+			nil,
+			[]string{"reaction_added", "reaction_removed"},
+			"reactions to posts do not count as what people think of them; the buttons below posts do",
+		},
+		{
+			peopleScope,
+			[]string{"users.info"},
+			nil,
+			"nobody counts as an administrator, so that a channel's settings and memory cannot be changed in Slack",
+		},
 	}
 }
 
@@ -55,7 +93,7 @@ var (
 // Scopes are the bot scopes of what this package calls and hears, in order.
 func Scopes() []string {
 	var list []string
-	for _, n := range needs() {
+	for _, n := range scopeNeeds() {
 		list = append(list, n.scope)
 	}
 	return list
@@ -64,7 +102,7 @@ func Scopes() []string {
 // Events are the events that the bot subscribes to, in order.
 func Events() []string {
 	list := slices.Clone(freeEvents)
-	for _, n := range needs() {
+	for _, n := range scopeNeeds() {
 		list = append(list, n.events...)
 	}
 	slices.Sort(list)
@@ -75,7 +113,7 @@ func Events() []string {
 // order.
 func Methods() []string {
 	list := slices.Clone(freeMethods)
-	for _, n := range needs() {
+	for _, n := range scopeNeeds() {
 		list = append(list, n.methods...)
 	}
 	slices.Sort(list)
@@ -149,7 +187,7 @@ func manifest(url string, commands []chat.CommandSpec) map[string]any {
 			// Slack takes the agent view alone of apps that are new (2026). Where a workspace
 			// does not know it yet, the same goes under assistant_view, with the description as
 			// assistant_description, and the event assistant_thread_started is added.
-			"agent_view":     object{"agent_description": does, "suggested_prompts": prompts()},
+			"agent_view":     object{"agent_description": does, "suggested_prompts": suggestedPrompts()},
 			"app_home":       object{"messages_tab_enabled": true, "messages_tab_read_only_enabled": false},
 			"bot_user":       object{"display_name": "ravenbot", "always_online": true},
 			"slash_commands": []any{command},
@@ -179,13 +217,19 @@ func (s *Slack) Prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if _, err := s.api.AuthTestContext(ctx); err != nil {
-		return cmp.Or(refused(err, "bot token", botTokenPlace), fmt.Errorf("ask Slack about the bot token: %w", redacted(err)))
+		return cmp.Or(
+			setupError(err, "bot token", botTokenPlace),
+			fmt.Errorf("ask Slack about the bot token: %w", redact(err)),
+		)
 	}
 	if s.o.AppToken == "" {
 		return nil
 	}
 	if _, _, err := s.api.StartSocketModeContext(ctx); err != nil {
-		return cmp.Or(refused(err, "app-level token", appTokenPlace), fmt.Errorf("ask Slack about the app-level token: %w", redacted(err)))
+		return cmp.Or(
+			setupError(err, "app-level token", appTokenPlace),
+			fmt.Errorf("ask Slack about the app-level token: %w", redact(err)),
+		)
 	}
 	return nil
 }
@@ -198,18 +242,34 @@ func (s *Slack) Check(ctx context.Context) []Finding {
 	defer cancel()
 	who, err := s.api.AuthTestContext(ctx)
 	if err != nil {
-		f := Finding{Problem: "Slack was not asked which scopes the bot token has: " + redacted(err).Error(), Lost: "everything on Slack, if it stays so",
-			Remedy: "check the network and SLACK_BOT_TOKEN"}
+		f := Finding{
+			Problem: "Slack was not asked which scopes the bot token has: " + redact(err).Error(),
+			Lost:    "everything on Slack, if it stays so",
+			Remedy:  "check the network and SLACK_BOT_TOKEN",
+		}
 		return []Finding{f}
 	}
 	granted, told := scopesOf(who.Header.Get(scopesHeader))
 	if !told {
-		return []Finding{{Problem: "Slack does not tell which scopes the bot token has", Lost: "nothing is known to be", Remedy: "compare the scopes of the app with those of ravenbot slack manifest"}}
+		return []Finding{
+			{
+				Problem: "Slack does not tell which scopes the bot token has",
+				Lost:    "nothing is known to be",
+				Remedy:  "compare the scopes of the app with those of ravenbot slack manifest",
+			},
+		}
 	}
 	var list []Finding
-	for _, n := range needs() {
+	for _, n := range scopeNeeds() {
 		if !slices.Contains(granted, n.scope) {
-			list = append(list, Finding{Problem: fmt.Sprintf("the bot token lacks the scope %s", n.scope), Lost: n.lost, Remedy: "add " + n.scope + " to the bot scopes and " + reinstall})
+			list = append(
+				list,
+				Finding{
+					Problem: fmt.Sprintf("the bot token lacks the scope %s", n.scope),
+					Lost:    n.lost,
+					Remedy:  "add " + n.scope + " to the bot scopes and " + reinstall,
+				},
+			)
 		}
 	}
 	return list

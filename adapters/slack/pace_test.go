@@ -38,8 +38,8 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func wired(w wire) *Slack {
 	s := New(Options{BotToken: "xoxb-token", APIBaseURL: "https://slack.com/api/", Mode: "http", SigningSecret: "s", Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	s.http.Transport, s.bytes.Transport = w, w
-	s.self = self{team: "T1", user: "U1", bot: "B1"}
+	s.client.Transport, s.fileClient.Transport = w, w
+	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	close(s.ready)
 	return s
 }
@@ -178,8 +178,8 @@ func TestAWeekLeavesMemoryFlat(t *testing.T) {
 		turn := func(n int) {
 			ts := fmt.Sprintf("17%08d.%06d", n, n)
 			at := chat.Address{Platform: "slack", Workspace: "T1", Channel: fmt.Sprint("C", n%2000), Thread: ts}
-			m := chat.Message{ID: identity("T1", at.Channel, ts), Conversation: at, Author: chat.User{ID: fmt.Sprint("U", n)}, Reply: chat.Reply{MessageID: ts}}
-			s.take(t.Context(), m)
+			m := chat.Message{ID: messageID("T1", at.Channel, ts), Conversation: at, Author: chat.User{ID: fmt.Sprint("U", n)}, Reply: chat.Reply{MessageID: ts}}
+			s.takeMessage(t.Context(), m)
 			d := chat.Draft{Key: m.Key(), Text: "some words of the answer, and more", Reply: m.Reply, Partial: true}
 			if ref, err := s.Post(t.Context(), at, d); err == nil {
 				d.Replaces = ref
@@ -187,7 +187,7 @@ func TestAWeekLeavesMemoryFlat(t *testing.T) {
 			if d.Partial = false; n%10 != 3 { // a turn that is never finished
 				_, _ = s.Post(t.Context(), at, d)
 			}
-			s.usable(ts)
+			s.countResponseUse(ts)
 			s.replays.add(ts, time.Now())
 			kit.Sleep(t.Context(), 100*time.Second)
 		}

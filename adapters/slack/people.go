@@ -9,13 +9,13 @@ import (
 
 // Rules of asking who administers the workspace.
 const (
-	standingLife   = 5 * time.Minute
-	standingWithin = time.Second
-	peopleScope    = "users:read"
+	personLife    = 5 * time.Minute
+	personTimeout = time.Second
+	peopleScope   = "users:read"
 )
 
-// standing is who somebody was in the workspace at a time.
-type standing struct {
+// person is who somebody was in the workspace at a time.
+type person struct {
 	name  string
 	admin bool
 	bot   bool
@@ -25,21 +25,27 @@ type standing struct {
 // isAdmin tells whether somebody administers or owns the workspace. Whoever Slack
 // does not tell of does not.
 func (s *Slack) isAdmin(ctx context.Context, user string) bool {
-	who, err := s.person(ctx, user)
+	who, err := s.lookUpPerson(ctx, user)
 	if err != nil {
-		s.o.Log.Warn("slack did not tell whether a user administers the workspace; taken as one who does not", "user", user, "error", redacted(err))
+		s.o.Log.Warn(
+			"slack did not tell whether a user administers the workspace; taken as one who does not",
+			"user",
+			user,
+			"error",
+			redact(err),
+		)
 	}
 	return who.admin
 }
 
-// person looks up a user, or knows from before. Of whom Slack will not tell, which is
+// lookUpPerson looks up a user, or knows from before. Of whom Slack will not tell, which is
 // no error, nothing is known.
-func (s *Slack) person(ctx context.Context, user string) (standing, error) {
+func (s *Slack) lookUpPerson(ctx context.Context, user string) (person, error) {
 	now := s.o.Now()
-	if known, ok := s.standings.Get(user); ok && now.Sub(known.at) < standingLife {
+	if known, ok := s.people.Get(user); ok && now.Sub(known.at) < personLife {
 		return known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, standingWithin)
+	ctx, cancel := context.WithTimeout(ctx, personTimeout)
 	defer cancel()
 	var answer struct {
 		User struct {
@@ -54,25 +60,35 @@ func (s *Slack) person(ctx context.Context, user string) (standing, error) {
 			} `json:"profile"`
 		} `json:"user"`
 	}
-	err := s.ask(ctx, "users.info", url.Values{"user": {user}}, &answer)
-	if err != nil && !forGood(err) {
-		return standing{}, err
+	err := s.callAPI(ctx, "users.info", url.Values{"user": {user}}, &answer)
+	if err != nil && !isFinal(err) {
+		return person{}, err
 	}
 	u := answer.User
-	who := standing{name: cmp.Or(u.Profile.Display, u.Real, u.Name), admin: u.Admin || u.Owner || u.Primary, bot: u.Bot, at: now}
-	s.standings.Put(user, who)
-	s.doubt(err)
+	who := person{
+		name:  cmp.Or(u.Profile.Display, u.Real, u.Name),
+		admin: u.Admin || u.Owner || u.Primary,
+		bot:   u.Bot,
+		at:    now,
+	}
+	s.people.Put(user, who)
+	s.reportNoPeople(err)
 	return who, nil
 }
 
-// doubt says, once, that Slack refuses to tell who administers the workspace.
-func (s *Slack) doubt(err error) {
-	word := code(err)
+// reportNoPeople says, once, that Slack refuses to tell who administers the workspace.
+func (s *Slack) reportNoPeople(err error) {
+	word := errorCode(err)
 	if word == "" || word == "user_not_found" {
 		return
 	}
-	if known, _ := s.unfit.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
-		s.o.Log.Warn("slack refuses to tell who administers the workspace, so nobody counts as an administrator", "error", err,
-			"remedy", "add the scope "+peopleScope+" to the app and reinstall it")
+	if known, _ := s.unsupported.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
+		s.o.Log.Warn(
+			"slack refuses to tell who administers the workspace, so nobody counts as an administrator",
+			"error",
+			err,
+			"remedy",
+			"add the scope "+peopleScope+" to the app and reinstall it",
+		)
 	}
 }

@@ -27,35 +27,44 @@ const metadataType = "ravenbot_post"
 // Slack where the call may be a repeat.
 func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if d.Partial {
-		return s.show(ctx, to, d)
+		return s.postPartial(ctx, to, d)
 	}
-	unlock, err := s.enter(ctx, to.Channel)
+	unlock, err := s.enterChannel(ctx, to.Channel)
 	if err != nil {
 		return chat.Ref{}, err
 	}
 	defer unlock()
-	defer s.showing.Drop(spot(to.Channel, to.Thread))
+	defer s.partialShown.Drop(threadKey(to.Channel, to.Thread))
 	last, _ := s.attempts.Get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
 		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
 	}
 	d.Ephemeral = d.Ephemeral || h.Press
-	p := &posting{Slack: s, handle: h, to: to, d: d, asked: d, ids: last.ids, again: d.Again || last.unknown, repeated: last.repeated}
-	p.d, p.files = attachments(d, p.private())
-	p.pieces = render(p.d)
+	p := &postJob{
+		Slack:     s,
+		handle:    h,
+		to:        to,
+		draft:     d,
+		original:  d,
+		ids:       last.ids,
+		mayRepeat: d.Again || last.unknown,
+		repeated:  last.repeated,
+	}
+	p.draft, p.files = planFiles(d, p.isPrivate())
+	p.pieces = render(p.draft)
 	for _, id := range d.Replaces.IDs {
-		if stamp(id) != "" {
-			p.old = append(p.old, id)
+		if timestampOf(id) != "" {
+			p.replaced = append(p.replaced, id)
 		}
 	}
-	if err := p.run(ctx); err != nil {
+	if err := p.postAll(ctx); err != nil {
 		var failed *chat.PostError
 		if errors.As(err, &failed) && failed.Permanent {
 			s.attempts.Drop(d.Key)
 		} else {
 			unknown := failed == nil || failed.Maybe
-			s.attempts.Put(d.Key, attempt{ids: p.ids, unknown: p.again || unknown, repeated: p.repeated || p.marked && unknown})
+			s.attempts.Put(d.Key, sendAttempt{ids: p.ids, unknown: p.mayRepeat || unknown, repeated: p.repeated || p.marked && unknown})
 		}
 		return chat.Ref{}, err
 	}
@@ -63,76 +72,76 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	return chat.Ref{IDs: p.ids, Repeated: p.marked}, nil
 }
 
-// posting is the work of one call of Post.
-type posting struct {
+// postJob is the work of one call of Post.
+type postJob struct {
 	*Slack
-	handle handle // of the command or press that is answered, if it is one
-	to     chat.Address
-	d      chat.Draft
-	asked  chat.Draft  // what d was before a part of it became a file
-	files  []chat.File // to be posted
-	pieces []piece
-	old    []string // posts to be replaced
-	ids    []string // posts made, or edited, so far
+	handle   handle // of the command or press that is answered, if it is one
+	to       chat.Address
+	draft    chat.Draft
+	original chat.Draft  // what d was before a part of it became a file
+	files    []chat.File // to be posted
+	pieces   []piece
+	replaced []string // posts to be replaced
+	ids      []string // posts made, or edited, so far
 
-	again    bool           // an earlier attempt may have been posted
-	looked   bool           // that was looked into
-	uploaded bool           // the earlier attempt posted the files
-	found    map[int]string // by pieces: what the earlier attempt posted
-	begun    map[int]string // by pieces: what is there of an answer that was cut off while it was written
-	marked   bool           // the post says that it may be there twice
-	repeated bool           // an earlier attempt said so already
-	blind    bool           // a further attempt could not be found either
+	mayRepeat bool           // an earlier attempt may have been posted
+	searched  bool           // that was looked into
+	uploaded  bool           // the earlier attempt posted the files
+	posted    map[int]string // by pieces: what the earlier attempt posted
+	partial   map[int]string // by pieces: what is there of an answer that was cut off while it was written
+	marked    bool           // the post says that it may be there twice
+	repeated  bool           // an earlier attempt said so already
+	blind     bool           // a further attempt could not be found either
 }
 
-func (p *posting) run(ctx context.Context) error {
+func (p *postJob) postAll(ctx context.Context) error {
 	for n := len(p.ids); n < len(p.pieces); n++ {
-		id, err := p.piece(ctx, n)
+		id, err := p.placePiece(ctx, n)
 		if err != nil {
 			return err
 		}
 		p.ids = append(p.ids, id)
 	}
-	for _, id := range slices.AppendSeq(p.old, maps.Values(p.begun)) {
+	for _, id := range slices.AppendSeq(p.replaced, maps.Values(p.partial)) {
 		if slices.Contains(p.ids, id) {
 			continue
 		}
-		if err := p.remove(ctx, id); err != nil {
+		if err := p.deletePost(ctx, id); err != nil {
 			return err
 		}
 	}
-	return p.upload(ctx)
+	return p.uploadFiles(ctx)
 }
 
-// piece puts the piece n where it belongs and gives its id. Once an old post is
+// placePiece puts the piece n where it belongs and gives its id. Once an old post is
 // gone, what follows is posted anew as well, so that the order stays.
-func (p *posting) piece(ctx context.Context, n int) (string, error) {
-	if n < len(p.old) && slices.Equal(p.ids, p.old[:n]) {
-		id, err := p.send(ctx, n, p.old[n])
-		if err == nil || !gone[code(err)] {
+func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
+	if n < len(p.replaced) && slices.Equal(p.ids, p.replaced[:n]) {
+		id, err := p.sendPiece(ctx, n, p.replaced[n])
+		if err == nil || !uneditableCodes[errorCode(err)] {
 			return id, err
 		}
 	}
-	if p.again && !p.looked {
-		if err := p.look(ctx); err != nil {
+	if p.mayRepeat && !p.searched {
+		if err := p.findEarlier(ctx); err != nil {
 			return "", err
 		}
 	}
-	if id := p.found[n]; id != "" {
+	if id := p.posted[n]; id != "" {
 		return id, nil
 	}
-	if ts := p.begun[n]; ts != "" {
-		id, err := p.send(ctx, n, ts)
-		if err == nil || !gone[code(err)] {
+	if ts := p.partial[n]; ts != "" {
+		id, err := p.sendPiece(ctx, n, ts)
+		if err == nil || !uneditableCodes[errorCode(err)] {
 			return id, err
 		}
 	}
-	if p.handle.User != "" && (!p.again || p.blind || p.private()) {
-		if id, err := p.respond(ctx, n); id != "" || err != nil {
+	if p.handle.User != "" && (!p.mayRepeat || p.blind || p.isPrivate()) {
+		if id, err := p.sendResponse(ctx, n); id != "" || err != nil {
 			return id, err
 		}
 	}
-	return p.send(ctx, n, "")
+	return p.sendPiece(ctx, n, "")
 }
 
 // CanThread reports whether a post can have a thread below it: anywhere but in a thread.
@@ -141,53 +150,65 @@ func (s *Slack) CanThread(to chat.Address) bool { return to.Thread == "" }
 // Thread is where what belongs to a post goes.
 func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ string) (chat.Address, error) {
 	if len(post.IDs) > 0 && s.CanThread(to) {
-		to.Thread = stamp(post.IDs[0])
+		to.Thread = timestampOf(post.IDs[0])
 	}
 	return to, nil
 }
 
-// private reports that the post is for the asker alone, where Slack lets the bot
+// isPrivate reports that the post is for the asker alone, where Slack lets the bot
 // speak to one person: in answer to a command or a press.
-func (p *posting) private() bool { return p.handle.User != "" && (p.d.Ephemeral || p.d.Failed) }
+func (p *postJob) isPrivate() bool {
+	return p.handle.User != "" && (p.draft.Ephemeral || p.draft.Failed)
+}
 
-// gone are the words by which Slack says that a post can no longer be edited.
-var gone = map[string]bool{"message_not_found": true, "cant_update_message": true, "edit_window_closed": true,
-	"unknown_method": true, "missing_scope": true, "not_allowed_token_type": true}
+// uneditableCodes are the words by which Slack says that a post can no longer be edited.
+var uneditableCodes = map[string]bool{
+	"message_not_found":      true,
+	"cant_update_message":    true,
+	"edit_window_closed":     true,
+	"unknown_method":         true,
+	"missing_scope":          true,
+	"not_allowed_token_type": true,
+}
 
-// refusedForm are the words by which Slack refuses the blocks of a post.
-var refusedForm = map[string]bool{"invalid_blocks": true, "msg_blocks_too_long": true, "invalid_blocks_format": true}
+// refusedFormCodes are the words by which Slack refuses the blocks of a post.
+var refusedFormCodes = map[string]bool{
+	"invalid_blocks":        true,
+	"msg_blocks_too_long":   true,
+	"invalid_blocks_format": true,
+}
 
-// send posts a piece, or edits the post ts, in plain text where Slack refuses its
+// sendPiece posts a piece, or edits the post ts, in plain text where Slack refuses its
 // form.
-func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
-	if done, err := p.finish(ctx, n, ts); done || err != nil {
+func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, error) {
+	if done, err := p.finishStream(ctx, n, ts); done || err != nil {
 		return ts, err
 	}
 	method := "chat.postMessage"
 	switch {
 	case ts != "":
 		method = "chat.update"
-	case p.private():
+	case p.isPrivate():
 		method = "chat.postEphemeral"
 	}
 	one := p.pieces[n]
-	id, err := p.call(ctx, method, p.options(one, n, ts))
-	if code(err) == "streaming_state_conflict" { // an earlier process began it
-		if err = p.halt(ctx, n, ts); err == nil {
-			id, err = p.call(ctx, method, p.options(one, n, ts))
+	id, err := p.call(ctx, method, p.messageOptions(one, n, ts))
+	if errorCode(err) == "streaming_state_conflict" { // an earlier process began it
+		if err = p.stopStream(ctx, n, ts); err == nil {
+			id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 		}
 	}
-	if bare, had := one.withoutPictures(); had && refusedForm[code(err)] {
+	if bare, had := one.withoutImages(); had && refusedFormCodes[errorCode(err)] {
 		one = bare
-		id, err = p.call(ctx, method, p.options(one, n, ts))
+		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
-	if refusedForm[code(err)] {
-		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.d.Key, "error", err)
+	if refusedFormCodes[errorCode(err)] {
+		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
-		id, err = p.call(ctx, method, p.options(one, n, ts))
+		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
 	if err != nil {
-		return "", p.failure(err)
+		return "", p.postError(err)
 	}
 	if method == "chat.postEphemeral" {
 		id = "ephemeral/" + id // nothing can be done with it any more
@@ -195,8 +216,13 @@ func (p *posting) send(ctx context.Context, n int, ts string) (string, error) {
 	return id, nil
 }
 
-func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
-	options := []slackgo.MsgOption{slackgo.MsgOptionText(one.text, false), slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl(), p.label(n)}
+func (p *postJob) messageOptions(one piece, n int, ts string) []slackgo.MsgOption {
+	options := []slackgo.MsgOption{
+		slackgo.MsgOptionText(one.text, false),
+		slackgo.MsgOptionDisableLinkUnfurl(),
+		slackgo.MsgOptionDisableMediaUnfurl(),
+		p.labelOption(n),
+	}
 	if blocks := one.blocks(); len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
 		options = append(options, slackgo.MsgOptionBlocks(blocks...))
 	}
@@ -206,60 +232,60 @@ func (p *posting) options(one piece, n int, ts string) []slackgo.MsgOption {
 	case p.to.Thread != "":
 		options = append(options, slackgo.MsgOptionTS(p.to.Thread))
 	}
-	if ts == "" && p.private() {
+	if ts == "" && p.isPrivate() {
 		options = append(options, slackgo.MsgOptionPostEphemeral(p.handle.User))
 	}
 	return options
 }
 
-// label is what the piece n carries unseen.
-func (p *posting) label(n int) slackgo.MsgOption {
-	meta := map[string]any{"key": shortKey(p.d.Key), "piece": n}
-	if answers := p.answers(); answers != "" {
+// labelOption is what the piece n carries unseen.
+func (p *postJob) labelOption(n int) slackgo.MsgOption {
+	meta := map[string]any{"key": shortKey(p.draft.Key), "piece": n}
+	if answers := p.answeredTimestamps(); answers != "" {
 		meta["answers"] = answers
 	}
-	if p.d.Partial {
+	if p.draft.Partial {
 		meta["live"] = true
 	}
 	return slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})
 }
 
-// mostAnswers bounds how many messages a label names: Slack takes little metadata.
-const mostAnswers = 100
+// maxAnswers bounds how many messages a label names: Slack takes little metadata.
+const maxAnswers = 100
 
-// answers are the timestamps of the messages that the draft answers.
-func (p *posting) answers() string {
+// answeredTimestamps are the timestamps of the messages that the draft answers.
+func (p *postJob) answeredTimestamps() string {
 	var all []string
-	for _, id := range p.d.For() {
-		if ts := stamp(id); ts != "" {
+	for _, id := range p.draft.For() {
+		if ts := timestampOf(id); ts != "" {
 			all = append(all, ts)
 		}
 	}
-	return strings.Join(all[:min(len(all), mostAnswers)], " ")
+	return strings.Join(all[:min(len(all), maxAnswers)], " ")
 }
 
 // call makes a call on messages at the pace that Slack takes them, as often as it
 // was too soon.
-func (p *posting) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
-	err = p.paced(ctx, method, func() (err error) {
-		ts, err = p.once(ctx, options)
+func (p *postJob) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
+	err = p.repeatPaced(ctx, method, func() (err error) {
+		ts, err = p.callOnce(ctx, options)
 		return err
 	})
 	return ts, err
 }
 
-// once makes a call on messages.
-func (p *posting) once(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
+// callOnce makes a call on messages.
+func (p *postJob) callOnce(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, ts, _, err = p.api.SendMessageContext(ctx, p.to.Channel, options...)
 	return ts, err
 }
 
-// paced makes a call when its turn has come, as often as Slack says that it was too soon.
-func (p *posting) paced(ctx context.Context, method string, call func() error) error {
+// repeatPaced makes a call when its turn has come, as often as Slack says that it was too soon.
+func (p *postJob) repeatPaced(ctx context.Context, method string, call func() error) error {
 	for {
-		if err := p.try(ctx, method, call); retryAfter(err) == 0 {
+		if err := p.tryPaced(ctx, method, call); retryAfter(err) == 0 {
 			return err
 		}
 	}
@@ -267,9 +293,9 @@ func (p *posting) paced(ctx context.Context, method string, call func() error) e
 
 var errPaced = errors.New("slack asked for fewer messages there")
 
-// try makes a call when its turn has come and takes note of Slack's pace.
-func (p *posting) try(ctx context.Context, method string, call func() error) error {
-	turn, err := p.paces.Enter(ctx, method+" "+p.to.Channel, true)
+// tryPaced makes a call when its turn has come and takes note of Slack's pace.
+func (p *postJob) tryPaced(ctx context.Context, method string, call func() error) error {
+	turn, err := p.pacer.Enter(ctx, method+" "+p.to.Channel, true)
 	if err != nil {
 		failed := &chat.PostError{Err: errPaced}
 		var wait *kit.WaitError
@@ -283,34 +309,34 @@ func (p *posting) try(ctx context.Context, method string, call func() error) err
 	return err
 }
 
-// enter lets one post at a time into a channel, so that the order is kept while one waits.
+// enterChannel lets one post at a time into a channel, so that the order is kept while one waits.
 // leave must be called.
-func (s *Slack) enter(ctx context.Context, channel string) (leave func(), err error) {
-	turn, err := s.gates.Enter(ctx, channel, true)
+func (s *Slack) enterChannel(ctx context.Context, channel string) (leave func(), err error) {
+	turn, err := s.channelGate.Enter(ctx, channel, true)
 	if err != nil {
 		return nil, &chat.PostError{Err: err}
 	}
 	return func() { turn.Leave(0, false) }, nil
 }
 
-// attempt is what came of sending a draft that is not wholly posted yet.
-type attempt struct {
+// sendAttempt is what came of sending a draft that is not wholly posted yet.
+type sendAttempt struct {
 	ids      []string // pieces that were posted
 	unknown  bool     // Slack may have taken more
 	repeated bool     // of which one was a repeat already
 }
 
-// remove deletes a post that was replaced by fewer or newer ones.
-func (p *posting) remove(ctx context.Context, ts string) error {
+// deletePost deletes a post that was replaced by fewer or newer ones.
+func (p *postJob) deletePost(ctx context.Context, ts string) error {
 	_, err := p.call(ctx, "chat.delete", []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
-	switch word := code(err); {
+	switch word := errorCode(err); {
 	case err == nil, word == "message_not_found":
 		return nil
-	case word != "" && !passing[word]:
-		p.o.Log.Warn("a replaced post cannot be deleted", "post", p.d.Key, "error", err)
+	case word != "" && !transientCodes[word]:
+		p.o.Log.Warn("a replaced post cannot be deleted", "post", p.draft.Key, "error", err)
 		return nil
 	}
-	return p.failure(err)
+	return p.postError(err)
 }
 
 // shortKey names a draft in metadata without telling its key.
@@ -322,27 +348,33 @@ func shortKey(key string) string {
 // A response_url is good for five uses within 30 minutes; one use is left to
 // spare.
 const (
-	responseUses = 4
-	responseLife = 29 * time.Minute
+	maxResponseUses = 4
+	responseLife    = 29 * time.Minute
 )
 
-// usable counts a use of a response_url and reports whether it is good for that.
-func (s *Slack) usable(url string) bool {
-	used, _ := s.uses.Change(shortKey(url), func(n int, _ bool) int { return n + 1 })
-	return used < responseUses
+// countResponseUse counts a use of a response_url and reports whether it is good for that.
+func (s *Slack) countResponseUse(url string) bool {
+	used, _ := s.responseUses.Change(shortKey(url), func(n int, _ bool) int { return n + 1 })
+	return used < maxResponseUses
 }
 
-// respond answers a command or a press at its response_url, while that is good. No id
+// sendResponse answers a command or a press at its response_url, while that is good. No id
 // and no error say that the Web API has to be used.
-func (p *posting) respond(ctx context.Context, n int) (string, error) {
+func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	h := p.handle
-	if !p.ours(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife || !p.usable(h.ResponseURL) {
+	if !p.isSlackAddress(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife ||
+		!p.countResponseUse(h.ResponseURL) {
 		return "", nil
 	}
 	no := false
-	m := &slackgo.WebhookMessage{Text: p.pieces[n].text, ResponseType: slackgo.ResponseTypeInChannel, ThreadTimestamp: p.to.Thread,
-		UnfurlLinks: &no, UnfurlMedia: &no}
-	if p.private() {
+	m := &slackgo.WebhookMessage{
+		Text:            p.pieces[n].text,
+		ResponseType:    slackgo.ResponseTypeInChannel,
+		ThreadTimestamp: p.to.Thread,
+		UnfurlLinks:     &no,
+		UnfurlMedia:     &no,
+	}
+	if p.isPrivate() {
 		m.ResponseType = slackgo.ResponseTypeEphemeral
 	}
 	if blocks := p.pieces[n].blocks(); len(blocks) > 0 {
@@ -350,16 +382,16 @@ func (p *posting) respond(ctx context.Context, n int) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := slackgo.PostWebhookCustomHTTPContext(ctx, h.ResponseURL, p.http, m)
+	err := slackgo.PostWebhookCustomHTTPContext(ctx, h.ResponseURL, p.client, m)
 	var status slackgo.StatusCodeError
 	switch {
 	case err == nil:
-		return "response/" + shortKey(p.d.Key), nil
+		return "response/" + shortKey(p.draft.Key), nil
 	case retryAfter(err) > 0, kit.IsUnsent(err), errors.As(err, &status) && status.Code < 500:
-		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.d.Key, "error", redacted(err))
+		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.draft.Key, "error", redact(err))
 		return "", nil
 	}
-	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redacted(err))}
+	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redact(err))}
 }
 
 // remedies are the refusals that no repeat changes, with what can be done.
@@ -373,27 +405,27 @@ var remedies = map[string]string{
 	"user_not_in_channel": "the user has left", "metadata_too_large": "its metadata is too large",
 }
 
-// failure classes a refused or failed post.
-func (s *Slack) failure(err error) error {
+// postError classes a refused or failed post.
+func (s *Slack) postError(err error) error {
 	var already *chat.PostError
 	if errors.As(err, &already) {
 		return err
 	}
-	if word := code(err); word != "" {
+	if word := errorCode(err); word != "" {
 		remedy, permanent := remedies[word]
 		switch {
-		case gone[word]:
+		case uneditableCodes[word]:
 			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
 		case !permanent:
 			return &chat.PostError{Maybe: true, Err: fmt.Errorf("slack refuses the post for now: %w", err)}
 		}
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
 	}
-	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redacted(err))}
+	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redact(err))}
 }
 
-// redacted hides addresses that are themselves a permission.
-func redacted(err error) error {
+// redact hides addresses that are themselves a permission.
+func redact(err error) error {
 	text := err.Error()
 	if i := strings.Index(text, "http"); i >= 0 {
 		text = text[:i] + "(address hidden)"

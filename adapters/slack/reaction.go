@@ -8,8 +8,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// reaction is an emoji put below something, or taken away.
-type reaction struct {
+// wireReaction is an emoji put below something, or taken away.
+type wireReaction struct {
 	Type     string `json:"type"`
 	User     string `json:"user"`
 	Reaction string `json:"reaction"`
@@ -22,8 +22,8 @@ type reaction struct {
 	EventTS string `json:"event_ts"`
 }
 
-// emoji are the signs that say something, by Slack's names for them.
-func emoji(name string) string {
+// emojiOf are the signs that say something, by Slack's names for them.
+func emojiOf(name string) string {
 	name, _, _ = strings.Cut(name, "::") // the colour of a skin
 	switch name {
 	case "+1", "thumbsup":
@@ -48,19 +48,20 @@ func emoji(name string) string {
 	return ""
 }
 
-// reacted translates a reaction to a post of the bot; false says that it is to
+// parseReaction translates a reaction to a post of the bot; false says that it is to
 // something else, or says nothing. Where Slack does not name the author of what is
 // below it, who takes reactions knows.
-func (s *Slack) reacted(o outer) (chat.Message, bool) {
-	var r reaction
+func (s *Slack) parseReaction(o eventEnvelope) (chat.Message, bool) {
+	var r wireReaction
 	if json.Unmarshal(o.Event, &r) != nil || r.Item.Type != "message" || r.Item.Channel == "" || r.Item.TS == "" {
 		return chat.Message{}, false
 	}
-	good, says := chat.Opinion(emoji(r.Reaction))
-	if !says || r.User == "" || r.User == s.self.user || r.User == "USLACKBOT" || r.Author != "" && r.Author != s.self.user {
+	good, says := chat.Opinion(emojiOf(r.Reaction))
+	if !says || r.User == "" || r.User == s.self.user || r.User == "USLACKBOT" ||
+		r.Author != "" && r.Author != s.self.user {
 		return chat.Message{}, false
 	}
-	at := instant(r.EventTS)
+	at := parseTimestamp(r.EventTS)
 	if at.IsZero() {
 		at = s.o.Now()
 	}
@@ -68,20 +69,41 @@ func (s *Slack) reacted(o outer) (chat.Message, bool) {
 	if team == "" {
 		team = s.self.team
 	}
-	return chat.Message{ID: strings.Join([]string{"reaction", r.Item.Channel, r.Item.TS, r.User, r.Reaction}, "/"), Author: chat.User{ID: r.User}, Time: at, Reach: chat.Addressed,
-		Conversation: chat.Address{Platform: s.Name(), Workspace: team, Channel: r.Item.Channel}, Direct: direct(r.Item.Channel),
-		Reaction: &chat.Reaction{Post: r.Item.TS, Sign: r.Reaction, Good: good, Gone: r.Type == "reaction_removed"}}, true
+	return chat.Message{
+		ID:     strings.Join([]string{"reaction", r.Item.Channel, r.Item.TS, r.User, r.Reaction}, "/"),
+		Author: chat.User{ID: r.User},
+		Time:   at,
+		Reach:  chat.Addressed,
+		Conversation: chat.Address{
+			Platform:  s.Name(),
+			Workspace: team,
+			Channel:   r.Item.Channel,
+		},
+		Direct: isDirectChannel(r.Item.Channel),
+		Reaction: &chat.Reaction{
+			Post: r.Item.TS,
+			Sign: r.Reaction,
+			Good: good,
+			Gone: r.Type == "reaction_removed",
+		},
+	}, true
 }
 
-// byProgram reports that a bot put a sign below a post, which Slack does not say with
+// isFromBot reports that a bot put a sign below a post, which Slack does not say with
 // it. Whoever Slack does not tell of is taken for a person.
-func (s *Slack) byProgram(ctx context.Context, m chat.Message) bool {
+func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false
 	}
-	who, err := s.person(ctx, m.Author.ID)
+	who, err := s.lookUpPerson(ctx, m.Author.ID)
 	if err != nil {
-		s.o.Log.Warn("slack did not tell whether a user is a bot; taken for a person", "user", m.Author.ID, "error", redacted(err))
+		s.o.Log.Warn(
+			"slack did not tell whether a user is a bot; taken for a person",
+			"user",
+			m.Author.ID,
+			"error",
+			redact(err),
+		)
 	}
 	return who.bot
 }

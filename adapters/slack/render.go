@@ -17,19 +17,19 @@ import (
 // somewhat more in all was refused (slackapi/bolt-js#2509), 50 blocks, 3,000
 // characters a section, and 40,000 of text.
 const (
-	textLimit   = 11_000
-	cardsLimit  = 20
-	sectionText = 2_800
-	plainText   = 3_000
-	noteText    = 500
-	labelText   = 75
-	// imageAddress is the longest address of a picture.
-	imageAddress = 3000
+	maxText        = 11_000
+	maxCards       = 20
+	maxSectionText = 2_800
+	maxPlainText   = 3_000
+	maxContextText = 500
+	maxButtonLabel = 75
+	// maxImageURL is the longest address of a picture.
+	maxImageURL = 3000
 )
 
-// plain is a text that looks the same with and without formatting; it needs no
+// plainPattern is a text that looks the same with and without formatting; it needs no
 // block.
-var plain = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
+var plainPattern = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
 
 // piece is one message of a draft.
 type piece struct {
@@ -50,8 +50,8 @@ func (p piece) blocks() []slackgo.Block {
 	return append([]slackgo.Block{slackgo.NewMarkdownBlock("", p.body)}, p.below...)
 }
 
-// bodies cuts a text into what messages show, calling nobody.
-func bodies(text string) []string { return markdown.Split(markdown.Slack(text), textLimit) }
+// splitText cuts a text into what messages show, calling nobody.
+func splitText(text string) []string { return markdown.Split(markdown.Slack(text), maxText) }
 
 // render makes the messages of a draft.
 func render(d chat.Draft) []piece {
@@ -60,10 +60,10 @@ func render(d chat.Draft) []piece {
 		text = "⚠️ " + text
 	}
 	var pieces []piece
-	for _, body := range bodies(text) {
-		one := piece{text: body, body: body, simple: len(body) <= plainText && plain.MatchString(body)}
+	for _, body := range splitText(text) {
+		one := piece{text: body, body: body, simple: len(body) <= maxPlainText && plainPattern.MatchString(body)}
 		if !one.simple {
-			one.text = clip(markdown.Slack(markdown.Plain(body)), plainText)
+			one.text = cutText(markdown.Slack(markdown.Plain(body)), maxPlainText)
 		}
 		pieces = append(pieces, one)
 	}
@@ -71,20 +71,25 @@ func render(d chat.Draft) []piece {
 		pieces = []piece{{}}
 	}
 	for n, c := range d.Cards {
-		if n > 0 && n%cardsLimit == 0 {
+		if n > 0 && n%maxCards == 0 {
 			pieces = append(pieces, piece{})
 		}
 		last := &pieces[len(pieces)-1]
-		last.below = append(last.below, card(c)...)
-		last.text = clip(strings.TrimSpace(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL), plainText)
+		last.below = append(last.below, cardBlocks(c)...)
+		last.text = cutText(
+			strings.TrimSpace(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL),
+			maxPlainText,
+		)
 	}
 	last := &pieces[len(pieces)-1]
-	if line := small(d); line != "" {
-		last.below = append(last.below, note(line))
+	if line := smallText(d); line != "" {
+		last.below = append(last.below, contextBlock(line))
 		// Notifications and screen readers have the text alone.
-		last.text = strings.TrimSpace(clip(last.text, plainText-noteText-1) + "\n" + clip(line, noteText))
+		last.text = strings.TrimSpace(
+			cutText(last.text, maxPlainText-maxContextText-1) + "\n" + cutText(line, maxContextText),
+		)
 	}
-	if row := buttons(d.Buttons); row != nil {
+	if row := buttonBlock(d.Buttons); row != nil {
 		last.below = append(last.below, row)
 	}
 	if last.text == "" {
@@ -93,9 +98,9 @@ func render(d chat.Draft) []piece {
 	return pieces
 }
 
-// withoutPictures is the piece without what Slack has to fetch from elsewhere, and
+// withoutImages is the piece without what Slack has to fetch from elsewhere, and
 // refuses a post for when it cannot.
-func (p piece) withoutPictures() (piece, bool) {
+func (p piece) withoutImages() (piece, bool) {
 	had := false
 	p.below = slices.Clone(p.below)
 	for n, b := range p.below {
@@ -108,14 +113,20 @@ func (p piece) withoutPictures() (piece, bool) {
 	return p, had
 }
 
-func card(c chat.Card) []slackgo.Block {
-	text := "*" + c.Label() + anchor(c.Title, c.URL) + "*"
+func cardBlocks(c chat.Card) []slackgo.Block {
+	text := "*" + c.Label() + linkText(c.Title, c.URL) + "*"
 	if c.Text != "" {
 		text += "\n" + escape(c.Text)
 	}
-	section := slackgo.NewSectionBlock(slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true), nil, nil)
-	if c.Image != "" && len(c.Image) <= imageAddress {
-		section.Accessory = slackgo.NewAccessory(slackgo.NewImageBlockElement(c.Image, clip(c.Title, noteText)))
+	section := slackgo.NewSectionBlock(
+		slackgo.NewTextBlockObject(slackgo.MarkdownType, cutText(text, maxSectionText), false, true),
+		nil,
+		nil,
+	)
+	if c.Image != "" && len(c.Image) <= maxImageURL {
+		section.Accessory = slackgo.NewAccessory(
+			slackgo.NewImageBlockElement(c.Image, cutText(c.Title, maxContextText)),
+		)
 	}
 	blocks := []slackgo.Block{section}
 	var notes []string
@@ -127,19 +138,19 @@ func card(c chat.Card) []slackgo.Block {
 	}
 	var also []string
 	for _, l := range c.Also {
-		also = append(also, anchor(l.Title, l.URL))
+		also = append(also, linkText(l.Title, l.URL))
 	}
 	if len(also) > 0 {
 		notes = append(notes, "also: "+strings.Join(also, ", "))
 	}
 	if len(notes) > 0 {
-		blocks = append(blocks, note(strings.Join(notes, " · ")))
+		blocks = append(blocks, contextBlock(strings.Join(notes, " · ")))
 	}
 	return blocks
 }
 
-// small is the line below an answer: the tools that ran, and the footer.
-func small(d chat.Draft) string {
+// smallText is the line below an answer: the tools that ran, and the footer.
+func smallText(d chat.Draft) string {
 	var notes []string
 	for _, t := range d.Tools {
 		mark := "✓"
@@ -161,26 +172,33 @@ func small(d chat.Draft) string {
 	return strings.Join(notes, " · ")
 }
 
-// joined is a footer with one more note.
-func joined(footer, note string) string {
+// joinFooter is a footer with one more note.
+func joinFooter(footer, note string) string {
 	if footer == "" {
 		return note
 	}
 	return footer + " · " + note
 }
 
-func note(text string) slackgo.Block {
-	return slackgo.NewContextBlock("", slackgo.NewTextBlockObject(slackgo.MarkdownType, clip(text, sectionText), false, true))
+func contextBlock(text string) slackgo.Block {
+	return slackgo.NewContextBlock(
+		"",
+		slackgo.NewTextBlockObject(slackgo.MarkdownType, cutText(text, maxSectionText), false, true),
+	)
 }
 
-// pressed begins the action ids of our buttons.
-const pressed = "ravenbot-"
+// buttonPrefix begins the action ids of our buttons.
+const buttonPrefix = "ravenbot-"
 
-// buttons are a row to press; nil: there are none.
-func buttons(list []chat.Button) slackgo.Block {
+// buttonBlock are a row to press; nil: there are none.
+func buttonBlock(list []chat.Button) slackgo.Block {
 	var row []slackgo.BlockElement
 	for n, b := range list {
-		one := slackgo.NewButtonBlockElement(pressed+strconv.Itoa(n), b.Value, slackgo.NewTextBlockObject(slackgo.PlainTextType, clip(b.Label, labelText), true, false))
+		one := slackgo.NewButtonBlockElement(
+			buttonPrefix+strconv.Itoa(n),
+			b.Value,
+			slackgo.NewTextBlockObject(slackgo.PlainTextType, cutText(b.Label, maxButtonLabel), true, false),
+		)
 		switch b.Style {
 		case chat.Primary:
 			one.Style = slackgo.StylePrimary
@@ -200,21 +218,27 @@ func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(markdown.Slack(s))
 }
 
-func anchor(title, address string) string {
-	return "<" + strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").Replace(address) + "|" + strings.ReplaceAll(escape(title), "\n", " ") + ">"
+func linkText(title, address string) string {
+	return "<" + strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").
+		Replace(address) +
+		"|" + strings.ReplaceAll(
+		escape(title),
+		"\n",
+		" ",
+	) + ">"
 }
 
-// clip cuts to n characters.
-func clip(s string, n int) string {
+// cutText cuts to n characters.
+func cutText(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n-1]) + "…"
 	}
 	return s
 }
 
-// ours reports whether a response_url leads to Slack, or to where its API is
+// isSlackAddress reports whether a response_url leads to Slack, or to where its API is
 // configured to be.
-func (s *Slack) ours(address string) bool {
+func (s *Slack) isSlackAddress(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return false

@@ -68,7 +68,7 @@ func TestNotesAreInTheText(t *testing.T) {
 	d := chat.Draft{Text: strings.Repeat("words of the answer, ", 200), Footer: "asked 5 minutes ago; I could not answer sooner", Tools: []chat.ToolRun{{Name: "feeds_fetch", State: chat.Done, Note: "approved by anna"}}}
 	pieces := render(d)
 	last := pieces[len(pieces)-1]
-	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not answer sooner") || len([]rune(last.text)) > plainText {
+	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not answer sooner") || len([]rune(last.text)) > maxPlainText {
 		t.Errorf("text %q", last.text)
 	}
 }

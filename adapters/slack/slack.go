@@ -53,37 +53,37 @@ type Options struct {
 
 // Slack is one Slack app in one workspace.
 type Slack struct {
-	o     Options
-	api   *slackgo.Client
-	http  *http.Client
-	bytes *http.Client  // for files, which may be large
-	gates kit.Pacer     // by channel: one post at a time
-	paces kit.Pacer     // by method and channel
-	ready chan struct{} // closed when self and accept are set
+	o           Options
+	api         *slackgo.Client
+	client      *http.Client
+	fileClient  *http.Client  // for files, which may be large
+	channelGate kit.Pacer     // by channel: one post at a time
+	pacer       kit.Pacer     // by method and channel
+	ready       chan struct{} // closed when self and accept are set
 
-	attempts  kit.Memory[attempt]   // drafts that are not wholly posted, by their keys
-	uses      kit.Memory[int]       // of response_urls
-	streams   kit.Memory[*stream]   // by channel and timestamp; only who is in the channel's gate changes one
-	unfit     kit.Memory[bool]      // channels where streams are refused, and "" where all are
-	authors   kit.Memory[string]    // who wrote the latest messages, by channel and timestamp
-	told      kit.Memory[time.Time] // when somebody's message was last turned away, by channel and user
-	untold    chan chat.Message     // those that were, and whose author is to be told
-	showing   kit.Memory[bool]      // threads in which an unfinished answer stands, by channel and thread
-	standings kit.Memory[standing]  // of users in the workspace
-	view      agentView
-	unread    kit.Memory[bool] // channels of which the operator knows that they cannot be read
-	replays   replays
-	missed    *kit.CatchUp // nil: nothing is read afterwards
+	attempts     kit.Memory[sendAttempt]  // drafts that are not wholly posted, by their keys
+	responseUses kit.Memory[int]          // of response_urls
+	streams      kit.Memory[*streamState] // by channel and timestamp; only who is in the channel's gate changes one
+	unsupported  kit.Memory[bool]         // channels where streams are refused, and "" where all are
+	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
+	busyTold     kit.Memory[time.Time]    // when somebody's message was last turned away, by channel and user
+	busyWaiting  chan chat.Message        // those that were, and whose author is to be told
+	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
+	people       kit.Memory[person]       // of users in the workspace
+	agentView    agentView
+	unreadable   kit.Memory[bool] // channels of which the operator knows that they cannot be read
+	replays      replays
+	missed       *kit.CatchUp // nil: nothing is read afterwards
 
-	self   self
+	self   botIdentity
 	accept func(context.Context, chat.Message) error
 
 	mu     sync.Mutex
 	health chat.Health
 }
 
-// self is who the bot is.
-type self struct {
+// botIdentity is who the bot is.
+type botIdentity struct {
 	team, user, bot string
 	agent           bool // it is in Slack's agent view
 }
@@ -101,15 +101,15 @@ const (
 func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	client := &http.Client{Transport: capped{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
+	client := &http.Client{Transport: limitedTransport{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
-		o:      o,
-		http:   client,
-		bytes:  &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
-		paces:  kit.Pacer{Learn: true},
-		ready:  make(chan struct{}),
-		untold: make(chan chat.Message, mostUntold),
-		view:   agentView{chores: make(chan func(context.Context) error, mostChores)},
+		o:           o,
+		client:      client,
+		fileClient:  &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
+		pacer:       kit.Pacer{Learn: true},
+		ready:       make(chan struct{}),
+		busyWaiting: make(chan chat.Message, maxWaitingNotes),
+		agentView:   agentView{chores: make(chan func(context.Context) error, maxChores)},
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),
 	}
@@ -118,10 +118,10 @@ func New(o Options) *Slack {
 	return s
 }
 
-// capped bounds how much of an answer is read.
-type capped struct{ next http.RoundTripper }
+// limitedTransport bounds how much of an answer is read.
+type limitedTransport struct{ next http.RoundTripper }
 
-func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := c.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *Slack) Name() string { return "slack" }
 
 // Limits are those of one message.
 func (s *Slack) Limits() chat.Limits {
-	return chat.Limits{Text: textLimit, Cards: cardsLimit, Edits: editEvery}
+	return chat.Limits{Text: maxText, Cards: maxCards, Edits: editEvery}
 }
 
 // Health is connected while a socket has said hello or, in HTTP mode, since the
@@ -151,7 +151,7 @@ func (s *Slack) Health() chat.Health {
 	return s.health
 }
 
-func (s *Slack) connected(is bool, detail string) {
+func (s *Slack) setHealth(is bool, detail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if is != s.health.Connected {
@@ -166,14 +166,14 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		return &chat.SetupError{Reason: "Slack in HTTP mode needs the app's signing secret",
 			Remedy: "set SLACK_SIGNING_SECRET to the value under Basic Information of the app"}
 	}
-	s.connected(false, "asking Slack who the bot is")
+	s.setHealth(false, "asking Slack who the bot is")
 	defer func() {
 		if ctx.Err() != nil { // else the reason of the refusal stays
-			s.connected(false, "the bot has stopped")
+			s.setHealth(false, "the bot has stopped")
 		}
 	}()
 	if err := s.identify(ctx); err != nil {
-		s.connected(false, err.Error())
+		s.setHealth(false, err.Error())
 		return err
 	}
 	s.accept = accept
@@ -181,13 +181,13 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
-	helpers.Go(func() { s.keepHouse(beside) })
-	helpers.Go(func() { s.tellAll(beside) })
+	helpers.Go(func() { s.runChores(beside) })
+	helpers.Go(func() { s.postBusyNotes(beside) })
 	helpers.Go(func() { s.missed.Run(beside) })
 	if s.o.Mode == "http" {
 		s.missed.Begin()
 		close(s.ready)
-		s.connected(true, "HTTP mode: Slack calls us")
+		s.setHealth(true, "HTTP mode: Slack calls us")
 		<-ctx.Done()
 		return nil
 	}
@@ -203,10 +203,10 @@ func (s *Slack) identify(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			scopes, _ := scopesOf(who.Header.Get(scopesHeader))
-			s.self = self{who.TeamID, who.UserID, who.BotID, slices.Contains(scopes, assistantScope)}
+			s.self = botIdentity{who.TeamID, who.UserID, who.BotID, slices.Contains(scopes, assistantScope)}
 			return nil
 		}
-		if refusal := refused(err, "bot token", botTokenPlace); refusal != nil {
+		if refusal := setupError(err, "bot token", botTokenPlace); refusal != nil {
 			return refusal
 		}
 		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)
@@ -216,8 +216,8 @@ func (s *Slack) identify(ctx context.Context) error {
 	}
 }
 
-// refused gives a *chat.SetupError for an answer that no repeat changes.
-func refused(err error, what, where string) error {
+// setupError gives a *chat.SetupError for an answer that no repeat changes.
+func setupError(err error, what, where string) error {
 	var told slackgo.SlackErrorResponse
 	if !errors.As(err, &told) {
 		return nil
@@ -225,29 +225,35 @@ func refused(err error, what, where string) error {
 	switch told.Err {
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required",
 		"team_access_not_granted", "not_allowed_token_type", "no_permission", "app_missing_action_url":
-		return &chat.SetupError{Reason: "Slack refuses the " + what + " (" + told.Err + ")", Remedy: "check " + where + " and reinstall the app to the workspace"}
+		return &chat.SetupError{
+			Reason: "Slack refuses the " + what + " (" + told.Err + ")",
+			Remedy: "check " + where + " and reinstall the app to the workspace",
+		}
 	case "missing_scope":
-		return &chat.SetupError{Reason: "the " + what + " lacks the scope " + told.Needed, Remedy: "add it to the app and reinstall the app to the workspace"}
+		return &chat.SetupError{
+			Reason: "the " + what + " lacks the scope " + told.Needed,
+			Remedy: "add it to the app and reinstall the app to the workspace",
+		}
 	}
 	return nil
 }
 
-// take hands a message over and reports whether Slack may be told that it was
+// takeMessage hands a message over and reports whether Slack may be told that it was
 // taken.
-func (s *Slack) take(ctx context.Context, m chat.Message) bool {
+func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	if m.Reply.MessageID != "" && !isInteraction(m) {
-		s.authors.Put(spot(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
+		s.authors.Put(threadKey(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
 	}
-	if s.byProgram(ctx, m) {
+	if s.isFromBot(ctx, m) {
 		return true
 	}
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:
-		s.entitle(m)
+		s.titleThread(m)
 		return true
 	case errors.Is(err, chat.ErrBusy):
-		s.busy(m)
+		s.queueBusyNote(m)
 		return true
 	}
 	if ctx.Err() == nil {

@@ -12,107 +12,134 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// holdAt is how far a stream goes, in bytes, before it is known where the text is
+// maxStreamText is how far a stream goes, in bytes, before it is known where the text is
 // cut that gets too long for one message.
-const holdAt = textLimit * 3 / 4
+const maxStreamText = maxText * 3 / 4
 
-// stream is a message that Slack shows while it is being written. It can only grow;
+// streamState is a message that Slack shows while it is being written. It can only grow;
 // where it would have to change it is ended, and edited as a whole from then on.
-type stream struct {
+type streamState struct {
 	open  bool
 	text  string                             // Markdown that it shows
 	tools map[string]slackgo.TaskUpdateChunk // by their calls: what it shows of them
 }
 
-// spot names a message.
-func spot(channel, ts string) string { return channel + " " + ts }
+// threadKey names a message.
+func threadKey(channel, ts string) string { return channel + " " + ts }
 
-// begin starts a stream for the piece n; no id and no error say that there can be
+// beginStream starts a stream for the piece n; no id and no error say that there can be
 // none.
-func (p *posting) begin(ctx context.Context, n int) (string, error) {
-	options, ok := p.recipient()
+func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
+	options, ok := p.streamRecipient()
 	if !ok {
 		return "", nil
 	}
-	if p.paces.Rest("chat.startStream "+p.to.Channel) > 0 {
+	if p.pacer.Rest("chat.startStream "+p.to.Channel) > 0 {
 		return "", nil
 	}
-	st := &stream{open: true, tools: map[string]slackgo.TaskUpdateChunk{}}
-	chunks, grown := p.growth(st, n, p.target(n))
+	st := &streamState{open: true, tools: map[string]slackgo.TaskUpdateChunk{}}
+	chunks, grown := p.streamChunks(st, n, p.streamText(n))
 	if len(chunks) == 0 {
 		return "", errNothingYet
 	}
-	options = append(options, slackgo.MsgOptionStartStream(), slackgo.MsgOptionTS(p.to.Thread), slackgo.MsgOptionChunks(chunks...),
-		slackgo.MsgOptionDisableLinkUnfurl(), slackgo.MsgOptionDisableMediaUnfurl())
+	options = append(
+		options,
+		slackgo.MsgOptionStartStream(),
+		slackgo.MsgOptionTS(p.to.Thread),
+		slackgo.MsgOptionChunks(chunks...),
+		slackgo.MsgOptionDisableLinkUnfurl(),
+		slackgo.MsgOptionDisableMediaUnfurl(),
+	)
 	var ts string
-	err := p.try(ctx, "chat.startStream", func() (err error) {
-		ts, err = p.once(ctx, options)
+	err := p.tryPaced(ctx, "chat.startStream", func() (err error) {
+		ts, err = p.callOnce(ctx, options)
 		return err
 	})
 	switch {
 	case err == nil:
-		p.streams.Put(spot(p.to.Channel, ts), &grown)
+		p.streams.Put(threadKey(p.to.Channel, ts), &grown)
 		return ts, nil
 	case retryAfter(err) > 0:
 		return "", nil
-	case code(err) != "" && !passing[code(err)]:
-		p.unstreamed(err)
+	case errorCode(err) != "" && !transientCodes[errorCode(err)]:
+		p.reportNoStreams(err)
 		return "", nil
 	}
-	return "", p.failure(err)
+	return "", p.postError(err)
 }
 
 // errNothingYet says that a text has not come far enough to be shown.
 var errNothingYet = errors.New("nothing to show yet")
 
-// recipient are the options that say whom a stream is for. A stream answers a
+// streamRecipient are the options that say whom a stream is for. A stream answers a
 // message, in its thread; outside of direct messages it needs its author.
-func (p *posting) recipient() ([]slackgo.MsgOption, bool) {
+func (p *postJob) streamRecipient() ([]slackgo.MsgOption, bool) {
 	if p.to.Thread == "" {
 		return nil, false
 	}
 	for _, where := range []string{"", p.to.Channel} {
-		if no, _ := p.unfit.Get(where); no {
+		if no, _ := p.unsupported.Get(where); no {
 			return nil, false
 		}
 	}
-	author, known := p.authors.Get(spot(p.to.Channel, p.d.Reply.MessageID))
+	author, known := p.authors.Get(threadKey(p.to.Channel, p.draft.Reply.MessageID))
 	if !known {
-		return nil, direct(p.to.Channel)
+		return nil, isDirectChannel(p.to.Channel)
 	}
-	return []slackgo.MsgOption{slackgo.MsgOptionRecipientUserID(author), slackgo.MsgOptionRecipientTeamID(p.to.Workspace)}, true
+	return []slackgo.MsgOption{
+		slackgo.MsgOptionRecipientUserID(author),
+		slackgo.MsgOptionRecipientTeamID(p.to.Workspace),
+	}, true
 }
 
-// local are the words of refusals that say nothing about other channels.
-var local = map[string]bool{"not_in_channel": true, "channel_not_found": true, "is_archived": true, "thread_not_found": true, "invalid_thread_ts": true,
-	"cannot_reply_to_message": true, "user_not_in_channel": true, "missing_recipient_user_id": true, "missing_recipient_team_id": true,
-	"channel_type_not_supported": true, "restricted_action": true}
+// channelCodes are the words of refusals that say nothing about other channels.
+var channelCodes = map[string]bool{
+	"not_in_channel":             true,
+	"channel_not_found":          true,
+	"is_archived":                true,
+	"thread_not_found":           true,
+	"invalid_thread_ts":          true,
+	"cannot_reply_to_message":    true,
+	"user_not_in_channel":        true,
+	"missing_recipient_user_id":  true,
+	"missing_recipient_team_id":  true,
+	"channel_type_not_supported": true,
+	"restricted_action":          true,
+}
 
-// unstreamed remembers that streams are refused, and tells the operator once.
-func (p *posting) unstreamed(err error) {
+// reportNoStreams remembers that streams are refused, and tells the operator once.
+func (p *postJob) reportNoStreams(err error) {
 	where := ""
-	if local[code(err)] {
+	if channelCodes[errorCode(err)] {
 		where = p.to.Channel
 	}
-	if known, _ := p.unfit.Change(where, func(bool, bool) bool { return true }); known {
+	if known, _ := p.unsupported.Change(where, func(bool, bool) bool { return true }); known {
 		return
 	}
-	remedy := remedies[code(err)]
+	remedy := remedies[errorCode(err)]
 	if remedy == "" {
 		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
 	}
-	p.o.Log.Warn("slack refuses streams, answers are edited instead while they are written", "channel", where, "error", err, "remedy", remedy)
+	p.o.Log.Warn(
+		"slack refuses streams, answers are edited instead while they are written",
+		"channel",
+		where,
+		"error",
+		err,
+		"remedy",
+		remedy,
+	)
 }
 
-// target is what the piece n may show. The end of a text may still change: its last
+// streamText is what the piece n may show. The end of a text may still change: its last
 // letters may become a call to people, which is made harmless, and what gets too long
 // is cut further up.
-func (p *posting) target(n int) string {
+func (p *postJob) streamText(n int) string {
 	body := p.pieces[n].body
-	if n < len(p.pieces)-1 || !p.d.Partial {
+	if n < len(p.pieces)-1 || !p.draft.Partial {
 		return body
 	}
-	end := min(len(body), holdAt)
+	end := min(len(body), maxStreamText)
 	for end > 0 && body[end-1] < utf8.RuneSelf && body[end-1] != ' ' && body[end-1] != '\n' {
 		end--
 	}
@@ -122,14 +149,14 @@ func (p *posting) target(n int) string {
 	return strings.TrimRight(body[:end], " \n")
 }
 
-// growth are the chunks by which a stream comes to show a text, and the stream
+// streamChunks are the chunks by which a stream comes to show a text, and the stream
 // afterwards. The text has to begin with what it shows.
-func (p *posting) growth(st *stream, n int, text string) ([]slackgo.StreamChunk, stream) {
-	grown := stream{open: true, text: st.text, tools: maps.Clone(st.tools)}
+func (p *postJob) streamChunks(st *streamState, n int, text string) ([]slackgo.StreamChunk, streamState) {
+	grown := streamState{open: true, text: st.text, tools: maps.Clone(st.tools)}
 	var chunks []slackgo.StreamChunk
 	if n == 0 {
-		for _, t := range p.d.Tools {
-			now := task(t)
+		for _, t := range p.draft.Tools {
+			now := taskChunk(t)
 			if was := grown.tools[t.ID]; was.Status != now.Status || was.Details != now.Details {
 				grown.tools[t.ID] = now
 				chunks = append(chunks, now)
@@ -142,8 +169,8 @@ func (p *posting) growth(st *stream, n int, text string) ([]slackgo.StreamChunk,
 	return chunks, grown
 }
 
-// task shows a tool call as a card that Slack folds.
-func task(t chat.ToolRun) slackgo.TaskUpdateChunk {
+// taskChunk shows a tool call as a card that Slack folds.
+func taskChunk(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	c := slackgo.NewTaskUpdateChunk(t.ID, t.Name)
 	c.Details = t.Note
 	switch t.State {
@@ -157,24 +184,27 @@ func task(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	return c
 }
 
-// extend brings an open stream up to date, and ends it where a further piece goes
+// extendStream brings an open stream up to date, and ends it where a further piece goes
 // on; false says that the message is to be edited.
-func (p *posting) extend(ctx context.Context, n int, ts string) (bool, error) {
-	st, _ := p.streams.Get(spot(p.to.Channel, ts))
+func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, error) {
+	st, _ := p.streams.Get(threadKey(p.to.Channel, ts))
 	if st == nil || !st.open {
 		return false, nil
 	}
-	target := p.target(n)
+	target := p.streamText(n)
 	if n == len(p.pieces)-1 && strings.HasPrefix(st.text, target) {
 		target = st.text // it shows more than is sure to stay already
 	}
 	if !strings.HasPrefix(target, st.text) {
-		return false, p.close(ctx, n, ts)
+		return false, p.closeStream(ctx, n, ts)
 	}
-	chunks, grown := p.growth(st, n, target)
+	chunks, grown := p.streamChunks(st, n, target)
 	method, options := "chat.appendStream", []slackgo.MsgOption{slackgo.MsgOptionAppendStream(ts)}
 	if n < len(p.pieces)-1 {
-		method, options, grown.open = "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)}, false
+		method, options, grown.open = "chat.stopStream", []slackgo.MsgOption{
+			slackgo.MsgOptionStopStream(ts),
+			p.labelOption(n),
+		}, false
 	}
 	if len(chunks) > 0 {
 		options = append(options, slackgo.MsgOptionChunks(chunks...))
@@ -186,66 +216,66 @@ func (p *posting) extend(ctx context.Context, n int, ts string) (bool, error) {
 	case err == nil:
 		*st = grown
 		return true, nil
-	case code(err) != "":
-		return false, p.close(ctx, n, ts)
+	case errorCode(err) != "":
+		return false, p.closeStream(ctx, n, ts)
 	}
-	p.streams.Drop(spot(p.to.Channel, ts)) // it may have grown
-	return false, p.failure(err)
+	p.streams.Drop(threadKey(p.to.Channel, ts)) // it may have grown
+	return false, p.postError(err)
 }
 
-// finish ends the stream ts as the whole piece n; false says that the message is to
+// finishStream ends the stream ts as the whole piece n; false says that the message is to
 // be edited.
-func (p *posting) finish(ctx context.Context, n int, ts string) (bool, error) {
-	st, _ := p.streams.Get(spot(p.to.Channel, ts))
+func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, error) {
+	st, _ := p.streams.Get(threadKey(p.to.Channel, ts))
 	switch {
-	case st == nil || p.d.Partial:
+	case st == nil || p.draft.Partial:
 		return false, nil
 	case !st.open && n < len(p.pieces)-1 && st.text == p.pieces[n].body && len(p.pieces[n].below) == 0:
-		p.streams.Drop(spot(p.to.Channel, ts))
+		p.streams.Drop(threadKey(p.to.Channel, ts))
 		return true, nil
 	case !st.open:
 		return false, nil
 	}
-	d := p.d
+	d := p.draft
 	if len(st.tools) > 0 {
 		d.Tools = nil // they are shown above
 	}
 	pieces := render(d)
 	if n >= len(pieces) || !strings.HasPrefix(pieces[n].body, st.text) {
-		return false, p.close(ctx, n, ts)
+		return false, p.closeStream(ctx, n, ts)
 	}
-	chunks, _ := p.growth(st, n, pieces[n].body)
-	options := []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)}
+	chunks, _ := p.streamChunks(st, n, pieces[n].body)
+	options := []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)}
 	if len(chunks) > 0 {
 		options = append(options, slackgo.MsgOptionChunks(chunks...))
 	}
 	if below := pieces[n].below; len(below) > 0 {
 		options = append(options, slackgo.MsgOptionBlocks(below...))
 	}
-	p.streams.Drop(spot(p.to.Channel, ts))
+	p.streams.Drop(threadKey(p.to.Channel, ts))
 	_, err := p.call(ctx, "chat.stopStream", options)
 	switch {
 	case err == nil:
 		return true, nil
-	case code(err) != "":
+	case errorCode(err) != "":
 		return false, nil // the edit ends it where it has to
 	}
-	return false, p.failure(err)
+	return false, p.postError(err)
 }
 
-// close ends a stream as it is, to be edited.
-func (p *posting) close(ctx context.Context, n int, ts string) error {
-	p.streams.Drop(spot(p.to.Channel, ts))
-	if err := p.halt(ctx, n, ts); err != nil {
-		return p.failure(err)
+// closeStream ends a stream as it is, to be edited.
+func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
+	p.streams.Drop(threadKey(p.to.Channel, ts))
+	if err := p.stopStream(ctx, n, ts); err != nil {
+		return p.postError(err)
 	}
 	return nil
 }
 
-// halt ends the stream ts, if it is one.
-func (p *posting) halt(ctx context.Context, n int, ts string) error {
-	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.label(n)})
-	if word := code(err); word == "message_not_in_streaming_state" || gone[word] {
+// stopStream ends the stream ts, if it is one.
+func (p *postJob) stopStream(ctx context.Context, n int, ts string) error {
+	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)})
+	if word := errorCode(err); word == "message_not_in_streaming_state" || uneditableCodes[word] {
 		return nil
 	}
 	return err

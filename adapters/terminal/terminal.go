@@ -33,7 +33,7 @@ type Terminal struct {
 func (t Terminal) Once(ctx context.Context, ask Ask, text string) (chat.Draft, error) {
 	d, err := ask(ctx, text, func(r chat.ToolRun) {
 		if r.State != chat.Running {
-			fmt.Fprintf(t.Notes, "  %s %s\n", mark(r.State), r.Name)
+			fmt.Fprintf(t.Notes, "  %s %s\n", runMark(r.State), r.Name)
 		}
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (t Terminal) Once(ctx context.Context, ask Ask, text string) (chat.Draft, e
 	return d, nil
 }
 
-func mark(s chat.RunState) string {
+func runMark(s chat.RunState) string {
 	if s == chat.Failed {
 		return "✗"
 	}

@@ -31,8 +31,8 @@ func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string)
 				return
 			}
 			cancel()
-			var now []work
-			events, now, cancel = w.room(name).join()
+			var now []workView
+			events, now, cancel = w.room(name).subscribe()
 			if done, err := w.catchUp(ctx, m, now, yield); done || err != nil {
 				if err != nil {
 					yield(Event{}, err)
@@ -45,7 +45,12 @@ func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string)
 
 // follow yields what concerns a message. It reports true when the answer has been
 // yielded or nobody wants more.
-func (w *Web) follow(ctx context.Context, events <-chan Event, id string, yield func(Event, error) bool) (bool, error) {
+func (w *Web) follow(
+	ctx context.Context,
+	events <-chan Event,
+	id string,
+	yield func(Event, error) bool,
+) (bool, error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,7 +61,7 @@ func (w *Web) follow(ctx context.Context, events <-chan Event, id string, yield 
 			switch {
 			case !ok:
 				return false, errDropped
-			case e.Entry != nil && answers(*e.Entry, id):
+			case e.Entry != nil && isAnswer(*e.Entry, id):
 				yield(e, nil)
 				return true, nil
 			case e.Progress != nil && e.Progress.Message == id:
@@ -70,14 +75,19 @@ func (w *Web) follow(ctx context.Context, events <-chan Event, id string, yield 
 
 // catchUp yields what a reader who fell behind has missed: the answer, or the
 // work so far in the place of what it has.
-func (w *Web) catchUp(ctx context.Context, m chat.Message, now []work, yield func(Event, error) bool) (done bool, err error) {
+func (w *Web) catchUp(
+	ctx context.Context,
+	m chat.Message,
+	now []workView,
+	yield func(Event, error) bool,
+) (done bool, err error) {
 	id := m.ID
 	entries, err := w.o.Log.Entries(ctx, m.Conversation.Channel, 0, pageSize)
 	if err != nil {
 		return false, err
 	}
 	for _, e := range entries {
-		if answers(e, id) {
+		if isAnswer(e, id) {
 			yield(Event{Entry: &e}, nil)
 			return true, nil
 		}
@@ -102,6 +112,6 @@ func (w *Web) catchUp(ctx context.Context, m chat.Message, now []work, yield fun
 	return false, nil
 }
 
-func answers(e store.Entry, id string) bool {
+func isAnswer(e store.Entry, id string) bool {
 	return e.Draft != nil && slices.Contains(e.Draft.For(), id)
 }

@@ -83,13 +83,13 @@ func sanitizing(t *testing.T, path string) []string {
 }
 
 // everywhere puts a text wherever foreign text can stand in a room.
-func everywhere(s string) view {
+func everywhere(s string) roomView {
 	run := chat.ToolRun{ID: s, Name: s, State: chat.RunState(s), Args: json.RawMessage(s), Result: s, Took: time.Second}
 	d := chat.Draft{Key: s, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
 		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s, Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
-	return view{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1,
+	return roomView{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1,
 		Entries: []store.Entry{{Seq: 1, ID: s, User: &chat.User{ID: s, Name: s}, Text: s}, {Seq: 2, ID: s, Draft: &d}},
-		Working: []work{{ID: s, Text: s, Note: s, Tools: []chat.ToolRun{run}}}}
+		Working: []workView{{ID: s, Text: s, Note: s, Tools: []chat.ToolRun{run}}}}
 }
 
 // elements and attributes that may stand in what is shown of foreign text.
@@ -117,7 +117,7 @@ func active(t *testing.T, fragment []byte) []string {
 			for _, a := range n.Attr {
 				disabled = disabled || a.Key == "hx-disable"
 				switch {
-				case a.Key == "href" && clickable(a.Val):
+				case a.Key == "href" && isWebAddress(a.Val):
 				case a.Key == "hx-swap-oob" && (disabled || n.Parent != nil && n.Parent.Type == xhtml.ElementNode):
 					found = append(found, "nested "+a.Key)
 				case !slices.Contains(plain, a.Key):
@@ -145,7 +145,7 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 			t.Errorf("the page with %q holds %q, with harmless text %q", s, got, want)
 		}
 		var fragments []byte
-		for name, value := range map[string]any{"new-entry": v.Entries[1], "end-work": ending{v.Entries[1], []string{"x"}}, "text": v.Working[0],
+		for name, value := range map[string]any{"new-entry": v.Entries[1], "end-work": endingEntry{v.Entries[1], []string{"x"}}, "text": v.Working[0],
 			"same-tool": placedRun{v.Working[0].Tools[0], s, 0}, "problem": s} {
 			b, err := p.fragment(name, value)
 			if err != nil {
@@ -159,7 +159,7 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, p *page, v view) []byte {
+func render(t *testing.T, p *page, v roomView) []byte {
 	t.Helper()
 	b, err := p.fragment("page", v)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestLinks(t *testing.T) {
 		{"[f](ftp://a.example) [r](/logout) [j](javascript:x)", `<p><a>f</a> <a>r</a> <a>j</a></p>`},
 		{"`<a href=\"ftp://x\">`", `<p><code>&lt;a href=&quot;ftp://x&quot;&gt;</code></p>`},
 	} {
-		if got := strings.TrimSpace(string(prose(c.src))); got != c.want {
+		if got := strings.TrimSpace(string(renderMarkdown(c.src))); got != c.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", c.src, got, c.want)
 		}
 	}
@@ -199,7 +199,7 @@ func TestPretty(t *testing.T) {
 		{`{"a":`, `{"a":`},
 		{deep, deep},
 	} {
-		if got := pretty(c.src); got != c.want {
+		if got := prettyJSON(c.src); got != c.want {
 			t.Errorf("pretty(%.20q) has %d bytes: %.40q", c.src, len(got), got)
 		}
 	}
@@ -210,7 +210,7 @@ func FuzzProse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if found := active(t, []byte(prose(s))); found != nil {
+		if found := active(t, []byte(renderMarkdown(s))); found != nil {
 			t.Errorf("%q holds %q", s, found)
 		}
 	})

@@ -26,9 +26,9 @@ var files embed.FS
 const (
 	// pageSize is how many lines of a room are shown at once.
 	pageSize = 50
-	// freshFor is how long a message without an answer is shown as being worked on
+	// cacheTime is how long a message without an answer is shown as being worked on
 	// when this process does not know it.
-	freshFor = time.Hour
+	cacheTime = time.Hour
 	// maxForm is the largest form taken, in bytes: a message in its encoded form.
 	maxForm = 4*maxText + 1024
 )
@@ -70,12 +70,12 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("POST /chat", w.openRoom)
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
-	mux.HandleFunc("GET /chat/{room}/events", w.stream)
-	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.picture)
-	mux.HandleFunc("POST /chat/{room}/messages", w.take)
-	mux.HandleFunc("POST /chat/{room}/press", w.press)
-	mux.HandleFunc("POST /chat/{room}/forms", w.submit)
-	mux.HandleFunc("POST /chat/{room}/agent", w.choose)
+	mux.HandleFunc("GET /chat/{room}/events", w.serveStream)
+	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.servePicture)
+	mux.HandleFunc("POST /chat/{room}/messages", w.takeMessage)
+	mux.HandleFunc("POST /chat/{room}/press", w.servePress)
+	mux.HandleFunc("POST /chat/{room}/forms", w.serveForm)
+	mux.HandleFunc("POST /chat/{room}/agent", w.chooseAgent)
 	mux.HandleFunc("GET /static/{file}", w.serveStatic)
 	return mux
 }
@@ -92,32 +92,32 @@ func operator() chat.User {
 	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
 }
 
-// view is what the template of a room shows.
-type view struct {
+// roomView is what the template of a room shows.
+type roomView struct {
 	Room    string
 	Rooms   []string
 	Entries []store.Entry
 	Before  uint64 // Seq below which there is more; 0: nothing is
 	Newest  uint64 // Seq of the last entry
 	State   string // of the room, as old as the entries or older
-	Working []work
+	Working []workView
 	Agents  *Offer // nil: there is no choice
 }
 
 func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	rooms, err := w.roomNames(r.Context(), name)
 	if err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
-	v, err := w.look(r.Context(), name, 0)
+	v, err := w.loadRoom(r.Context(), name, 0)
 	if err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	v.Rooms = rooms
@@ -128,13 +128,13 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	w.render(rw, r, "page", v)
 }
 
-// look reads lines below before, and what is being worked on where these are the
+// loadRoom reads lines below before, and what is being worked on where these are the
 // newest.
-func (w *Web) look(ctx context.Context, name string, before uint64) (view, error) {
-	v := view{Room: name, State: w.room(name).state()}
+func (w *Web) loadRoom(ctx context.Context, name string, before uint64) (roomView, error) {
+	v := roomView{Room: name, State: w.room(name).state()}
 	entries, err := w.o.Log.Entries(ctx, name, before, pageSize+1)
 	if err != nil {
-		return view{}, err
+		return roomView{}, err
 	}
 	v.Entries = entries
 	if len(entries) > pageSize {
@@ -146,15 +146,15 @@ func (w *Web) look(ctx context.Context, name string, before uint64) (view, error
 	}
 	if before == 0 {
 		// After the log was read, so that nothing answered meanwhile is shown twice.
-		v.Working = w.underWay(name, v.Entries)
+		v.Working = w.workUnderWay(name, v.Entries)
 	}
 	return v, nil
 }
 
-// underWay adds to what this process works on the messages on record that an
+// workUnderWay adds to what this process works on the messages on record that an
 // earlier one left and that have no answer yet.
-func (w *Web) underWay(name string, entries []store.Entry) []work {
-	list := w.room(name).working()
+func (w *Web) workUnderWay(name string, entries []store.Entry) []workView {
+	list := w.room(name).currentWork()
 	known := map[string]bool{}
 	for _, t := range list {
 		known[t.ID] = true
@@ -166,10 +166,10 @@ func (w *Web) underWay(name string, entries []store.Entry) []work {
 			}
 		}
 	}
-	var left []work
+	var left []workView
 	for _, e := range entries {
-		if e.User != nil && !known[e.ID] && w.o.Now().Sub(e.At) < freshFor {
-			left = append(left, work{Room: name, ID: e.ID})
+		if e.User != nil && !known[e.ID] && w.o.Now().Sub(e.At) < cacheTime {
+			left = append(left, workView{Room: name, ID: e.ID})
 		}
 	}
 	return append(left, list...)
@@ -196,12 +196,12 @@ func (w *Web) showEarlier(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	before, err := strconv.ParseUint(r.FormValue("before"), 10, 64)
 	if err != nil || before == 0 || CheckRoom(name) != nil {
-		w.fail(rw, r, &InputError{"want a room and before=N, the number of a line"})
+		w.writeError(rw, r, &InputError{"want a room and before=N, the number of a line"})
 		return
 	}
-	v, err := w.look(r.Context(), name, before)
+	v, err := w.loadRoom(r.Context(), name, before)
 	if err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	w.render(rw, r, "entries", v)
@@ -212,34 +212,34 @@ func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(r.PostFormValue("name"))), " ", "-")
 	if err := CheckRoom(name); err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
 }
 
-// take takes a message from the form. What is said shows up through the stream; a
+// takeMessage takes a message from the form. What is said shows up through the stream; a
 // command may be answered with a form to fill in.
-func (w *Web) take(rw http.ResponseWriter, r *http.Request) {
+func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := r.PathValue("room")
 	if err := r.ParseForm(); err != nil {
-		w.fail(rw, r, &InputError{"the message could not be read; is it longer than 64 KiB?"})
+		w.writeError(rw, r, &InputError{"the message could not be read; is it longer than 64 KiB?"})
 		return
 	}
 	text, user := r.PostForm.Get("text"), operator()
-	m, err := w.message(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
-	if err == nil && CheckRoom(name) == nil && w.offer(rw, r, m) {
+	m, err := w.newMessage(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
+	if err == nil && CheckRoom(name) == nil && w.offerForm(rw, r, m) {
 		return
 	}
 	if err == nil {
 		_, err = w.Say(r.Context(), name, user, text)
 	}
-	w.taken(rw, r, err, "")
+	w.answerTaken(rw, r, err, "")
 }
 
-// choose has another agent answer in a room.
-func (w *Web) choose(rw http.ResponseWriter, r *http.Request) {
+// chooseAgent has another agent answer in a room.
+func (w *Web) chooseAgent(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := r.PathValue("room")
 	err := CheckRoom(name)
@@ -249,14 +249,14 @@ func (w *Web) choose(rw http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = w.o.Agents.Choose(r.Context(), name, r.PostFormValue("agent"))
 	}
-	w.taken(rw, r, err, "chosen")
+	w.answerTaken(rw, r, err, "chosen")
 }
 
-// fail says what is wrong: as a fragment to the page's own requests, else as a page.
-func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
+// writeError says what is wrong: as a fragment to the page's own requests, else as a page.
+func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	status, words := http.StatusInternalServerError, "Something went wrong here; the bot's log has the reason."
 	var input *InputError
-	sentence, refused := said(err)
+	sentence, refused := refusalText(err)
 	switch {
 	case refused:
 		status, words = http.StatusForbidden, sentence
@@ -286,7 +286,7 @@ func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
 func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any) {
 	b, err := w.page.fragment(name, v)
 	if err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")

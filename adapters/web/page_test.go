@@ -144,7 +144,7 @@ func TestOlderLinesAreLoadedInPages(t *testing.T) {
 func TestAMessageLeftByAnEarlierProcessIsShownAsBeingWorkedOn(t *testing.T) {
 	w, db := begin(t, ignore)
 	for _, e := range []store.Entry{
-		{ID: "room/old", At: time.Now().Add(-2 * freshFor)}, {ID: "room/answered", At: time.Now()}, {ID: "room/left", At: time.Now()}} {
+		{ID: "room/old", At: time.Now().Add(-2 * cacheTime)}, {ID: "room/answered", At: time.Now()}, {ID: "room/left", At: time.Now()}} {
 		e.Room, e.User, e.Text = "general", &anna, "?"
 		if _, err := db.PutEntry(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -358,7 +358,7 @@ func TestASlowBrowserHoldsNobodyUpAndMissesNothing(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); w.Handler().ServeHTTP(out, q) }()
 		synctest.Wait()
-		for i := range 2 * waitingEvents {
+		for i := range 2 * maxWaitingEvents {
 			w.Show(general, chat.Progress{Message: "room/m", Text: "x"})
 			if i%100 == 0 {
 				if _, err := w.Post(ctx, general, chat.Draft{Key: fmt.Sprint(i), Text: fmt.Sprintf("post-%d.", i)}); err != nil {
@@ -368,16 +368,16 @@ func TestASlowBrowserHoldsNobodyUpAndMissesNothing(t *testing.T) {
 		}
 		close(out.free)
 		synctest.Wait()
-		for i := 0; i < 2*waitingEvents; i += 100 {
+		for i := 0; i < 2*maxWaitingEvents; i += 100 {
 			if want := fmt.Sprintf("post-%d.", i); !strings.Contains(out.text(), want) {
 				t.Errorf("%s was never sent", want)
 			}
 		}
-		if !strings.Contains(out.text(), strings.Repeat("x", 2*waitingEvents)) {
+		if !strings.Contains(out.text(), strings.Repeat("x", 2*maxWaitingEvents)) {
 			t.Error("the text was not sent as a whole")
 		}
 		before := len(out.text())
-		time.Sleep(keepAlive)
+		time.Sleep(keepAliveEvery)
 		synctest.Wait()
 		if got := out.text()[before:]; got != ": here\n\n" {
 			t.Errorf("after a quiet while %q was sent", got)

@@ -13,35 +13,35 @@ import (
 const (
 	// maxPicture is the largest picture that is shown, in bytes.
 	maxPicture = 3 << 20
-	// pictureWithin is how long one may take to come, picturesAtOnce how many are
+	// pictureTimeout is how long one may take to come, picturesAtOnce how many are
 	// fetched side by side.
-	pictureWithin  = 10 * time.Second
-	picturesAtOnce = 4
-	pictureFresh   = 24 * time.Hour
+	pictureTimeout    = 10 * time.Second
+	maxPictureFetches = 4
+	pictureCacheTime  = 24 * time.Hour
 )
 
 // Picture fetches a picture that a stranger named, up to so many bytes.
 type Picture func(ctx context.Context, address string, limit int64) ([]byte, error)
 
-// shown is a draft with where its pictures are found on the page; empty: none is shown.
-type shown struct {
+// shownDraft is a draft with where its pictures are found on the page; empty: none is shown.
+type shownDraft struct {
 	chat.Draft
 	Pictures string
 }
 
-func shownIn(room string, line uint64, d *chat.Draft) shown {
-	return shown{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
+func newShownDraft(room string, line uint64, d *chat.Draft) shownDraft {
+	return shownDraft{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
 }
 
-// picture gives the picture of a card of a post. The bot fetches it, so that its host
+// servePicture gives the picture of a card of a post. The bot fetches it, so that its host
 // learns nothing of who reads, and so that nothing but what a post names is fetched.
-func (w *Web) picture(rw http.ResponseWriter, r *http.Request) {
-	address := w.pictureOf(r)
+func (w *Web) servePicture(rw http.ResponseWriter, r *http.Request) {
+	address := w.pictureURL(r)
 	if address == "" || w.o.Picture == nil {
 		http.NotFound(rw, r)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), pictureWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), pictureTimeout)
 	defer cancel()
 	select {
 	case w.pictures <- struct{}{}:
@@ -58,13 +58,13 @@ func (w *Web) picture(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rw.Header().Set("Content-Type", kind)
-	rw.Header().Set("Cache-Control", "private, max-age="+strconv.Itoa(int(pictureFresh.Seconds())))
+	rw.Header().Set("Cache-Control", "private, max-age="+strconv.Itoa(int(pictureCacheTime.Seconds())))
 	_, _ = rw.Write(data) // the reader is gone when this fails
 }
 
-// pictureOf is the address that the card which a request names has; empty: there is
+// pictureURL is the address that the card which a request names has; empty: there is
 // no such card, or it has none.
-func (w *Web) pictureOf(r *http.Request) string {
+func (w *Web) pictureURL(r *http.Request) string {
 	seq, seqErr := strconv.ParseUint(r.PathValue("line"), 10, 64)
 	n, err := strconv.Atoi(r.PathValue("card"))
 	if seqErr != nil || err != nil || seq == 0 || CheckRoom(r.PathValue("room")) != nil {
@@ -74,7 +74,7 @@ func (w *Web) pictureOf(r *http.Request) string {
 	if err != nil || len(entries) == 0 || entries[0].Seq != seq || entries[0].Draft == nil {
 		return ""
 	}
-	if cards := entries[0].Draft.Cards; n >= 0 && n < len(cards) && clickable(cards[n].Image) {
+	if cards := entries[0].Draft.Cards; n >= 0 && n < len(cards) && isWebAddress(cards[n].Image) {
 		return cards[n].Image
 	}
 	return ""

@@ -18,7 +18,7 @@ import (
 
 // templates is not changed after it was parsed.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown": prose, "clickable": clickable, "pretty": pretty, "took": took, "clock": clock, "iso": iso, "dom": domID, "shown": shownIn,
+	"markdown": renderMarkdown, "clickable": isWebAddress, "pretty": prettyJSON, "took": formatDuration, "clock": formatTime, "iso": formatISO, "dom": domID, "shown": newShownDraft,
 	"chosen": func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
 	"place":  func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 }).ParseFS(files, "templates/*.html"))
@@ -26,35 +26,35 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // Draft renders a post as the page shows it, for other pages in the same look.
 func Draft(d chat.Draft) template.HTML {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "draft", shown{Draft: d}); err != nil {
+	if err := templates.ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
 		return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 	}
 	return template.HTML(b.String())
 }
 
-// anchor matches the beginning of a link as markdown.HTML writes it. Text cannot
+// linkPattern matches the beginning of a link as markdown.HTML writes it. Text cannot
 // look like it, since there < and " are escaped.
-var anchor = regexp.MustCompile(`<a href="([^"]*)"( rel="[^"]*")?`)
+var linkPattern = regexp.MustCompile(`<a href="([^"]*)"( rel="[^"]*")?`)
 
-// aligned matches how markdown.HTML aligns a table's cells; the page's security
+// alignPattern matches how markdown.HTML aligns a table's cells; the page's security
 // policy allows no style attributes.
-var aligned = regexp.MustCompile(`<(t[hd]) style="text-align:(left|right|center)"`)
+var alignPattern = regexp.MustCompile(`<(t[hd]) style="text-align:(left|right|center)"`)
 
-// prose renders Markdown. Links lead to the web or to a mail address or nowhere,
+// renderMarkdown renders Markdown. Links lead to the web or to a mail address or nowhere,
 // and tell the place they lead to nothing.
-func prose(src string) template.HTML {
-	out := anchor.ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
-		target := anchor.FindStringSubmatch(tag)[1]
-		if !clickable(html.UnescapeString(target)) {
+func renderMarkdown(src string) template.HTML {
+	out := linkPattern.ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
+		target := linkPattern.FindStringSubmatch(tag)[1]
+		if !isWebAddress(html.UnescapeString(target)) {
 			return "<a"
 		}
 		return `<a href="` + target + `" target="_blank" rel="noopener noreferrer nofollow"`
 	})
-	return template.HTML(aligned.ReplaceAllString(out, `<$1 class="$2"`))
+	return template.HTML(alignPattern.ReplaceAllString(out, `<$1 class="$2"`))
 }
 
-// clickable reports whether an address may become a link.
-func clickable(address string) bool {
+// isWebAddress reports whether an address may become a link.
+func isWebAddress(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
@@ -69,13 +69,13 @@ func clickable(address string) bool {
 }
 
 const (
-	prettyBytes = 64 << 10
-	prettyDepth = 40
+	maxPrettyBytes = 64 << 10
+	maxPrettyDepth = 40
 )
 
-// pretty indents JSON. What is no JSON, too long or so deep that indenting it
+// prettyJSON indents JSON. What is no JSON, too long or so deep that indenting it
 // would make it huge is left as it is.
-func pretty(v any) string {
+func prettyJSON(v any) string {
 	var src []byte
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -84,14 +84,15 @@ func pretty(v any) string {
 		src = []byte(v)
 	}
 	var b bytes.Buffer
-	if len(src) > prettyBytes || depth(src) > prettyDepth || json.Indent(&b, bytes.TrimSpace(src), "", "  ") != nil {
+	if len(src) > maxPrettyBytes || jsonDepth(src) > maxPrettyDepth ||
+		json.Indent(&b, bytes.TrimSpace(src), "", "  ") != nil {
 		return string(src)
 	}
 	return b.String()
 }
 
-// depth counts brackets, those inside strings too: it may be too high, never too low.
-func depth(src []byte) int {
+// jsonDepth counts brackets, those inside strings too: it may be too high, never too low.
+func jsonDepth(src []byte) int {
 	now, deepest := 0, 0
 	for _, c := range src {
 		switch c {
@@ -105,7 +106,7 @@ func depth(src []byte) int {
 	return deepest
 }
 
-func took(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	switch {
 	case d <= 0:
 		return ""
@@ -117,10 +118,10 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// clock is shown where no script puts the time into the reader's zone.
-func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") }
+// formatTime is shown where no script puts the time into the reader's zone.
+func formatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") }
 
-func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // domID makes the ID of a message a part of an element's id.
 func domID(id string) string {

@@ -24,24 +24,24 @@ type Event struct {
 
 // room is what this process knows of a room: who looks, and what is worked on.
 type room struct {
-	name string
-	born string // tells the room of one process from that of another
+	name  string
+	token string // tells the room of one process from that of another
 
 	// order is held from before a line is written until it is shown, so that lines
 	// are shown in the order of their Seq. It guards the three fields below.
-	order sync.Mutex
-	known bool   // last has been read from the log
-	last  uint64 // highest Seq in the log
-	wrote uint64 // Seq of the line written last
+	order       sync.Mutex
+	isLastKnown bool   // last has been read from the log
+	last        uint64 // highest Seq in the log
+	lastWritten uint64 // Seq of the line written last
 
 	mu      sync.Mutex
 	changes int // lines that took another's place
-	turns   []*turn
+	turns   []*turnState
 	subs    map[chan Event]struct{}
 }
 
-// turn is a message that is being answered.
-type turn struct {
+// turnState is a message that is being answered.
+type turnState struct {
 	id    string // of the message
 	said  bool   // this process has put the message's line on record
 	text  strings.Builder
@@ -49,24 +49,24 @@ type turn struct {
 	note  string
 }
 
-// waitingEvents is how far a reader may fall behind before it is dropped.
-const waitingEvents = 256
+// maxWaitingEvents is how far a reader may fall behind before it is dropped.
+const maxWaitingEvents = 256
 
 // Subscribe gives what happens in a room from now on. The channel is closed when
 // the reader falls too far behind; it must then look at the log and subscribe
 // anew. cancel must be called; it does not close the channel.
 func (w *Web) Subscribe(name string) (events <-chan Event, cancel func()) {
-	events, _, cancel = w.room(name).join()
+	events, _, cancel = w.room(name).subscribe()
 	return events, cancel
 }
 
-// join subscribes, and gives what is being worked on at that instant.
-func (r *room) join() (events <-chan Event, now []work, cancel func()) {
-	sub := make(chan Event, waitingEvents)
+// subscribe subscribes, and gives what is being worked on at that instant.
+func (r *room) subscribe() (events <-chan Event, now []workView, cancel func()) {
+	sub := make(chan Event, maxWaitingEvents)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.subs[sub] = struct{}{}
-	return sub, r.works(), func() {
+	return sub, r.copyWork(), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.subs, sub)
@@ -93,10 +93,10 @@ func (r *room) record(event Event, isNew bool) {
 	e := event.Entry
 	switch {
 	case e.Draft == nil && isNew:
-		r.turn(e.ID).said = true
+		r.turnOf(e.ID).said = true
 	case e.Draft != nil:
 		ids := append(e.Draft.For(), event.Ends...)
-		r.turns = slices.DeleteFunc(r.turns, func(t *turn) bool { return slices.Contains(ids, t.id) })
+		r.turns = slices.DeleteFunc(r.turns, func(t *turnState) bool { return slices.Contains(ids, t.id) })
 	}
 	if event.Anew {
 		r.changes++
@@ -110,32 +110,32 @@ func (r *room) record(event Event, isNew bool) {
 func (r *room) state() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.born + "." + strconv.Itoa(r.changes)
+	return r.token + "." + strconv.Itoa(r.changes)
 }
 
-// said reports that the line of a message was put on record by this process.
-func (r *room) said(id string) bool {
+// isRecorded reports that the line of a message was put on record by this process.
+func (r *room) isRecorded(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.turns, func(t *turn) bool { return t.id == id && t.said })
+	return slices.ContainsFunc(r.turns, func(t *turnState) bool { return t.id == id && t.said })
 }
 
-// turn finds or begins the work on a message. It is called with r.mu held.
-func (r *room) turn(id string) *turn {
+// turnOf finds or begins the work on a message. It is called with r.mu held.
+func (r *room) turnOf(id string) *turnState {
 	for _, t := range r.turns {
 		if t.id == id {
 			return t
 		}
 	}
-	t := &turn{id: id}
+	t := &turnState{id: id}
 	r.turns = append(r.turns, t)
 	return t
 }
 
-func (r *room) show(p chat.Progress) {
+func (r *room) showProgress(p chat.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.turn(p.Message)
+	t := r.turnOf(p.Message)
 	switch {
 	case p.Reset:
 		t.text.Reset()
@@ -156,8 +156,8 @@ func (r *room) show(p chat.Progress) {
 	r.publish(Event{Progress: &p})
 }
 
-// work is a copy of a turn for showing.
-type work struct {
+// workView is a copy of a turn for showing.
+type workView struct {
 	Room  string
 	ID    string // of the message
 	Text  string
@@ -165,18 +165,21 @@ type work struct {
 	Tools []chat.ToolRun
 }
 
-// working gives what is being worked on, oldest first.
-func (r *room) working() []work {
+// currentWork gives what is being worked on, oldest first.
+func (r *room) currentWork() []workView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.works()
+	return r.copyWork()
 }
 
-// works is called with r.mu held.
-func (r *room) works() []work {
-	list := make([]work, 0, len(r.turns))
+// copyWork is called with r.mu held.
+func (r *room) copyWork() []workView {
+	list := make([]workView, 0, len(r.turns))
 	for _, t := range r.turns {
-		list = append(list, work{Room: r.name, ID: t.id, Text: t.text.String(), Note: t.note, Tools: slices.Clone(t.tools)})
+		list = append(
+			list,
+			workView{Room: r.name, ID: t.id, Text: t.text.String(), Note: t.note, Tools: slices.Clone(t.tools)},
+		)
 	}
 	return list
 }

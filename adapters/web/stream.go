@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	keepAlive = 15 * time.Second
-	// pace is how often the text of an answer is sent anew while it grows.
-	pace = 100 * time.Millisecond
-	// patience is how long a browser may take for one write.
-	patience = 20 * time.Second
+	keepAliveEvery = 15 * time.Second
+	// textEvery is how often the text of an answer is sent anew while it grows.
+	textEvery = 100 * time.Millisecond
+	// writeTimeout is how long a browser may take for one write.
+	writeTimeout = 20 * time.Second
 )
 
-// stream sends what happens in a room as fragments of the page. It begins with
+// serveStream sends what happens in a room as fragments of the page. It begins with
 // what is missing after the line named by Last-Event-ID or since.
-func (w *Web) stream(rw http.ResponseWriter, r *http.Request) {
+func (w *Web) serveStream(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 		return
 	}
 	seen, _ := strconv.ParseUint(r.FormValue("since"), 10, 64)
@@ -36,7 +36,14 @@ func (w *Web) stream(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "text/event-stream")
 	rw.Header().Set("Cache-Control", "no-store")
 	rw.Header().Set("X-Accel-Buffering", "no")
-	s := &streamer{w: w, room: w.room(name), seen: seen, state: r.FormValue("state"), out: http.NewResponseController(rw), rw: rw}
+	s := &streamer{
+		w:     w,
+		room:  w.room(name),
+		seen:  seen,
+		state: r.FormValue("state"),
+		out:   http.NewResponseController(rw),
+		rw:    rw,
+	}
 	if err := s.run(r.Context()); err != nil && r.Context().Err() == nil {
 		w.o.Logger.Debug("stream to a browser ended", "room", name, "error", err)
 	}
@@ -57,7 +64,7 @@ type streamer struct {
 func (s *streamer) run(ctx context.Context) error {
 	for {
 		events, cancel := s.w.Subscribe(s.room.name)
-		err := s.follow(ctx, events)
+		err := s.sendUntilDropped(ctx, events)
 		cancel()
 		if err != errDropped {
 			return err
@@ -65,11 +72,11 @@ func (s *streamer) run(ctx context.Context) error {
 	}
 }
 
-func (s *streamer) follow(ctx context.Context, events <-chan Event) error {
+func (s *streamer) sendUntilDropped(ctx context.Context, events <-chan Event) error {
 	if err := s.sync(ctx); err != nil {
 		return err
 	}
-	alive := time.NewTicker(keepAlive)
+	alive := time.NewTicker(keepAliveEvery)
 	defer alive.Stop()
 	var flush <-chan time.Time
 	for {
@@ -87,8 +94,8 @@ func (s *streamer) follow(ctx context.Context, events <-chan Event) error {
 			if !ok {
 				return errDropped
 			}
-			if err = s.take(e); flush == nil && len(s.stale) > 0 {
-				flush = time.After(pace)
+			if err = s.sendEvent(e); flush == nil && len(s.stale) > 0 {
+				flush = time.After(textEvery)
 			}
 		}
 		if err != nil {
@@ -100,7 +107,7 @@ func (s *streamer) follow(ctx context.Context, events <-chan Event) error {
 // sync brings the browser to the present: the newest lines in the place of those
 // it shows where any is missing, and the work under way.
 func (s *streamer) sync(ctx context.Context) error {
-	v, err := s.w.look(ctx, s.room.name, 0)
+	v, err := s.w.loadRoom(ctx, s.room.name, 0)
 	if err != nil {
 		return err
 	}
@@ -117,9 +124,9 @@ func (s *streamer) sync(ctx context.Context) error {
 	return s.send(v, parts...)
 }
 
-func (s *streamer) take(e Event) error {
+func (s *streamer) sendEvent(e Event) error {
 	if e.Entry != nil {
-		return s.entry(e)
+		return s.sendEntry(e)
 	}
 	id := e.Progress.Message
 	_, shown := s.shown[id]
@@ -130,13 +137,13 @@ func (s *streamer) take(e Event) error {
 		return nil
 	}
 	if !shown {
-		return s.begin(id)
+		return s.sendWork(id)
 	}
-	return s.tool(id, e.Progress.Tool.ID)
+	return s.sendTool(id, e.Progress.Tool.ID)
 }
 
-// entry shows a line, and with an answer takes away the view of the work on it.
-func (s *streamer) entry(event Event) error {
+// sendEntry shows a line, and with an answer takes away the view of the work on it.
+func (s *streamer) sendEntry(event Event) error {
 	e, line := *event.Entry, "new-entry"
 	switch {
 	case event.Anew:
@@ -149,9 +156,9 @@ func (s *streamer) entry(event Event) error {
 		if err := s.send(e, line); err != nil {
 			return err
 		}
-		return s.begin(e.ID)
+		return s.sendWork(e.ID)
 	}
-	a := ending{Entry: e}
+	a := endingEntry{Entry: e}
 	for _, id := range append(e.Draft.For(), event.Ends...) {
 		if _, shown := s.shown[id]; shown {
 			a.Ends = append(a.Ends, id)
@@ -162,15 +169,15 @@ func (s *streamer) entry(event Event) error {
 	return s.send(a, line, "end-work")
 }
 
-// ending is a post with the messages whose work it ends.
-type ending struct {
+// endingEntry is a post with the messages whose work it ends.
+type endingEntry struct {
 	store.Entry
 	Ends []string
 }
 
-// begin shows the work on a message unless it is shown, or over.
-func (s *streamer) begin(id string) error {
-	t, ok := s.find(id)
+// sendWork shows the work on a message unless it is shown, or over.
+func (s *streamer) sendWork(id string) error {
+	t, ok := s.findWork(id)
 	if _, shown := s.shown[id]; shown || !ok {
 		return nil
 	}
@@ -178,12 +185,12 @@ func (s *streamer) begin(id string) error {
 	return s.send(t, "new-work")
 }
 
-// find gives the work on a message as it is now.
-func (s *streamer) find(id string) (work, bool) {
-	list := s.room.working()
-	i := slices.IndexFunc(list, func(t work) bool { return t.ID == id })
+// findWork gives the work on a message as it is now.
+func (s *streamer) findWork(id string) (workView, bool) {
+	list := s.room.currentWork()
+	i := slices.IndexFunc(list, func(t workView) bool { return t.ID == id })
 	if i < 0 {
-		return work{}, false
+		return workView{}, false
 	}
 	return list[i], true
 }
@@ -195,9 +202,9 @@ type placedRun struct {
 	Place   int
 }
 
-// tool shows a tool run as it is now, and those before it that are not shown yet.
-func (s *streamer) tool(id, run string) error {
-	t, _ := s.find(id)
+// sendTool shows a tool run as it is now, and those before it that are not shown yet.
+func (s *streamer) sendTool(id, run string) error {
+	t, _ := s.findWork(id)
 	for i, now := range t.Tools {
 		name := "new-tool"
 		if i < s.shown[id] {
@@ -217,7 +224,7 @@ func (s *streamer) tool(id, run string) error {
 // sendTexts sends the texts that have grown.
 func (s *streamer) sendTexts() error {
 	for _, id := range s.stale {
-		if t, ok := s.find(id); ok {
+		if t, ok := s.findWork(id); ok {
 			if err := s.send(t, "text"); err != nil {
 				return err
 			}
@@ -247,7 +254,7 @@ func (s *streamer) send(v any, names ...string) error {
 }
 
 func (s *streamer) write(b []byte) error {
-	if err := s.out.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	if _, err := s.rw.Write(b); err != nil {

@@ -96,7 +96,14 @@ type Web struct {
 
 // New returns a Web that takes messages once Run runs.
 func New(o Options) *Web {
-	return &Web{o: o, page: newPage(), started: make(chan struct{}), stopped: make(chan struct{}), pictures: make(chan struct{}, picturesAtOnce), rooms: map[string]*room{}}
+	return &Web{
+		o:        o,
+		page:     newPage(),
+		started:  make(chan struct{}),
+		stopped:  make(chan struct{}),
+		pictures: make(chan struct{}, maxPictureFetches),
+		rooms:    map[string]*room{},
+	}
 }
 
 // Name is "web".
@@ -132,13 +139,15 @@ func (w *Web) Health() chat.Health {
 
 // CheckRoom tells what is wrong with the name of a room: an *InputError.
 func CheckRoom(name string) error {
-	if !roomName.MatchString(name) {
-		return &InputError{fmt.Sprintf("room %q: a room's name has 1 to 64 characters of a-z, 0-9, - and _", shorten(name, 80))}
+	if !roomPattern.MatchString(name) {
+		return &InputError{
+			fmt.Sprintf("room %q: a room's name has 1 to 64 characters of a-z, 0-9, - and _", shorten(name, 80)),
+		}
 	}
 	return nil
 }
 
-var roomName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+var roomPattern = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
 // maxText is the longest message taken, in bytes.
 const maxText = 64 << 10
@@ -154,14 +163,16 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 		return chat.Message{}, &InputError{"the message is empty"}
 	}
 	if len(text) > maxText {
-		return chat.Message{}, &InputError{fmt.Sprintf("the message has %d bytes; at most %d can be taken", len(text), maxText)}
+		return chat.Message{}, &InputError{
+			fmt.Sprintf("the message has %d bytes; at most %d can be taken", len(text), maxText),
+		}
 	}
-	accept, err := w.door(ctx)
+	accept, err := w.awaitAccept(ctx)
 	if err != nil {
 		return chat.Message{}, err
 	}
 	e := store.Entry{ID: "room/" + strings.ToLower(rand.Text()), Room: name, At: w.o.Now(), User: &user, Text: text}
-	m, err := w.message(e)
+	m, err := w.newMessage(e)
 	if err != nil {
 		return m, err
 	}
@@ -172,16 +183,16 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 	if err := accept(ctx, m); err != nil {
 		return m, fmt.Errorf("take the message: %w", err)
 	}
-	if err := w.write(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
+	if err := w.writeEntry(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
 		// The message is safe, and the post that answers it writes the line.
 		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
 	}
 	return m, nil
 }
 
-// message is what a person's line says to the bot. The line goes along as the
+// newMessage is what a person's line says to the bot. The line goes along as the
 // reply's handle, so that it is not lost where a crash comes between the two.
-func (w *Web) message(e store.Entry) (chat.Message, error) {
+func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 	handle, err := json.Marshal(e)
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("write down the line: %w", err)
@@ -189,12 +200,20 @@ func (w *Web) message(e store.Entry) (chat.Message, error) {
 	command, text := chat.Typed(e.Text, w.o.Commands)
 	author := *e.User
 	author.Operator = true // whoever writes in a web room has signed in with the admin token
-	return chat.Message{ID: e.ID, Conversation: chat.Address{Platform: "web", Channel: e.Room}, Author: author, Text: text,
-		Reach: chat.Addressed, Command: command, Reply: chat.Reply{MessageID: e.ID, Handle: handle}, Time: e.At}, nil
+	return chat.Message{
+		ID:           e.ID,
+		Conversation: chat.Address{Platform: "web", Channel: e.Room},
+		Author:       author,
+		Text:         text,
+		Reach:        chat.Addressed,
+		Command:      command,
+		Reply:        chat.Reply{MessageID: e.ID, Handle: handle},
+		Time:         e.At,
+	}, nil
 }
 
-// door waits for Run to begin.
-func (w *Web) door(ctx context.Context) (func(context.Context, chat.Message) error, error) {
+// awaitAccept waits for Run to begin.
+func (w *Web) awaitAccept(ctx context.Context) (func(context.Context, chat.Message) error, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	select {
@@ -224,13 +243,13 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	r.order.Lock()
 	defer r.order.Unlock()
 	for _, to := range append(slices.Clone(d.Answers), d.Reply) {
-		if err := w.restore(ctx, r, to); err != nil {
+		if err := w.restoreEntry(ctx, r, to); err != nil {
 			return chat.Ref{}, err
 		}
 	}
 	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
-	ends := r.ending(d)
-	old, again, err := w.replaced(ctx, r, d)
+	ends := r.endedWork(d)
+	old, again, err := w.findReplaced(ctx, r, d)
 	if err != nil {
 		return chat.Ref{}, err
 	}
@@ -241,16 +260,16 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	for i := range d.Answers {
 		d.Answers[i].Handle = nil
 	}
-	if err := w.write(ctx, r, e, Event{Anew: again, Ends: ends}); err != nil {
+	if err := w.writeEntry(ctx, r, e, Event{Anew: again, Ends: ends}); err != nil {
 		return chat.Ref{}, err
 	}
-	return chat.Ref{IDs: []string{strconv.FormatUint(r.wrote, 10)}}, nil
+	return chat.Ref{IDs: []string{strconv.FormatUint(r.lastWritten, 10)}}, nil
 }
 
-// restore writes the line that a post answers unless this process has. The
+// restoreEntry writes the line that a post answers unless this process has. The
 // caller holds r.order.
-func (w *Web) restore(ctx context.Context, r *room, to chat.Reply) error {
-	if len(to.Handle) == 0 || marked(to) != "" || r.said(to.MessageID) {
+func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
+	if len(to.Handle) == 0 || markedWork(to) != "" || r.isRecorded(to.MessageID) {
 		return nil
 	}
 	var e store.Entry
@@ -258,13 +277,13 @@ func (w *Web) restore(ctx context.Context, r *room, to chat.Reply) error {
 		w.o.Logger.Error("line of a room not restored", "room", r.name, "message", to.MessageID, "error", err)
 		return nil
 	}
-	return w.write(ctx, r, e, Event{})
+	return w.writeEntry(ctx, r, e, Event{})
 }
 
-// write keeps a line and shows it if it is new, or how says so. The caller holds
+// writeEntry keeps a line and shows it if it is new, or how says so. The caller holds
 // r.order.
-func (w *Web) write(ctx context.Context, r *room, e store.Entry, how Event) error {
-	if !r.known {
+func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event) error {
+	if !r.isLastKnown {
 		newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
 		if err != nil {
 			return err
@@ -272,13 +291,13 @@ func (w *Web) write(ctx context.Context, r *room, e store.Entry, how Event) erro
 		for _, e := range newest {
 			r.last = e.Seq
 		}
-		r.known = true
+		r.isLastKnown = true
 	}
 	kept, err := w.o.Log.PutEntry(ctx, e)
 	if err != nil {
 		return err
 	}
-	r.wrote = kept.Seq
+	r.lastWritten = kept.Seq
 	isNew := kept.Seq > r.last
 	r.last = max(r.last, kept.Seq)
 	how.Entry = &kept
@@ -289,7 +308,7 @@ func (w *Web) write(ctx context.Context, r *room, e store.Entry, how Event) erro
 // Show passes a view of work under way to whoever looks into the room.
 func (w *Web) Show(to chat.Address, p chat.Progress) {
 	if CheckRoom(to.Channel) == nil {
-		w.room(to.Channel).show(p)
+		w.room(to.Channel).showProgress(p)
 	}
 }
 
@@ -298,7 +317,7 @@ func (w *Web) room(name string) *room {
 	defer w.mu.Unlock()
 	r := w.rooms[name]
 	if r == nil {
-		r = &room{name: name, born: newToken(), subs: map[chan Event]struct{}{}}
+		r = &room{name: name, token: newToken(), subs: map[chan Event]struct{}{}}
 		w.rooms[name] = r
 	}
 	return r

@@ -253,15 +253,15 @@ func TestAReaderWhoFallsBehindIsDroppedAndHoldsNobodyUp(t *testing.T) {
 	w, _ := begin(t, ignore)
 	slow, cancel := w.Subscribe("general")
 	defer cancel()
-	for i := range 3 * waitingEvents {
+	for i := range 3 * maxWaitingEvents {
 		w.Show(general, chat.Progress{Message: "m", Text: fmt.Sprint(i)})
 	}
 	n := 0
 	for range slow { // ends because the channel is closed
 		n++
 	}
-	if n != waitingEvents {
-		t.Errorf("%d events were kept, want %d", n, waitingEvents)
+	if n != maxWaitingEvents {
+		t.Errorf("%d events were kept, want %d", n, maxWaitingEvents)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestAnAskerWhoFellBehindCatchesUp(t *testing.T) {
 	flooded, resume := make(chan struct{}), make(chan struct{})
 	w, _ := begin(t, func(w *Web, m chat.Message) error {
 		go func() {
-			for range 2 * waitingEvents {
+			for range 2 * maxWaitingEvents {
 				w.Show(m.Conversation, chat.Progress{Message: m.ID, Text: "a"})
 			}
 			w.Show(m.Conversation, chat.Progress{Message: m.ID, Tool: &chat.ToolRun{ID: "1", Name: "t", State: chat.Done}})
@@ -302,7 +302,7 @@ func TestAnAskerWhoFellBehindCatchesUp(t *testing.T) {
 			text.WriteString(e.Progress.Text)
 		}
 	}
-	if want := strings.Repeat("a", 2*waitingEvents) + "b"; text.String() != want {
+	if want := strings.Repeat("a", 2*maxWaitingEvents) + "b"; text.String() != want {
 		t.Errorf("%d bytes of text, want %d", text.Len(), len(want))
 	}
 	if resets != 1 || tools != 1 {

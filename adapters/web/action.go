@@ -18,25 +18,25 @@ import (
 
 // Limits of what comes from buttons and forms.
 const (
-	maxValue   = 100 // bytes of a button's value, a form's ID or a post's number
-	formWithin = time.Second
+	maxButtonValue = 100 // bytes of a button's value, a form's ID or a post's number
+	formTimeout    = time.Second
 )
 
-// mark is what goes with a press or a form to be answered: what its work is shown
+// workMark is what goes with a press or a form to be answered: what its work is shown
 // under.
-type mark struct {
+type workMark struct {
 	Of string `json:"of"`
 }
 
-// token is what the page makes a press or a form unique by.
-var token = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
+// tokenPattern is what the page makes a press or a form unique by.
+var tokenPattern = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
 
 func newToken() string { return strings.ToLower(rand.Text()) }
 
-// act says what somebody did in a room without words: pressed a button, or sent a
+// acceptAction says what somebody did in a room without words: pressed a button, or sent a
 // form. It returns when that is safe on disk.
-func (w *Web) act(ctx context.Context, m chat.Message) error {
-	accept, err := w.door(ctx)
+func (w *Web) acceptAction(ctx context.Context, m chat.Message) error {
+	accept, err := w.awaitAccept(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,20 +46,25 @@ func (w *Web) act(ctx context.Context, m chat.Message) error {
 	return nil
 }
 
-// pressing is the press of a button below the post with a Seq, or of none.
-func (w *Web) pressing(room, post, value string) (chat.Message, error) {
+// newPress is the press of a button below the post with a Seq, or of none.
+func (w *Web) newPress(room, post, value string) (chat.Message, error) {
 	if err := CheckRoom(room); err != nil {
 		return chat.Message{}, err
 	}
-	if _, err := strconv.ParseUint(post, 10, 64); value == "" || len(value) > maxValue || post != "" && err != nil {
+	if _, err := strconv.ParseUint(post, 10, 64); value == "" || len(value) > maxButtonValue ||
+		post != "" && err != nil {
 		return chat.Message{}, &InputError{"this is no button of the page"}
 	}
-	return w.deed(room, "press/"+post+"/"+newToken(), chat.Message{Command: chat.Pressed, Text: value, Reply: chat.Reply{MessageID: post}})
+	return w.completeAction(
+		room,
+		"press/"+post+"/"+newToken(),
+		chat.Message{Command: chat.Pressed, Text: value, Reply: chat.Reply{MessageID: post}},
+	)
 }
 
-// deed completes what somebody did.
-func (w *Web) deed(room, id string, m chat.Message) (chat.Message, error) {
-	handle, err := json.Marshal(mark{Of: id})
+// completeAction completes what somebody did.
+func (w *Web) completeAction(room, id string, m chat.Message) (chat.Message, error) {
+	handle, err := json.Marshal(workMark{Of: id})
 	if err != nil {
 		return m, fmt.Errorf("mark what was done: %w", err)
 	}
@@ -68,26 +73,26 @@ func (w *Web) deed(room, id string, m chat.Message) (chat.Message, error) {
 	return m, nil
 }
 
-// marked gives what is answered by a post, where that is a press or a form.
-func marked(to chat.Reply) string {
-	var m mark
+// markedWork gives what is answered by a post, where that is a press or a form.
+func markedWork(to chat.Reply) string {
+	var m workMark
 	if json.Unmarshal(to.Handle, &m) != nil {
 		return ""
 	}
 	return m.Of
 }
 
-// ending gives what a post ends the view of the work on, beside the messages that
+// endedWork gives what a post ends the view of the work on, beside the messages that
 // it answers. One that takes another's place may come of any press below that.
-func (r *room) ending(d chat.Draft) []string {
-	if of := marked(d.Reply); of != "" {
+func (r *room) endedWork(d chat.Draft) []string {
+	if of := markedWork(d.Reply); of != "" {
 		return []string{of}
 	}
 	if len(d.Replaces.IDs) == 0 {
 		return nil
 	}
 	var ids []string
-	for _, t := range r.working() {
+	for _, t := range r.currentWork() {
 		if strings.HasPrefix(t.ID, "press/"+d.Replaces.IDs[0]+"/") {
 			ids = append(ids, t.ID)
 		}
@@ -95,8 +100,8 @@ func (r *room) ending(d chat.Draft) []string {
 	return ids
 }
 
-// replaced gives the line that a draft takes the place of; false: there is none.
-func (w *Web) replaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
+// findReplaced gives the line that a draft takes the place of; false: there is none.
+func (w *Web) findReplaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
 	if len(d.Replaces.IDs) == 0 {
 		return store.Entry{}, false, nil
 	}
@@ -117,57 +122,62 @@ type shownForm struct {
 	Room, Post, Once string
 }
 
-// offer shows the form that a message asks for, or says why there is none, and
+// offerForm shows the form that a message asks for, or says why there is none, and
 // reports whether that was all.
-func (w *Web) offer(rw http.ResponseWriter, r *http.Request, m chat.Message) bool {
+func (w *Web) offerForm(rw http.ResponseWriter, r *http.Request, m chat.Message) bool {
 	if w.o.Former == nil || m.Kind() == chat.EventMessage {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), formWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), formTimeout)
 	defer cancel()
 	form, err := w.o.Former(ctx, m)
 	switch {
 	case ctx.Err() != nil, form == nil && err == nil:
 		return false
 	case err != nil:
-		w.fail(rw, r, &refusal{err})
+		w.writeError(rw, r, &formRefusal{err})
 	default:
 		name := "form-page"
 		if r.Header.Get("HX-Request") != "" {
 			name = "show-form"
 		}
-		w.render(rw, r, name, shownForm{Form: form, Room: m.Conversation.Channel, Post: m.Reply.MessageID, Once: newToken()})
+		w.render(
+			rw,
+			r,
+			name,
+			shownForm{Form: form, Room: m.Conversation.Channel, Post: m.Reply.MessageID, Once: newToken()},
+		)
 	}
 	return true
 }
 
-// refusal is a sentence of a Former for whoever asked.
-type refusal struct{ error }
+// formRefusal is a sentence of a Former for whoever asked.
+type formRefusal struct{ error }
 
-// press takes the press of a button.
-func (w *Web) press(rw http.ResponseWriter, r *http.Request) {
+// servePress takes the press of a button.
+func (w *Web) servePress(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
-	m, err := w.pressing(r.PathValue("room"), r.PostFormValue("post"), r.PostFormValue("value"))
-	if err == nil && w.offer(rw, r, m) {
+	m, err := w.newPress(r.PathValue("room"), r.PostFormValue("post"), r.PostFormValue("value"))
+	if err == nil && w.offerForm(rw, r, m) {
 		return
 	}
 	if err == nil {
-		err = w.act(r.Context(), m)
+		err = w.acceptAction(r.Context(), m)
 	}
-	w.taken(rw, r, err, "")
+	w.answerTaken(rw, r, err, "")
 }
 
-// submit takes a form that was filled in. One is taken once.
-func (w *Web) submit(rw http.ResponseWriter, r *http.Request) {
+// serveForm takes a form that was filled in. One is taken once.
+func (w *Web) serveForm(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
-	m, err := w.submission(r)
+	m, err := w.parseForm(r)
 	if err == nil {
-		err = w.act(r.Context(), m)
+		err = w.acceptAction(r.Context(), m)
 	}
-	w.taken(rw, r, err, "hide-form")
+	w.answerTaken(rw, r, err, "hide-form")
 }
 
-func (w *Web) submission(r *http.Request) (chat.Message, error) {
+func (w *Web) parseForm(r *http.Request) (chat.Message, error) {
 	room := r.PathValue("room")
 	if err := CheckRoom(room); err != nil {
 		return chat.Message{}, err
@@ -176,7 +186,7 @@ func (w *Web) submission(r *http.Request) (chat.Message, error) {
 		return chat.Message{}, &InputError{"the form could not be read; is it longer than 64 KiB?"}
 	}
 	id, once := r.PostForm.Get("form"), r.PostForm.Get("once")
-	if id == "" || len(id) > maxValue || !token.MatchString(once) {
+	if id == "" || len(id) > maxButtonValue || !tokenPattern.MatchString(once) {
 		return chat.Message{}, &InputError{"this is no form of the page"}
 	}
 	values := map[string]string{}
@@ -188,15 +198,24 @@ func (w *Web) submission(r *http.Request) (chat.Message, error) {
 			values[name] = strings.Join(list[1:], "\n") // the first is hidden, and says that there is such a field
 		}
 	}
-	return w.deed(room, "form/"+once, chat.Message{Command: chat.Submitted, Text: id, Values: values, Reply: chat.Reply{MessageID: r.PostForm.Get("post")}})
+	return w.completeAction(
+		room,
+		"form/"+once,
+		chat.Message{
+			Command: chat.Submitted,
+			Text:    id,
+			Values:  values,
+			Reply:   chat.Reply{MessageID: r.PostForm.Get("post")},
+		},
+	)
 }
 
-// taken answers a form of the page whose message was taken, with a fragment unless
+// answerTaken answers a form of the page whose message was taken, with a fragment unless
 // that is empty.
-func (w *Web) taken(rw http.ResponseWriter, r *http.Request, err error, fragment string) {
+func (w *Web) answerTaken(rw http.ResponseWriter, r *http.Request, err error, fragment string) {
 	switch {
 	case err != nil:
-		w.fail(rw, r, err)
+		w.writeError(rw, r, err)
 	case r.Header.Get("HX-Request") == "":
 		http.Redirect(rw, r, "/chat/"+r.PathValue("room"), http.StatusSeeOther)
 	case fragment != "":
@@ -206,9 +225,9 @@ func (w *Web) taken(rw http.ResponseWriter, r *http.Request, err error, fragment
 	}
 }
 
-// said is what a Former refused with, if err is that.
-func said(err error) (string, bool) {
-	var no *refusal
+// refusalText is what a Former refused with, if err is that.
+func refusalText(err error) (string, bool) {
+	var no *formRefusal
 	if !errors.As(err, &no) {
 		return "", false
 	}

@@ -9,25 +9,25 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// ending is how a connection ended.
-type ending struct {
+// connectionEnd is how a connection ended.
+type connectionEnd struct {
 	cause   string
 	fatal   error
 	resume  bool // the session is still good
 	invalid bool // Discord called it invalid
-	lived   bool // READY or RESUMED had come
+	wasLive bool // READY or RESUMED had come
 }
 
 // pause is how long to wait before the next attempt. After an invalid session
 // Discord asks for one to five seconds.
-func (e ending) pause(failures int) time.Duration {
+func (e connectionEnd) pause(failures int) time.Duration {
 	switch {
 	case e.invalid:
 		return time.Second + rand.N(4*time.Second)
 	case failures == 0:
 		return rand.N(500 * time.Millisecond)
 	}
-	longest := min(firstPause<<min(failures-1, 10), longestPause)
+	longest := min(firstPause<<min(failures-1, 10), maxPause)
 	return longest/2 + rand.N(longest/2)
 }
 
@@ -53,20 +53,20 @@ const (
 )
 
 // verdict tells from the status of a connection that ended what to do next.
-func (d *shard) verdict(s *session, st status, cause string) ending {
+func (d *shard) verdict(s *session, st status, cause string) connectionEnd {
 	code := st.closeCode()
 	if code != 0 {
 		cause = fmt.Sprintf("%s (close code %d)", cause, code)
 	}
-	end := ending{cause: cause, fatal: d.fatal(code), invalid: st.invalid, resume: s.canResume()}
+	end := connectionEnd{cause: cause, fatal: d.fatalError(code), invalid: st.invalid, resume: s.canResume()}
 	if st.invalid && !st.resumable || code == codeSequence || code == codeTimedOut || code == codeInvalid {
 		end.resume = false
 	}
 	return end
 }
 
-// fatal is the error behind a close code that would be the same next time.
-func (d *Discord) fatal(code int) error {
+// fatalError is the error behind a close code that would be the same next time.
+func (d *Discord) fatalError(code int) error {
 	switch code {
 	case codeToken:
 		return tokenError(errors.New("close code 4004"))
@@ -75,7 +75,10 @@ func (d *Discord) fatal(code int) error {
 	case codeShard, codeSharding:
 		return errReplan
 	case codeVersion:
-		return &chat.SetupError{Reason: "Discord refused the version of its protocol (close code 4012)", Remedy: "update ravenbot"}
+		return &chat.SetupError{
+			Reason: "Discord refused the version of its protocol (close code 4012)",
+			Remedy: "update ravenbot",
+		}
 	}
 	return nil
 }

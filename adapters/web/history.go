@@ -14,7 +14,10 @@ func (w *Web) History(ctx context.Context, at chat.Address, before string, most 
 	if before != "" {
 		var err error
 		if seq, err = strconv.ParseUint(before, 10, 64); err != nil || seq == 0 {
-			return nil, &chat.SetupError{Reason: "there is no message " + before, Remedy: "take an id that was given before"}
+			return nil, &chat.SetupError{
+				Reason: "there is no message " + before,
+				Remedy: "take an id that was given before",
+			}
 		}
 	}
 	lines, err := w.o.Log.Entries(ctx, at.Channel, seq, most)

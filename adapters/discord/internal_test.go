@@ -80,8 +80,8 @@ func FuzzEvents(f *testing.F) {
 		d.onDelete(state, data)
 		d.onReady(t.Context(), newSession(), data)
 		var w wirePost
-		p := &post{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
-		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
+		p := &postJob{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
+		if json.Unmarshal(data, &w) == nil && p.isNext(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
 			t.Errorf("%s was taken for a post of the bot", data)
 		}
 		for _, m := range d.handed() {
@@ -141,25 +141,25 @@ func TestPanicInAHandlerIsContained(t *testing.T) {
 }
 
 func TestIdentifyBudget(t *testing.T) {
-	b := newBudget(plan{Shards: 1}, time.Time{})
+	b := newBudget(gatewayPlan{Shards: 1}, time.Time{})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var all []time.Time
-	if b.most != 900 {
-		t.Errorf("%d in a day", b.most)
+	if b.maxPerDay != 900 {
+		t.Errorf("%d in a day", b.maxPerDay)
 	}
 	for i := range 3 * 900 {
 		if b.claim(now, 0) == 0 {
-			b.settle(now, 0, false) // what came to nothing does not count
+			b.finishClaim(now, 0, false) // what came to nothing does not count
 		}
 		for p := b.claim(now, 0); p > 0; p = b.claim(now, 0) {
 			now = now.Add(p)
 		}
-		b.settle(now, 0, true)
+		b.finishClaim(now, 0, true)
 		all = append(all, now)
 		if i > 0 && now.Sub(all[i-1]) < identifyEvery {
 			t.Errorf("session %d after %v", i, now.Sub(all[i-1]))
 		}
-		if i >= b.most && now.Sub(all[i-b.most]) < 24*time.Hour {
+		if i >= b.maxPerDay && now.Sub(all[i-b.maxPerDay]) < 24*time.Hour {
 			t.Errorf("session %d is one too many in a day", i)
 		}
 	}
@@ -167,7 +167,7 @@ func TestIdentifyBudget(t *testing.T) {
 
 // Discord's own count includes what the bot began before a restart.
 func TestIdentifiesLeftByDiscordsCount(t *testing.T) {
-	p := plan{Shards: 4}
+	p := gatewayPlan{Shards: 4}
 	p.Limit.Total, p.Limit.Remaining, p.Limit.ResetAfter, p.Limit.Concurrency = 2000, 3, time.Hour.Milliseconds(), 2
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := newBudget(p, now)
@@ -179,21 +179,21 @@ func TestIdentifiesLeftByDiscordsCount(t *testing.T) {
 		if got == identifyEvery && b.claim(now.Add(got), i) != 0 {
 			t.Errorf("shard %d waits for ever", i)
 		}
-		b.settle(now, i, true)
+		b.finishClaim(now, i, true)
 	}
-	if got := b.claim(now.Add(time.Hour), 0); got != 0 || b.most != 1800 {
-		t.Errorf("after the reset %v, %d in a day", got, b.most)
+	if got := b.claim(now.Add(time.Hour), 0); got != 0 || b.maxPerDay != 1800 {
+		t.Errorf("after the reset %v, %d in a day", got, b.maxPerDay)
 	}
 }
 
 func TestReconnectPauses(t *testing.T) {
 	for range 100 {
 		for failures, most := range map[int]time.Duration{0: 500 * time.Millisecond, 1: time.Second, 3: 4 * time.Second, 50: time.Minute} {
-			if p := (ending{}).pause(failures); p > most || failures > 0 && p < most/2 {
+			if p := (connectionEnd{}).pause(failures); p > most || failures > 0 && p < most/2 {
 				t.Errorf("after %d failures: %v", failures, p)
 			}
 		}
-		if p := (ending{invalid: true}).pause(0); p < time.Second || p > 5*time.Second {
+		if p := (connectionEnd{invalid: true}).pause(0); p < time.Second || p > 5*time.Second {
 			t.Errorf("after an invalid session: %v", p)
 		}
 	}
@@ -219,7 +219,7 @@ func TestLimits(t *testing.T) {
 		for k, v := range c.header {
 			h[k] = []string{v}
 		}
-		if pause, global := limit(c.status, h, []byte(c.body)); pause != c.pause || global != c.global {
+		if pause, global := rateLimit(c.status, h, []byte(c.body)); pause != c.pause || global != c.global {
 			t.Errorf("%+v: %v %v", c, pause, global)
 		}
 	}
@@ -234,7 +234,7 @@ func TestLiteral(t *testing.T) {
 		"<@1> a < b":               `\<@1> a \< b`,
 		"plain, 1-2 (a) [b] a|b ~": "plain, 1-2 (a) [b] a|b ~",
 	} {
-		if got := literal(in); got != want {
+		if got := escapeText(in); got != want {
 			t.Errorf("literal(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 
 func TestTokensAreNotShown(t *testing.T) {
 	d := idle()
-	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true, body: note("x")}, nil)
+	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true, body: noteCallback("x")}, nil)
 	if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "/interactions/12/***/callback") {
 		t.Errorf("error %v", err)
 	}
@@ -319,15 +319,15 @@ func TestMark(t *testing.T) {
 		{chat.Draft{Text: full}, []string{full, "-# " + chat.MayRepeat}},
 		{chat.Draft{Cards: []chat.Card{{Title: "a story"}}}, []string{"-# " + chat.MayRepeat}},
 	} {
-		p := &post{draft: c.draft, pieces: render(c.draft)}
+		p := &postJob{draft: c.draft, pieces: render(c.draft)}
 		plain := render(c.draft)
-		p.mark()
-		p.mark()
+		p.markRepeat()
+		p.markRepeat()
 		var got []string
 		for i, piece := range p.pieces {
 			got = append(got, piece.text)
-			if i < len(plain) && unmarked(piece.text) != plain[i].text {
-				t.Errorf("%q without its mark is %q, want %q", piece.text, unmarked(piece.text), plain[i].text)
+			if i < len(plain) && withoutMark(piece.text) != plain[i].text {
+				t.Errorf("%q without its mark is %q, want %q", piece.text, withoutMark(piece.text), plain[i].text)
 			}
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -362,9 +362,9 @@ func TestPartialUpdates(t *testing.T) {
 // What no shard covers is not caught up, what two cover is read twice.
 func TestEachServerIsCoveredByOneShard(t *testing.T) {
 	d := idle().Discord
-	for guild, want := range map[string]int{inDirect: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
+	for guild, want := range map[string]int{directGuild: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
 		for id := range 4 {
-			if got := newShard(t.Context(), d, id, 4, nil).covers(guild); got != (id == want) {
+			if got := newShard(t.Context(), d, id, 4, nil).isCovering(guild); got != (id == want) {
 				t.Errorf("shard %d covers %s: %v", id, guild, got)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// interaction is what a person did with something that the bot posted.
-type interaction struct {
+// wireAction is what a person did with something that the bot posted.
+type wireAction struct {
 	Type    string `json:"type"`
 	Trigger string `json:"trigger_id"`
 	Address string `json:"response_url"`
@@ -46,23 +46,24 @@ func isInteraction(m chat.Message) bool {
 	return false
 }
 
-// interacted translates what a person did; false says that it is no business of
+// parseInteraction translates what a person did; false says that it is no business of
 // ours.
-func (s *Slack) interacted(payload []byte) (chat.Message, bool) {
+func (s *Slack) parseInteraction(payload []byte) (chat.Message, bool) {
 	var kind struct {
 		Type string `json:"type"`
 	}
 	if json.Unmarshal(payload, &kind) == nil && kind.Type == "view_submission" {
-		return s.submitted(payload)
+		return s.parseSubmission(payload)
 	}
-	return s.press(payload)
+	return s.parsePress(payload)
 }
 
-// press translates the press of a button of ours; false says that it was none.
-func (s *Slack) press(payload []byte) (chat.Message, bool) {
-	var i interaction
+// parsePress translates the press of a button of ours; false says that it was none.
+func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
+	var i wireAction
 	if json.Unmarshal(payload, &i) != nil || i.Type != "block_actions" || i.Channel.ID == "" || i.User.ID == "" || i.Trigger == "" ||
-		len(i.Actions) == 0 || !strings.HasPrefix(i.Actions[0].ID, pressed) || i.Actions[0].Value == "" {
+		len(i.Actions) == 0 || !strings.HasPrefix(i.Actions[0].ID, buttonPrefix) ||
+		i.Actions[0].Value == "" {
 		return chat.Message{}, false
 	}
 	if i.Team.ID == "" {
@@ -80,7 +81,16 @@ func (s *Slack) press(payload []byte) (chat.Message, bool) {
 		at.Thread = ""
 	}
 	did := i.Actions[0]
-	id := onceID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
-	return chat.Message{ID: id, Author: chat.User{ID: i.User.ID, Name: i.User.Name}, Time: s.o.Now(), Reach: chat.Addressed,
-		Command: chat.Pressed, Text: i.Actions[0].Value, Reply: chat.Reply{MessageID: i.Container.TS, Handle: raw}, Conversation: at, Direct: direct(at.Channel)}, true
+	id := interactionID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
+	return chat.Message{
+		ID:           id,
+		Author:       chat.User{ID: i.User.ID, Name: i.User.Name},
+		Time:         s.o.Now(),
+		Reach:        chat.Addressed,
+		Command:      chat.Pressed,
+		Text:         i.Actions[0].Value,
+		Reply:        chat.Reply{MessageID: i.Container.TS, Handle: raw},
+		Conversation: at,
+		Direct:       isDirectChannel(at.Channel),
+	}, true
 }

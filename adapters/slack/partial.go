@@ -13,28 +13,28 @@ import (
 // some fifty calls a minute.
 const editEvery = 2 * time.Second
 
-// mostPieces is how many messages an answer may take; a longer one becomes a file.
-const mostPieces = 5
+// maxPieces is how many messages an answer may take; a longer one becomes a file.
+const maxPieces = 5
 
 // stillWriting ends an answer that is not whole.
 const stillWriting = "✍️ writing…"
 
 var errNoEdit = errors.New("an answer at a response_url cannot be edited")
 
-// show posts an answer that is still being written, or brings what is shown of it
+// postPartial posts an answer that is still being written, or brings what is shown of it
 // up to date. Nothing is looked for and nothing repeated: the whole answer follows.
-func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if len(d.Reply.Handle) > 0 {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: errNoEdit}
 	}
-	unlock, err := s.enter(ctx, to.Channel)
+	unlock, err := s.enterChannel(ctx, to.Channel)
 	if err != nil {
 		return chat.Ref{}, err
 	}
 	defer unlock()
 	d.Footer = stillWriting
-	p := &posting{Slack: s, to: to, d: d, pieces: render(d)}
-	p.pieces = p.pieces[:min(len(p.pieces), mostPieces)] // the rest will be a file
+	p := &postJob{Slack: s, to: to, draft: d, pieces: render(d)}
+	p.pieces = p.pieces[:min(len(p.pieces), maxPieces)] // the rest will be a file
 	old := d.Replaces.IDs
 	for n := range p.pieces {
 		if n < len(old)-1 && n < len(p.pieces)-1 { // whole since the piece behind it was begun
@@ -45,36 +45,36 @@ func (s *Slack) show(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		if n < len(old) {
 			ts = old[n]
 		}
-		id, err := p.grow(ctx, n, ts)
+		id, err := p.growPiece(ctx, n, ts)
 		if errors.Is(err, errNothingYet) {
 			break
 		}
 		if err != nil {
 			var failed *chat.PostError
 			if ts == "" && errors.As(err, &failed) && failed.Maybe { // it may be there: the whole answer looks for it
-				s.attempts.Put(d.Key, attempt{unknown: true})
+				s.attempts.Put(d.Key, sendAttempt{unknown: true})
 			}
 			return chat.Ref{}, err
 		}
 		p.ids = append(p.ids, id)
 	}
 	if len(p.ids) > 0 {
-		s.showing.Put(spot(to.Channel, to.Thread), true)
+		s.partialShown.Put(threadKey(to.Channel, to.Thread), true)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 
-// grow shows the piece n in the post ts, or in a new one: as a stream where Slack
+// growPiece shows the piece n in the post ts, or in a new one: as a stream where Slack
 // takes that, else by edits.
-func (p *posting) grow(ctx context.Context, n int, ts string) (string, error) {
+func (p *postJob) growPiece(ctx context.Context, n int, ts string) (string, error) {
 	if ts == "" {
-		if id, err := p.begin(ctx, n); id != "" || err != nil {
+		if id, err := p.beginStream(ctx, n); id != "" || err != nil {
 			return id, err
 		}
-		return p.send(ctx, n, "")
+		return p.sendPiece(ctx, n, "")
 	}
-	if done, err := p.extend(ctx, n, ts); done || err != nil {
+	if done, err := p.extendStream(ctx, n, ts); done || err != nil {
 		return ts, err
 	}
-	return p.send(ctx, n, ts)
+	return p.sendPiece(ctx, n, ts)
 }

@@ -39,9 +39,9 @@ func newStub(ctx context.Context, accept func(chat.Message) error) *stub {
 		s.got <- m
 		return err
 	})
-	d.budget = newBudget(plan{Shards: 1}, time.Now())
+	d.budget = newBudget(gatewayPlan{Shards: 1}, time.Now())
 	d.api.client.Transport = roundTripper(s.answerREST)
-	d.begin(func() { <-ctx.Done(); s.queues.Wait() })
+	d.startWork(func() { <-ctx.Done(); s.queues.Wait() })
 	return s
 }
 
@@ -108,7 +108,7 @@ func heap() int64 {
 func (s *stub) kept() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("%d deferred, %d routes, %d queued", len(s.deferring), s.api.pace.Len(), s.waiting)
+	return fmt.Sprintf("%d deferred, %d routes, %d queued", len(s.pendingCallbacks), s.api.pace.Len(), s.waiting)
 }
 
 // discordgo keeps a rate limit for every interaction's token, for ever.
@@ -188,6 +188,6 @@ func (s *stub) minute(t *testing.T, minute int) {
 // claims begins a session.
 func (s *stub) claims() bool {
 	ok := s.budget.claim(time.Now(), 0) == 0
-	s.budget.settle(time.Now(), 0, ok)
+	s.budget.finishClaim(time.Now(), 0, ok)
 	return ok
 }

@@ -15,22 +15,27 @@ import (
 	slackgo "github.com/slack-go/slack"
 )
 
-// passage is a part of a channel, or of a thread in it, that is to be read.
-type passage struct {
+// historyQuery is a part of a channel, or of a thread in it, that is to be read.
+type historyQuery struct {
 	channel, thread string
 	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
 	latest          string // timestamp of the first message that is not wanted; empty: to the end
 	pageSize        int
 }
 
-// asker gets one page of a passage; next is empty with the last one.
-type asker func(ctx context.Context, p passage, cursor string) (messages []inner, next string, err error)
+// pageFetcher gets one page of a passage; next is empty with the last one.
+type pageFetcher func(ctx context.Context, p historyQuery, cursor string) (messages []wireMessage, next string, err error)
 
-// read gives the pages of a passage to visit until visit says that it has enough
+// readPages gives the pages of a passage to visit until visit says that it has enough
 // or there are no more, which whole tells. In a channel the order is Slack's
 // affair: newest first in a page, which need not be the newest page
 // (slackhq/slack-api-docs#4). A thread comes oldest first, its root before all.
-func read(ctx context.Context, ask asker, p passage, visit func([]inner) (more bool)) (whole bool, err error) {
+func readPages(
+	ctx context.Context,
+	ask pageFetcher,
+	p historyQuery,
+	visit func([]wireMessage) (more bool),
+) (whole bool, err error) {
 	for cursor := ""; ; {
 		messages, next, err := ask(ctx, p, cursor)
 		if err != nil {
@@ -44,9 +49,9 @@ func read(ctx context.Context, ask asker, p passage, visit func([]inner) (more b
 	}
 }
 
-// page asks once for a page. It is decoded here, one message at a time: slack-go
+// fetchPage asks once for a page. It is decoded here, one message at a time: slack-go
 // refuses a whole page for one field of an unexpected kind (v0.34.0, 2026-11).
-func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, string, error) {
+func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([]wireMessage, string, error) {
 	method, form := "conversations.history", url.Values{"channel": {p.channel}, "limit": {strconv.Itoa(p.pageSize)},
 		"include_all_metadata": {"true"}}
 	if p.thread != "" {
@@ -68,12 +73,12 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 			Cursor string `json:"next_cursor"`
 		} `json:"response_metadata"`
 	}
-	if err := s.ask(ctx, method, form, &answer); err != nil {
+	if err := s.callAPI(ctx, method, form, &answer); err != nil {
 		return nil, "", err
 	}
-	var messages []inner
+	var messages []wireMessage
 	for _, raw := range answer.Messages {
-		var m inner
+		var m wireMessage
 		if json.Unmarshal(raw, &m) == nil {
 			m.Channel = p.channel
 			messages = append(messages, m)
@@ -82,18 +87,23 @@ func (s *Slack) page(ctx context.Context, p passage, cursor string) ([]inner, st
 	return messages, answer.Metadata.Cursor, nil
 }
 
-// ask calls a method of the Web API and decodes its answer, which may be nil where
+// callAPI calls a method of the Web API and decodes its answer, which may be nil where
 // it is enough that Slack took the call.
-func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer any) error {
+func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.APIBaseURL+method, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		s.o.APIBaseURL+method,
+		strings.NewReader(form.Encode()),
+	)
 	if err != nil {
 		return fmt.Errorf("ask slack for %s: %w", method, err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "Bearer "+s.o.BotToken)
-	res, err := s.http.Do(r)
+	res, err := s.client.Do(r)
 	if err != nil {
 		return fmt.Errorf("ask slack for %s: %w", method, err)
 	}
@@ -104,7 +114,11 @@ func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer 
 		if err != nil || seconds < 1 {
 			seconds = 1
 		}
-		return fmt.Errorf("%s: %w", method, &slackgo.RateLimitedError{RetryAfter: time.Duration(seconds) * time.Second})
+		return fmt.Errorf(
+			"%s: %w",
+			method,
+			&slackgo.RateLimitedError{RetryAfter: time.Duration(seconds) * time.Second},
+		)
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s: %w", method, slackgo.StatusCodeError{Code: res.StatusCode, Status: res.Status})
 	}
@@ -135,8 +149,8 @@ func (s *Slack) ask(ctx context.Context, method string, form url.Values, answer 
 	return nil
 }
 
-// code is the word by which Slack refuses a call.
-func code(err error) string {
+// errorCode is the word by which Slack refuses a call.
+func errorCode(err error) string {
 	var told slackgo.SlackErrorResponse
 	if errors.As(err, &told) {
 		return told.Err
@@ -144,14 +158,22 @@ func code(err error) string {
 	return ""
 }
 
-// passing are the words of refusals that a later call may not meet.
-var passing = map[string]bool{"internal_error": true, "fatal_error": true, "service_unavailable": true, "request_timeout": true,
-	"ratelimited": true, "rate_limited": true, "invalid_cursor": true, "team_added_to_org": true}
+// transientCodes are the words of refusals that a later call may not meet.
+var transientCodes = map[string]bool{
+	"internal_error":      true,
+	"fatal_error":         true,
+	"service_unavailable": true,
+	"request_timeout":     true,
+	"ratelimited":         true,
+	"rate_limited":        true,
+	"invalid_cursor":      true,
+	"team_added_to_org":   true,
+}
 
-// forGood reports that reading was refused and will be again.
-func forGood(err error) bool {
-	if word := code(err); word != "" {
-		return !passing[word]
+// isFinal reports that reading was refused and will be again.
+func isFinal(err error) bool {
+	if word := errorCode(err); word != "" {
+		return !transientCodes[word]
 	}
 	var status slackgo.StatusCodeError
 	return errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusNotFound)
@@ -166,9 +188,9 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// label is what our posts carry unseen: which draft and which piece of it they
+// postLabel is what our posts carry unseen: which draft and which piece of it they
 // are, and which messages they answer.
-type label struct {
+type postLabel struct {
 	Key     string `json:"key"`
 	Piece   int    `json:"piece"`
 	Answers string `json:"answers,omitempty"` // timestamps, with spaces between
@@ -176,18 +198,18 @@ type label struct {
 }
 
 // labelOf reads the label of a message; false says that it has none.
-func labelOf(m inner) (label, bool) {
+func labelOf(m wireMessage) (postLabel, bool) {
 	var meta struct {
-		Type    string `json:"event_type"`
-		Payload label  `json:"event_payload"`
+		Type    string    `json:"event_type"`
+		Payload postLabel `json:"event_payload"`
 	}
 	if json.Unmarshal(m.Metadata, &meta) != nil || meta.Type != metadataType {
-		return label{}, false
+		return postLabel{}, false
 	}
 	return meta.Payload, true
 }
 
-// posted reports that the bot made a message.
-func (s *Slack) posted(m inner) bool {
+// isOwnPost reports that the bot made a message.
+func (s *Slack) isOwnPost(m wireMessage) bool {
 	return m.User == s.self.user && m.User != "" || m.BotID == s.self.bot && m.BotID != ""
 }

@@ -77,7 +77,7 @@ func TestAPressedButton(t *testing.T) {
 	if got := lines(t, w.o.Log); len(got) != 1 || !strings.Contains(got[0], "Now it works.") {
 		t.Errorf("the room holds %q", got)
 	}
-	if left := w.room("general").working(); len(left) != 0 {
+	if left := w.room("general").currentWork(); len(left) != 0 {
 		t.Errorf("still shown as being worked on: %+v", left)
 	}
 }
@@ -92,7 +92,7 @@ func TestAnAnswerToAPress(t *testing.T) {
 	}
 	w.Show(general, chat.Progress{Message: m.ID, Note: "stopping"})
 	answer(w, m, "Stopped.")
-	if left := w.room("general").working(); len(left) != 0 || len(lines(t, w.o.Log)) != 1 {
+	if left := w.room("general").currentWork(); len(left) != 0 || len(lines(t, w.o.Log)) != 1 {
 		t.Errorf("left %+v, room %q", left, lines(t, w.o.Log))
 	}
 }

@@ -21,12 +21,12 @@ const assistantScope = "assistant:write"
 // Bounds of what is done for the agent view beside answering.
 const (
 	choreTimeout = 10 * time.Second
-	mostChores   = 64
-	titleLength  = 60 // characters
+	maxChores    = 64
+	maxTitle     = 60 // characters
 )
 
-// thinking is the status of a thread while its answer is being made.
-const thinking = "is thinking…"
+// statusThinking is the status of a thread while its answer is being made.
+const statusThinking = "is thinking…"
 
 // prompt is what the agent view offers to ask.
 type prompt struct {
@@ -34,52 +34,55 @@ type prompt struct {
 	Message string `json:"message"`
 }
 
-func prompts() []prompt {
-	return []prompt{{"What can you do?", "What can you do for me?"}, {"What is new?", "What is new in the feeds that you know?"},
-		{"Which tools do you have?", "Which tools can you use here, and what for?"}}
+func suggestedPrompts() []prompt {
+	return []prompt{
+		{"What can you do?", "What can you do for me?"},
+		{"What is new?", "What is new in the feeds that you know?"},
+		{"Which tools do you have?", "Which tools can you use here, and what for?"},
+	}
 }
 
 // agentView knows what is to be done for the agent view. It is good to have and
 // nothing waits for it: what there is no room for is dropped.
 type agentView struct {
-	chores chan func(context.Context) error
-	begun  kit.Memory[bool] // threads that Slack began and that have no title yet
+	chores   chan func(context.Context) error
+	untitled kit.Memory[bool] // threads that Slack began and that have no title yet
 }
 
-// chore has something done soon.
-func (s *Slack) chore(do func(context.Context) error) {
+// queueChore has something done soon.
+func (s *Slack) queueChore(do func(context.Context) error) {
 	select {
-	case s.view.chores <- do:
+	case s.agentView.chores <- do:
 	default:
 		s.o.Log.Debug("too much to do for the agent view, something is left out")
 	}
 }
 
-// keepHouse does chores until ctx ends.
-func (s *Slack) keepHouse(ctx context.Context) {
+// runChores does chores until ctx ends.
+func (s *Slack) runChores(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case do := <-s.view.chores:
+		case do := <-s.agentView.chores:
 			limited, cancel := context.WithTimeout(ctx, choreTimeout)
 			err := do(limited)
 			cancel()
 			if err != nil && ctx.Err() == nil {
-				s.unhoused(err)
+				s.reportChoreError(err)
 			}
 		}
 	}
 }
 
-// unhoused tells of a chore that failed; of a refusal once.
-func (s *Slack) unhoused(err error) {
-	word := code(err)
-	if word == "" || passing[word] {
-		s.o.Log.Debug("agent view not served", "error", redacted(err))
+// reportChoreError tells of a chore that failed; of a refusal once.
+func (s *Slack) reportChoreError(err error) {
+	word := errorCode(err)
+	if word == "" || transientCodes[word] {
+		s.o.Log.Debug("agent view not served", "error", redact(err))
 		return
 	}
-	if known, _ := s.unfit.Change("agent view: "+word, func(bool, bool) bool { return true }); known {
+	if known, _ := s.unsupported.Change("agent view: "+word, func(bool, bool) bool { return true }); known {
 		return
 	}
 	remedy := remedies[word]
@@ -89,10 +92,10 @@ func (s *Slack) unhoused(err error) {
 	s.o.Log.Warn("slack refuses to serve the agent view", "error", err, "remedy", remedy)
 }
 
-// opened offers what to ask where somebody has opened the bot's messages: as an
+// handleOpened offers what to ask where somebody has opened the bot's messages: as an
 // event of the agent view, or of the assistant view before it. It reports whether
 // the event was one of them.
-func (s *Slack) opened(raw json.RawMessage) bool {
+func (s *Slack) handleOpened(raw json.RawMessage) bool {
 	var e struct {
 		Type    string `json:"type"`
 		Tab     string `json:"tab"`
@@ -109,7 +112,7 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 	switch e.Type {
 	case "assistant_thread_started":
 		channel, thread = e.Thread.Channel, e.Thread.TS
-		s.view.begun.Put(spot(channel, thread), true)
+		s.agentView.untitled.Put(threadKey(channel, thread), true)
 	case "app_home_opened":
 		if e.Tab != "messages" || !s.self.agent {
 			return true
@@ -120,9 +123,9 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 	if channel == "" {
 		return true
 	}
-	s.chore(func(ctx context.Context) error {
+	s.queueChore(func(ctx context.Context) error {
 		p := slackgo.AssistantThreadsSetSuggestedPromptsParameters{ChannelID: channel, ThreadTS: thread}
-		for _, one := range prompts() {
+		for _, one := range suggestedPrompts() {
 			p.AddPrompt(one.Title, one.Message)
 		}
 		return s.api.SetAssistantThreadsSuggestedPromptsContext(ctx, p)
@@ -130,39 +133,42 @@ func (s *Slack) opened(raw json.RawMessage) bool {
 	return true
 }
 
-// entitle names a thread of the agent view after the question that it begins with.
-func (s *Slack) entitle(m chat.Message) {
+// titleThread names a thread of the agent view after the question that it begins with.
+func (s *Slack) titleThread(m chat.Message) {
 	at, ts := m.Conversation, m.Reply.MessageID
 	if at.Thread == "" || m.Kind() != chat.EventMessage || !m.Direct {
 		return
 	}
-	_, begun := s.view.begun.Get(spot(at.Channel, at.Thread))
+	_, begun := s.agentView.untitled.Get(threadKey(at.Channel, at.Thread))
 	if !begun && !(s.self.agent && at.Thread == ts) {
 		return
 	}
-	s.view.begun.Drop(spot(at.Channel, at.Thread))
-	if titled(m.Text) == "" {
+	s.agentView.untitled.Drop(threadKey(at.Channel, at.Thread))
+	if makeTitle(m.Text) == "" {
 		return
 	}
-	s.chore(func(ctx context.Context) error {
-		err := s.setTitle(ctx, at, titled(m.Text))
+	s.queueChore(func(ctx context.Context) error {
+		err := s.setTitle(ctx, at, makeTitle(m.Text))
 		if err != nil || s.o.Title == nil {
 			return err
 		}
-		if better := titled(s.o.Title(ctx, m)); better != "" {
+		if better := makeTitle(s.o.Title(ctx, m)); better != "" {
 			return s.setTitle(ctx, at, better)
 		}
 		return nil
 	})
 }
 
-// titled makes a title of a text.
-func titled(text string) string {
-	return clip(markdown.Slack(strings.Join(strings.Fields(text), " ")), titleLength)
+// makeTitle makes a title of a text.
+func makeTitle(text string) string {
+	return cutText(markdown.Slack(strings.Join(strings.Fields(text), " ")), maxTitle)
 }
 
 func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) error {
-	return s.api.SetAssistantThreadsTitleContext(ctx, slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title})
+	return s.api.SetAssistantThreadsTitleContext(
+		ctx,
+		slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title},
+	)
 }
 
 // Typing shows in a thread of the agent view that an answer is being made, until
@@ -173,19 +179,26 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	default:
 		return nil
 	}
-	if !s.self.agent || to.Thread == "" || !direct(to.Channel) {
+	if !s.self.agent || to.Thread == "" || !isDirectChannel(to.Channel) {
 		return nil
 	}
-	if showing, _ := s.showing.Get(spot(to.Channel, to.Thread)); showing {
+	if showing, _ := s.partialShown.Get(threadKey(to.Channel, to.Thread)); showing {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, choreTimeout)
 	defer cancel()
-	return s.api.SetAssistantThreadsStatusContext(ctx, slackgo.AssistantThreadsSetStatusParameters{ChannelID: to.Channel, ThreadTS: to.Thread, Status: thinking})
+	return s.api.SetAssistantThreadsStatusContext(
+		ctx,
+		slackgo.AssistantThreadsSetStatusParameters{
+			ChannelID: to.Channel,
+			ThreadTS:  to.Thread,
+			Status:    statusThinking,
+		},
+	)
 }
 
-// direct reports that a channel is a direct message.
-func direct(channel string) bool { return strings.HasPrefix(channel, "D") }
+// isDirectChannel reports that a channel is a direct message.
+func isDirectChannel(channel string) bool { return strings.HasPrefix(channel, "D") }
 
 // scopesOf reads the scopes that a token was granted from the header of an answer;
 // false says that Slack told none.

@@ -1,0 +1,127 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"ravenbot/adapters/kit"
+)
+
+// identifyBudget gives sessions their turn to begin. Discord takes so many in 24 hours over
+// all shards, and then resets the token; and one every five seconds in each of the
+// buckets into which it divides shards.
+type identifyBudget struct {
+	buckets   []identifyBucket
+	maxPerDay int // in 24 hours
+
+	mu        sync.Mutex
+	begun     []time.Time // sessions begun in the last day, or about to
+	remaining int         // by Discord's own count, until reset
+	reset     time.Time   // zero: it did not say
+}
+
+// identifyBucket is a line of shards.
+type identifyBucket struct {
+	turn chan struct{} // holds an element while one of them begins a session
+	last time.Time     // guarded by the budget's lock
+}
+
+// Rules of beginning sessions.
+const (
+	defaultIdentifies = 1000
+	identifyEvery     = 5 * time.Second
+	day               = 24 * time.Hour
+	reservedPart      = 10 // of the day's sessions one in so many is left alone
+)
+
+func newBudget(p gatewayPlan, now time.Time) *identifyBudget {
+	total := cmp.Or(max(p.Limit.Total, 0), defaultIdentifies)
+	b := &identifyBudget{
+		buckets:   make([]identifyBucket, min(max(p.Limit.Concurrency, 1), p.Shards)),
+		maxPerDay: total - total/reservedPart,
+	}
+	for i := range b.buckets {
+		b.buckets[i].turn = make(chan struct{}, 1)
+	}
+	if p.Limit.ResetAfter > 0 {
+		b.remaining, b.reset = p.Limit.Remaining, now.Add(time.Duration(p.Limit.ResetAfter)*time.Millisecond)
+	}
+	return b
+}
+
+// bucketOf is the bucket of a shard.
+func (b *identifyBudget) bucketOf(shard int) *identifyBucket { return &b.buckets[shard%len(b.buckets)] }
+
+// claim counts a session that a shard is about to begin, or tells how long to wait
+// before asking again.
+func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.begun) > 0 && now.Sub(b.begun[0]) >= day {
+		b.begun = b.begun[1:]
+	}
+	pause := max(0, b.bucketOf(shard).last.Add(identifyEvery).Sub(now))
+	if len(b.begun) >= b.maxPerDay {
+		pause = max(pause, day-now.Sub(b.begun[0]))
+	}
+	if b.remaining <= 0 {
+		pause = max(pause, b.reset.Sub(now))
+	}
+	if pause > 0 {
+		return pause
+	}
+	b.begun = append(b.begun, now)
+	b.remaining--
+	return 0
+}
+
+// finishClaim tells what became of a claim: whether the session was begun.
+func (b *identifyBudget) finishClaim(now time.Time, shard int, begun bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if begun {
+		b.bucketOf(shard).last = now
+		return
+	}
+	b.remaining++
+	b.begun = b.begun[:max(0, len(b.begun)-1)]
+}
+
+// allowIdentify waits until a session may be begun. begun must be called, with
+// whether it was; the shards of one bucket wait for one another until then. False:
+// ctx ended first.
+func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
+	turn := d.budget.bucketOf(d.id).turn
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	for {
+		pause := d.budget.claim(d.o.Now(), d.id)
+		if pause > identifyEvery {
+			d.o.Log.Error(
+				"too many new discord sessions today, waiting",
+				"platform",
+				"discord",
+				"shard",
+				d.id,
+				"wait",
+				pause,
+			)
+		}
+		if pause <= 0 {
+			break
+		}
+		if !kit.Sleep(ctx, pause) {
+			<-turn
+			return nil, false
+		}
+	}
+	return func(was bool) {
+		d.budget.finishClaim(d.o.Now(), d.id, was)
+		<-turn
+	}, true
+}

@@ -1,0 +1,84 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+)
+
+// wirePost is a message of a channel's history.
+type wirePost struct {
+	wireMessage
+	Nonce       json.RawMessage `json:"nonce"`
+	Interaction *struct {
+		ID string `json:"id"`
+	} `json:"interaction_metadata"`
+	Embeds []struct {
+		URL   string `json:"url"`
+		Title string `json:"title"`
+	} `json:"embeds"`
+}
+
+const pageSize = 100 // messages, the most that Discord gives at once
+
+// readHistory reads the messages that follow an id, oldest first, up to a page; next
+// is where the following page begins, if there may be one. Without an id it reads
+// the newest page.
+func (d *Discord) readHistory(ctx context.Context, channel, after string) (list []wirePost, next string, err error) {
+	path := "/channels/" + channel + "/messages"
+	r := request{method: "GET", path: path + "?limit=" + strconv.Itoa(pageSize), route: "GET" + path}
+	if after != "" {
+		r.path += "&after=" + after
+	}
+	var raw []json.RawMessage
+	if err := d.api.do(ctx, r, &raw); err != nil {
+		return nil, "", err
+	}
+	for _, data := range raw {
+		var w wirePost
+		if err := json.Unmarshal(data, &w); err != nil {
+			d.o.Log.Warn("discord message not understood", "platform", "discord", "channel", channel, "error", err)
+			continue
+		}
+		list = append(list, w)
+	}
+	if len(list) == 0 {
+		return nil, "", d.checkReadable(ctx, channel, after)
+	}
+	slices.SortFunc(list, func(a, b wirePost) int { return compareIDs(a.ID, b.ID) })
+	if last := list[len(list)-1].ID; len(raw) >= pageSize && after != "" && isNewer(last, after) {
+		next = last
+	}
+	return list, next, nil
+}
+
+// checkReadable tells whether a history that shows nothing may be read at all: without
+// the permission to read it Discord shows an empty one, but refuses to show a
+// single message.
+func (d *Discord) checkReadable(ctx context.Context, channel, message string) error {
+	if message == "" {
+		message = channel
+	}
+	err := d.api.do(
+		ctx,
+		request{
+			method: "GET",
+			path:   "/channels/" + channel + "/messages/" + message,
+			route:  "GET/channels/" + channel + "/messages/one",
+		},
+		nil,
+	)
+	if isCode(err, errUnknownMessage) {
+		return nil
+	}
+	return err
+}
+
+// compareIDs orders ids, which count up with time.
+func compareIDs(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+func isNewer(id, than string) bool { return compareIDs(id, than) > 0 }

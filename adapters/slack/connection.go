@@ -1,0 +1,94 @@
+package slack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const (
+	// maxFrame bounds one frame, in bytes.
+	maxFrame = 4 << 20
+	// silenceLimit is how long a connection may bring nothing, not even a ping, before it
+	// counts as dead.
+	silenceLimit = 30 * time.Second
+	// handshakeTimeout bounds the opening of a connection, writeWithin one write.
+	handshakeTimeout = 10 * time.Second
+	writeTimeout     = 10 * time.Second
+)
+
+// connection is one Socket Mode connection. It is ours and not slack-go's, which closes a
+// connection as soon as Slack says that it is going to (v0.34.0, 2026-11): what
+// comes between that and the next one would be lost, or late.
+type connection struct {
+	conn    *websocket.Conn
+	writing sync.Mutex
+
+	// Of the ear's loop.
+	opened  time.Time
+	greeted bool      // it said hello
+	leaving bool      // Slack told it to go, or another has taken its place
+	until   time.Time // when it is closed if Slack has not done so; zero: not decided
+}
+
+// openConnection asks Slack for an address and connects to it.
+func (s *Slack) openConnection(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, address, err := s.api.StartSocketModeContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for a connection: %w", err)
+	}
+	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout}
+	conn, res, err := dialer.DialContext(ctx, address, nil)
+	if res != nil && res.Body != nil {
+		_ = res.Body.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", redact(err))
+	}
+	l := &connection{conn: conn, opened: s.o.Now()}
+	conn.SetReadLimit(maxFrame)
+	conn.SetPingHandler(func(data string) error {
+		l.extendDeadline()
+		return conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(writeTimeout))
+	})
+	return l, nil
+}
+
+// extendDeadline puts off the time at which the link counts as dead.
+func (l *connection) extendDeadline() { _ = l.conn.SetReadDeadline(time.Now().Add(silenceLimit)) }
+
+// read gives the frames of the link to take until it ends, and then why.
+func (l *connection) read(take func(frame []byte)) error {
+	for {
+		l.extendDeadline()
+		_, frame, err := l.conn.ReadMessage()
+		if err != nil {
+			return err
+		}
+		take(frame)
+	}
+}
+
+// ack tells Slack that an envelope was taken.
+func (l *connection) ack(envelope string) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return l.conn.WriteJSON(map[string]string{"envelope_id": envelope})
+}
+
+// close ends the link; its reader then ends, too.
+func (l *connection) close() {
+	_ = l.conn.WriteControl(
+		websocket.CloseMessage,
+		websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(time.Second),
+	)
+	_ = l.conn.Close()
+}

@@ -1,0 +1,147 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Bounds of the search for what an earlier attempt posted.
+const (
+	maxLookPages = 5
+	lookPageSize = 100
+	// clockSkew is how far our clock and Slack's may be apart.
+	clockSkew = time.Minute
+)
+
+var errSentTwice = errors.New(
+	"it was sent twice without an answer, and Slack does not let the bot see whether it is there",
+)
+
+// findEarlier finds what an earlier attempt posted. Where that cannot be known the post
+// is made once more and says so; where Slack only fails to answer, nothing is
+// posted now.
+func (p *postJob) findEarlier(ctx context.Context) error {
+	select {
+	case <-p.ready: // the bot has to know its own posts
+	case <-ctx.Done():
+		return &chat.PostError{
+			Maybe: true,
+			Err:   fmt.Errorf("look whether the post was made: the bot does not know yet who it is: %w", ctx.Err()),
+		}
+	}
+	whole, err := p.searchEarlier(ctx)
+	switch {
+	case err != nil && !isFinal(err):
+		return p.lookError(err)
+	case err != nil:
+		p.o.Log.Warn("cannot look whether a post was made", "post", p.draft.Key, "error", err)
+	}
+	p.searched = true
+	// What goes to a response_url for the asker alone shows in no history, and what
+	// goes there for all is not surely recognised.
+	response := p.handle.User != ""
+	p.blind = err != nil || !whole || p.isPrivate()
+	switch {
+	case !p.blind && !response, len(p.posted) == len(p.pieces):
+		return nil
+	case p.blind && p.repeated:
+		return &chat.PostError{Permanent: true, Err: errSentTwice}
+	}
+	p.marked = true
+	p.draft.Footer = joinFooter(p.draft.Footer, chat.MayRepeat)
+	p.pieces = render(p.draft)
+	return nil
+}
+
+// lookError says that Slack failed to show what is there.
+func (p *postJob) lookError(err error) error {
+	return &chat.PostError{
+		Maybe: true,
+		After: retryAfter(err),
+		Err:   fmt.Errorf("look whether the post was made: %w", redact(err)),
+	}
+}
+
+// searchEarlier looks for the pieces of the draft where they would be; whole says that
+// nothing there was left out.
+func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
+	p.posted, p.partial = map[int]string{}, map[int]string{}
+	oldest := timestampOf(p.draft.Reply.MessageID)
+	if oldest == "" && !p.draft.Since.IsZero() { // what is answered goes by no clock
+		oldest = formatTimestamp(p.draft.Since.Add(-clockSkew))
+	}
+	pages := 0
+	defer p.numberUnlabelled()
+	return readPages(
+		ctx,
+		p.fetchPage,
+		historyQuery{channel: p.to.Channel, thread: p.to.Thread, oldest: oldest, pageSize: lookPageSize},
+		func(messages []wireMessage) bool {
+			for _, m := range messages {
+				if n := p.recognize(m); n >= 0 {
+					p.posted[n] = m.TS
+				}
+			}
+			pages++
+			return pages < maxLookPages && (len(p.posted) < len(p.pieces) || len(p.files) > 0 && !p.uploaded)
+		},
+	)
+}
+
+// unnumbered stands for the number of a piece that was cut off before it got its label.
+const unnumbered = -1
+
+// numberUnlabelled gives a stream that was cut off its number: it is the last one that was
+// begun.
+func (p *postJob) numberUnlabelled() {
+	ts := p.partial[unnumbered]
+	delete(p.partial, unnumbered)
+	if ts == "" {
+		return
+	}
+	n := 0
+	for p.posted[n] != "" || p.partial[n] != "" {
+		n++
+	}
+	p.partial[n] = ts
+}
+
+// recognize tells which piece of the draft a message is; -1: none. Where its label
+// was lost it is known by its text.
+func (p *postJob) recognize(m wireMessage) int {
+	if !p.isOwnPost(m) {
+		return -1
+	}
+	if p.hasFiles(m) {
+		p.uploaded = true
+		return -1
+	}
+	if l, ok := labelOf(m); ok {
+		switch {
+		case l.Key != shortKey(p.draft.Key), l.Piece < 0:
+		case l.Live:
+			p.partial[l.Piece] = m.TS
+		case l.Piece < len(p.pieces):
+			return l.Piece
+		}
+		return -1
+	}
+	begun := p.to.Thread != "" && m.TS != p.to.Thread && timestampOf(p.draft.Reply.MessageID) != "" &&
+		len(m.Files) == 0
+	for n, one := range p.pieces {
+		if p.posted[n] == "" && (n > 0 || !begun) &&
+			(p.plainMarkdown(m) == p.plainMarkdown(wireMessage{Text: one.text}) || m.Text == one.body) {
+			return n
+		}
+	}
+	// A stream gets its label when it ends. What the bot began in this thread, after
+	// the message that is answered, and did not end is the beginning of the answer.
+	if begun {
+		p.partial[unnumbered] = m.TS
+	}
+	return -1
+}
