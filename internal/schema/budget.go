@@ -25,7 +25,7 @@ type compiled struct {
 // other way to be stopped.
 type exhausted struct{}
 
-func bounded(s *jsonschema.Schema) *compiled {
+func newCompiled(s *jsonschema.Schema) *compiled {
 	c := &compiled{schema: s, at: map[string]*jsonschema.Schema{}}
 	seen := map[*jsonschema.Schema]bool{s: true}
 	for todo := []*jsonschema.Schema{s}; len(todo) > 0; {
@@ -73,13 +73,13 @@ func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
 		}
 	}()
 	c.left = maxSteps
-	if errors.As(c.schema.Validate(value), &problem) && slices.ContainsFunc(leaves(problem), circular) {
+	if errors.As(c.schema.Validate(value), &problem) && slices.ContainsFunc(leaves(problem), isCircular) {
 		return nil
 	}
 	return problem
 }
 
-func circular(e *jsonschema.ValidationError) bool {
+func isCircular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is
 }

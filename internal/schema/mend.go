@@ -16,7 +16,7 @@ import (
 // gives the result if it then fits. The value given is left as it was.
 func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
 	for range maxRounds {
-		changes := append(changes(value, problem), s.strangers(problem)...)
+		changes := append(changes(value, problem), s.forbiddenProperties(problem)...)
 		if len(changes) == 0 {
 			return nil, false
 		}
@@ -54,25 +54,25 @@ func changes(value any, problem *jsonschema.ValidationError) []change {
 		if len(location) == 0 {
 			continue
 		}
-		if with, ok := fit(value, location, wanted[key]); ok {
+		if with, ok := onlyChoice(value, location, wanted[key]); ok {
 			list = append(list, change{location, with})
 		}
 	}
 	return list
 }
 
-// strangers takes away the properties that the schema forbids, unless one looks
+// forbiddenProperties takes away the properties that the schema forbids, unless one looks
 // like a name that it has: then the model meant something, and is asked. Where the
 // schema has alternatives, what one forbids another may want.
-func (c *compiled) strangers(problem *jsonschema.ValidationError) []change {
+func (c *compiled) forbiddenProperties(problem *jsonschema.ValidationError) []change {
 	switch k := problem.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not:
 		return nil
 	case *kind.AdditionalProperties:
 		var list []change
-		known := c.known(problem.SchemaURL)
+		known := c.propertiesAt(problem.SchemaURL)
 		for _, name := range k.Properties {
-			if near(name, known) != "" {
+			if closestName(name, known) != "" {
 				return nil
 			}
 			list = append(list, change{append(slices.Clone(problem.InstanceLocation), name), drop{}})
@@ -81,13 +81,13 @@ func (c *compiled) strangers(problem *jsonschema.ValidationError) []change {
 	}
 	var list []change
 	for _, cause := range problem.Causes {
-		list = append(list, c.strangers(cause)...)
+		list = append(list, c.forbiddenProperties(cause)...)
 	}
 	return list
 }
 
-// fit gives what may stand at a location instead, if there is only one choice.
-func fit(root any, at, wanted []string) (any, bool) {
+// onlyChoice gives what may stand at a location instead, if there is only one choice.
+func onlyChoice(root any, at, wanted []string) (any, bool) {
 	value, parent, ok := find(root, at)
 	if !ok {
 		return nil, false
@@ -100,7 +100,7 @@ func fit(root any, at, wanted []string) (any, bool) {
 	var choice any
 	found := 0
 	for _, want := range slices.Compact(wanted) {
-		if v, ok := convert(value, want); ok && (found == 0 || !same(choice, v)) {
+		if v, ok := convert(value, want); ok && (found == 0 || !isSame(choice, v)) {
 			choice, found = v, found+1
 		}
 	}
@@ -141,7 +141,7 @@ func convert(value any, want string) (any, bool) {
 	return nil, false
 }
 
-func same(a, b any) bool {
+func isSame(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errors.Join(errX, errY) == nil && string(x) == string(y)

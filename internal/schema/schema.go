@@ -48,7 +48,7 @@ func New() *Checker {
 // anything. Of a schema that cannot be used only remains that args is an object.
 // The error is meant for the model that made the call.
 func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
-	given, err := arguments(args)
+	given, err := parseArguments(args)
 	if err != nil {
 		return nil, err
 	}
@@ -66,23 +66,23 @@ func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
 	return encode(given.value, given.raw)
 }
 
-// given are arguments as read; raw is nil where the value is not what was sent.
-type given struct {
+// parsedArgs are arguments as read; raw is nil where the value is not what was sent.
+type parsedArgs struct {
 	value any
 	raw   json.RawMessage
 }
 
-func arguments(args json.RawMessage) (given, error) {
+func parseArguments(args json.RawMessage) (parsedArgs, error) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 || string(args) == "null" {
-		return given{value: map[string]any{}}, nil
+		return parsedArgs{value: map[string]any{}}, nil
 	}
 	if len(args) > maxArgs {
-		return given{}, fmt.Errorf("the arguments are %d bytes long; at most %d are accepted", len(args), maxArgs)
+		return parsedArgs{}, fmt.Errorf("the arguments are %d bytes long; at most %d are accepted", len(args), maxArgs)
 	}
 	value, err := read(args)
 	if err != nil {
-		return given{}, err
+		return parsedArgs{}, err
 	}
 	if text, ok := value.(string); ok {
 		if inner, err := read([]byte(text)); err == nil {
@@ -90,9 +90,9 @@ func arguments(args json.RawMessage) (given, error) {
 		}
 	}
 	if _, ok := value.(map[string]any); !ok {
-		return given{}, fmt.Errorf("the arguments must be a JSON object, not %s", typeName(value))
+		return parsedArgs{}, fmt.Errorf("the arguments must be a JSON object, not %s", typeName(value))
 	}
-	return given{value, args}, nil
+	return parsedArgs{value, args}, nil
 }
 
 func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
@@ -147,8 +147,8 @@ func compile(raw json.RawMessage) (s *compiled) {
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(unloaded{})
-	c.UseRegexpEngine(pattern)
+	c.UseLoader(permissiveLoader{})
+	c.UseRegexpEngine(compilePattern)
 	const here = "tool:///arguments"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil
@@ -157,28 +157,28 @@ func compile(raw json.RawMessage) (s *compiled) {
 	if err != nil {
 		return nil
 	}
-	return bounded(root)
+	return newCompiled(root)
 }
 
-// unloaded stands for everything outside the schema: it fits anything.
-type unloaded struct{}
+// permissiveLoader stands for everything outside the schema: it fits anything.
+type permissiveLoader struct{}
 
-func (unloaded) Load(string) (any, error) { return true, nil }
+func (permissiveLoader) Load(string) (any, error) { return true, nil }
 
-// pattern compiles an expression. One that only ECMAScript knows (a look-ahead,
+// compilePattern compiles an expression. One that only ECMAScript knows (a look-ahead,
 // say) fits anything, rather than cost the rest of the schema.
-func pattern(expr string) (jsonschema.Regexp, error) {
+func compilePattern(expr string) (jsonschema.Regexp, error) {
 	re, err := regexp.Compile(expr)
 	if err != nil {
-		return anything(expr), nil
+		return matchAnything(expr), nil
 	}
 	return re, nil
 }
 
-type anything string
+type matchAnything string
 
-func (anything) MatchString(string) bool { return true }
-func (a anything) String() string        { return string(a) }
+func (matchAnything) MatchString(string) bool { return true }
+func (a matchAnything) String() string        { return string(a) }
 
 // Fits says what is wrong with a value under a schema; nothing is mended. A schema
 // that cannot be used says nothing.

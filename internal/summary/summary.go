@@ -23,13 +23,13 @@ const (
 	maxSentences = 2_000   // that compete; news puts what matters first
 	maxChosen    = 100
 
-	positionWeight = 1.0
-	titleWeight    = 0.5
-	shortSentence  = 8   // words; fewer is a heading, a caption or a quip
-	longSentence   = 80  // words; more is a list or a table
-	oddLength      = 0.5 // factor for both
-	redundant      = 0.6 // cosine with a chosen sentence
-	repeatsTitle   = 0.9 // cosine with the title
+	positionWeight     = 1.0
+	titleWeight        = 0.5
+	minUsualWords      = 8   // words; fewer is a heading, a caption or a quip
+	maxUsualWords      = 80  // words; more is a list or a table
+	oddLengthFactor    = 0.5 // factor for both
+	maxSimilarity      = 0.6 // cosine with a chosen sentence
+	maxTitleSimilarity = 0.9 // cosine with the title
 )
 
 // Summarize chooses up to the given number of sentences (at most 100) that stand
@@ -91,8 +91,8 @@ func score(title string, sentences []string) []candidate {
 		}
 		c.title = c.terms.cosine(titleVector)
 		c.score += positionWeight/math.Sqrt(float64(i+1)) + titleWeight*c.title
-		if words := counted[i].words; words < shortSentence || words > longSentence {
-			c.score *= oddLength
+		if words := counted[i].words; words < minUsualWords || words > maxUsualWords {
+			c.score *= oddLengthFactor
 		}
 	}
 	return list
@@ -107,8 +107,8 @@ func choose(list []candidate, want int) []int {
 		if len(chosen) == want {
 			break
 		}
-		repeats := func(other candidate) bool { return c.terms.cosine(other.terms) >= redundant }
-		if c.title >= repeatsTitle || slices.ContainsFunc(chosen, repeats) {
+		repeats := func(other candidate) bool { return c.terms.cosine(other.terms) >= maxSimilarity }
+		if c.title >= maxTitleSimilarity || slices.ContainsFunc(chosen, repeats) {
 			spare = append(spare, c)
 			continue
 		}

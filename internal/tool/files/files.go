@@ -56,12 +56,12 @@ type pack struct {
 	edits sync.Mutex // held while a file is read, changed and put back
 }
 
-// callTime is the longest that a call may look at files.
-const callTime = 10 * time.Second
+// callTimeout is the longest that a call may look at files.
+const callTimeout = 10 * time.Second
 
-// shape makes a tool of a function that answers in text; its error is what the
+// newTool makes a tool of a function that answers in text; its error is what the
 // model is told.
-func shape[In any](name, does, schema string, hints tool.Hints, do func(context.Context, In) (string, error)) tool.Tool {
+func newTool[In any](name, does, schema string, hints tool.Hints, do func(context.Context, In) (string, error)) tool.Tool {
 	return tool.Func{
 		Described: tool.Spec{Server: "files", Name: name, Native: true, Description: does, Schema: json.RawMessage(schema), Hints: hints},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -69,7 +69,7 @@ func shape[In any](name, does, schema string, hints tool.Hints, do func(context.
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			ctx, cancel := context.WithTimeout(ctx, callTime)
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 			text, err := do(ctx, in)
 			if err != nil {
@@ -89,47 +89,47 @@ func readOnly() tool.Hints {
 func (p *pack) rootNames() string {
 	var names []string
 	for _, r := range p.roots {
-		names = append(names, shown(r.Name))
+		names = append(names, quoteName(r.Name))
 	}
 	return strings.Join(names, ", ")
 }
 
-// place is a path within a root.
-type place struct {
+// location is a path within a root.
+type location struct {
 	root Root
 	name string // as io/fs has it; "." is the root itself
 }
 
 // String is the path as people write it.
-func (p place) String() string { return shown(path.Join(p.root.Name, p.name)) }
+func (p location) String() string { return quoteName(path.Join(p.root.Name, p.name)) }
 
-// longest is how long a path or pattern may be, in bytes.
-const longest = 1024
+// maxPathBytes is how long a path or pattern may be, in bytes.
+const maxPathBytes = 1024
 
 // find reads a path. It goes up nowhere: os.Root would refuse that too, but not in
 // words that help.
-func (p *pack) find(written string) (place, error) {
-	if len(written) > longest {
-		return place{}, fmt.Errorf("the path is longer than %d bytes", longest)
+func (p *pack) find(written string) (location, error) {
+	if len(written) > maxPathBytes {
+		return location{}, fmt.Errorf("the path is longer than %d bytes", maxPathBytes)
 	}
 	if strings.ContainsRune(written, 0) {
-		return place{}, errors.New("the path holds a NUL")
+		return location{}, errors.New("the path holds a NUL")
 	}
-	if err := noUp(written); err != nil {
-		return place{}, err
+	if err := rejectDotDot(written); err != nil {
+		return location{}, err
 	}
 	first, rest, _ := strings.Cut(path.Clean(written), "/")
 	for _, r := range p.roots {
 		if r.Name == first {
-			return place{r, cmp.Or(rest, ".")}, nil
+			return location{r, cmp.Or(rest, ".")}, nil
 		}
 	}
-	return place{}, fmt.Errorf("%s is outside of what may be reached: paths begin with one of %s", shown(written), p.rootNames())
+	return location{}, fmt.Errorf("%s is outside of what may be reached: paths begin with one of %s", quoteName(written), p.rootNames())
 }
 
-func noUp(written string) error {
+func rejectDotDot(written string) error {
 	if slices.Contains(strings.Split(strings.ReplaceAll(written, `\`, "/"), "/"), "..") {
-		return fmt.Errorf("%s goes up with .., which no path may", shown(written))
+		return fmt.Errorf("%s goes up with .., which no path may", quoteName(written))
 	}
 	return nil
 }
@@ -138,47 +138,47 @@ func noUp(written string) error {
 func (r Root) open() (*os.Root, error) {
 	root, err := os.OpenRoot(r.Path)
 	if err != nil {
-		return nil, because("open", place{r, "."}, err)
+		return nil, describeError("open", location{r, "."}, err)
 	}
 	return root, nil
 }
 
-// failure is what the model is told. The chain of causes names places on this
+// modelError is what the model is told. The chain of causes names places on this
 // machine and stays behind.
-type failure struct {
+type modelError struct {
 	text  string
 	cause error
 }
 
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.cause }
+func (f *modelError) Error() string { return f.text }
+func (f *modelError) Unwrap() error { return f.cause }
 
 // errKind is the cause where something is not of the kind that is wanted.
 var errKind = errors.New("of another kind")
 
-// because says what could not be done to a place, unless the error says so itself.
-func because(what string, at place, err error) error {
+// describeError says what could not be done to a place, unless the error says so itself.
+func describeError(what string, at location, err error) error {
 	var in *fs.PathError
 	var link *os.LinkError
-	var known *failure
+	var known *modelError
 	reason := err
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, fs.ErrNotExist):
-		return &failure{fmt.Sprintf("%s does not exist", at), err}
+		return &modelError{fmt.Sprintf("%s does not exist", at), err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &failure{fmt.Sprintf("%s: that took longer than %s", at, callTime), err}
+		return &modelError{fmt.Sprintf("%s: that took longer than %s", at, callTimeout), err}
 	case errors.As(err, &in):
 		reason = in.Err
 	case errors.As(err, &link):
 		reason = link.Err
 	}
-	return &failure{fmt.Sprintf("%s: the bot could not %s it: %v", at, what, reason), err}
+	return &modelError{fmt.Sprintf("%s: the bot could not %s it: %v", at, what, reason), err}
 }
 
-// opened is a regular file that is open for reading.
-type opened struct {
+// openFile is a regular file that is open for reading.
+type openFile struct {
 	*os.File
 	info fs.FileInfo
 }
@@ -186,58 +186,58 @@ type opened struct {
 // openText opens a regular file of text. What is no regular file is not opened: a
 // pipe would wait, a device do something. Opening does not wait either, for the file
 // may have become another since.
-func openText(root *os.Root, p place) (opened, error) {
+func openText(root *os.Root, p location) (openFile, error) {
 	info, err := root.Stat(p.name)
 	if err == nil {
-		err = regular(p, info)
+		err = requireRegular(p, info)
 	}
 	if err != nil {
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
 	f, err := root.OpenFile(p.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
 	if info, err = f.Stat(); err == nil {
-		if err = regular(p, info); err == nil {
-			err = text(f, p, info)
+		if err = requireRegular(p, info); err == nil {
+			err = requireText(f, p, info)
 		}
 	}
 	if err != nil {
 		f.Close()
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
-	return opened{f, info}, nil
+	return openFile{f, info}, nil
 }
 
-func regular(p place, info fs.FileInfo) error {
+func requireRegular(p location, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
-		return &failure{fmt.Sprintf("%s is a folder; files_list shows what is in it", p), errKind}
+		return &modelError{fmt.Sprintf("%s is a folder; files_list shows what is in it", p), errKind}
 	}
-	return &failure{fmt.Sprintf("%s is no regular file", p), errKind}
+	return &modelError{fmt.Sprintf("%s is no regular file", p), errKind}
 }
 
-// head is how much of a file tells whether it is text.
-const head = 8 << 10
+// maxSniffBytes is how much of a file tells whether it is text.
+const maxSniffBytes = 8 << 10
 
-// text refuses what is not.
-func text(f io.ReaderAt, p place, info fs.FileInfo) error {
-	start := make([]byte, head)
+// requireText refuses what is not.
+func requireText(f io.ReaderAt, p location, info fs.FileInfo) error {
+	start := make([]byte, maxSniffBytes)
 	n, err := f.ReadAt(start, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if kind := kindOf(start[:n]); kind != "" {
-		return &failure{fmt.Sprintf("%s is no text but %s of %s", p, kind, size(info.Size())), errKind}
+	if kind := binaryKind(start[:n]); kind != "" {
+		return &modelError{fmt.Sprintf("%s is no text but %s of %s", p, kind, formatSize(info.Size())), errKind}
 	}
 	return nil
 }
 
-// kindOf names what is no text; empty: it is.
-func kindOf(start []byte) string {
+// binaryKind names what is no text; empty: it is.
+func binaryKind(start []byte) string {
 	kind, _, _ := strings.Cut(http.DetectContentType(start), ";")
 	switch {
 	case kind == "application/octet-stream", strings.HasPrefix(kind, "text/") && slices.Contains(start, 0):
@@ -248,7 +248,7 @@ func kindOf(start []byte) string {
 	return kind
 }
 
-func size(n int64) string {
+func formatSize(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d bytes", n)
@@ -258,8 +258,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// shown is a name that cannot pass for another line or for more than a name.
-func shown(name string) string {
+// quoteName is a name that cannot pass for another line or for more than a name.
+func quoteName(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// mostShown is how much of a file one call gives, in bytes.
-	mostShown = 64 << 10
-	// mostRead is how far into a file lines are counted, in bytes.
-	mostRead = 64 << 20
+	// maxShownBytes is how much of a file one call gives, in bytes.
+	maxShownBytes = 64 << 10
+	// maxReadBytes is how far into a file lines are counted, in bytes.
+	maxReadBytes = 64 << 20
 )
 
 type readArgs struct {
@@ -25,7 +25,7 @@ type readArgs struct {
 }
 
 func (p *pack) readTool() tool.Tool {
-	return shape("read", "Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
+	return newTool("read", "Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root, such as docs/guide.md"},`+
 			`"from":{"type":"integer","minimum":1,"description":"first line, 1 if not given"},`+
 			`"to":{"type":"integer","minimum":1,"description":"last line; the end if not given"}},"required":["path"]}`,
@@ -51,9 +51,9 @@ func (p *pack) read(ctx context.Context, in readArgs) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	r, err := cut(ctx, f, from, in.To)
+	r, err := readLines(ctx, f, from, in.To)
 	if err != nil {
-		return "", because("read", at, err)
+		return "", describeError("read", at, err)
 	}
 	return r.describe(at.String(), from), nil
 }
@@ -67,22 +67,22 @@ type excerpt struct {
 	cut   bool // the last line is not whole
 }
 
-// cut reads the lines from to (0: the end) of a file, at most mostShown bytes.
-func cut(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
+// readLines reads the lines from to (0: the end) of a file, at most mostShown bytes.
+func readLines(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
 	var e excerpt
-	lines := bufio.NewReaderSize(io.LimitReader(f, mostRead), 32<<10)
+	lines := bufio.NewReaderSize(io.LimitReader(f, maxReadBytes), 32<<10)
 	for begins := true; ; {
 		part, err := lines.ReadSlice('\n')
 		if len(part) > 0 && begins {
 			e.lines++
 		}
 		if len(part) > 0 && e.lines >= from {
-			if to != 0 && e.lines > to || e.text.Len() >= mostShown || e.cut {
+			if to != 0 && e.lines > to || e.text.Len() >= maxShownBytes || e.cut {
 				e.more, e.cut = true, e.cut || !begins
 				return &e, nil
 			}
 			e.last = e.lines
-			if room := mostShown - e.text.Len(); len(part) > room {
+			if room := maxShownBytes - e.text.Len(); len(part) > room {
 				e.cut = true
 				part = wholeRunes(part[:room])
 			}
@@ -123,7 +123,7 @@ func (e *excerpt) describe(name string, from int) string {
 	headline := fmt.Sprintf("%s, lines %d to %d", name, from, e.last)
 	switch {
 	case e.cut:
-		headline += fmt.Sprintf(", the last one cut; %d KiB are shown at once", mostShown>>10)
+		headline += fmt.Sprintf(", the last one cut; %d KiB are shown at once", maxShownBytes>>10)
 	case e.more:
 		headline += fmt.Sprintf("; the file goes on at line %d", e.last+1)
 	default:

@@ -8,12 +8,12 @@ import (
 	"ravenbot/internal/text"
 )
 
-// near gives the one of several names that was probably meant by another, or "".
-func near(name string, names []string) string {
-	plain := bare(name)
+// closestName gives the one of several names that was probably meant by another, or "".
+func closestName(name string, names []string) string {
+	plain := normalizeName(name)
 	best, least := "", 3
 	for _, n := range names {
-		other := bare(n)
+		other := normalizeName(n)
 		d := distance(plain, other)
 		switch short := min(len(plain), len(other)); {
 		case plain == other:
@@ -30,8 +30,8 @@ func near(name string, names []string) string {
 	return best
 }
 
-// bare is a name without what writers of names differ in.
-func bare(name string) string {
+// normalizeName is a name without what writers of names differ in.
+func normalizeName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '.' || c == ' ' {
 			return -1
@@ -65,8 +65,8 @@ func distance(a, b string) int {
 	return rows[(len(x)+1)%3][len(y)]
 }
 
-// known are the properties that the schema at an address names.
-func (c *compiled) known(at string) []string {
+// propertiesAt are the properties that the schema at an address names.
+func (c *compiled) propertiesAt(at string) []string {
 	if s := c.at[at]; s != nil {
 		return slices.Sorted(maps.Keys(s.Properties))
 	}

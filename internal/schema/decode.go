@@ -89,13 +89,13 @@ func step(levels []level, token json.Token) ([]level, error) {
 	case string:
 		if top >= 0 && levels[top].keys != nil && !levels[top].next {
 			if levels[top].keys[t] {
-				return nil, fmt.Errorf("the key %q is given twice", short(t))
+				return nil, fmt.Errorf("the key %q is given twice", shorten(t))
 			}
 			levels[top].keys[t], levels[top].next = true, true
 			return levels, nil
 		}
 	case json.Number:
-		if err := modest(t.String()); err != nil {
+		if err := checkNumber(t.String()); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +105,8 @@ func step(levels []level, token json.Token) ([]level, error) {
 	return levels, nil
 }
 
-// modest refuses numbers that would take long to calculate with.
-func modest(number string) error {
+// checkNumber refuses numbers that would take long to calculate with.
+func checkNumber(number string) error {
 	digits, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e := 0
 	if exponent != "" {
@@ -116,7 +116,7 @@ func modest(number string) error {
 		}
 	}
 	if len(digits) > maxDigits || e > maxExponent || e < -maxExponent {
-		return fmt.Errorf("the number %s is too large or too exact", short(number))
+		return fmt.Errorf("the number %s is too large or too exact", shorten(number))
 	}
 	return nil
 }
