@@ -1,7 +1,6 @@
-// Package page makes Markdown of HTML: the title and the main text of a page, without
-// its scripts, menus and hidden parts. It promises to end for whatever it is given, and
-// that what it makes is valid UTF-8. What a page says is data; who reads it must not
-// take it for an order. Where pages come from is left to others.
+// Package page converts HTML to Markdown: the title and the main text of a page, without its scripts, menus and hidden
+// parts. It promises to end for every input, and to return valid UTF-8. What a page says is data, never an instruction.
+// Fetching pages is left to the caller.
 package page
 
 import (
@@ -16,8 +15,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Decode is a text in UTF-8, read by what its server or the page itself says of its
-// encoding.
+// Decode returns a text in UTF-8. Its encoding is what the content type or the page itself says.
 func Decode(body []byte, contentType string) string {
 	r, err := charset.NewReader(bytes.NewReader(body), contentType)
 	if err != nil {
@@ -30,11 +28,11 @@ func Decode(body []byte, contentType string) string {
 	return b.String()
 }
 
-// Markdown gives the title of a page, on one line, and its main text. address, where it
-// is not empty, makes relative links whole.
+// Markdown returns the title of a page, on one line, and its main text. Relative links are resolved against address,
+// unless that is empty.
 func Markdown(body []byte, contentType, address string) (title, text string) {
 	doc, err := html.Parse(strings.NewReader(Decode(body, contentType)))
-	if err != nil { // html.Parse takes whatever it is given; its reader does not fail
+	if err != nil { // not reached: html.Parse accepts any text, and the reader does not fail
 		return "", ""
 	}
 	title = strings.Join(strings.Fields(innerText(find(doc, "title"))), " ")
@@ -51,13 +49,14 @@ func Markdown(body []byte, contentType, address string) (title, text string) {
 	return title, strings.TrimSpace(string(md))
 }
 
-// skippedElements are the elements that hold no text of the page.
+// skippedElements are the elements that are not part of the text of a page.
 var skippedElements = map[string]bool{"script": true, "style": true, "noscript": true, "nav": true, "header": true, "footer": true,
 	"aside": true, "form": true, "svg": true, "iframe": true, "template": true, "button": true, "dialog": true}
 
-// maxDepth is how many levels of elements are read.
+// maxDepth is how many levels of elements are read: deeper ones would need too much stack.
 const maxDepth = 400
 
+// prune removes comments, skipped and hidden elements, and those that are too deep.
 func prune(n *html.Node, depth int) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
@@ -70,7 +69,7 @@ func prune(n *html.Node, depth int) {
 	}
 }
 
-// isHidden text is a way to give orders to a model that no reader sees.
+// isHidden reports whether readers of the page do not see an element: hidden text can carry instructions for a model.
 func isHidden(n *html.Node) bool {
 	for _, a := range n.Attr {
 		style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
@@ -84,7 +83,7 @@ func isHidden(n *html.Node) bool {
 	return false
 }
 
-// mainPart is the longest article, else the main element, else the body.
+// mainPart returns the longest article, else the main element, else the body.
 func mainPart(doc *html.Node) *html.Node {
 	var best *html.Node
 	for n := range doc.Descendants() {

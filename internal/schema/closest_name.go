@@ -8,7 +8,7 @@ import (
 	"ravenbot/internal/text"
 )
 
-// closestName gives the one of several names that was probably meant by another, or "".
+// closestName returns the name that was probably meant by a wrong one, or "".
 func closestName(name string, names []string) string {
 	plain := normalizeName(name)
 	best, least := "", 3
@@ -30,7 +30,7 @@ func closestName(name string, names []string) string {
 	return best
 }
 
-// normalizeName is a name without what writers of names differ in.
+// normalizeName returns a name without case and separators.
 func normalizeName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '.' || c == ' ' {
@@ -40,8 +40,7 @@ func normalizeName(name string) string {
 	}, strings.ToLower(text.Cut(name, 2*maxValue)))
 }
 
-// distance counts the letters to add, take away, change or swap with their
-// neighbour to come from a to b.
+// distance returns how many letters must be added, removed, changed or swapped with a neighbour to turn a into b.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := [3][]int{make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)}
@@ -65,7 +64,7 @@ func distance(a, b string) int {
 	return rows[(len(x)+1)%3][len(y)]
 }
 
-// propertiesAt are the properties that the schema at an address names.
+// propertiesAt returns the properties that the schema at a location names.
 func (c *compiled) propertiesAt(at string) []string {
 	if s := c.at[at]; s != nil {
 		return slices.Sorted(maps.Keys(s.Properties))

@@ -12,13 +12,13 @@ import (
 
 const (
 	maxDepth = 512
-	// maxDigits and maxExponent keep exact arithmetic on numbers cheap.
+	// maxDigits and maxExponent limit the cost of exact arithmetic on numbers.
 	maxDigits   = 400
 	maxExponent = 400
 )
 
-// read decodes one JSON value with its numbers as written. It refuses what
-// decoders disagree on: keys given twice, text after the value.
+// read decodes one JSON value, with numbers as they are written. It refuses what decoders treat differently: duplicate
+// keys and text after the value.
 func read(data []byte) (any, error) {
 	if err := scan(data); err != nil {
 		return nil, err
@@ -32,13 +32,13 @@ func read(data []byte) (any, error) {
 	return value, nil
 }
 
-// level is an object or list that is being scanned.
+// level is an object or array that is being scanned.
 type level struct {
-	keys map[string]bool // nil: a list
+	keys map[string]bool // nil: an array
 	next bool            // a value comes next
 }
 
-// scan goes through data without recursion, so that depth costs no stack.
+// scan reads data without recursion, so that deep nesting needs no stack.
 func scan(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -105,7 +105,7 @@ func step(levels []level, token json.Token) ([]level, error) {
 	return levels, nil
 }
 
-// checkNumber refuses numbers that would take long to calculate with.
+// checkNumber refuses numbers that would be expensive to calculate with.
 func checkNumber(number string) error {
 	digits, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e := 0

@@ -12,9 +12,9 @@ import (
 
 const maxLosses = 50
 
-// Losses compares a schema with what was made of it for a model provider that takes
-// less, and says what the model is not told, a line each, at most 50. What is lost
-// is still checked when the call comes. Nothing is lost of what cannot be read.
+// Losses compares a schema with its version for a model provider that supports less of JSON Schema. It returns what the
+// model does not see, one line for each difference, at most 50. What is lost is still checked when the tool is called.
+// It returns nothing when one of the two cannot be read.
 func Losses(before, after json.RawMessage) []string {
 	from, err := read(before)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *losses) add(at, what string) {
 	}
 }
 
-// compare goes through two schemas side by side.
+// compare compares two schemas part by part.
 func (l *losses) compare(at string, before, after any) {
 	from, _ := before.(map[string]any)
 	to, _ := after.(map[string]any)
@@ -65,7 +65,7 @@ func (l *losses) compare(at string, before, after any) {
 	}
 }
 
-// annotations are the keywords that demand nothing of a value.
+// annotations are the keywords that require nothing of a value.
 var annotations = map[string]bool{"$schema": true, "$id": true, "$anchor": true, "$comment": true, "title": true, "description": true,
 	"examples": true, "default": true, "deprecated": true, "readOnly": true, "writeOnly": true}
 
@@ -74,7 +74,7 @@ func empty(v any) bool {
 	return ok && len(table) == 0
 }
 
-// compareBelow goes on below a keyword that both have.
+// compareBelow compares what is below a keyword that both schemas have.
 func (l *losses) compareBelow(at, keyword string, before, after any) {
 	switch keyword {
 	case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":

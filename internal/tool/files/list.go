@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// maxListed is how many lines files_list gives.
+// maxListed is how many lines files_list returns.
 const maxListed = 500
 
 type listArgs struct {
@@ -19,7 +19,8 @@ type listArgs struct {
 }
 
 func (p *pack) listTool() tool.Tool {
-	return newTool("list", "Lists the files in a folder, or those that a pattern matches, with size and date. There are: "+p.rootNames()+".",
+	return newTool("list", "Lists the files in a folder, or those that a pattern matches, with size and date. "+
+		"There are: "+p.rootNames()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"a folder, or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"depth":{"type":"integer","minimum":1,"maximum":32,"description":"how many levels of folders, 1 if not given; patterns go as deep as they say"}}}`,
 		readOnly(), p.list)
@@ -50,10 +51,10 @@ type lister struct {
 	text    strings.Builder
 	lines   int
 	seen    int
-	omitted string // why something is missing
+	omitted string // why the list is not complete
 }
 
-// listTarget lists a target; among several, one that is not there is told in its place.
+// listTarget lists one target. Where there are several, one that cannot be opened does not hide the others.
 func (l *lister) listTarget(ctx context.Context, t target, among bool) error {
 	root, err := t.root.open()
 	if err != nil {
@@ -101,7 +102,7 @@ func (l *lister) writeLine(at location, e fs.DirEntry) error {
 	}
 	info, err := e.Info()
 	switch {
-	case err != nil: // it went away meanwhile
+	case err != nil: // it was deleted since the folder was read
 		l.lines--
 	case e.IsDir():
 		fmt.Fprintf(&l.text, "%s/\n", at)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxShownBytes is how much of a file one call gives, in bytes.
+	// maxShownBytes is how much of a file one call returns.
 	maxShownBytes = 64 << 10
-	// maxReadBytes is how far into a file lines are counted, in bytes.
+	// maxReadBytes is how far into a file lines are counted.
 	maxReadBytes = 64 << 20
 )
 
@@ -63,12 +63,13 @@ type excerpt struct {
 	text  strings.Builder
 	last  int  // number of the last line in text; 0: there is none
 	lines int  // in the file, as far as it was read
-	more  bool // the file has lines behind the last
-	cut   bool // the last line is not whole
+	more  bool // the file has lines after the last
+	cut   bool // the last line is not complete
 }
 
-// readLines reads the lines from to (0: the end) of a file, at most mostShown bytes.
-func readLines(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
+// readLines returns the lines from first to last (0: the end) of a file, at most maxShownBytes of them. A line may be
+// longer than the buffer, so it is read in parts.
+func readLines(ctx context.Context, f io.Reader, first, last int) (*excerpt, error) {
 	var e excerpt
 	lines := bufio.NewReaderSize(io.LimitReader(f, maxReadBytes), 32<<10)
 	for begins := true; ; {
@@ -76,8 +77,8 @@ func readLines(ctx context.Context, f io.Reader, from, to int) (*excerpt, error)
 		if len(part) > 0 && begins {
 			e.lines++
 		}
-		if len(part) > 0 && e.lines >= from {
-			if to != 0 && e.lines > to || e.text.Len() >= maxShownBytes || e.cut {
+		if len(part) > 0 && e.lines >= first {
+			if last != 0 && e.lines > last || e.text.Len() >= maxShownBytes || e.cut {
 				e.more, e.cut = true, e.cut || !begins
 				return &e, nil
 			}
@@ -100,7 +101,7 @@ func readLines(ctx context.Context, f io.Reader, from, to int) (*excerpt, error)
 	}
 }
 
-// wholeRunes drops a last character of which a part is missing.
+// wholeRunes returns b without a last character that is not complete.
 func wholeRunes(b []byte) []byte {
 	for n := 0; n < utf8.UTFMax && n < len(b); n++ {
 		if last := b[len(b)-1-n]; utf8.RuneStart(last) {
@@ -113,6 +114,7 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
+// describe returns the excerpt below a line that says which lines of the file it is, and how to read on.
 func (e *excerpt) describe(name string, from int) string {
 	if e.last == 0 {
 		if e.lines == 0 {

@@ -18,16 +18,15 @@ import (
 const (
 	defaultMatches = 50
 	maxMatches     = 200
-	// maxSearchedBytes is how much one call reads, in bytes; a file above mostFile is
-	// left out.
+	// maxSearchedBytes is how much one call reads. A file larger than maxFileBytes is skipped.
 	maxSearchedBytes = 64 << 20
 	maxFileBytes     = 8 << 20
-	// chunkBytes is how much of a line is looked at as one, in bytes. It and mostProgram
-	// bound the time in which a search cannot be stopped.
+	// chunkBytes is the size of the parts in which a long line is searched. It and maxProgram limit the time in which a
+	// search cannot be cancelled: a match of the regexp package does not stop.
 	chunkBytes   = 16 << 10
 	maxProgram   = 2000 // instructions of a compiled expression
 	maxExprBytes = 500  // bytes
-	// around is how much of a line is shown on each side of a match, in bytes.
+	// around is how many bytes of a line are shown on each side of a match.
 	around = 120
 )
 
@@ -37,9 +36,11 @@ type searchArgs struct {
 }
 
 func (p *pack) searchTool() tool.Tool {
-	return newTool("search", "Finds the lines of text files that a regular expression matches, with file and line number. The files are below: "+p.rootNames()+".",
+	return newTool("search", "Finds the lines of text files that a regular expression matches, with file and line number. "+
+		"The files are below: "+p.rootNames()+".",
 		`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2), for one line; (?i) before it ignores case"},`+
-			`"path":{"type":"string","description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
+			`"path":{"type":"string",`+
+			`"description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":200,"description":"how many lines, 50 if not given"}},"required":["pattern"]}`,
 		readOnly(), p.search)
 }
@@ -67,7 +68,7 @@ func (p *pack) search(ctx context.Context, in searchArgs) (string, error) {
 	return s.describe(), nil
 }
 
-// compile refuses what would take long.
+// compile returns a regular expression, and refuses those that would take long.
 func compile(s string) (*regexp.Regexp, error) {
 	if s == "" || len(s) > maxExprBytes {
 		return nil, fmt.Errorf("the regular expression has %d bytes, want 1 to %d", len(s), maxExprBytes)
@@ -94,7 +95,7 @@ type searcher struct {
 	omitted string
 }
 
-// noteOmitted remembers the first reason for which something was left out.
+// noteOmitted keeps the first reason why something was skipped.
 func (s *searcher) noteOmitted(why string) {
 	if s.omitted == "" {
 		s.omitted = why
@@ -125,7 +126,7 @@ func (s *searcher) searchTarget(ctx context.Context, t target) error {
 		if err == nil || errors.Is(err, errEnough) {
 			return err
 		}
-		if !errors.Is(err, errKind) && !errors.Is(err, fs.ErrNotExist) { // it may have gone meanwhile
+		if !errors.Is(err, errKind) && !errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
 			s.noteOmitted(err.Error())
 		}
 		return nil
@@ -137,7 +138,7 @@ func (s *searcher) searchTarget(ctx context.Context, t target) error {
 	return ignoreEnough(err)
 }
 
-// ignoreEnough takes the end of a search for no error.
+// ignoreEnough returns err, or nil where it only ended a search.
 func ignoreEnough(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -145,7 +146,7 @@ func ignoreEnough(err error) error {
 	return err
 }
 
-// searchFile searches one file.
+// searchFile searches one file. It returns errEnough when the whole search is to end.
 func (s *searcher) searchFile(ctx context.Context, root *os.Root, at location) error {
 	f, err := openText(root, at)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *searcher) searchFile(ctx context.Context, root *os.Root, at location) e
 	return nil
 }
 
-// searchLine looks at a line, in pieces where it is long.
+// searchLine searches a line, in parts where it is long. It reports at most one match.
 func (s *searcher) searchLine(ctx context.Context, at location, number int, line []byte) error {
 	for first := true; first || len(line) > 0; first = false {
 		if ctx.Err() != nil {
@@ -199,7 +200,7 @@ func (s *searcher) searchLine(ctx context.Context, at location, number int, line
 	return nil
 }
 
-// matchExcerpt is what stands around a match.
+// matchExcerpt returns the part of a line around a match.
 func matchExcerpt(line []byte, m []int) string {
 	from, to := max(0, m[0]-around), min(len(line), m[1]+around, m[0]+4*around)
 	s := strings.TrimSpace(strings.ToValidUTF8(string(line[from:to]), ""))

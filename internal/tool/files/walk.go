@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// maxEntries is how many files and folders one call looks at.
+	// maxEntries is how many files and folders one call visits.
 	maxEntries = 20_000
-	// maxDepth is how many levels below a root anything is found.
+	// maxDepth is how many levels below a root are visited.
 	maxDepth = 32
 )
 
-// errEnough ends a walk that has what it wants.
+// errEnough ends a walk that has found enough, or has reached a limit.
 var errEnough = errors.New("enough")
 
-// walk goes through what is below folders, in the order of names, and does not
-// follow links.
+// walk visits what is below folders in the order of names. It does not follow links, which could form a circle.
 type walk struct {
 	root    *os.Root
 	at      Root
-	seen    *int   // entries, over all roots
-	omitted string // why something was left out; empty: nothing was
+	seen    *int   // entries of all roots together
+	omitted string // why something was skipped; empty: nothing was
 	fn      func(at location, e fs.DirEntry) error
 }
 
-// visit calls fn with what is in a folder, and in folders in it down to depth levels.
+// visit calls fn for everything in a folder, and in folders below it down to depth levels.
 func (w *walk) visit(ctx context.Context, folder string, depth int) error {
 	if depth <= 0 {
 		return nil
@@ -60,7 +59,7 @@ func (w *walk) visit(ctx context.Context, folder string, depth int) error {
 		}
 		if err := w.visit(ctx, name, depth-1); errors.Is(err, errEnough) {
 			return err
-		} else if err != nil { // one folder that cannot be read hides no other
+		} else if err != nil { // one folder that cannot be read must not hide the others
 			w.omitted = err.Error()
 		}
 	}
@@ -81,10 +80,10 @@ func (w *walk) entries(folder string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// pattern is a glob, element by element; ** stands for any number of elements.
+// pattern is the elements of a glob; ** stands for any number of path elements.
 type pattern []string
 
-// isPattern reports whether a path holds what makes it a pattern.
+// isPattern reports whether a path has a character that makes it a pattern.
 func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
 
 func parsePattern(s string) (pattern, error) {
@@ -107,11 +106,11 @@ func parsePattern(s string) (pattern, error) {
 	return list, nil
 }
 
-// match reports whether the whole of a path is matched. It takes the elements of
-// both at most once each with each other.
+// match reports whether the pattern matches a whole path. It compares each element of the pattern with each of the path
+// at most once, so that no pattern takes exponential time.
 func (p pattern) match(name string) bool {
 	elements := strings.Split(name, "/")
-	reach := make([]bool, len(elements)+1) // how many elements the pattern so far may have taken
+	reach := make([]bool, len(elements)+1) // reach[n]: the pattern so far may match the first n elements
 	reach[0] = true
 	for _, e := range p {
 		next := make([]bool, len(reach))
@@ -128,15 +127,15 @@ func (p pattern) match(name string) bool {
 	return reach[len(elements)]
 }
 
-// target is what a call is about: one place, or what a pattern matches.
+// target is what a call is about: one location, or everything in a root that a pattern matches.
 type target struct {
 	root   Root
 	from   string  // where the walk begins
 	wanted pattern // nil: everything below from
 }
 
-// targets reads a path or pattern. A name that holds the characters of a pattern
-// and is there is meant as it stands.
+// targets returns the targets of a path or pattern; of an empty one, all roots. An existing file whose name looks like
+// a pattern is taken literally.
 func (p *pack) targets(written string) ([]target, error) {
 	if written == "" || written == "." {
 		var all []target
@@ -169,7 +168,7 @@ func (p *pack) targets(written string) ([]target, error) {
 	return list, nil
 }
 
-// commonFolder is the folder, below the root, that everything matched is in.
+// commonFolder returns the folder of the root that everything which the pattern matches is in.
 func (p pattern) commonFolder() string {
 	var plain []string
 	for _, e := range p[1:] {

@@ -14,14 +14,15 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// maxWrittenBytes is the size of a file above which it is neither written nor edited.
+// maxWrittenBytes is the largest file that is written or edited.
 const maxWrittenBytes = 1 << 20
 
 type writeArgs struct{ Path, Text string }
 
 func (p *pack) writeTool() tool.Tool {
 	yes, no := true, false
-	return newTool("write", "Writes a text file, in the place of one with that name. Files may be written below: "+p.writable()+".",
+	return newTool("write", "Writes a text file, in the place of one with that name. "+
+		"Files may be written below: "+p.writable()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
 			`"text":{"type":"string","description":"all of what it is to hold"}},"required":["path","text"]}`,
 		tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, OpenWorld: &no}, p.write)
@@ -31,7 +32,8 @@ type editArgs struct{ Path, Old, New string }
 
 func (p *pack) editTool() tool.Tool {
 	yes, no := true, false
-	return newTool("edit", "Replaces a piece of a text file, which must stand in it exactly once. Files may be edited below: "+p.writable()+".",
+	return newTool("edit", "Replaces a piece of a text file, which must stand in it exactly once. "+
+		"Files may be edited below: "+p.writable()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
 			`"old":{"type":"string","minLength":1,"description":"the piece as it stands in the file, with its blanks and line breaks"},`+
 			`"new":{"type":"string","description":"what takes its place"}},"required":["path","old","new"]}`,
@@ -48,7 +50,7 @@ func (p *pack) writable() string {
 	return strings.Join(names, ", ")
 }
 
-// findWritable reads the path of a file that may be written.
+// findWritable returns the location of a file that may be written.
 func (p *pack) findWritable(written string) (location, error) {
 	at, err := p.find(written)
 	switch {
@@ -68,7 +70,8 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 		return "", err
 	}
 	if len(in.Text) > maxWrittenBytes {
-		return "", fmt.Errorf("the text has %s, and files of at most %s are written", formatSize(int64(len(in.Text))), formatSize(maxWrittenBytes))
+		return "", fmt.Errorf("the text has %s, and files of at most %s are written",
+			formatSize(int64(len(in.Text))), formatSize(maxWrittenBytes))
 	}
 	root, err := at.root.open()
 	if err != nil {
@@ -126,13 +129,14 @@ func (p *pack) edit(_ context.Context, in editArgs) (string, error) {
 	return fmt.Sprintf("Edited: %s at line %d.", at, line), nil
 }
 
-// replacePiece gives a text with a piece replaced, and the line where it stood. Results are
-// shown without carriage returns, so that a piece may lack those of the file.
+// replacePiece returns a text with a piece replaced, and the line where the piece was. The model sees results without
+// carriage returns, so a piece may lack those of the file.
 func replacePiece(at location, now, piece, with string) (next string, line int, err error) {
 	if piece == "" {
 		return "", 0, errors.New("the piece to replace is empty")
 	}
-	if crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n"); !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
+	if !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
+		crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 		piece, with = crlf.Replace(piece), crlf.Replace(with)
 	}
 	before, after, found := strings.Cut(now, piece)
@@ -147,7 +151,7 @@ func replacePiece(at location, now, piece, with string) (next string, line int, 
 	return before + with + after, 1 + strings.Count(before, "\n"), nil
 }
 
-// readWhole reads all of a text file.
+// readWhole returns the content of a text file.
 func readWhole(root *os.Root, at location) (string, error) {
 	f, err := openText(root, at)
 	if err != nil {
@@ -164,8 +168,8 @@ func readWhole(root *os.Root, at location) (string, error) {
 	return string(all), nil
 }
 
-// replaceFile puts a file with this text in the place of the one that was (nil: none).
-// Whoever reads it meanwhile sees the one or the other, whole.
+// replaceFile replaces the file was (nil: there is none) by one with this text. Readers see the old or the new file,
+// never a part of one.
 func replaceFile(root *os.Root, at location, was fs.FileInfo, text string) error {
 	if was != nil {
 		if was.Mode()&fs.ModeSymlink != 0 {
@@ -181,14 +185,13 @@ func replaceFile(root *os.Root, at location, was fs.FileInfo, text string) error
 		err = root.Rename(beside, at.name)
 	}
 	if err != nil {
-		_ = root.Remove(beside) // it is not there where it could not be made
+		_ = root.Remove(beside) // it does not exist where it could not be created
 		return describeError("write", at, err)
 	}
 	return nil
 }
 
-// createFile makes a file that is on disk when it returns, with the mode of the one that
-// was.
+// createFile creates a file with the mode of was, and returns when its content is on disk.
 func createFile(root *os.Root, name string, was fs.FileInfo, text string) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
