@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -24,7 +24,7 @@ type api struct {
 	token  string
 	log    *slog.Logger
 	client *http.Client
-	pace   *pacer
+	pace   *kit.Pacer
 }
 
 const (
@@ -34,11 +34,17 @@ const (
 	userAgent     = "DiscordBot (ravenbot, 1)"
 )
 
+// The steady rate stays below the 50 requests a second that Discord takes.
+const (
+	perRequest = time.Second / 45
+	burst      = 20 * perRequest
+)
+
 func newAPI(base *url.URL, token string, log *slog.Logger) *api {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 32
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &api{base: base, token: token, log: log, client: client, pace: newPacer()}
+	client := &http.Client{Transport: transport, CheckRedirect: kit.NoRedirect}
+	return &api{base: base, token: token, log: log, client: client, pace: &kit.Pacer{Every: perRequest, Burst: burst}}
 }
 
 // request is one call. Those with the same route share a rate limit and are sent
@@ -153,21 +159,21 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 		r.route = r.method + r.path
 	}
 	for {
-		turn, err := a.pace.enter(ctx, r.route, r.free)
+		turn, err := a.pace.Enter(ctx, r.route, r.free)
 		if err != nil {
-			var limited *limitedError
+			var limited *kit.WaitError
 			if errors.As(err, &limited) {
-				e.status, e.after = http.StatusTooManyRequests, limited.after
+				e.status, e.after = http.StatusTooManyRequests, limited.After
 			}
 			e.err = err
 			return e
 		}
 		status, header, body, err := a.send(ctx, r)
 		pause, global := limit(status, header, body)
-		turn.leave(pause, global)
+		turn.Leave(pause, global)
 		switch {
 		case err != nil:
-			e.maybe, e.err = !unsent(err), err
+			e.maybe, e.err = !kit.IsUnsent(err), err
 			return e
 		case status == http.StatusTooManyRequests:
 			a.log.Warn("discord rate limit", "platform", "discord", "request", e.what, "wait", pause, "global", global)
@@ -244,12 +250,6 @@ func plain(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// unsent tells whether a request failed before there was a connection for it.
-func unsent(err error) bool {
-	var e *net.OpError
-	return errors.As(err, &e) && e.Op == "dial"
 }
 
 // read makes an answer a value or an error.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"ravenbot/adapters/kit"
 )
 
 // budget gives sessions their turn to begin. Discord takes so many in 24 hours over
@@ -102,7 +104,7 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		if pause <= 0 {
 			break
 		}
-		if !wait(ctx, pause) {
+		if !kit.Sleep(ctx, pause) {
 			<-turn
 			return nil, false
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -53,28 +54,16 @@ func (d *Discord) sayBusy(ctx context.Context, m chat.Message) {
 // whether it is the first in a while.
 func (d *Discord) firstRefusal(who string) bool {
 	now := d.o.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	last, known := d.toldBusy[who]
-	d.toldBusy[who] = now
-	if len(d.toldBusy) >= d.sweepBusy {
-		for who, at := range d.toldBusy {
-			if now.Sub(at) >= busyEvery {
-				delete(d.toldBusy, who)
-			}
-		}
-		d.sweepBusy = max(leastSweep, 2*len(d.toldBusy))
-	}
+	last, known := d.toldBusy.Change(who, func(time.Time, bool) time.Time { return now })
 	return !known || now.Sub(last) >= busyEvery
 }
 
-// leastSweep is how many of those who were told are remembered without a look at
-// how long ago that was.
-const leastSweep = 64
+// maxToldBusy is how many of those who were told are remembered at least.
+const maxToldBusy = 8192
 
 // tellTogether tells all in a place who were turned away within a moment.
 func (d *Discord) tellTogether(ctx context.Context, where string) {
-	_ = wait(ctx, busyGather) // at the end, too, people are told what became of their words
+	_ = kit.Sleep(ctx, busyGather) // at the end, too, people are told what became of their words
 	d.mu.Lock()
 	away := d.away[where]
 	delete(d.away, where)

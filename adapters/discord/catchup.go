@@ -11,61 +11,63 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
 // Rules of catching up.
 const (
 	longestCatchUp = 30 * 24 * time.Hour
-	maxMissed      = 1000             // messages read of one place
-	readersAtOnce  = 4                // places read at the same time
-	readWithin     = time.Minute      // for a page, waits for its turn included
-	listWithin     = 30 * time.Second // for Heard
-	guildWithin    = 5 * time.Second  // how long a place waits for its server to show itself
+	maxMissed      = 1000            // messages read of one place
+	readersAtOnce  = 4               // places read at the same time
+	readWithin     = time.Minute     // for a page, waits for its turn included
+	guildWithin    = 5 * time.Second // how long a place waits for its server to show itself
 )
 
-// catchUp reads what was said before a session began. Discord replays what a
-// session missed, but nothing to a new one.
-type catchUp struct {
-	d     *shard
-	state *discordgo.State
-	gate  *gate
-	from  time.Time // the earliest moment worth reading
-	since string    // its id, by Discord's clock
-	stop  context.CancelFunc
+// missed reads what was said before a session began. Discord replays what a session missed,
+// but nothing to a new one.
+type missed struct {
+	*kit.CatchUp
+	d *shard
 
 	mu     sync.Mutex
+	state  *discordgo.State          // of the present session
+	from   time.Time                 // the earliest moment worth reading
+	since  string                    // its id, by Discord's clock
 	heard  map[string]bool           // channels that are read, once they are known
 	guilds map[string][]chat.Address // servers that have shown themselves, with their active threads
 }
 
-// beginCatchUp makes what this session brings wait for what was missed before it.
-func (d *shard) beginCatchUp(ctx context.Context, state *discordgo.State) {
+// newMissed returns nil where nothing is to be read.
+func (d *shard) newMissed() *missed {
 	if d.o.CatchUp <= 0 || d.o.Heard == nil {
-		return
+		return nil
 	}
-	c := &catchUp{d: d, state: state, gate: newGate(), guilds: map[string][]chat.Address{},
-		from: d.o.Now().Add(-min(d.o.CatchUp, longestCatchUp))}
-	c.since = snowflake(c.from)
-	ctx, c.stop = context.WithCancel(ctx)
-	d.mu.Lock()
-	former := d.missed
-	d.missed = c
-	d.mu.Unlock()
-	if former != nil {
-		former.stop()
+	c := &missed{d: d}
+	c.CatchUp = &kit.CatchUp{
+		Platform:   d.Name(),
+		Readers:    readersAtOnce,
+		List:       c.list,
+		Read:       c.read,
+		IsFinal:    c.isUnreadable,
+		RetryAfter: askedToWait,
+		Log:        d.o.Log,
+		Now:        time.Now,
 	}
-	d.queue.shut(c.gate)
-	d.begin(func() {
-		defer c.stop()
-		c.run(ctx)
-	})
+	return c
 }
 
-func (d *shard) catchingUp() *catchUp {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.missed
+// begin makes what a new session brings wait for what was missed before it.
+func (c *missed) begin(state *discordgo.State) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.state, c.heard, c.guilds = state, nil, map[string][]chat.Address{}
+	c.from = c.d.o.Now().Add(-min(c.d.o.CatchUp, longestCatchUp))
+	c.since = snowflake(c.from)
+	c.mu.Unlock()
+	c.Begin()
 }
 
 // snowflake is the first id of a moment.
@@ -73,69 +75,28 @@ func snowflake(t time.Time) string {
 	return strconv.FormatInt(max(t.UnixMilli()-firstMilli, 0)<<22, 10)
 }
 
-func (c *catchUp) run(ctx context.Context) {
-	heard, ok := c.list(ctx)
-	if !ok {
-		return
+// list returns the places in which something may be missing.
+func (c *missed) list(ctx context.Context) ([]*kit.Gap, error) {
+	heard, err := c.d.o.Heard(ctx)
+	if err != nil {
+		return nil, err
 	}
-	c.begin(heard)
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	slots := make(chan struct{}, readersAtOnce)
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		g, ok := c.d.queue.due(ctx, c.gate)
-		if !ok {
-			return
-		}
-		readers.Go(func() {
-			c.fill(ctx, g)
-			<-slots
-		})
-	}
-}
-
-// list asks for the places until there is an answer: what passed before could
-// make the store forget where the gaps begin.
-func (c *catchUp) list(ctx context.Context) ([]chat.Heard, bool) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		limited, cancel := context.WithTimeout(ctx, listWithin)
-		heard, err := c.d.o.Heard(limited)
-		cancel()
-		if err == nil {
-			return heard, true
-		}
-		if ctx.Err() != nil {
-			return nil, false
-		}
-		c.d.o.Log.Error("discord conversations to catch up not listed, trying again", "platform", "discord", "wait", pause, "error", err)
-		if !wait(ctx, pause) {
-			return nil, false
-		}
-	}
-}
-
-// begin opens the gate for all but the places in which something may be missing.
-func (c *catchUp) begin(heard []chat.Heard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heard = map[string]bool{}
-	var gaps []*gap
+	var gaps []*kit.Gap
 	for _, h := range heard {
 		a := h.Conversation
 		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.covers(a.Workspace) {
 			continue
 		}
-		g := &gap{at: a, after: c.since}
+		g := newGap(a, c.since)
 		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil && (newer(h.Message, c.since) || h.At.After(c.from)) {
-			g.after = h.Message
+			g.After = h.Message
 		}
+		// Reading needs the roles and threads of the server, which come by an event of their own.
 		if _, known := c.guilds[a.Workspace]; !known && a.Workspace != inDirect {
-			g.due = time.Now().Add(guildWithin)
+			g.NotBefore = time.Now().Add(guildWithin)
 		}
 		c.heard[place(a)] = true
 		gaps = append(gaps, g)
@@ -143,74 +104,69 @@ func (c *catchUp) begin(heard []chat.Heard) {
 	for _, threads := range c.guilds {
 		gaps = append(gaps, c.below(threads)...)
 	}
-	c.d.queue.add(c.gate, gaps)
+	return gaps, nil
+}
+
+func newGap(at chat.Address, after string) *kit.Gap {
+	return &kit.Gap{Key: place(at), At: at, After: after}
 }
 
 // onGuild takes note that a server has shown itself, with its active threads.
-func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
+func (c *missed) onGuild(g *discordgo.GuildCreate) {
 	if c == nil || g.Guild == nil || g.Unavailable {
 		return
 	}
+	c.mu.Lock()
 	threads := []chat.Address{}
 	for _, t := range g.Threads {
 		if t.LastMessageID == "" || newer(t.LastMessageID, c.since) {
 			threads = append(threads, chat.Address{Platform: c.d.Name(), Workspace: g.ID, Channel: t.ParentID, Thread: t.ID})
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.guilds[g.ID] = threads
-	if c.heard != nil {
-		c.d.queue.add(c.gate, c.below(threads))
-		c.d.queue.ready(c.gate, g.ID)
+	known := c.heard != nil
+	gaps := c.below(threads)
+	c.mu.Unlock()
+	if known {
+		c.Add(gaps)
+		c.Hasten(func(gap *kit.Gap) bool { return gap.At.Workspace == g.ID })
 	}
 }
 
 // below makes gaps of the threads that lie under channels to be read.
-func (c *catchUp) below(threads []chat.Address) []*gap {
-	var gaps []*gap
+func (c *missed) below(threads []chat.Address) []*kit.Gap {
+	var gaps []*kit.Gap
 	for _, t := range threads {
 		if c.heard[t.Channel] {
-			gaps = append(gaps, &gap{at: t, after: c.since})
+			gaps = append(gaps, newGap(t, c.since))
 		}
 	}
 	return gaps
 }
 
-// fill reads a gap and lets what waits behind it pass; where reading failed for
-// the moment it stays.
-func (c *catchUp) fill(ctx context.Context, g *gap) {
-	missed, err := c.read(ctx, g)
-	if ctx.Err() != nil {
-		return
+// isUnreadable tells whether an error of reading a place is final, and tells the operator.
+func (c *missed) isUnreadable(g *kit.Gap, err error) bool {
+	if !refused(err) {
+		return false
 	}
-	switch {
-	case err != nil && !refused(err):
-		pause := c.d.queue.retry(c.gate, g, askedToWait(err))
-		c.d.o.Log.Warn("missed discord messages not read, trying again", "platform", "discord", "conversation", g.at.String(), "wait", pause, "error", err)
-		return
-	case err != nil:
-		c.d.sayUnreadable(g.at, err)
-	}
-	if done, last := c.d.queue.fill(c.gate, g, missed); last {
-		c.d.o.Log.Info("caught up", "platform", "discord", "conversations", done.places, "messages", done.messages)
-	}
+	c.d.sayUnreadable(g.At, err)
+	return true
 }
 
-// read gives what people said in a gap, oldest first, but for what the bot has
+// read hands over what people said in a gap, oldest first, but for what the bot has
 // replied to where everybody sees it.
-func (c *catchUp) read(ctx context.Context, g *gap) ([]inbound, error) {
+func (c *missed) read(ctx context.Context, g *kit.Gap) (messages int, err error) {
 	var said []wirePost
-	for after, more := g.after, true; more && len(said) < maxMissed; {
+	for after, more := g.After, true; more && len(said) < maxMissed; {
 		limited, cancel := context.WithTimeout(ctx, readWithin)
-		page, next, err := c.d.history(limited, place(g.at), after)
+		page, next, err := c.d.history(limited, place(g.At), after)
 		cancel()
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		said = append(said, page...)
 		if after, more = next, next != ""; more && len(said) >= maxMissed {
-			c.d.o.Log.Warn("more discord messages were missed than are read", "platform", "discord", "conversation", g.at.String(), "read", len(said))
+			c.d.o.Log.Warn("more discord messages were missed than are read", "platform", "discord", "conversation", g.At.String(), "read", len(said))
 		}
 	}
 	self := c.d.bot().ID
@@ -221,19 +177,28 @@ func (c *catchUp) read(ctx context.Context, g *gap) ([]inbound, error) {
 		}
 	}
 	said = slices.DeleteFunc(said, func(w wirePost) bool { return replied[w.ID] })
-	return c.messages(ctx, g.at, said), nil
+	for _, m := range c.messages(ctx, g.At, said) {
+		if err := kit.AcceptMissed(ctx, c.d.accept, m); err != nil {
+			return messages, err
+		}
+		g.After = m.ID
+		messages++
+	}
+	return messages, nil
 }
 
 // messages reads a history as if it had come live: in a history messages do not
 // name their server, nor the roles of who wrote them.
-func (c *catchUp) messages(ctx context.Context, at chat.Address, said []wirePost) []inbound {
+func (c *missed) messages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
 	guild := at.Workspace
 	if guild == inDirect {
 		guild = ""
 	}
+	c.mu.Lock()
 	state := snapshot(c.state, guild)
+	c.mu.Unlock()
 	members := map[string]wireMember{}
-	var missed []inbound
+	var list []chat.Message
 	for _, w := range said {
 		w.GuildID = guild
 		m, ok := c.d.message(state, w.wireMessage)
@@ -247,10 +212,10 @@ func (c *catchUp) messages(ctx context.Context, at chat.Address, said []wirePost
 			w.Member = members[m.Author.ID]
 			m.Author.Admin = reader{state: state, w: w.wireMessage}.admin()
 		}
-		m.Conversation, m.Direct, m.Missed = at, at.Workspace == inDirect, true
-		missed = append(missed, inbound{message: m})
+		m.Conversation, m.Direct = at, at.Workspace == inDirect
+		list = append(list, m)
 	}
-	return missed
+	return list
 }
 
 // member looks up who somebody is in a server. Who cannot be looked up has no
@@ -294,11 +259,7 @@ func copies[T any](list []*T) []*T {
 
 // sayUnreadable tells once why nothing is caught up in a place.
 func (d *Discord) sayUnreadable(at chat.Address, err error) {
-	d.mu.Lock()
-	told := d.unreadable[at]
-	d.unreadable[at] = true
-	d.mu.Unlock()
-	if told {
+	if !d.unreadable.First(at.String()) {
 		return
 	}
 	remedy := "give the bot's role View Channel and Read Message History"

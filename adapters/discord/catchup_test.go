@@ -21,7 +21,7 @@ func all(at chat.Address) chat.Heard { return chat.Heard{Conversation: at} }
 
 // history matches requests that read a channel.
 func history(channel string) func(sim.Request) bool {
-	return sim.To("GET", "/channels/"+channel+"/messages")
+	return sim.MatchPath("GET", "/channels/"+channel+"/messages")
 }
 
 func (s *stage) logged(t *testing.T, text string) {
@@ -169,7 +169,7 @@ func TestPlacesThatCannotBeRead(t *testing.T) {
 		list = []chat.Heard{all(s.address()), all(gone), all(hidden)}
 		return list
 	}})
-	s.logged(t, `msg="caught up" platform=discord conversations=3 messages=0`)
+	s.logged(t, `msg="caught up" platform=discord conversations=0 messages=0 unreadable=3`)
 	s.exchange(t, 0, 3)
 	s.InvalidateSessions(false)
 	s.connected(t, 2)

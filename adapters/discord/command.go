@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -134,7 +135,7 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 				return
 			}
 			d.o.Log.Error("discord command not registered", "platform", "discord", "error", err)
-			if !again(err) || !wait(ctx, pause) {
+			if !again(err) || !kit.Sleep(ctx, pause) {
 				return
 			}
 		}

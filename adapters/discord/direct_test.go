@@ -43,11 +43,11 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 	}
 	for _, place := range []string{"direct message", "server", "group"} {
 		p := places[place]
-		for what, handle := range map[string]func(context.Context, *shard, []byte){
-			"message":  func(_ context.Context, d *shard, data []byte) { d.onMessage(state, data) },
-			"edit":     func(_ context.Context, d *shard, data []byte) { d.onUpdate(state, data) },
-			"deletion": func(_ context.Context, d *shard, data []byte) { d.onDelete(state, data) },
-			"reaction": func(_ context.Context, d *shard, data []byte) { d.onReaction(state, "MESSAGE_REACTION_ADD", data) },
+		for what, handle := range map[string]func(context.Context, idleShard, []byte){
+			"message":  func(_ context.Context, d idleShard, data []byte) { d.onMessage(state, data) },
+			"edit":     func(_ context.Context, d idleShard, data []byte) { d.onUpdate(state, data) },
+			"deletion": func(_ context.Context, d idleShard, data []byte) { d.onDelete(state, data) },
+			"reaction": func(_ context.Context, d idleShard, data []byte) { d.onReaction(state, "MESSAGE_REACTION_ADD", data) },
 		} {
 			d := idle()
 			handle(t.Context(), d, fmt.Appendf(nil, `{"id":"5","message_id":"5","user_id":"4","emoji":{"name":"👍"},"author":{"id":"4"},
@@ -70,12 +70,9 @@ func TestCanThread(t *testing.T) {
 	}
 }
 
-func checkDirect(t *testing.T, d *shard, what string, want bool) {
+func checkDirect(t *testing.T, d idleShard, what string, want bool) {
 	t.Helper()
-	if d.queue.len() != 1 {
-		t.Fatalf("%s: %d messages are queued, want 1", what, d.queue.len())
-	}
-	if in, _ := d.queue.head(t.Context()); in.message.Direct != want {
-		t.Errorf("%s: direct is %v, want %v", what, in.message.Direct, want)
+	if m := d.one(t); m.Direct != want {
+		t.Errorf("%s: direct is %v, want %v", what, m.Direct, want)
 	}
 }

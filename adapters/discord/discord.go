@@ -1,26 +1,28 @@
-// Package discord is the bot's window on Discord: a chat.Platform that answers
-// mentions, direct messages, replies to the bot, /raven, the buttons below its
-// posts and forms, tells what people think of its posts by reactions, reads and sends files, and divides many servers among several sessions
-// with the gateway. It is the only importer of discordgo, which keeps the gateway
-// connection and the picture of servers, channels and roles; what that library
-// does wrong (discordgo v0.29.0, found 2026-11) is met here.
+// Package discord is the Discord platform: a chat.Platform that answers mentions, direct
+// messages, replies to the bot, /raven, buttons and forms, reports reactions to its posts,
+// reads and sends files, and divides many servers among several sessions with the gateway.
+// It is the only importer of discordgo, of which it uses the types, the permissions and the
+// picture of servers, channels and roles; the gateway and the requests are its own, because
+// that library drops events, cannot resume at the right address and sends no nonces
+// (v0.29.0, 2026-11).
 //
-// It promises: messages of one channel or thread reach accept in the order in which
-// the gateway brought them, those of different ones side by side, and the gateway is never held up by accept; a dead connection is noticed
-// within a heartbeat interval and a few seconds, and taken up again where it
-// stopped where Discord still has the session; an interaction is answered within
-// three seconds; no post ever notifies anyone; a post repeated under the same key
-// appears once where Discord, this process or a look at the channel knows of the
-// first, and else once more at most, saying that it may be a repeat; the token is
-// sent to the configured address and to the gateway that it names, and nowhere
-// else.
+// It promises:
+//   - Messages of one channel or thread reach accept in the order in which the gateway brought
+//     them, those of different ones side by side, and accept never holds up the gateway.
+//   - A dead connection is noticed within a heartbeat interval and a few seconds, and resumed
+//     where it stopped if Discord still has the session.
+//   - An interaction is answered within three seconds.
+//   - No post notifies anyone.
+//   - A post repeated under the same key appears once where Discord, this process or a look at
+//     the channel knows of the first; otherwise at most twice, and it says that it may be a
+//     repeat.
+//   - The token is sent to the configured address and to the gateway that it names, and
+//     nowhere else.
+//   - What people say while the bot is away is read when it is back, before what they say
+//     since in the same place, as far back as Options.CatchUp allows.
 //
-// What people say while the bot is away is read when it is back, before what they
-// say since in the same place, as far back as Options.CatchUp allows.
-//
-// It leaves to others: storing messages and knowing those that came before
-// (accept), the order of posts in one conversation and their repetition
-// (delivery).
+// It leaves to others: storing messages and knowing those that came before (accept), the
+// order of posts in one conversation and their repetition (delivery).
 package discord
 
 import (
@@ -31,6 +33,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -68,27 +71,27 @@ type Discord struct {
 	base    *url.URL
 	baseErr error
 	api     *api
-	sent    *memory
-	live    views
+	sent    sent
 	// openWithin is the time from dialling to the first event.
 	openWithin time.Duration
 
-	mu         sync.Mutex
-	budget     *budget
-	shards     []*shard // none before it is known how many
-	detail     string   // why there are none
-	self       wireUser
-	app        string
-	commands   bool // being registered, or registered
-	deferring  map[string]chan struct{}
-	parents    map[string]string    // thread to channel, "" for what is no thread
-	opened     map[string]string    // threads opened for answers, by interaction
-	toldBusy   map[string]time.Time // whose message was last turned away when, by place and user
-	sweepBusy  int                  // size of toldBusy at which old ones are dropped
-	away       map[string]*turnedAway
-	unreadable map[chat.Address]bool // told of
-	ending     bool
-	wg         sync.WaitGroup // goroutines that Run waits for
+	parents    kit.Memory[string]    // thread to channel, "" for what is no thread
+	opened     kit.Memory[string]    // threads opened for answers, by interaction
+	shown      kit.Memory[string]    // what the latest unfinished answers show, by message
+	toldBusy   kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
+	unreadable kit.Memory[bool]      // places that the operator was told of
+
+	mu        sync.Mutex
+	budget    *budget
+	shards    []*shard // none before it is known how many
+	detail    string   // why there are none
+	self      wireUser
+	app       string
+	commands  bool // being registered, or registered
+	deferring map[string]chan struct{}
+	away      map[string]*turnedAway
+	ending    bool
+	wg        sync.WaitGroup // goroutines that Run waits for
 }
 
 var (
@@ -106,9 +109,14 @@ func New(o Options) *Discord {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Discord{o: o, sent: newMemory(), detail: "not connected yet", deferring: map[string]chan struct{}{},
-		parents: map[string]string{}, opened: map[string]string{}, toldBusy: map[string]time.Time{}, away: map[string]*turnedAway{},
-		unreadable: map[chat.Address]bool{}, openWithin: openWithin}
+	d := &Discord{
+		o:          o,
+		detail:     "not connected yet",
+		deferring:  map[string]chan struct{}{},
+		away:       map[string]*turnedAway{},
+		openWithin: openWithin,
+	}
+	d.parents.Size, d.toldBusy.Size, d.sent.made.Size = maxParents, maxToldBusy, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")
@@ -138,7 +146,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	d.wg.Wait()
 	d.api.client.CloseIdleConnections()
 	for _, s := range d.shards {
-		if n := s.queue.len(); n > 0 {
+		if n := s.waiting; n > 0 {
 			d.o.Log.Warn("discord messages not taken over before the end", "platform", "discord", "shard", s.id, "messages", n)
 		}
 	}
@@ -168,16 +176,4 @@ func place(a chat.Address) string {
 		return a.Thread
 	}
 	return a.Channel
-}
-
-// wait pauses, and reports whether ctx lasted.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -6,9 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
-	"github.com/gorilla/websocket"
-
 	"ravenbot/internal/chat"
 )
 
@@ -55,30 +52,26 @@ const (
 	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage + `, or take "respondTo": "all" out of the Discord channels in config.json`
 )
 
-// verdict tells from the last connection what to do next.
-func (c *client) verdict(cause string, err error) ending {
-	_, invalid, resumable, code := c.link.state()
-	var closed *websocket.CloseError
-	if code == 0 && errors.As(err, &closed) {
-		code = closed.Code
-	}
+// verdict tells from the status of a connection that ended what to do next.
+func (d *shard) verdict(s *session, st status, cause string) ending {
+	code := st.closeCode()
 	if code != 0 {
 		cause = fmt.Sprintf("%s (close code %d)", cause, code)
 	}
-	end := ending{cause: cause, fatal: c.fatal(code), invalid: invalid, resume: c.canResume() && c.refused < resumeRefused}
-	if invalid && !resumable || code == codeSequence || code == codeTimedOut || code == codeInvalid {
+	end := ending{cause: cause, fatal: d.fatal(code), invalid: st.invalid, resume: s.canResume()}
+	if st.invalid && !st.resumable || code == codeSequence || code == codeTimedOut || code == codeInvalid {
 		end.resume = false
 	}
 	return end
 }
 
 // fatal is the error behind a close code that would be the same next time.
-func (c *client) fatal(code int) error {
+func (d *Discord) fatal(code int) error {
 	switch code {
 	case codeToken:
 		return tokenError(errors.New("close code 4004"))
 	case codeIntents, codeDisallowed:
-		return c.intentsError(code)
+		return d.intentsError(code)
 	case codeShard, codeSharding:
 		return errReplan
 	case codeVersion:
@@ -93,8 +86,8 @@ func tokenError(err error) *chat.SetupError {
 		Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN", Err: err}
 }
 
-func (c *client) intentsError(code int) error {
-	if c.dg.Identify.Intents&discordgo.IntentMessageContent == 0 {
+func (d *Discord) intentsError(code int) error {
+	if !d.o.MessageContent {
 		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),
 			Remedy: "see " + intentsPage + "; none of those there is asked for"}
 	}

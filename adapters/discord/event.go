@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -66,31 +65,13 @@ const (
 // inDirect stands in an address for the server of a direct message.
 const inDirect = "@me"
 
-func (d *shard) onReady(ctx context.Context, data []byte) {
-	var ready struct {
-		User        wireUser `json:"user"`
-		Application struct {
-			ID string `json:"id"`
-		} `json:"application"`
-	}
-	if err := json.Unmarshal(data, &ready); err != nil {
-		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
-		return
-	}
-	d.mu.Lock()
-	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
-	app := d.app
-	d.mu.Unlock()
-	d.registerOnce(ctx, app)
-}
-
 func (d *Discord) bot() wireUser {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.self
 }
 
-// onMessage queues what concerns the bot. It runs where discordgo changes the
+// onMessage queues what concerns the bot. It runs in the goroutine that changes the
 // state, which may therefore be read without further care.
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
@@ -118,7 +99,7 @@ func (d *Discord) message(state *discordgo.State, w wireMessage) (chat.Message, 
 	if err != nil {
 		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
 	}
-	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.holds(w.Reference.MessageID)}
+	r := reader{self: d.bot(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.admin()},
 		Text: r.text(rest), Files: files, Reach: r.reach(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
 	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
@@ -140,7 +121,7 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
 		return
 	}
-	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.bot().ID || d.sent.holds(w.ID) {
+	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.bot().ID || d.sent.has(w.ID) {
 		return
 	}
 	w.Content = *w.Text
@@ -168,7 +149,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 		w.IDs = append(w.IDs, w.ID)
 	}
 	for _, id := range w.IDs {
-		if !d.sent.holds(id) {
+		if !d.sent.has(id) {
 			d.enqueue(state, inbound{message: chat.Message{ID: id, Change: chat.Deleted}}, w.GuildID, w.ChannelID)
 		}
 	}
@@ -177,7 +158,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 // enqueue queues a message of a channel.
 func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel string) {
 	d.settle(state, &in, guild, channel)
-	d.queue.push(in)
+	d.push(in)
 }
 
 // settle gives a message its address, as far as that is known without asking. A
@@ -212,9 +193,7 @@ func (d *Discord) address(state *discordgo.State, guild, channel string) (chat.A
 		}
 		return a, true
 	}
-	d.mu.Lock()
-	parent, known := d.parents[channel]
-	d.mu.Unlock()
+	parent, known := d.parents.Get(channel)
 	if parent != "" {
 		a.Channel, a.Thread = parent, channel
 	}
@@ -223,16 +202,14 @@ func (d *Discord) address(state *discordgo.State, guild, channel string) (chat.A
 
 const (
 	lookupWithin = 5 * time.Second
-	maxParents   = 10_000
+	maxParents   = 5000
 )
 
 // locate asks Discord whether a channel that no event has shown is a thread.
 // What cannot be known is taken for a channel.
 func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Address {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
-	d.mu.Lock()
-	parent, known := d.parents[channel]
-	d.mu.Unlock()
+	parent, known := d.parents.Get(channel)
 	if !known {
 		ctx, cancel := context.WithTimeout(ctx, lookupWithin)
 		defer cancel()
@@ -248,22 +225,12 @@ func (d *Discord) locate(ctx context.Context, guild, channel string) chat.Addres
 		} else if isThread(c.Type) {
 			parent = c.Parent
 		}
-		d.noteParent(channel, parent)
+		d.parents.Put(channel, parent)
 	}
 	if parent != "" {
 		a.Channel, a.Thread = parent, channel
 	}
 	return a
-}
-
-// noteParent remembers the channel of a thread, or that there is none.
-func (d *Discord) noteParent(channel, parent string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.parents) >= maxParents {
-		clear(d.parents)
-	}
-	d.parents[channel] = parent
 }
 
 // reader reads one message with the help of what is known about its server.

@@ -14,11 +14,9 @@ func SetOpenWithin(d *Discord, t time.Duration) { d.openWithin = t }
 func Kept(d *Discord) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.api.pace.mu.Lock()
-	defer d.api.pace.mu.Unlock()
-	n := len(d.api.pace.routes) + len(d.deferring)
+	n := d.api.pace.Len() + len(d.deferring)
 	for _, s := range d.shards {
-		n += s.queue.len()
+		n += s.waiting
 	}
 	return n
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -149,12 +149,9 @@ func (d *Discord) download(ctx context.Context, address string, limit int64) ([]
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("HTTP %d", resp.StatusCode)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	switch {
-	case err != nil:
+	data, err := kit.ReadLimited(resp.Body, limit)
+	if err != nil {
 		return nil, plain(err)
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("it has more than the %d bytes that are allowed", limit)
 	}
 	return data, nil
 }

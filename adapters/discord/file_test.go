@@ -61,7 +61,7 @@ func TestExpiredFileIsAskedForAgainOnce(t *testing.T) {
 	if data, err := s.d.Fetch(within(t), m.Files[0], 100); err != nil || string(data) != "words" {
 		t.Errorf("%q, %v", data, err)
 	}
-	s.Fail(sim.Fault{Match: sim.To("GET", "/attachments/"), Status: 404})
+	s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 404})
 	before := len(s.Requests())
 	if _, err := s.d.Fetch(within(t), m.Files[0], 100); err == nil || len(s.Requests())-before != 3 {
 		t.Errorf("%v after %d requests, want 3", err, len(s.Requests())-before)
@@ -79,7 +79,7 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 		why  string
 	}{
 		"too large as it says":       {chat.File{Size: 101, Handle: []byte(own)}, "101 bytes, 100 are allowed"},
-		"too large without a word":   {chat.File{Handle: []byte(own)}, "more than the 100 bytes"},
+		"too large without a word":   {chat.File{Handle: []byte(own)}, "larger than the 100 bytes"},
 		"another host":               {chat.File{Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))}, "none of Discord's"},
 		"not encrypted":              {chat.File{Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))}, "none of Discord's"},
 		"a host that looks like it":  {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))}, "none of Discord's"},
@@ -92,7 +92,7 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"http://169.254.169.254/secret", s.URL() + "/elsewhere"} {
-		off := s.Fail(sim.Fault{Match: sim.To("GET", "/attachments/"), Status: 302, Header: map[string]string{"Location": to}})
+		off := s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 302, Header: map[string]string{"Location": to}})
 		if _, err := s.d.Fetch(within(t), m.Files[0], 1000); err == nil || !strings.Contains(err.Error(), "302") {
 			t.Errorf("redirected to %s: %v", to, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -32,18 +33,22 @@ type stub struct {
 func newStub(ctx context.Context, accept func(chat.Message) error) *stub {
 	d := New(Options{Token: "token", APIBaseURL: "http://discord.test", Log: slog.New(slog.DiscardHandler), MessageContent: true})
 	d.self = wireUser{ID: "1", Username: "raven"}
-	s := &stub{shard: newShard(d, 0, 1), state: discordgo.NewState(), got: make(chan chat.Message)}
+	s := &stub{state: discordgo.NewState(), got: make(chan chat.Message)}
+	s.shard = newShard(ctx, d, 0, 1, func(_ context.Context, m chat.Message) error {
+		err := accept(m)
+		s.got <- m
+		return err
+	})
 	d.budget = newBudget(plan{Shards: 1}, time.Now())
 	d.api.client.Transport = roundTripper(s.answerREST)
-	d.begin(func() {
-		s.drain(ctx, func(_ context.Context, m chat.Message) error {
-			err := accept(m)
-			s.got <- m
-			return err
-		})
-	})
+	d.begin(func() { <-ctx.Done(); s.queues.Wait() })
 	return s
 }
+
+// roundTripper lets a function be one.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (s *stub) answerREST(r *http.Request) (*http.Response, error) {
 	body := `{"id":"` + strconv.FormatInt(1e6+s.posts.Add(1), 10) + `"}`
@@ -103,9 +108,7 @@ func heap() int64 {
 func (s *stub) kept() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.api.pace.mu.Lock()
-	defer s.api.pace.mu.Unlock()
-	return fmt.Sprintf("%d deferred, %d routes, %d queued", len(s.deferring), len(s.api.pace.routes), s.queue.len())
+	return fmt.Sprintf("%d deferred, %d routes, %d queued", len(s.deferring), s.api.pace.Len(), s.waiting)
 }
 
 // discordgo keeps a rate limit for every interaction's token, for ever.
@@ -145,7 +148,7 @@ func TestWeekWithFlatMemory(t *testing.T) {
 				if minute%30 == 0 && s.claims() {
 					identifies++
 				}
-				wait(ctx, time.Minute)
+				kit.Sleep(ctx, time.Minute)
 			}
 			if last = heap(); day == 1 {
 				first = last // what is bounded is full

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -119,7 +120,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		}
 	}
 	d.acknowledge(ctx, w, arrived, stored, in)
-	d.queue.push(in)
+	d.push(in)
 }
 
 // isForm tells whether somebody sent a form such as this bot shows.
@@ -262,7 +263,7 @@ func (d *Discord) answer(ctx context.Context, w wireInteraction, arrived time.Ti
 		if err == nil || isCode(err, errAcknowledged) {
 			return true
 		}
-		if !again(err) || !wait(ctx, deferAgain) {
+		if !again(err) || !kit.Sleep(ctx, deferAgain) {
 			d.o.Log.Warn("discord interaction not answered in time", "platform", "discord", "interaction", w.ID, "error", err)
 			return false
 		}

@@ -3,7 +3,6 @@ package discord
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -29,7 +28,7 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 				return chat.Ref{}, err
 			}
 			id = p.ids[len(p.ids)-1]
-		case p.d.live.shows(id, look):
+		case p.d.shows(id, look):
 			p.ids = append(p.ids, id)
 		default:
 			if err := p.edit(ctx, id); err != nil {
@@ -37,39 +36,13 @@ func (p *post) show(ctx context.Context) (chat.Ref, error) {
 			}
 			p.ids = append(p.ids, id)
 		}
-		p.d.live.put(id, look)
+		p.d.shown.Put(id, look)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 
-// views knows what the latest unfinished answers show, so that pieces which have
-// not changed are not edited.
-type views struct {
-	mu    sync.Mutex
-	looks map[string]string // by message
-}
-
-// maxViews bounds what is known; forgetting costs an edit.
-const maxViews = 1024
-
-func (v *views) shows(id, look string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.looks[id] == look
-}
-
-// forget is for a post that now shows something else.
-func (v *views) forget(id string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.looks, id)
-}
-
-func (v *views) put(id, look string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.looks == nil || len(v.looks) >= maxViews {
-		v.looks = map[string]string{}
-	}
-	v.looks[id] = look
+// shows reports whether a message is known to look like that already. Forgetting costs an edit.
+func (d *Discord) shows(id, look string) bool {
+	now, known := d.shown.Get(id)
+	return known && now == look
 }

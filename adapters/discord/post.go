@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -88,6 +90,42 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	return chat.Ref{IDs: slices.Clone(p.ids), Repeated: p.repeated}, nil
 }
 
+// sent knows which pieces of the latest posts are out.
+type sent struct {
+	done  kit.Memory[outcome]   // by channel and key
+	made  kit.Memory[bool]      // the ids of all, by themselves
+	dared kit.Memory[time.Time] // pieces sent a second time, of which nobody knows
+}
+
+// maxMade is how many of the bot's own messages are known at least: a post has several.
+const maxMade = 4096
+
+// outcome is how far a post has come.
+type outcome struct {
+	ids      []string
+	repeated bool
+}
+
+func (s *sent) get(key string) outcome {
+	o, _ := s.done.Get(key)
+	o.ids = slices.Clone(o.ids)
+	return o
+}
+
+func (s *sent) put(key string, o outcome) {
+	o.ids = slices.Clone(o.ids)
+	s.done.Put(key, o)
+	for _, id := range o.ids {
+		s.made.Put(id, true)
+	}
+}
+
+// has reports whether a message is one that was posted not long ago.
+func (s *sent) has(id string) bool {
+	_, known := s.made.Get(id)
+	return known
+}
+
 // post is a draft on its way.
 type post struct {
 	d       *Discord
@@ -118,7 +156,7 @@ func (p *post) step(ctx context.Context) error {
 	if id := p.inPlace(); id != "" {
 		err := p.edit(ctx, id)
 		if err == nil {
-			p.d.live.forget(id)
+			p.d.shown.Drop(id)
 			p.ids = append(p.ids, id)
 			return nil
 		}
@@ -248,7 +286,12 @@ func (p *post) sent(m made, err error) error {
 		err = p.d.postError(err)
 		var e *chat.PostError
 		if p.daring && errors.As(err, &e) && e.Maybe {
-			p.d.sent.dare(p.pieceKey(), p.d.o.Now())
+			p.d.sent.dared.Change(p.pieceKey(), func(at time.Time, known bool) time.Time {
+				if known {
+					return at
+				}
+				return p.d.o.Now()
+			})
 		}
 		return err
 	}

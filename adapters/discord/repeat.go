@@ -135,7 +135,7 @@ func (p *post) dare(shield time.Duration) error {
 		return nil
 	}
 	now := p.d.o.Now()
-	at, dared := p.d.sent.daredAt(p.pieceKey())
+	at, dared := p.d.sent.dared.Get(p.pieceKey())
 	switch {
 	case !dared && now.Sub(p.draft.Since) < shield:
 		return nil

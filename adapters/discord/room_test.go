@@ -3,16 +3,14 @@ package discord
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -22,100 +20,48 @@ import (
 	"ravenbot/internal/markdown"
 )
 
-// frame is what a WebSocket server sends.
-func frame(opcode byte, payload []byte) []byte {
-	head := []byte{0x80 | opcode}
-	switch n := len(payload); {
-	case n < 126:
-		head = append(head, byte(n))
-	case n < 1<<16:
-		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
-	default:
-		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
-	}
-	return append(head, payload...)
+// idleShard is a shard without a connection that keeps what it hands over.
+type idleShard struct {
+	*shard
+	got chan chat.Message
 }
 
-const upgraded = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
-
-// However the bytes are cut, the same control messages are seen.
-func TestLinkReadsAlong(t *testing.T) {
-	stream := []byte(upgraded)
-	for _, f := range [][]byte{
-		frame(1, []byte(`{"op":10,"d":{"heartbeat_interval":41250}}`)),
-		frame(9, nil),
-		frame(1, []byte(`{"op":0,"t":"X","d":"`+strings.Repeat("x", 70_000)+`"}`)),
-		frame(1, []byte(`{"op":9,"d":true}`)),
-		frame(2, []byte{1, 2, 3}),
-		frame(8, []byte{0x0f, 0xa4}),
-	} {
-		stream = append(stream, f...)
-	}
-	for _, size := range []int{1, 2, 3, 7, 4096, len(stream)} {
-		l := newLink(nil)
-		for rest := stream; len(rest) > 0; {
-			n := min(size, len(rest))
-			if !l.frames.feed(rest[:n], l.see) {
-				t.Fatal("refused")
-			}
-			rest = rest[n:]
-		}
-		greeted, invalid, resumable, code := l.state()
-		if !greeted || !invalid || !resumable || code != 4004 || l.interval != 41250*time.Millisecond {
-			t.Errorf("in steps of %d: %v %v %v %d %v", size, greeted, invalid, resumable, code, l.interval)
-		}
-	}
-	if (&frames{}).feed(append([]byte(upgraded), 0x82, 127, 0xff, 0, 0, 0, 0, 0, 0, 0), nil) {
-		t.Error("a frame without end was taken")
-	}
-}
-
-func FuzzFrames(f *testing.F) {
-	f.Add([]byte(upgraded+"\x81\x02{}\x88\x02\x0f\xa4"), 3)
-	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		size = 1 + (size&0xff)%64
-		whole, parts := collect(data, len(data)+1), collect(data, size)
-		if diff := cmp.Diff(whole, parts); diff != "" {
-			t.Errorf("in steps of %d: %s", size, diff)
-		}
-	})
-}
-
-func collect(data []byte, size int) []string {
-	var f frames
-	var got []string
-	for len(data) > 0 {
-		n := min(size, len(data))
-		if !f.feed(data[:n], func(opcode byte, p []byte) { got = append(got, string(opcode)+string(p)) }) {
-			return append(got, "refused")
-		}
-		data = data[n:]
-	}
-	return got
-}
-
-// discordgo closes whatever connection it has when it cannot write a heartbeat.
-func TestWritingToADeadLinkIsSilent(t *testing.T) {
-	here, there := net.Pipe()
-	l := newLink(here)
-	_ = there.Close()
-	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
-		t.Errorf("wrote %d to a peer that is gone: %v", n, err)
-	}
-	if n, err := l.Write([]byte("heartbeat")); n != 9 || err != nil {
-		t.Errorf("wrote %d: %v", n, err)
-	}
-	if _, err := l.Read(make([]byte, 1)); err == nil {
-		t.Error("a link that was cut can be read")
-	}
-}
-
-func idle() *shard {
+func idle() idleShard {
 	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true,
 		Former: func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }})
 	d.ending = true // nothing is started
 	d.self = wireUser{ID: "1", Username: "raven"}
-	return newShard(d, 0, 1)
+	got := make(chan chat.Message, 10_000)
+	accept := func(_ context.Context, m chat.Message) error { got <- m; return nil }
+	return idleShard{newShard(context.Background(), d, 0, 1, accept), got}
+}
+
+// handed returns the messages that the shard has handed over since the last call.
+func (d idleShard) handed() []chat.Message {
+	for d.isWaiting() {
+		runtime.Gosched()
+	}
+	var list []chat.Message
+	for len(d.got) > 0 {
+		list = append(list, <-d.got)
+	}
+	return list
+}
+
+func (d idleShard) isWaiting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting > 0
+}
+
+// one returns the only message that was handed over.
+func (d idleShard) one(t *testing.T) chat.Message {
+	t.Helper()
+	list := d.handed()
+	if len(list) != 1 {
+		t.Fatalf("%d messages were handed over, want 1", len(list))
+	}
+	return list[0]
 }
 
 func FuzzEvents(f *testing.F) {
@@ -132,18 +78,16 @@ func FuzzEvents(f *testing.F) {
 		d.onInteraction(t.Context(), state, data)
 		d.onUpdate(state, data)
 		d.onDelete(state, data)
-		d.onReady(t.Context(), data)
+		d.onReady(t.Context(), newSession(), data)
 		var w wirePost
 		p := &post{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
 		if json.Unmarshal(data, &w) == nil && p.is(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
 			t.Errorf("%s was taken for a post of the bot", data)
 		}
-		for d.queue.len() > 0 {
-			in, _ := d.queue.head(t.Context())
-			if _, err := json.Marshal(in.message); err != nil {
+		for _, m := range d.handed() {
+			if _, err := json.Marshal(m); err != nil {
 				t.Error(err)
 			}
-			d.queue.drop()
 		}
 	})
 }
@@ -153,8 +97,8 @@ func TestUnknownComponentLosesNoMessage(t *testing.T) {
 	d := idle()
 	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":19,"content":"hi","author":{"id":"4"},
 		"referenced_message":{"id":"6","author":{"id":"1"},"components":[{"type":99}]}}`))
-	if in, _ := d.queue.head(t.Context()); in.message.Text != "hi" || in.message.Conversation.String() != "discord:@me/2" {
-		t.Errorf("message %+v", in.message)
+	if m := d.one(t); m.Text != "hi" || m.Conversation.String() != "discord:@me/2" {
+		t.Errorf("message %+v", m)
 	}
 }
 
@@ -162,8 +106,8 @@ func TestWhatIsForwardedIsRead(t *testing.T) {
 	d := idle()
 	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"message_reference":{"type":1,"message_id":"9","channel_id":"8"},
 		"message_snapshots":[{"message":{"content":" the train is late ","type":0}}]}`))
-	if in, _ := d.queue.head(t.Context()); in.message.Text != "[forwarded message: the train is late]" {
-		t.Errorf("message %+v", in.message)
+	if m := d.one(t); m.Text != "[forwarded message: the train is late]" {
+		t.Errorf("message %+v", m)
 	}
 }
 
@@ -180,9 +124,7 @@ func TestMentionOfTheBotsRole(t *testing.T) {
 		"31": {Reach: chat.Overheard, Text: "@crew hi", ForOther: true},
 	} {
 		d.onMessage(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","content":"<@&`+role+`> hi","author":{"id":"4"},"mention_roles":["`+role+`"]}`))
-		in, _ := d.queue.head(t.Context())
-		d.queue.drop()
-		if got := in.message; got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther || !got.Author.Admin {
+		if got := d.one(t); got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther || !got.Author.Admin {
 			t.Errorf("role %s: %+v", role, got)
 		}
 	}
@@ -192,7 +134,7 @@ func TestPanicInAHandlerIsContained(t *testing.T) {
 	d := idle()
 	var log bytes.Buffer
 	d.o.Log = slog.New(slog.NewTextHandler(&log, nil))
-	d.handle(t.Context(), nil, &discordgo.Event{Type: "MESSAGE_CREATE"})
+	d.handle(t.Context(), nil, frame{Type: "MESSAGE_CREATE"})
 	if !strings.Contains(log.String(), "panic") {
 		t.Errorf("log %q", log.String())
 	}
@@ -255,41 +197,6 @@ func TestReconnectPauses(t *testing.T) {
 			t.Errorf("after an invalid session: %v", p)
 		}
 	}
-}
-
-func TestPacer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer()
-		began := time.Now()
-		for range 450 {
-			turn, err := p.enter(t.Context(), "route", false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			turn.leave(0, false)
-		}
-		if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
-			t.Errorf("450 requests took %v", took)
-		}
-		turn, err := p.enter(t.Context(), "route", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := p.enter(ctx, "route", false); err == nil {
-			t.Error("two turns at once on one route")
-		}
-		turn.leave(time.Hour, false)
-		wait(t.Context(), 2*time.Hour)
-		if turn, err = p.enter(t.Context(), "other", false); err != nil {
-			t.Fatal(err)
-		}
-		turn.leave(0, false)
-		if len(p.routes) != 0 {
-			t.Errorf("%d routes are kept", len(p.routes))
-		}
-	})
 }
 
 func TestLimits(t *testing.T) {
@@ -386,10 +293,18 @@ func TestTokensAreNotShown(t *testing.T) {
 }
 
 // Whoever answers over an encrypted connection does not name a gateway without.
-func TestTokenIsNotSentUnencrypted(t *testing.T) {
-	c := &client{secure: true, attempt: t.Context()}
-	if _, err := c.dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "not encrypted") {
-		t.Errorf("error %v", err)
+func TestDialable_KeepsTheTokenEncrypted(t *testing.T) {
+	d := New(Options{Token: "token"})
+	for address, want := range map[string]string{
+		"wss://gateway.discord.gg":            "wss://gateway.discord.gg/?encoding=json&v=10",
+		"wss://gateway.discord.gg/x?region=n": "wss://gateway.discord.gg/x?encoding=json&region=n&v=10",
+		"ws://gateway.discord.gg":             "",
+		"https://gateway.discord.gg":          "",
+		"":                                    "",
+	} {
+		if got, err := d.dialable(address); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q became %q, %v", address, got, err)
+		}
 	}
 }
 
@@ -432,27 +347,15 @@ func TestPartialUpdates(t *testing.T) {
 		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","content":"x","author":{"id":"1","bot":false}}`,
 	} {
 		d.onUpdate(state, []byte(data))
-		if d.queue.len() > 0 {
-			t.Errorf("%s was taken for an edit", data)
-			d.queue = newQueue(d.o.Log)
+		if list := d.handed(); len(list) > 0 {
+			t.Errorf("%s was taken for an edit: %+v", data, list)
 		}
 	}
 	d.onUpdate(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.6+00:00","content":"x"}`))
-	in, _ := d.queue.head(t.Context())
 	want := chat.Message{ID: "5", Change: chat.Edited, Revision: "2026-01-02T03:04:05.600000Z", Text: "x", Reach: chat.Overheard,
 		Conversation: chat.Address{Platform: "discord", Workspace: "3", Channel: "2"}, Reply: chat.Reply{MessageID: "5"}}
-	if diff := cmp.Diff(want, in.message); diff != "" || in.guild != "" {
-		t.Errorf("looks up %q, %s", in.guild, diff)
-	}
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	m := newMemory()
-	for i := range 3 * maxRemembered {
-		m.put(string(binary.BigEndian.AppendUint32(nil, uint32(i))), outcome{ids: []string{"id"}})
-	}
-	if len(m.done) != maxRemembered || len(m.order) != maxRemembered {
-		t.Errorf("%d posts, %d keys", len(m.done), len(m.order))
+	if diff := cmp.Diff(want, d.one(t)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -461,7 +364,7 @@ func TestEachServerIsCoveredByOneShard(t *testing.T) {
 	d := idle().Discord
 	for guild, want := range map[string]int{inDirect: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
 		for id := range 4 {
-			if got := newShard(d, id, 4).covers(guild); got != (id == want) {
+			if got := newShard(t.Context(), d, id, 4, nil).covers(guild); got != (id == want) {
 				t.Errorf("shard %d covers %s: %v", id, guild, got)
 			}
 		}

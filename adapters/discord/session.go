@@ -1,233 +1,49 @@
 package discord
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/gorilla/websocket"
+
+	"ravenbot/adapters/kit"
 )
 
 // Times of a connection.
 const (
-	dialWithin    = 10 * time.Second
-	openWithin    = 30 * time.Second // from dialling to the first event
-	closeWithin   = 15 * time.Second // discordgo waits a second in every close
-	greetWithin   = 30 * time.Second // from the first event to READY or RESUMED
-	firstPause    = time.Second
-	longestPause  = time.Minute
-	resumeRefused = 2 // answers to RESUME other than RESUMED before a new session
+	openWithin   = 30 * time.Second // from dialling to HELLO
+	greetWithin  = 30 * time.Second // from there to READY or RESUMED
+	firstPause   = time.Second
+	longestPause = time.Minute
+	maxRefused   = 2 // answers to RESUME other than RESUMED before a new session
 )
-
-// client is a gateway session of discordgo and the connection that carries it.
-// One goroutine uses it; discordgo's own call only handlers and link.
-type client struct {
-	dg      *discordgo.Session
-	secure  bool            // never without encryption
-	attempt context.Context // ends when connecting has taken too long
-	link    *link
-	keep    func() bool   // stops attempt from cutting the link
-	gone    chan struct{} // has an element when discordgo has closed the connection
-	started chan struct{} // closed by READY: from now on the session can be resumed
-	ready   chan struct{} // has an element when READY or RESUMED came
-	refused int
-	begun   func(bool) // gives back the turn to begin a session; nil: it was
-}
-
-// newClient prepares a session that will identify itself when it is opened. What
-// its events set going ends with ctx.
-func (d *shard) newClient(ctx context.Context) (*client, error) {
-	dg, err := discordgo.New("Bot " + d.o.Token)
-	if err != nil {
-		return nil, err
-	}
-	c := &client{dg: dg, secure: d.base.Scheme == "https", gone: make(chan struct{}, 1), started: make(chan struct{}), ready: make(chan struct{}, 1)}
-	dg.LogLevel = -1 // it would write to the process's default log
-	dg.ShardID, dg.ShardCount = d.id, d.count
-	dg.SyncEvents = true
-	dg.ShouldReconnectOnError = false
-	dg.ShouldRetryOnRateLimit = false
-	dg.MaxRestRetries = 0
-	dg.Compress = false // link reads along
-	dg.Identify.LargeThreshold = 50
-	dg.Identify.Intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages |
-		discordgo.IntentsGuildMessageReactions | discordgo.IntentsDirectMessageReactions
-	if d.o.MessageContent {
-		dg.Identify.Intents |= discordgo.IntentMessageContent
-	}
-	dg.State.TrackEmojis, dg.State.TrackStickers, dg.State.TrackVoice = false, false, false
-	dg.State.TrackPresences, dg.State.TrackThreadMembers = false, false
-	dg.Client = &http.Client{Transport: c.bound(d.api.client.Transport, d.base), Timeout: requestWithin}
-	dg.Dialer = &websocket.Dialer{HandshakeTimeout: dialWithin, NetDialContext: c.dial,
-		NetDialTLSContext: c.dialTLS}
-	dg.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) { d.handle(ctx, c, e) })
-	dg.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { signal(c.gone) })
-	return c, nil
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// roundTripper lets a function be one.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-type limitedBody struct {
-	io.Reader
-	io.Closer
-}
-
-// bound sends discordgo's requests to base, whatever host they name, while the
-// attempt to connect lasts. discordgo makes its addresses when it is loaded, and
-// reads answers of any size.
-func (c *client) bound(next http.RoundTripper, base *url.URL) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		r = r.Clone(c.attempt)
-		r.URL.Scheme, r.URL.Host, r.Host = base.Scheme, base.Host, base.Host
-		resp, err := next.RoundTrip(r)
-		if err == nil && resp.StatusCode == http.StatusNotFound && strings.HasSuffix(r.URL.Path, "/gateway") {
-			resp.Body.Close()
-			r = r.Clone(c.attempt)
-			r.URL.Path += "/bot" // tells the same, and more
-			resp, err = next.RoundTrip(r)
-		}
-		if err != nil {
-			return nil, err
-		}
-		resp.Body = &limitedBody{Reader: io.LimitReader(resp.Body, maxAnswer), Closer: resp.Body}
-		return resp, dialable(resp)
-	})
-}
-
-// dialable rewrites the gateway's address in an answer so that discordgo leaves it
-// as it is: it appends a slash to the path, and a query of its own, to whatever it
-// is given. With a path or query of its own the address gets the query here, and
-// ends in what makes the appended one harmless.
-func dialable(resp *http.Response) error {
-	raw, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		URL string `json:"url"`
-	}
-	if json.Unmarshal(raw, &answer) == nil {
-		u, err := url.Parse(answer.URL)
-		if err == nil && u.Host != "" && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
-			q := u.Query()
-			q.Set("v", discordgo.APIVersion)
-			q.Set("encoding", "json")
-			u.RawQuery = q.Encode() + "&_=/"
-			answer.URL = u.String()
-			if raw, err = json.Marshal(answer); err != nil {
-				return err
-			}
-		}
-	}
-	resp.Body = io.NopCloser(bytes.NewReader(raw))
-	resp.ContentLength = int64(len(raw))
-	return nil
-}
-
-func (c *client) dial(_ context.Context, network, addr string) (net.Conn, error) {
-	if c.secure {
-		return nil, errors.New("the gateway's address is not encrypted")
-	}
-	conn, err := (&net.Dialer{Timeout: dialWithin}).DialContext(c.attempt, network, addr)
-	return c.linked(conn, err)
-}
-
-func (c *client) dialTLS(_ context.Context, network, addr string) (net.Conn, error) {
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialWithin}}
-	conn, err := dialer.DialContext(c.attempt, network, addr)
-	return c.linked(conn, err)
-}
-
-func (c *client) linked(conn net.Conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	c.link = newLink(conn)
-	c.keep = context.AfterFunc(c.attempt, c.link.cut)
-	return c.link, nil
-}
-
-// open connects and waits for the first event. Without the deadline of its own
-// discordgo would wait for HELLO for ever, holding the lock that closing takes.
-func (c *client) open(ctx context.Context, within time.Duration) error {
-	attempt, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	c.attempt, c.link, c.keep = attempt, nil, nil
-	drainSignal(c.gone)
-	drainSignal(c.ready)
-	if err := c.dg.Open(); err != nil {
-		if c.link != nil {
-			c.link.cut()
-		}
-		return err
-	}
-	c.keep()
-	return nil
-}
-
-func drainSignal(ch chan struct{}) {
-	select {
-	case <-ch:
-	default:
-	}
-}
-
-// canResume tells whether Discord has ever named this session.
-func (c *client) canResume() bool {
-	select {
-	case <-c.started:
-		return true
-	default:
-		return false
-	}
-}
 
 // supervise keeps a connection alive until ctx ends or no attempt can succeed.
 func (d *shard) supervise(ctx context.Context) error {
-	var c *client
+	var s *session
 	failures := 0
 	for ctx.Err() == nil {
-		if c == nil {
-			begun, ok := d.allowIdentify(ctx)
-			if !ok {
+		begun := func(bool) {}
+		if s == nil {
+			var ok bool
+			if begun, ok = d.allowIdentify(ctx); !ok {
 				return nil
 			}
-			var err error
-			if c, err = d.newClient(ctx); err != nil {
-				begun(false)
-				return fmt.Errorf("prepare a discord session: %w", err)
-			}
-			c.begun = begun
+			s = newSession()
 		}
-		end := d.attend(ctx, c)
+		end := d.attend(ctx, s, begun)
 		d.lost(end)
 		if end.fatal != nil {
 			return end.fatal
 		}
 		if !end.resume {
-			c = nil
+			s = nil
 		}
 		failures++
 		if end.lived {
@@ -235,98 +51,115 @@ func (d *shard) supervise(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			pause := end.pause(failures)
-			d.o.Log.Warn("discord connection lost", "platform", "discord", "shard", d.id, "cause", end.cause, "resume", end.resume, "wait", pause)
-			wait(ctx, pause)
+			d.o.Log.Warn("discord connection lost", "platform", "discord", "shard", d.id,
+				"cause", end.cause, "resume", end.resume, "wait", pause)
+			kit.Sleep(ctx, pause)
 		}
 	}
 	return nil
 }
 
-// attend connects and stays until the connection ends.
-func (d *shard) attend(ctx context.Context, c *client) ending {
-	resuming := c.canResume()
-	err := c.open(ctx, d.openWithin)
-	greeted := false
-	if c.link != nil {
-		greeted, _, _, _ = c.link.state()
-	}
-	if c.begun != nil {
-		c.begun(greeted)
-		c.begun = nil
-	}
-	if c.link == nil {
-		return ending{cause: fmt.Sprint("no connection to the gateway: ", err), resume: resuming}
-	}
-	if greeted && resuming && err != nil {
-		c.refused++
+// attend connects and stays until the connection ends. It calls begun once, with whether a
+// session was begun.
+func (d *shard) attend(ctx context.Context, s *session, begun func(bool)) ending {
+	resuming := s.canResume()
+	greeting, err := d.greeting(s)
+	var c *connection
+	if err == nil {
+		attempt, cancel := context.WithTimeout(ctx, d.openWithin)
+		defer cancel()
+		c, err = d.dial(attempt, s)
 	}
 	if err != nil {
-		return c.verdict(err.Error(), err)
+		begun(false)
+		return ending{cause: "no connection to the gateway: " + withoutAddress(err).Error(), resume: resuming}
 	}
-	return d.watch(ctx, c)
-}
-
-// watch waits for the end of a connection, and brings it about where Discord has
-// fallen silent or has dropped the session.
-func (d *shard) watch(ctx context.Context, c *client) ending {
-	alarm := time.NewTimer(0)
-	defer alarm.Stop()
-	greetBy := time.Now().Add(greetWithin)
-	lived, cause := false, ""
-	for {
-		select {
-		case <-ctx.Done():
-			_ = c.dg.Close() // 1000: the session is over
-			return ending{cause: "the bot ends", lived: lived}
-		case <-c.ready:
-			lived, c.refused = true, 0
-			d.arrived(c.link)
-			continue
-		case <-c.link.news:
-			if _, invalid, _, _ := c.link.state(); !invalid {
-				continue
-			}
-			cause = "the session became invalid"
-		case <-c.gone:
-			end := c.verdict("the connection was closed", nil)
-			end.lived = lived
-			return end
-		case <-alarm.C:
-			silence, patience := c.link.silence(), c.link.patience()
-			late := !lived && time.Now().After(greetBy)
-			if silence <= patience && !late {
-				alarm.Reset(min(patience-silence, greetWithin) + 10*time.Millisecond)
-				continue
-			}
-			cause = "no answer to heartbeats"
-			if late {
-				c.refused = resumeRefused
-				cause = "neither READY nor RESUMED came"
-			}
-		}
-		return c.end(cause, lived)
+	c.start(s, greeting, func(f frame) { d.handle(ctx, s, f) })
+	end := d.watch(ctx, s, c, begun)
+	c.cut()
+	c.wg.Wait() // what it brought is handled before another connection brings more
+	if !end.lived {
+		begun(c.now().interval > 0)
 	}
-}
-
-// end cuts the connection and waits until discordgo has noticed.
-func (c *client) end(cause string, lived bool) ending {
-	c.link.cut()
-	timer := time.NewTimer(closeWithin)
-	defer timer.Stop()
-	end := c.verdict(cause, nil)
-	select {
-	case <-c.gone:
-	case <-timer.C:
-		end.resume = false // whatever holds discordgo up, a new session does without it
+	if resuming && !end.lived && c.now().interval > 0 {
+		s.refused++
+		end.resume = end.resume && s.canResume()
 	}
-	end.lived = lived
 	return end
 }
 
-// arrived notes that events come on this link.
-func (d *shard) arrived(l *link) {
+// withoutAddress takes the address out of an error: it may hold a password.
+func withoutAddress(err error) error {
+	var e *url.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// watch waits for the end of a connection, and brings it about where Discord has fallen
+// silent or has dropped the session. It calls begun when Discord has greeted the session.
+func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func(bool)) ending {
+	openBy := time.Now().Add(d.openWithin)
+	greetBy := openBy.Add(greetWithin)
+	lived := false
+	for {
+		st := c.now()
+		if st.live && !lived {
+			lived, s.refused = true, 0
+			begun(true)
+			d.arrived(c)
+		}
+		now := time.Now()
+		cause := ""
+		switch {
+		case ctx.Err() != nil:
+			c.bye()
+			return ending{cause: "the bot ends", lived: lived}
+		case st.ended != nil:
+			cause = "the connection was closed"
+		case st.invalid:
+			cause = "the session became invalid"
+		case st.reconnect:
+			cause = "Discord asked to connect again"
+		case st.interval == 0 && !now.Before(openBy):
+			cause = "the gateway does not greet"
+		case !lived && !now.Before(greetBy):
+			s.refused = maxRefused
+			cause = "neither READY nor RESUMED came"
+		case st.silence() > st.patience():
+			cause = "no answer to heartbeats"
+		}
+		if cause != "" {
+			end := d.verdict(s, st, cause)
+			end.lived = lived
+			return end
+		}
+		next := greetBy.Sub(now)
+		if st.interval == 0 {
+			next = openBy.Sub(now)
+		} else if patience := st.patience() - st.silence(); lived || patience < next {
+			next = patience
+		}
+		d.awaitNews(ctx, c, next+time.Millisecond)
+	}
+}
+
+// awaitNews returns when the status of a connection has changed, after a time, or with ctx.
+func (d *shard) awaitNews(ctx context.Context, c *connection, within time.Duration) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-c.news:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// arrived notes that events come by this connection.
+func (d *shard) arrived(c *connection) {
 	d.mu.Lock()
-	d.link, d.up, d.detail = l, d.o.Now(), ""
+	d.conn, d.up, d.detail = c, d.o.Now(), ""
 	user := d.self.Username
 	d.mu.Unlock()
 	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
@@ -335,44 +168,69 @@ func (d *shard) arrived(l *link) {
 func (d *shard) lost(end ending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.link, d.up, d.detail = nil, time.Time{}, end.cause
+	d.conn, d.up, d.detail = nil, time.Time{}, end.cause
 }
 
-// handle takes an event from discordgo's reading goroutine and returns at once.
-func (d *shard) handle(ctx context.Context, c *client, e *discordgo.Event) {
+// handle takes an event from the reading goroutine and returns at once.
+func (d *shard) handle(ctx context.Context, s *session, f frame) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.o.Log.Error("panic while reading a discord event", "platform", "discord", "event", e.Type, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			d.o.Log.Error("panic while reading a discord event", "platform", "discord",
+				"event", f.Type, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
 	d.mu.Lock()
 	d.heard = d.o.Now()
 	d.mu.Unlock()
-	switch e.Type {
+	seen := s.updateState(f)
+	switch f.Type {
 	case "READY":
-		d.onReady(ctx, e.RawData)
-		d.beginCatchUp(ctx, c.dg.State)
-		// From here on discordgo must not identify: it would do so at once, on the
-		// same connection, when told that the session is invalid. It refuses to for
-		// a shard beyond the count.
-		c.dg.ShardID, c.dg.ShardCount = 2, 2
-		close(c.started)
-		signal(c.ready)
-	case "RESUMED":
-		signal(c.ready)
+		d.onReady(ctx, s, f.Data)
+		d.missed.begin(s.state)
 	case "GUILD_CREATE":
-		if g, ok := e.Struct.(*discordgo.GuildCreate); ok {
-			d.catchingUp().onGuild(g)
+		if g, ok := seen.(*discordgo.GuildCreate); ok {
+			d.missed.onGuild(g)
 		}
 	case "MESSAGE_CREATE":
-		d.onMessage(c.dg.State, e.RawData)
+		d.onMessage(s.state, f.Data)
 	case "MESSAGE_UPDATE":
-		d.onUpdate(c.dg.State, e.RawData)
+		d.onUpdate(s.state, f.Data)
 	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
-		d.onDelete(c.dg.State, e.RawData)
+		d.onDelete(s.state, f.Data)
 	case "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE", "MESSAGE_REACTION_REMOVE_ALL", "MESSAGE_REACTION_REMOVE_EMOJI":
-		d.onReaction(c.dg.State, e.Type, e.RawData)
+		d.onReaction(s.state, f.Type, f.Data)
 	case "INTERACTION_CREATE":
-		d.onInteraction(ctx, c.dg.State, e.RawData)
+		d.onInteraction(ctx, s.state, f.Data)
 	}
+}
+
+// onReady takes note of who the bot is, and of what the session can be resumed by.
+func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
+	var ready struct {
+		Session     string   `json:"session_id"`
+		ResumeURL   string   `json:"resume_gateway_url"`
+		User        wireUser `json:"user"`
+		Application struct {
+			ID string `json:"id"`
+		} `json:"application"`
+	}
+	if err := json.Unmarshal(data, &ready); err != nil {
+		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
+		return
+	}
+	s.id = ready.Session
+	// What stands in for Discord may pass on an address that leads past it.
+	if d.base.Host == officialHost || sameHost(ready.ResumeURL, d.base) {
+		s.resumeURL = ready.ResumeURL
+	}
+	d.mu.Lock()
+	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
+	app := d.app
+	d.mu.Unlock()
+	d.registerOnce(ctx, app)
+}
+
+func sameHost(address string, base *url.URL) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host == base.Host
 }

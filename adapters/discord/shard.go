@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -17,18 +18,34 @@ import (
 type shard struct {
 	*Discord
 	id, count int
-	queue     *queue
+	ctx       context.Context // until which messages are handed over
+	accept    func(context.Context, chat.Message) error
+	queues    *kit.Queues // of messages on their way to accept, by place
+	missed    *missed     // nil: nothing is read afterwards
 
 	// Guarded by Discord's lock.
-	link   *link     // the present connection, nil if none
-	up     time.Time // when READY or RESUMED came on it; zero: not yet
-	detail string    // why there is no connection
-	heard  time.Time // the last event
-	missed *catchUp  // of the present session, nil if none
+	conn   *connection // the present one, nil if none
+	up     time.Time   // when READY or RESUMED came on it; zero: not yet
+	detail string      // why there is no connection
+	heard  time.Time   // the last event
+	// waiting counts the messages that were read and not accepted yet; alarm is the number
+	// at which that is logged next.
+	waiting, alarm int
 }
 
-func newShard(d *Discord, id, count int) *shard {
-	return &shard{Discord: d, id: id, count: count, queue: newQueue(d.o.Log), detail: "not connected yet"}
+func newShard(ctx context.Context, d *Discord, id, count int, accept func(context.Context, chat.Message) error) *shard {
+	s := &shard{
+		Discord: d,
+		id:      id,
+		count:   count,
+		ctx:     ctx,
+		accept:  accept,
+		queues:  kit.NewQueues(ctx),
+		detail:  "not connected yet",
+		alarm:   firstAlarm,
+	}
+	s.missed = s.newMissed()
+	return s
 }
 
 // covers tells whether a server, or the place of direct messages, comes by this
@@ -71,7 +88,7 @@ func (d *Discord) ask(ctx context.Context) (plan, bool, error) {
 			d.mu.Lock()
 			d.detail = "Discord does not say how to connect"
 			d.mu.Unlock()
-			if !wait(ctx, pause) {
+			if !kit.Sleep(ctx, pause) {
 				return p, false, nil
 			}
 			continue
@@ -110,7 +127,7 @@ func (d *Discord) attendAll(ctx context.Context, accept func(context.Context, ch
 		}
 		least = p.Shards + 1
 		d.o.Log.Warn("discord wants more sessions, asking how many", "platform", "discord", "shards", p.Shards, "wait", pause)
-		if !wait(ctx, pause) {
+		if !kit.Sleep(ctx, pause) {
 			return nil
 		}
 	}
@@ -123,7 +140,7 @@ func (d *Discord) attend(ctx context.Context, p plan, accept func(context.Contex
 	defer stop()
 	var shards []*shard
 	for id := range p.Shards {
-		shards = append(shards, newShard(d, id, p.Shards))
+		shards = append(shards, newShard(ctx, d, id, p.Shards, accept))
 	}
 	d.mu.Lock()
 	before := d.budget
@@ -134,7 +151,10 @@ func (d *Discord) attend(ctx context.Context, p plan, accept func(context.Contex
 	d.mu.Unlock()
 	ends := make(chan error, len(shards))
 	for _, s := range shards {
-		d.begin(func() { s.drain(ctx, accept) })
+		d.begin(func() { <-ctx.Done(); s.queues.Wait() })
+		if s.missed != nil {
+			d.begin(func() { s.missed.Run(ctx) })
+		}
 		d.begin(func() { ends <- s.supervise(sessions) })
 	}
 	var err error
@@ -172,8 +192,10 @@ func (d *Discord) Health() chat.Health {
 		if s.heard.Before(heard) {
 			heard = s.heard
 		}
-		waiting += s.queue.len()
-		behind += s.queue.behind()
+		waiting += s.waiting
+		if s.missed != nil {
+			behind += s.missed.Len()
+		}
 	}
 	all.Detail = "last event " + heard.UTC().Format(time.RFC3339)
 	if n := len(d.shards); n > 1 {
@@ -191,10 +213,10 @@ func (d *Discord) Health() chat.Health {
 // fault is why events cannot reach the bot by this shard; empty: they can. The lock
 // is held.
 func (d *shard) fault() string {
-	switch {
-	case d.up.IsZero() || d.link == nil:
+	if d.up.IsZero() || d.conn == nil {
 		return cmp.Or(d.detail, "not connected yet")
-	case d.link.silence() > d.link.patience():
+	}
+	if st := d.conn.now(); st.silence() > st.patience() {
 		return "Discord does not answer heartbeats"
 	}
 	return ""

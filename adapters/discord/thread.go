@@ -14,7 +14,6 @@ import (
 // Rules of opening a thread for an answer.
 const (
 	maxThreadName = 100
-	maxOpened     = 1000
 	maxQuoted     = 300 // characters of the question where it was asked
 	publicThread  = 11
 )
@@ -31,9 +30,7 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	if !d.CanThread(*at) {
 		return
 	}
-	d.mu.Lock()
-	id := d.opened[m.ID]
-	d.mu.Unlock()
+	id, _ := d.opened.Get(m.ID)
 	if id == "" {
 		var err error
 		if id, err = d.newThread(ctx, at.Channel, m.Text); err != nil {
@@ -41,13 +38,8 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 				"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)
 			return
 		}
-		d.mu.Lock()
-		if len(d.opened) >= maxOpened {
-			clear(d.opened)
-		}
-		d.opened[m.ID] = id
-		d.mu.Unlock()
-		d.noteParent(id, at.Channel)
+		d.opened.Put(m.ID, id)
+		d.parents.Put(id, at.Channel)
 	}
 	at.Thread = id
 	var h handle
@@ -93,7 +85,7 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 	switch {
 	case err == nil, isCode(err, errHasThread):
 		to.Thread = id
-		d.noteParent(id, to.Channel)
+		d.parents.Put(id, to.Channel)
 	case refused(err):
 		d.o.Log.Warn("discord thread not opened, going on in the channel", "platform", "discord", "channel", to.Channel,
 			"remedy", "give the bot's role Create Public Threads and Send Messages in Threads", "error", err)

@@ -114,6 +114,7 @@ func New(o Options) *Slack {
 			slackgo.OptionHTTPClient(client)),
 	}
 	s.missed = s.newCatchUp()
+	s.health.Detail = "not connected yet"
 	return s
 }
 
@@ -166,6 +167,11 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 			Remedy: "set SLACK_SIGNING_SECRET to the value under Basic Information of the app"}
 	}
 	s.connected(false, "asking Slack who the bot is")
+	defer func() {
+		if ctx.Err() != nil { // else the reason of the refusal stays
+			s.connected(false, "the bot has stopped")
+		}
+	}()
 	if err := s.identify(ctx); err != nil {
 		s.connected(false, err.Error())
 		return err

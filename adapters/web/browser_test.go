@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/browsertest"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/mcp"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -28,9 +29,12 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	browser := browsertest.Start(t)
 	w, db := begin(t, bot)
 	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0", Chat: w.Handler(), Render: Draft,
-		Ask:       func(context.Context, string, chat.User, string) iter.Seq2[admin.Event, error] { return nil },
-		Platforms: func() []admin.PlatformHealth { return nil }, Servers: servers{}, Digests: digests{},
-		Status: func() any { return nil }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		Rooms:   askless{w},
+		Servers: servers{},
+		Digests: digests{},
+		Log:     slog.New(slog.DiscardHandler),
+		Now:     time.Now,
+	})
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
@@ -40,24 +44,31 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	return w, db, p, server.URL
 }
 
+// askless are the rooms of a page on which nothing is asked over the API.
+type askless struct{ *Web }
+
+func (askless) Ask(context.Context, string, chat.User, string) iter.Seq2[admin.Event, error] {
+	return nil
+}
+
 type servers struct{ admin.Servers }
 
-func (servers) List() []admin.ServerView {
-	return []admin.ServerView{
+func (servers) List() []mcp.Status {
+	return []mcp.Status{
 		{Name: "filesystem", State: "connected", Description: "Reads and writes files below ./files.", Transport: "stdio", Source: "config.json", Since: noon,
-			Tools: []admin.ToolView{{Name: "filesystem_read_file", Description: "Read a file."}, {Name: "filesystem_list_directory", Description: "List a directory."}}},
+			Tools: []mcp.ToolInfo{{Name: "filesystem_read_file", Description: "Read a file."}, {Name: "filesystem_list_directory", Description: "List a directory."}}},
 		{Name: "remote", State: "error", Error: "connect to https://tools.example/mcp: connection refused", Transport: "http", Source: "config.json", Since: noon},
 		{Name: "github", State: "disabled", Source: "config.json"},
 	}
 }
 
-func (servers) Pending(string) []admin.ToolChange { return nil }
+func (servers) Pending(string) []mcp.Change { return nil }
 
-func (servers) Logs(name string) ([]admin.LogLine, error) {
+func (servers) Logs(name string) ([]mcp.LogLine, error) {
 	if name != "filesystem" {
 		return nil, nil
 	}
-	return []admin.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}, nil
+	return []mcp.LogLine{{Time: noon, Text: "Secure MCP Filesystem Server running on stdio"}}, nil
 }
 
 type digests struct{ admin.Digests }

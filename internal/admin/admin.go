@@ -17,18 +17,13 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/platform"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store"
 )
-
-// Usage is what was asked of a model, and what it cost in US dollars.
-type Usage struct {
-	store.Usage
-	Channel string  `json:"channel"` // its address, as everywhere in the API
-	USD     float64 `json:"usd"`
-}
 
 // Event is a step towards an answer: a passing view of the work, or last the
 // Entry whose draft is the answer. One of the two is set.
@@ -37,14 +32,33 @@ type Event struct {
 	Progress *chat.Progress
 }
 
-// Ask says something in a web room and yields events until the answer has come.
-// An error with a method BadInput that reports true is the sender's to mend.
-type Ask func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
+// Rooms are the web rooms, of which each is a conversation.
+type Rooms interface {
+	Name() string // of their platform
+	// Ask says something in a room and yields events until the answer has come. An error with
+	// a method BadInput that reports true is the sender's to correct.
+	Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
+}
 
-// PlatformHealth is the evidence of one platform.
-type PlatformHealth struct {
-	Name string `json:"name"`
-	chat.Health
+// Platforms tells how the chat platforms are.
+type Platforms interface {
+	Health() []platform.Health
+}
+
+// Spending tells what was used of models.
+type Spending interface {
+	Usage(ctx context.Context) ([]budget.Usage, error)
+}
+
+// Agent is told of conversations that were deleted.
+type Agent interface {
+	Forget(a chat.Address)
+}
+
+// Instance tells of the bot as a whole.
+type Instance interface {
+	Status() any        // becomes JSON
+	ToolsEnabled() bool // by the configuration
 }
 
 // Conversations reads and removes what is remembered of conversations.
@@ -57,6 +71,12 @@ type Conversations interface {
 	// newest), oldest first; Rooms names the rooms that hold any.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	Rooms(ctx context.Context) ([]string, error)
+	// DeleteRoom removes the lines of a web room.
+	DeleteRoom(ctx context.Context, room string) error
+	// GivenUp returns the posts that could not be delivered.
+	GivenUp(ctx context.Context) ([]store.Post, error)
+	// Feedback returns what people think of answers.
+	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
 
 // Options are what a Server needs. All functions may be called concurrently.
@@ -69,30 +89,29 @@ type Options struct {
 	Static http.Handler // what pages load, below /static/; nil where Chat has it
 	Render func(chat.Draft) template.HTML
 
-	Ask           Ask
-	Platforms     func() []PlatformHealth
+	Rooms         Rooms
+	Platforms     Platforms
 	Servers       Servers
+	ServerCalls   ServerCalls
 	Agents        Agents
 	Files         Files
 	Tools         Tools
 	Digests       Digests
 	Conversations Conversations
-	Status        func() any                                      // becomes JSON
-	Undelivered   func(ctx context.Context) ([]store.Post, error) // posts that were given up
-	Usage         func(ctx context.Context) ([]Usage, error)
+	Agent         Agent
+	Instance      Instance
+	Spending      Spending
 	Calls         Calls
 	Approvals     Approvals
 	Audit         Audit // nil: no changes are kept
 	Tokens        Tokens
+	Settings      *settings.Repository
 	Logouts       Logouts
 	LoggedOut     time.Time // when all sessions were last ended
+	Metrics       http.Handler
 	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
 	// nil: there is none.
-	MCP      func(refuse http.HandlerFunc) http.Handler
-	Settings *settings.Repository
-	ToolsOn  func() bool // where no settings say so: by the configuration
-	Feedback func(ctx context.Context) ([]store.Feedback, error)
-	Metrics  http.Handler
+	MCP func(refuse http.HandlerFunc) http.Handler
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
@@ -206,4 +225,4 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
+func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true} }

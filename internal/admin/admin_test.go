@@ -26,7 +26,10 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
 )
 
 const token = "correct horse battery staple"
@@ -40,7 +43,7 @@ type bot struct {
 	ran     []string
 	paused  map[string]bool
 	did     []string
-	ask     Ask
+	ask     func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
 }
 
 func (b *bot) time() time.Time {
@@ -55,56 +58,56 @@ func (b *bot) later(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-func (b *bot) Servers() []ServerView {
-	return []ServerView{
-		{Name: "files", State: "connected", Source: "config.json", Since: b.time(), Tools: []ToolView{
-			{Name: "files_read", Description: "Read a file.", Schema: map[string]string{"type": "object"}}}},
+func (b *bot) Servers() []mcp.Status {
+	return []mcp.Status{
+		{Name: "files", State: "connected", Source: "config.json", Since: b.time(), Tools: []mcp.ToolInfo{
+			{Name: "files_read", Description: "Read a file.", Schema: json.RawMessage(`{"type":"object"}`)}}},
 		{Name: "gone", State: "error", Error: "the command npx was not found", Source: "config.json"},
 	}
 }
 
-func (b *bot) List() []ServerView { return b.Servers() }
+func (b *bot) List() []mcp.Status { return b.Servers() }
 
-func (b *bot) Logs(name string) ([]LogLine, error) {
+func (b *bot) Logs(name string) ([]mcp.LogLine, error) {
 	if _, err := b.Get(name); err != nil {
 		return nil, err
 	}
-	return []LogLine{{Time: b.time(), Text: name + " says hello"}}, nil
+	return []mcp.LogLine{{Time: b.time(), Text: name + " says hello"}}, nil
 }
 
-func (b *bot) Get(name string) (ServerView, error) {
+func (b *bot) Get(name string) (mcp.Status, error) {
 	for _, v := range b.Servers() {
 		if v.Name == name {
 			return v, nil
 		}
 	}
-	return ServerView{}, ErrNoServer
+	return mcp.Status{}, mcp.ErrNotFound
 }
 
-func (b *bot) Tools(name string) ([]ToolView, error) {
+func (b *bot) Tools(name string) ([]mcp.ToolInfo, error) {
 	v, err := b.Get(name)
 	return v.Tools, err
 }
 
-func (b *bot) Pending(name string) []ToolChange {
+func (b *bot) Pending(name string) []mcp.Change {
 	if name == "files" {
-		return []ToolChange{{Tool: "files_read", Kind: "changed", Diff: "-a\n+b"}}
+		return []mcp.Change{{Tool: "files_read", Kind: "changed", Diff: "-a\n+b"}}
 	}
 	return nil
 }
 
-func (b *bot) Add(_ context.Context, name string, entry json.RawMessage) (ServerView, error) {
+func (b *bot) Add(_ context.Context, name string, entry json.RawMessage) (mcp.Status, error) {
 	switch {
 	case name == "files":
-		return ServerView{}, ErrServerExists
+		return mcp.Status{}, mcp.ErrExists
 	case !strings.Contains(string(entry), "command"):
-		return ServerView{}, badInput{}
+		return mcp.Status{}, badInput{}
 	}
 	b.did = append(b.did, "add "+name)
-	return ServerView{Name: name, State: "connecting", Source: "api"}, nil
+	return mcp.Status{Name: name, State: "connecting", Source: "api"}, nil
 }
 
-func (b *bot) Replace(_ context.Context, name string, _ json.RawMessage) (ServerView, error) {
+func (b *bot) Replace(_ context.Context, name string, _ json.RawMessage) (mcp.Status, error) {
 	b.did = append(b.did, "replace "+name)
 	return b.Get(name)
 }
@@ -113,22 +116,44 @@ func (b *bot) Remove(_ context.Context, name string) error {
 	if _, err := b.Get(name); err != nil {
 		return err
 	}
-	return ErrServerConfigured
+	return mcp.ErrConfigured
 }
 
-func (b *bot) Control(name, verb string) (ServerView, error) {
+func (b *bot) Control(name, verb string) (mcp.Status, error) {
 	b.did = append(b.did, verb+" "+name)
 	return b.Get(name)
 }
 
-func (b *bot) Approve(_ context.Context, name string) ([]ToolChange, error) {
+func (b *bot) Approve(_ context.Context, name string) ([]mcp.Change, error) {
 	return b.Pending(name), nil
 }
 
-func (b *bot) Call(_ context.Context, server, tool string, args json.RawMessage) (CallResult, error) {
+func (b *bot) Call(_ context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
 	_, err := b.Get(server)
-	return CallResult{Text: tool + string(args)}, err
+	return tool.Result{Text: name + string(args)}, err
 }
+
+func (b *bot) Name() string { return "web" }
+
+func (b *bot) Ask(ctx context.Context, room string, u chat.User, text string) iter.Seq2[Event, error] {
+	return b.ask(ctx, room, u, text)
+}
+
+func (b *bot) Health() []platform.Health {
+	return []platform.Health{{Name: "web", Health: chat.Health{Connected: true}}, {Name: "slack", Health: b.slack}}
+}
+
+func (b *bot) Forget(chat.Address) {}
+
+func (b *bot) Status() any { return map[string]string{"version": "1"} }
+
+func (b *bot) ToolsEnabled() bool { return true }
+
+func (b *bot) DeleteRoom(context.Context, string) error { return nil }
+
+func (b *bot) GivenUp(context.Context) ([]store.Post, error) { return nil, nil }
+
+func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, nil }
 
 // calls are one call that was made, and one that waits.
 type calls struct{ s string }
@@ -307,13 +332,8 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		Render: func(d chat.Draft) template.HTML {
 			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 		},
-		Ask: func(ctx context.Context, room string, u chat.User, text string) iter.Seq2[Event, error] {
-			return b.ask(ctx, room, u, text)
-		},
-		Platforms: func() []PlatformHealth {
-			return []PlatformHealth{{Name: "web", Health: chat.Health{Connected: true}}, {Name: "slack", Health: b.slack}}
-		},
-		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b, Status: func() any { return map[string]string{"version": "1"} },
+		Rooms: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
+		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b,
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
 		Audit:  &changes{},
 		Log:    slog.New(slog.DiscardHandler), Now: b.time}
@@ -634,6 +654,7 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</pre><b>`} {
 		_, _, server, client := start(t, func(o *Options) {
 			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s: s}, calls{s}, calls{s}
+			o.Conversations = nastyConversations{o.Conversations.(*bot), s}
 		})
 		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain", "GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
@@ -652,21 +673,33 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 	}
 }
 
+// nastyConversations has a post that could not be delivered because of a text.
+type nastyConversations struct {
+	*bot
+	s string
+}
+
+func (n nastyConversations) GivenUp(context.Context) ([]store.Post, error) {
+	return []store.Post{{Key: n.s, To: chat.Address{Platform: "web", Channel: "general"}, Draft: chat.Draft{Text: n.s}, Error: n.s}}, nil
+}
+
 // nasty is a text that everything is called.
 type nasty struct {
 	Servers
 	s string
 }
 
-func (n nasty) List() []ServerView {
+func (n nasty) List() []mcp.Status {
 	s := n.s
-	return []ServerView{{Name: s, State: s, Error: s, Description: s, Transport: s, Source: s, Tools: []ToolView{{Name: s, Description: s}}}}
+	return []mcp.Status{{Name: s, State: mcp.State(s), Error: s, Description: s, Transport: s, Source: s, Tools: []mcp.ToolInfo{{Name: s, Description: s}}}}
 }
 
-func (n nasty) Logs(string) ([]LogLine, error) { return []LogLine{{Stream: n.s, Text: n.s}}, nil }
+func (n nasty) Logs(string) ([]mcp.LogLine, error) {
+	return []mcp.LogLine{{Stream: n.s, Text: n.s}}, nil
+}
 
-func (n nasty) Pending(string) []ToolChange {
-	return []ToolChange{{Tool: n.s, Diff: n.s, Flags: []string{n.s}}}
+func (n nasty) Pending(string) []mcp.Change {
+	return []mcp.Change{{Tool: n.s, Diff: n.s, Flags: []string{n.s}}}
 }
 
 // nastyDigests is nasty with the other List.

@@ -7,73 +7,21 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"ravenbot/internal/roster"
 	"slices"
 	"strconv"
 	"strings"
-)
-
-// AgentLink ties an agent to an MCP server.
-type AgentLink struct {
-	Name    string `json:"name"`
-	Enabled bool   `json:"enabled"`
-}
-
-// AgentLimits are an agent's own limits; 0: those of tools in config.json.
-type AgentLimits struct {
-	MaxSteps       int `json:"maxSteps"`
-	MaxResultBytes int `json:"maxResultBytes"`
-}
-
-// AgentView is an agent as the API and the page show it.
-type AgentView struct {
-	Name            string      `json:"name"`
-	Source          string      `json:"source"` // config, api
-	Model           string      `json:"model"`
-	UtilityModel    string      `json:"utilityModel,omitempty"`
-	SystemPrompt    string      `json:"systemPrompt"`
-	MCPServers      []AgentLink `json:"mcpServers"` // null: every enabled server
-	FallbackServers []string    `json:"fallbackServers,omitempty"`
-	Tools           []string    `json:"tools"`
-	Knowledge       []string    `json:"knowledge,omitempty"`
-	Channels        []string    `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
-	Limits          AgentLimits `json:"limits"`
-}
-
-// Linked says in words which MCP servers an agent may use.
-func (v AgentView) Linked() string {
-	var names []string
-	for _, l := range v.MCPServers {
-		if l.Enabled {
-			names = append(names, l.Name)
-		}
-	}
-	switch {
-	case v.MCPServers == nil:
-		return "every enabled one"
-	case len(names) > 0:
-		return strings.Join(names, ", ")
-	case len(v.FallbackServers) > 0:
-		return "none; in their place " + strings.Join(v.FallbackServers, ", ")
-	}
-	return "none"
-}
-
-// What may be wrong with a request about an agent.
-var (
-	ErrNoAgent         = errors.New("there is no such agent")
-	ErrAgentExists     = errors.New("there is an agent of that name")
-	ErrAgentConfigured = errors.New("the agent belongs to config.json and is changed there")
 )
 
 // Agents tells of the agents and keeps those that are made here. Errors are those
 // above, and those with a method BadInput that reports true, which are the sender's
 // to mend.
 type Agents interface {
-	List() []AgentView
-	Get(name string) (AgentView, error)
+	List() []roster.Agent
+	Get(name string) (roster.Agent, error)
 	// Add and Replace take an agent as config.json has it.
-	Add(ctx context.Context, name string, entry json.RawMessage) (AgentView, error)
-	Replace(ctx context.Context, name string, entry json.RawMessage) (AgentView, error)
+	Add(ctx context.Context, name string, entry json.RawMessage) (roster.Agent, error)
+	Replace(ctx context.Context, name string, entry json.RawMessage) (roster.Agent, error)
 	Remove(ctx context.Context, name string) error
 	// Rooms gives the web rooms for which an agent was chosen; Choose chooses, "" no
 	// longer.
@@ -89,7 +37,7 @@ func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerAgent writes an agent, or what went wrong with the request about it.
-func (s *Server) answerAgent(w http.ResponseWriter, r *http.Request, status int, v AgentView, err error) {
+func (s *Server) answerAgent(w http.ResponseWriter, r *http.Request, status int, v roster.Agent, err error) {
 	if err != nil {
 		s.agentFault(w, r, err)
 		return
@@ -99,11 +47,11 @@ func (s *Server) answerAgent(w http.ResponseWriter, r *http.Request, status int,
 
 func (s *Server) agentFault(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, ErrNoAgent):
+	case errors.Is(err, roster.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")), "GET /api/v1/agents names those there are")
-	case errors.Is(err, ErrAgentExists):
+	case errors.Is(err, roster.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/agents/{name} to change it")
-	case errors.Is(err, ErrAgentConfigured):
+	case errors.Is(err, roster.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as agents in config.json has it, with its "name" beside`)
@@ -152,13 +100,13 @@ func (s *Server) deleteAgent(w http.ResponseWriter, r *http.Request) {
 
 // agentBox is an agent on the page, in the form that changes it.
 type agentBox struct {
-	AgentView
+	roster.Agent
 	New      bool
 	Links    []linkBox
 	Every    bool // it may use every enabled server
 	Models   []string
 	Problem  string
-	Files    []FileView
+	Files    []roster.File
 	FileNote string
 }
 
@@ -170,7 +118,7 @@ type linkBox struct {
 
 // agentsView is the page of agents.
 type agentsView struct {
-	Agents []AgentView
+	Agents []roster.Agent
 	Rooms  []roomBox
 	New    agentBox
 }
@@ -178,7 +126,7 @@ type agentsView struct {
 type roomBox struct{ Room, Agent string }
 
 func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
-	v := agentsView{Agents: s.o.Agents.List(), New: s.boxOf(AgentView{Model: "default", Tools: []string{"*"}})}
+	v := agentsView{Agents: s.o.Agents.List(), New: s.boxOf(roster.Agent{Model: "default", Tools: []string{"*"}})}
 	v.New.New = true
 	rooms := s.o.Agents.Rooms()
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
@@ -202,8 +150,8 @@ func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // boxOf fills the form with an agent. Servers that are linked and gone stay in it.
-func (s *Server) boxOf(v AgentView) agentBox {
-	box := agentBox{AgentView: v, Every: v.MCPServers == nil}
+func (s *Server) boxOf(v roster.Agent) agentBox {
+	box := agentBox{Agent: v, Every: v.MCPServers == nil}
 	if s.o.Settings != nil {
 		box.Models = s.o.Settings.Models()
 	}
@@ -240,7 +188,7 @@ func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
 }
 
 // agentForm reads the form. What it does not show stays as it was.
-func agentForm(r *http.Request, before AgentView) (json.RawMessage, error) {
+func agentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, badForm{fmt.Errorf("read the form: %w", err)}
 	}
@@ -248,10 +196,10 @@ func agentForm(r *http.Request, before AgentView) (json.RawMessage, error) {
 		"tools": fieldsOf(r.PostFormValue("tools")), "channels": fieldsOf(r.PostFormValue("channels")), "fallbackServers": fieldsOf(r.PostFormValue("fallback")),
 		"knowledge": before.Knowledge, "utilityModel": r.PostFormValue("utility")}
 	if r.PostFormValue("every") == "" {
-		links := []AgentLink{}
+		links := []roster.Link{}
 		on := r.PostForm["server"]
 		for _, name := range r.PostForm["known"] {
-			links = append(links, AgentLink{name, slices.Contains(on, name)})
+			links = append(links, roster.Link{Name: name, Enabled: slices.Contains(on, name)})
 		}
 		v["mcpServers"] = links
 	}
@@ -302,7 +250,7 @@ func (s *Server) toldAgent(w http.ResponseWriter, err error, done string) {
 	switch {
 	case err == nil:
 		s.page(w, http.StatusOK, "done", done)
-	case isBadInput(err), errors.Is(err, ErrNoAgent), errors.Is(err, ErrAgentExists), errors.Is(err, ErrAgentConfigured), errors.Is(err, ErrNoFile):
+	case isBadInput(err), errors.Is(err, roster.ErrNotFound), errors.Is(err, roster.ErrExists), errors.Is(err, roster.ErrConfigured), errors.Is(err, roster.ErrNoFile):
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := reference()

@@ -34,7 +34,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if a.Platform != "web" {
+	if a.Platform != s.o.Rooms.Name() {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
 			"use an address such as web:/general")
 		return
@@ -52,7 +52,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(done)
 		defer close(steps)
-		for e, err := range s.o.Ask(ctx, a.Channel, operator(), body.Text) {
+		for e, err := range s.o.Rooms.Ask(ctx, a.Channel, operator(), body.Text) {
 			select {
 			case steps <- step{e, err}:
 			case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
 )
 
@@ -156,18 +157,18 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz tells whether every platform is really connected.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	answer := struct {
-		Status    string           `json:"status"`
-		Platforms []PlatformHealth `json:"platforms"`
-	}{"ready", s.o.Platforms()}
+		Status    string            `json:"status"`
+		Platforms []platform.Health `json:"platforms"`
+	}{"ready", s.o.Platforms.Health()}
 	status := http.StatusOK
-	if slices.ContainsFunc(answer.Platforms, func(p PlatformHealth) bool { return !p.Connected }) {
+	if slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected }) {
 		answer.Status, status = "not ready", http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, answer)
 }
 
 func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.o.Status())
+	writeJSON(w, http.StatusOK, s.o.Instance.Status())
 }
 
 // conversationOf reads the address that the path names, or answers what is wrong.
@@ -198,7 +199,7 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 		items[i] = conversationItem{c.Address.String(), c.Turns, c.Last}
 	}
 	for _, room := range rooms { // where only posts were made, nothing was asked yet
-		address := chat.Address{Platform: "web", Channel: room}.String()
+		address := chat.Address{Platform: s.o.Rooms.Name(), Channel: room}.String()
 		if !slices.ContainsFunc(items, func(i conversationItem) bool { return i.Address == address }) {
 			items = append(items, conversationItem{Address: address})
 		}
@@ -214,7 +215,7 @@ const shownTurns = 200
 // of a web room, all that was said and posted there.
 func (s *Server) remembered(ctx context.Context, a chat.Address, n int) (turns []conversation.Turn, lines []store.Entry, err error) {
 	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
-	if err == nil && a.Platform == "web" {
+	if err == nil && a.Platform == s.o.Rooms.Name() {
 		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
 	}
 	return turns, lines, err
@@ -233,7 +234,7 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 		noConversation(w, a)
 	default:
 		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
-		if a.Platform == "web" {
+		if a.Platform == s.o.Rooms.Name() {
 			out["lines"] = plainLines(lines)
 		}
 		writeJSON(w, http.StatusOK, out)
@@ -251,13 +252,24 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		err = s.o.Conversations.DeleteConversation(r.Context(), a)
+		err = s.forget(r.Context(), a)
 	}
 	if err != nil {
 		s.broken(w, r, "the conversation could not be removed", err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// forget deletes a conversation everywhere: in the store, in the agent's memory, and the lines
+// of its web room.
+func (s *Server) forget(ctx context.Context, a chat.Address) error {
+	err := s.o.Conversations.DeleteConversation(ctx, a)
+	s.o.Agent.Forget(a)
+	if a.Platform == s.o.Rooms.Name() && (err == nil || errors.Is(err, store.ErrNotFound)) {
+		err = s.o.Conversations.DeleteRoom(ctx, a.Channel)
+	}
+	return err
 }
 
 func noConversation(w http.ResponseWriter, a chat.Address) {

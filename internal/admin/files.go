@@ -7,36 +7,22 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"ravenbot/internal/roster"
 	"strings"
-	"time"
 )
 
 // MaxFile is the largest file that is taken for an agent, in bytes.
 const MaxFile = 10 << 20
 
-// FileView is a file that an agent knows.
-type FileView struct {
-	Name     string    `json:"name"`
-	Bytes    int64     `json:"bytes"`
-	Hash     string    `json:"sha256,omitempty"`
-	Changed  time.Time `json:"changed,omitzero"`
-	Source   string    `json:"source"`          // api: uploaded; config: named by the agent
-	Passages int       `json:"passages"`        // that it was cut into
-	Error    string    `json:"error,omitempty"` // why it is not known
-}
-
-// ErrNoFile says that an agent has no such file.
-var ErrNoFile = errors.New("there is no such file")
-
-// Files keeps the files of agents. Errors are ErrNoAgent, ErrNoFile, and those of the
+// Files keeps the files of agents. Errors are roster.ErrNotFound, roster.ErrNoFile, and those of the
 // sender, which have a method BadInput.
 type Files interface {
 	// List gives the files of an agent by name, the ones that it names itself, too.
-	List(agent string) ([]FileView, error)
+	List(agent string) ([]roster.File, error)
 	// Put keeps a file, in the place of one of that name.
-	Put(ctx context.Context, agent, name string, data []byte) (FileView, error)
+	Put(ctx context.Context, agent, name string, data []byte) (roster.File, error)
 	// Open gives the file as it was uploaded.
-	Open(agent, name string) (io.ReadCloser, FileView, error)
+	Open(agent, name string) (io.ReadCloser, roster.File, error)
 	Delete(ctx context.Context, agent, name string) error
 }
 
@@ -60,7 +46,7 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) fileFault(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, ErrNoFile):
+	case errors.Is(err, roster.ErrNoFile):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")), "GET /api/v1/agents/{name}/files names those there are")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send the file as multipart/form-data, in a part named "file" with a filename`)
@@ -70,12 +56,12 @@ func (s *Server) fileFault(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // upload takes the files of a multipart form.
-func (s *Server) upload(r *http.Request) ([]FileView, error) {
+func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
 		return nil, badForm{fmt.Errorf("this is no multipart form: %w", err)}
 	}
-	var kept []FileView
+	var kept []roster.File
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -113,8 +99,8 @@ func (s *Server) addFiles(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusCreated, struct {
-		FileView
-		Items []FileView `json:"items"`
+		roster.File
+		Items []roster.File `json:"items"`
 	}{kept[0], kept})
 }
 

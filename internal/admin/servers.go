@@ -7,102 +7,50 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
-)
 
-// ToolView is a tool of an MCP server as the API and the page show it.
-type ToolView struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitempty"`
-	Schema      any      `json:"inputSchema,omitempty"` // as JSON; only /tools shows it
-	State       string   `json:"state,omitempty"`       // offered, quarantined, refused, excluded; only /tools shows it
-	Why         string   `json:"why,omitempty"`         // it is not offered
-	Flags       []string `json:"flags,omitempty"`       // what is suspicious about it
-}
-
-// ToolChange is a tool that waits for an approval, or was approved.
-type ToolChange struct {
-	Tool  string   `json:"tool"`
-	Kind  string   `json:"kind"` // added, changed
-	Diff  string   `json:"diff"`
-	Flags []string `json:"flags,omitempty"`
-}
-
-// ServerView is an MCP server as the API and the page show it.
-type ServerView struct {
-	Name        string     `json:"name"`
-	State       string     `json:"state"`
-	Error       string     `json:"error"`
-	Description string     `json:"description,omitempty"`
-	Transport   string     `json:"transport,omitempty"`
-	Protocol    string     `json:"protocol,omitempty"` // version in use
-	Version     string     `json:"version,omitempty"`  // what the server calls itself
-	Tools       []ToolView `json:"tools"`
-	Source      string     `json:"source"` // config, api
-	Since       time.Time  `json:"since,omitzero"`
-	Checked     time.Time  `json:"checked,omitzero"`
-	Pending     int        `json:"pending,omitempty"` // tools that wait for an approval
-	Warnings    []string   `json:"warnings,omitempty"`
-	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
-}
-
-// LogLine is a line of the log of an MCP server.
-type LogLine struct {
-	Time   time.Time `json:"time"`
-	Stream string    `json:"stream,omitempty"`
-	Text   string    `json:"text"`
-}
-
-// What may be wrong with a request about a server.
-var (
-	ErrNoServer         = errors.New("there is no such MCP server")
-	ErrServerExists     = errors.New("there is an MCP server of that name")
-	ErrServerConfigured = errors.New("the MCP server belongs to config.json and is changed there")
-	ErrServerDisabled   = errors.New("the MCP server is disabled")
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/tool"
 )
 
 // Servers tells of the MCP servers and controls them. An error with a method
 // BadInput that reports true is the sender's to mend; the others of the sender are
 // those above.
 type Servers interface {
-	List() []ServerView
-	Get(name string) (ServerView, error)
+	List() []mcp.Status
+	Get(name string) (mcp.Status, error)
 	// Tools gives all tools of a server, also those that are not offered.
-	Tools(name string) ([]ToolView, error)
+	Tools(name string) ([]mcp.ToolInfo, error)
 	// Logs gives the last lines of a server's log, oldest first.
-	Logs(name string) ([]LogLine, error)
-	Pending(name string) []ToolChange
+	Logs(name string) ([]mcp.LogLine, error)
+	Pending(name string) []mcp.Change
 
 	// Add and Replace take an entry as config.json has it, and keep it.
-	Add(ctx context.Context, name string, entry json.RawMessage) (ServerView, error)
-	Replace(ctx context.Context, name string, entry json.RawMessage) (ServerView, error)
+	Add(ctx context.Context, name string, entry json.RawMessage) (mcp.Status, error)
+	Replace(ctx context.Context, name string, entry json.RawMessage) (mcp.Status, error)
 	Remove(ctx context.Context, name string) error
 	// Control does what the verb start, stop or restart says.
-	Control(name, verb string) (ServerView, error)
-	Approve(ctx context.Context, name string) ([]ToolChange, error)
-	// Call makes one call of a tool, by the server's name of it or the models', under
-	// the same rules as any.
-	Call(ctx context.Context, server, tool string, args json.RawMessage) (CallResult, error)
+	Control(name, verb string) (mcp.Status, error)
+	Approve(ctx context.Context, name string) ([]mcp.Change, error)
 }
 
-// CallResult is what a tool gave.
-type CallResult struct {
-	Text       string          `json:"text"`
-	Structured json.RawMessage `json:"structured,omitempty"`
-	IsError    bool            `json:"isError"`
+// ServerCalls makes single calls for the operator.
+type ServerCalls interface {
+	// Call calls a tool, by its server's name of it or the models', under the same rules as
+	// any call.
+	Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error)
 }
 
 // brief gives a server without what only /tools shows.
-func brief(v ServerView) ServerView {
-	tools := make([]ToolView, len(v.Tools))
+func brief(v mcp.Status) mcp.Status {
+	tools := make([]mcp.ToolInfo, len(v.Tools))
 	for i, t := range v.Tools {
-		tools[i] = ToolView{Name: t.Name, Description: t.Description}
+		tools[i] = mcp.ToolInfo{Name: t.Name, Description: t.Description}
 	}
 	v.Tools = tools
 	return v
 }
 
-func (s *Server) servers() []ServerView {
+func (s *Server) servers() []mcp.Status {
 	list := s.o.Servers.List()
 	for i, v := range list {
 		list[i] = brief(v)
@@ -118,7 +66,7 @@ func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerServer writes a server, or what went wrong with the request about it.
-func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int, v ServerView, err error) {
+func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int, v mcp.Status, err error) {
 	if err != nil {
 		s.serverFault(w, r, err)
 		return
@@ -129,13 +77,13 @@ func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int
 func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) {
 	var bad interface{ BadInput() bool }
 	switch {
-	case errors.Is(err, ErrNoServer):
+	case errors.Is(err, mcp.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")), "GET /api/v1/mcp/servers names those there are")
-	case errors.Is(err, ErrServerExists):
+	case errors.Is(err, mcp.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
-	case errors.Is(err, ErrServerConfigured):
+	case errors.Is(err, mcp.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
-	case errors.Is(err, ErrServerDisabled):
+	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as mcpServers in config.json has it, with its "name" beside`)
@@ -219,8 +167,8 @@ func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {
-		ServerView
-		Approved []ToolChange `json:"approved"`
+		mcp.Status
+		Approved []mcp.Change `json:"approved"`
 	}{brief(v), changes})
 }
 
@@ -252,7 +200,11 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"tool":"read_file","arguments":{"path":"README.md"}}`)
 		return
 	}
-	res, err := s.o.Servers.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
+	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
+		s.serverFault(w, r, err)
+		return
+	}
+	res, err := s.o.ServerCalls.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
@@ -260,8 +212,15 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.serverFault(w, r, err)
 	default:
-		writeJSON(w, http.StatusOK, res)
+		writeJSON(w, http.StatusOK, CallResult{Text: res.Text, Structured: res.Structured, IsError: res.IsError})
 	}
+}
+
+// CallResult is what a tool returned, as the API shows it.
+type CallResult struct {
+	Text       string          `json:"text"`
+	Structured json.RawMessage `json:"structured,omitempty"`
+	IsError    bool            `json:"isError"`
 }
 
 // serverPending lists the tools that wait for an approval, with what is new in them.
@@ -275,9 +234,9 @@ func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 
 // serverBox is a server on the page.
 type serverBox struct {
-	ServerView
-	Log     []LogLine
-	Changes []ToolChange
+	mcp.Status
+	Log     []mcp.LogLine
+	Changes []mcp.Change
 }
 
 // serversPage is a page, or for its own refreshing just the list.
@@ -322,7 +281,7 @@ func (s *Server) controlOnPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) told(w http.ResponseWriter, err error, done string) {
 	var bad interface{ BadInput() bool }
 	known := errors.As(err, &bad)
-	for _, e := range []error{ErrNoServer, ErrServerExists, ErrServerConfigured, ErrServerDisabled} {
+	for _, e := range []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled} {
 		known = known || errors.Is(err, e)
 	}
 	switch {

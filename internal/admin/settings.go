@@ -98,7 +98,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Usage(r.Context())
+	list, err := s.o.Spending.Usage(r.Context())
 	if err != nil {
 		s.broken(w, r, "the usage could not be listed", err)
 		return

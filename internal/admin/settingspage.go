@@ -70,7 +70,7 @@ func (s *Server) toolsOn(l settings.Layer) bool {
 	if l.Tools.Enabled != nil {
 		return *l.Tools.Enabled
 	}
-	return s.o.ToolsOn()
+	return s.o.Instance.ToolsEnabled()
 }
 
 func (s *Server) formOf(at place, l settings.Layer) settingsPage {

@@ -27,7 +27,7 @@ func (s shelf) SaveSetting(_ context.Context, scope string, layer []byte) error 
 // keeps what differs from what is below it.
 func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
 	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} })
-	_, s, server, client := start(t, func(o *Options) { o.Settings, o.ToolsOn = book, func() bool { return true } })
+	_, s, server, client := start(t, func(o *Options) { o.Settings = book })
 	enter(t, s, client, server.URL)
 	page := func(path string, form url.Values) (int, string) {
 		t.Helper()

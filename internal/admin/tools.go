@@ -8,46 +8,17 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/roster"
 )
-
-// ToolItem is a tool under the name by which models call it.
-type ToolItem struct {
-	Name        string  `json:"name"`
-	Server      string  `json:"server"` // or native pack
-	Description string  `json:"description"`
-	Hint        string  `json:"hint"` // readOnly, write, destructive, unknown
-	Native      bool    `json:"native"`
-	Score       float64 `json:"score,omitempty"` // of a search
-}
-
-// Verdict says whether a tool may be used, and what decides.
-type Verdict struct {
-	Tool    string    `json:"tool"`
-	User    string    `json:"user"`
-	Channel string    `json:"channel"`
-	Agent   string    `json:"agent"`
-	Verdict string    `json:"verdict"` // allow, ask, deny
-	Layers  []Finding `json:"layers"`  // in the order in which they are asked
-}
-
-// Finding is what one layer says.
-type Finding struct {
-	Layer    string `json:"layer"`
-	Decision string `json:"decision"` // allow, ask, deny
-	Reason   string `json:"reason"`
-}
-
-// ErrNoTool says that there is no such tool.
-var ErrNoTool = errors.New("there is no such tool")
 
 // Tools tells of all tools there are.
 type Tools interface {
-	ListTools() []ToolItem
+	ListTools() []roster.ToolItem
 	// SearchTools gives the k tools that fit a request best.
-	SearchTools(query string, k int) []ToolItem
-	// Why says what decides about a tool: the error wraps ErrNoTool and names tools that
+	SearchTools(query string, k int) []roster.ToolItem
+	// Why says what decides about a tool: the error wraps roster.ErrNoTool and names tools that
 	// may be meant.
-	Why(tool, user string, channel chat.Address) (Verdict, error)
+	Why(tool, user string, channel chat.Address) (roster.Verdict, error)
 }
 
 // usualFound is how many tools a search gives where nothing says.
@@ -79,7 +50,7 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	}
 	v, err := s.o.Tools.Why(r.PathValue("name"), r.URL.Query().Get("user"), at)
 	switch {
-	case errors.Is(err, ErrNoTool):
+	case errors.Is(err, roster.ErrNoTool):
 		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
 	case err != nil:
 		s.broken(w, r, "it could not be found out", err)

@@ -44,9 +44,58 @@ type Summaries interface {
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 }
 
-// Toolbox gives the tools that are there now.
+// Store is all that an Engine keeps.
+type Store interface {
+	Memory
+	Summaries
+	// SaveFeedback keeps what somebody thinks of an answer.
+	SaveFeedback(ctx context.Context, f store.Feedback) error
+	// CountUsage adds what a model used outside of turns.
+	CountUsage(ctx context.Context, u store.Usage) error
+	// DeleteConversation returns store.ErrNotFound where nothing is remembered.
+	DeleteConversation(ctx context.Context, a chat.Address) error
+}
+
+// Roster says who answers a message, and with what.
+type Roster interface {
+	Route(m chat.Message) Profile
+	// Model returns a model by its configured name; false: it is not switched on.
+	Model(name string) (Model, bool)
+	// DiscoveryThreshold returns the number of tools above which Discovery is used.
+	DiscoveryThreshold() int
+}
+
+// Toolbox lists the tools that there are now.
 type Toolbox interface {
 	List() []tool.Named
+}
+
+// Servers are the sources of tools that come and go.
+type Servers interface {
+	// Hold keeps the tools that there are now until release is called.
+	Hold() (release func())
+	// WaitAll returns when every source that is being connected is there or has failed
+	// once, or ctx ends.
+	WaitAll(ctx context.Context)
+}
+
+// Files reads the files of messages.
+type Files interface {
+	// Fetch returns a file of a message of a platform; more than limit bytes are an error.
+	Fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+}
+
+// Budget keeps what is spent on models within limits.
+type Budget interface {
+	// Reserve lets a request be made in the name of a channel and a user, and returns what
+	// counts its usage when it has ended. An error keeps the request from being made.
+	Reserve(ctx context.Context, on store.Usage, q llm.Request) (count func(llm.Usage), err error)
+}
+
+// Approvals tells what became of calls that waited for a person.
+type Approvals interface {
+	// Fresh reports that a call of a turn waited for somebody's approval and was not made.
+	Fresh(turn, call string) bool
 }
 
 // Discovery stands for many tools with a few that find and run them.
@@ -94,43 +143,22 @@ type Calls interface {
 	Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall)
 }
 
-// Command answers one of the words behind /raven.
-type Command func(ctx context.Context, m chat.Message) chat.Draft
-
-// Options are what an Engine needs. All functions may be called concurrently.
+// Options are what an Engine needs. All may be called concurrently; those that say so may be
+// nil.
 type Options struct {
-	Route func(m chat.Message) Profile
-	Model func(name string) (Model, bool) // by its configured name; false: it is not switched on
-	Tools Toolbox
-	// Discovery is used where a profile has more tools than Threshold; nil: never.
-	Discovery Discovery
-	Threshold func() int
-	// Settled returns when every source of tools that is being connected is there
-	// or has failed once, or ctx ends; nil: there is nothing to wait for.
-	Settled func(ctx context.Context)
-	// Hold keeps the tools that are there now until release is called; nil: they stay.
-	Hold  func() (release func())
-	Calls Calls
-	// Aside answers a message that is about work under way, such as a decision that
-	// it waits for; false: it is none. nil: there are none.
-	Aside func(ctx context.Context, m chat.Message) (chat.Draft, bool)
-	// Fresh reports that a call of a turn waited for somebody's approval and was not
-	// made; nil: none ever does.
-	Fresh     func(turn, call string) bool
-	Memory    Memory
-	Summaries Summaries
-	Feedback  func(context.Context, store.Feedback) error // keeps what somebody thinks of an answer
-	// Fetch reads a file of a message of a platform: at most limit bytes.
-	Fetch func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
-	Used  func(context.Context, store.Usage) error // counts what was used outside of turns; nil: nobody does
-	// Spend lets a request be made in the name of a channel and a user, and gives what
-	// takes its count when it has ended; an error keeps it from being made. nil: all are.
-	Spend    func(ctx context.Context, on store.Usage, q llm.Request) (settle func(llm.Usage), err error)
-	Window   conversation.Window
-	Commands map[string]Command
-	Log      *slog.Logger
-	Now      func() time.Time
-	Jitter   func() float64 // in [0,1)
+	Roster    Roster
+	Store     Store
+	Tools     Toolbox
+	Servers   Servers   // nil: tools stay as they are
+	Discovery Discovery // used where a profile has more tools than the threshold; nil: never
+	Calls     Calls
+	Approvals Approvals // nil: no call ever waits for an approval
+	Files     Files
+	Budget    Budget // nil: every request is made
+	Window    conversation.Window
+	Log       *slog.Logger
+	Now       func() time.Time
+	Jitter    func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -160,34 +188,14 @@ func (e *Engine) Forget(a chat.Address) {
 // found out so far is kept for the next call.
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
-	if e.o.Aside != nil {
-		if d, ok := e.o.Aside(ctx, m); ok {
-			return nil, &d
-		}
-	}
-	name := m.Command
-	what, turn := m.Press()
-	if name == chat.Pressed && what != chat.PressRetry {
-		return nil, e.pressed(ctx, m, what, turn)
-	}
-	if strings.TrimSpace(m.Text) == "" && len(m.Files) == 0 && (name == "" || name == "ask") && len(q.Messages) == 1 {
-		name = "help" // a mention and nothing more
-	}
-	if command := e.o.Commands[name]; command != nil && m.Change == "" {
-		d := command(ctx, m)
-		return nil, &d
-	}
-	if name != "" && name != "ask" && name != chat.Pressed && m.Change == "" {
-		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: "The command `" + name + "` is not there in this version. `/raven help` names those there are."}
-	}
-	if e.o.Hold != nil {
-		defer e.o.Hold()()
+	if e.o.Servers != nil {
+		defer e.o.Servers.Hold()()
 	}
 	r, err := e.begin(ctx, q, show)
 	if err != nil {
 		return nil, e.failure(ctx, m, err)
 	}
-	if r == nil && name == chat.Pressed {
+	if r == nil && m.Kind() == chat.EventPress {
 		return nil, &chat.Draft{Ephemeral: true, Text: "I no longer know what this was about; please ask again."}
 	}
 	if r == nil {
@@ -214,21 +222,6 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	}
 	e.remember(m.Conversation, r.turn)
 	return r.turn, d
-}
-
-// pressed answers the press of a button that asks for no new answer.
-func (e *Engine) pressed(ctx context.Context, m chat.Message, what, turn string) *chat.Draft {
-	if what == chat.PressTools {
-		return e.callsOf(ctx, m, turn)
-	}
-	if what != chat.PressGood && what != chat.PressBad {
-		return &chat.Draft{Ephemeral: true, Text: "This button does nothing any more."}
-	}
-	f := store.Feedback{Turn: turn, User: m.Author.ID, Good: what == chat.PressGood, At: e.o.Now()}
-	if err := e.o.Feedback(ctx, f); err != nil {
-		return e.failure(ctx, m, err)
-	}
-	return &chat.Draft{Ephemeral: true, Text: "Thank you, noted."}
 }
 
 // stop ends a turn at the word of a user. What was done until then stays known.
@@ -271,8 +264,8 @@ func (e *Engine) Complete(ctx context.Context, on store.Usage, models []string, 
 	request := llm.Request{System: system, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
 	answer, err := r.ask(ctx, func(string) llm.Request { return request })
-	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; e.o.Used != nil && on.Tokens != (llm.Usage{}) {
-		if err := e.o.Used(context.WithoutCancel(ctx), on); err != nil {
+	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; on.Tokens != (llm.Usage{}) {
+		if err := e.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
 			e.o.Log.Error("usage not counted", "error", err)
 		}
 	}

@@ -96,7 +96,34 @@ func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error
 	return nil
 }
 
-func (m *memory) feedback(_ context.Context, f store.Feedback) error {
+func (m *memory) CountUsage(context.Context, store.Usage) error { return nil }
+
+func (m *memory) DeleteConversation(context.Context, chat.Address) error { return store.ErrNotFound }
+
+// roster has one profile for all messages.
+type roster struct {
+	profile   func(chat.Message) agent.Profile
+	models    map[string]agent.Model
+	threshold int
+}
+
+func (r *roster) Route(m chat.Message) agent.Profile { return r.profile(m) }
+
+func (r *roster) DiscoveryThreshold() int { return r.threshold }
+
+func (r *roster) Model(name string) (agent.Model, bool) {
+	m, ok := r.models[name]
+	return m, ok
+}
+
+// files reads the files of messages by a function.
+type files func(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
+
+func (f files) Fetch(ctx context.Context, platform string, file chat.File, limit int64) ([]byte, error) {
+	return f(ctx, platform, file, limit)
+}
+
+func (m *memory) SaveFeedback(_ context.Context, f store.Feedback) error {
 	m.words = append(m.words, f)
 	return nil
 }
@@ -178,7 +205,9 @@ func engine(ts tools, models ...llm.Model) *bench {
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
 	b.options = agent.Options{
-		Route: func(chat.Message) agent.Profile { return p }, Model: func(name string) (agent.Model, bool) { m, ok := configured[name]; return m, ok }, Tools: ts, Memory: b.memory, Summaries: b.memory, Feedback: b.memory.feedback,
+		Roster: &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
+		Tools:  ts,
+		Store:  b.memory,
 		Window: conversation.DefaultWindow(),
 		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}
@@ -192,6 +221,17 @@ func engine(ts tools, models ...llm.Model) *bench {
 	return b
 }
 
+// rules decide by a function, and have no hooks and no secrets.
+type rules struct {
+	decide func(tool.Caller, tool.Named) (tool.Decision, string)
+}
+
+func (r rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) { return r.decide(c, n) }
+
+func (rules) Hooks() []tool.Hook { return nil }
+
+func (rules) Mask(s string) string { return s }
+
 // calls makes tool calls as the bot does, by some rules.
 func (b *bench) calls(decide func(tool.Caller, tool.Named) (tool.Decision, string)) *invoke.Invoker {
 	check := func(_, args json.RawMessage) (json.RawMessage, error) {
@@ -200,7 +240,7 @@ func (b *bench) calls(decide func(tool.Caller, tool.Named) (tool.Decision, strin
 		}
 		return args, nil
 	}
-	return invoke.New(invoke.Options{Check: check, Decide: decide, Free: agent.FreeOfPolicy, Log: b.options.Log, Now: time.Now})
+	return invoke.New(invoke.Options{Check: check, Rules: rules{decide}, Free: agent.FreeOfPolicy, Log: b.options.Log, Now: time.Now})
 }
 
 var room = chat.Address{Platform: "web", Channel: "general"}
@@ -372,7 +412,7 @@ func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 			if n == 1 {
-				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, After: 20 * time.Second}
+				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, RetryAfter: 20 * time.Second}
 			}
 			return llmtest.Says("whole"), nil
 		}}
@@ -390,7 +430,7 @@ func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
-			return nil, &llm.Error{Kind: llm.RateLimited, After: 10 * time.Minute}
+			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 10 * time.Minute}
 		}})
 		if d := b.ask(t, "go"); !strings.Contains(d.Text, "try again in 10m0s") {
 			t.Errorf("answered %q, want the time to wait", d.Text)
@@ -401,7 +441,7 @@ func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 // narrow understands nothing.
 type narrow struct{ *llmtest.Model }
 
-func (narrow) Understands(llm.Request) bool { return false }
+func (narrow) CanAnswer(llm.Request) bool { return false }
 
 func TestAnotherModelStandsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -491,7 +531,7 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 	}}
 	b := engine(box, model)
 	box["result_read"] = invoke.Reader(b.memory).(tool.Func)
-	b.options.Route = func(chat.Message) agent.Profile {
+	b.options.Roster.(*roster).profile = func(chat.Message) agent.Profile {
 		return agent.Profile{Agent: "default", Models: []string{model.ID()}, MaxSteps: 40, MaxResult: 300, Uses: func(tool.Named) bool { return true }}
 	}
 	b.Engine = b.over()

@@ -54,11 +54,11 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
 	purges := e.purges.Load()
-	before, err := e.o.Summaries.Summary(ctx, a)
+	before, err := e.o.Store.Summary(ctx, a)
 	if err != nil {
 		return err
 	}
-	turns, err := e.o.Memory.Turns(ctx, a, store.Range{After: before.Upto, Newest: mostSource})
+	turns, err := e.o.Store.Turns(ctx, a, store.Range{After: before.Upto, Newest: mostSource})
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 		e.compactLater(a)
 		return nil
 	}
-	if err := e.o.Summaries.SaveSummary(ctx, a, after); err != nil {
+	if err := e.o.Store.SaveSummary(ctx, a, after); err != nil {
 		return err
 	}
 	e.history.forget(a)
@@ -84,7 +84,7 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 
 // sumUp asks the models that the conversation's agent has for it, and takes sentences where none answers.
 func (e *Engine) sumUp(ctx context.Context, a chat.Address, before string, turns []conversation.Turn) (text, by string) {
-	p := e.o.Route(chat.Message{Conversation: a})
+	p := e.o.Roster.Route(chat.Message{Conversation: a})
 	models := p.Utility
 	if len(models) == 0 {
 		models = p.Models
@@ -180,7 +180,7 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	e.summing.Lock()
 	defer e.summing.Unlock()
 	e.purges.Add(1)
-	a, t, err := e.o.Memory.TurnOf(ctx, subject)
+	a, t, err := e.o.Store.TurnOf(ctx, subject)
 	gone := errors.Is(err, store.ErrNotFound)
 	switch {
 	case err != nil && !gone:
@@ -188,7 +188,7 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	case a.IsZero():
 		return nil
 	case !gone:
-		if err := e.o.Memory.DeleteTurn(ctx, a, t.Seq); err != nil {
+		if err := e.o.Store.DeleteTurn(ctx, a, t.Seq); err != nil {
 			return err
 		}
 	}
@@ -199,15 +199,15 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 // sumAnew makes the summary of a conversation again, from the turns that are left,
 // if it stands for the turn with the given Seq. e.summing is held.
 func (e *Engine) sumAnew(ctx context.Context, a chat.Address, seq uint64) error {
-	s, err := e.o.Summaries.Summary(ctx, a)
+	s, err := e.o.Store.Summary(ctx, a)
 	if err != nil || s.Upto == 0 || s.Upto < seq {
 		return err
 	}
-	turns, err := e.o.Memory.Turns(ctx, a, store.Range{Upto: s.Upto, Newest: mostSource})
+	turns, err := e.o.Store.Turns(ctx, a, store.Range{Upto: s.Upto, Newest: mostSource})
 	if err != nil {
 		return err
 	}
 	s.Text, s.By, s.At = extract("", turns), "", e.o.Now()
 	e.history.forget(a)
-	return e.o.Summaries.SaveSummary(ctx, a, s)
+	return e.o.Store.SaveSummary(ctx, a, s)
 }

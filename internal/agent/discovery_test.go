@@ -72,7 +72,8 @@ func TestAToolIsFoundAmongMany(t *testing.T) {
 		}
 		return llmtest.Says("done with " + names(r.Tools)), nil
 	}})
-	b.options.Discovery, b.options.Threshold = toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), func() int { return 40 }
+	b.options.Discovery = toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" })
+	b.options.Roster.(*roster).threshold = 40
 	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {
 		if n.Tool.Spec().Server == "discovery" {
 			return tool.Deny, "a rule for everything"

@@ -36,6 +36,10 @@ func one(m chat.Message) chat.Asked { return chat.Asked{Turn: m.Key(), Messages:
 // answer asks, and keeps the turn as delivery does.
 func (b *bench) answer(t testing.TB, ctx context.Context, q chat.Asked) *chat.Draft {
 	t.Helper()
+	// The conversation's feature comes first, as in the bot.
+	if d, err := (agent.Conversation{Engine: b.Engine}).Handle(ctx, q.Last()); d != nil || err != nil {
+		return d
+	}
 	turn, d := b.Answer(ctx, q, func(chat.Progress) {})
 	if turn != nil {
 		if err := b.memory.SaveTurn(context.WithoutCancel(ctx), room, turn); err != nil {
@@ -398,7 +402,7 @@ func (l *life) live(ctx context.Context, q chat.Asked) {
 
 // over is an engine that knows nothing but what is stored.
 func (b *bench) over() *agent.Engine {
-	b.options.Memory, b.options.Summaries = b.memory, b.memory
+	b.options.Store = b.memory
 	return agent.New(b.options)
 }
 
@@ -447,12 +451,12 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 		}
 		return llmtest.Says("seen"), nil
 	}})
-	b.options.Fetch = func(_ context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
+	b.options.Files = files(func(_ context.Context, platform string, f chat.File, limit int64) ([]byte, error) {
 		if f.Name == "lost.txt" || platform != "web" || limit <= 0 {
 			return nil, errors.New("gone")
 		}
 		return []byte("content of " + f.Name), nil
-	}
+	})
 	b.Engine = b.over()
 	m := asks("1", "")
 	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"}, {Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}

@@ -61,7 +61,7 @@ func (e *Engine) read(ctx context.Context, m chat.Message) []llm.Part {
 }
 
 func (e *Engine) text(ctx context.Context, m chat.Message, f chat.File) (string, error) {
-	data, err := e.o.Fetch(ctx, m.Conversation.Platform, f, 8*textBytes)
+	data, err := e.o.Files.Fetch(ctx, m.Conversation.Platform, f, 8*textBytes)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (r *run) look(ctx context.Context) {
 			if kind(f) != "image" || len(r.images) == mostImages {
 				continue
 			}
-			data, err := r.e.o.Fetch(ctx, m.Conversation.Platform, f, imageBytes)
+			data, err := r.e.o.Files.Fetch(ctx, m.Conversation.Platform, f, imageBytes)
 			if err != nil {
 				r.e.o.Log.Warn("attached image not read", "message", m.Key(), "file", f.Name, "error", err)
 				continue

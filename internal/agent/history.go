@@ -35,7 +35,7 @@ type history struct {
 }
 
 func newHistories(o Options) *histories {
-	return &histories{memory: o.Memory, summaries: o.Summaries, window: o.Window, byAge: list.New(), found: map[chat.Address]*list.Element{}}
+	return &histories{memory: o.Store, summaries: o.Store, window: o.Window, byAge: list.New(), found: map[chat.Address]*list.Element{}}
 }
 
 // load gives a copy of the history of a conversation.

@@ -13,7 +13,7 @@ import (
 // were said.
 func said(m chat.Message) []llm.Part {
 	words := llm.Part{Text: m.Text}
-	if m.Author.Name == "" || m.Conversation.Platform == "web" {
+	if m.Author.Name == "" || m.Author.Operator {
 		return []llm.Part{words}
 	}
 	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}

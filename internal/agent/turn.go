@@ -67,8 +67,8 @@ func (e *Engine) begin(ctx context.Context, q chat.Asked, show func(chat.Progres
 	} else if subject == "" {
 		subject = m.Subject()
 	}
-	r := &run{e: e, q: q, m: m, p: e.o.Route(m), show: show, times: map[string]int{}}
-	_, t, err := e.o.Memory.TurnOf(ctx, subject)
+	r := &run{e: e, q: q, m: m, p: e.o.Roster.Route(m), show: show, times: map[string]int{}}
+	_, t, err := e.o.Store.TurnOf(ctx, subject)
 	switch {
 	case err == nil:
 		if !reopen(&t, q) {
@@ -122,7 +122,7 @@ func (e *Engine) amend(ctx context.Context, a chat.Address, t *conversation.Turn
 	e.summing.Lock()
 	defer e.summing.Unlock()
 	e.purges.Add(1)
-	if err := e.o.Memory.SaveTurn(ctx, a, t); err != nil {
+	if err := e.o.Store.SaveTurn(ctx, a, t); err != nil {
 		return err
 	}
 	return e.sumAnew(ctx, a, t.Seq)
@@ -142,7 +142,7 @@ func (r *run) equip() {
 		r.tools[n.Name] = n
 	}
 	declared := usable
-	if r.finds = r.e.o.Discovery != nil && len(usable) > r.e.o.Threshold(); r.finds {
+	if r.finds = r.e.o.Discovery != nil && len(usable) > r.e.o.Roster.DiscoveryThreshold(); r.finds {
 		r.e.o.Discovery.Sync(all)
 		declared = r.finders(usable)
 	}
@@ -191,12 +191,12 @@ func (r *run) await(ctx context.Context, calls []llm.Call) {
 		_, ok := r.tools[meant.Name]
 		return err == nil && !ok
 	}
-	if r.e.o.Settled == nil || !slices.ContainsFunc(calls, missing) {
+	if r.e.o.Servers == nil || !slices.ContainsFunc(calls, missing) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	r.e.o.Settled(ctx)
+	r.e.o.Servers.WaitAll(ctx)
 	r.equip()
 }
 
@@ -280,7 +280,7 @@ func (r *run) resume(ctx context.Context) error {
 	for _, c := range calls {
 		meant, err := r.meant(c)
 		n, ok := r.tools[meant.Name]
-		fresh := r.e.o.Fresh != nil && r.e.o.Fresh(r.turn.ID, c.ID)
+		fresh := r.e.o.Approvals != nil && r.e.o.Approvals.Fresh(r.turn.ID, c.ID)
 		if err != nil || fresh || ok && n.Tool.Spec().Hints.Repeatable() {
 			again = append(again, c)
 			continue
@@ -314,7 +314,7 @@ func (r *run) result(res llm.Result) {
 }
 
 func (r *run) save(ctx context.Context, calls ...store.ToolCall) error {
-	return r.e.o.Memory.SaveTurn(ctx, r.m.Conversation, r.turn, calls...)
+	return r.e.o.Store.SaveTurn(ctx, r.m.Conversation, r.turn, calls...)
 }
 
 // answer takes the text of the last message.
@@ -344,9 +344,9 @@ func (r *run) request(origin string) llm.Request {
 func (r *run) system() string {
 	where := "a channel that several people read"
 	switch {
-	case r.m.Conversation.Platform == "web" || r.m.Conversation.Platform == "terminal":
+	case r.m.Author.Operator:
 		where = "a web page that one operator reads"
-	case strings.HasPrefix(r.m.Conversation.Workspace, "@me"):
+	case r.m.Direct:
 		where = "a direct message"
 	}
 	several := ""

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/admin"
 	"ravenbot/internal/browsertest"
+	"ravenbot/internal/roster"
 )
 
 // An agent is made, changed and removed on the page, and its servers switched.
@@ -27,12 +27,12 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 	page.Click(`input[name="server"][value="two"]`)
 	page.Click(`form[hx-post="/agents"] button`)
 	page.Wait(`document.querySelector("#outcome").innerText.includes("helper is saved")`)
-	get := func() (v admin.AgentView) {
+	get := func() (v roster.Agent) {
 		b.call(http.MethodGet, agentsPath+"/helper", nil, &v)
 		return v
 	}
-	want := admin.AgentView{Name: "helper", Source: "api", Model: "default", SystemPrompt: "You help.", Tools: []string{"*"},
-		MCPServers: []admin.AgentLink{{Name: "one"}, {Name: "two", Enabled: true}}}
+	want := roster.Agent{Name: "helper", Source: "api", Model: "default", SystemPrompt: "You help.", Tools: []string{"*"},
+		MCPServers: []roster.Link{{Name: "one"}, {Name: "two", Enabled: true}}}
 	if diff := cmp.Diff(want, get()); diff != "" {
 		t.Errorf("made (-want +got):\n%s", diff)
 	}

@@ -189,7 +189,7 @@ func TestDigestsFollowTheConfiguration(t *testing.T) {
 	if err := os.WriteFile(w.path("config.json"), []byte(`{"digests": {"two": {"schedule": "never ever", "feeds": ["x"], "post": ["web:/general"]}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "a broken file is refused", func() bool { return strings.Contains(d.out.String(), "configuration not taken up") })
+	within(t, "a broken file is refused", func() bool { return strings.Contains(d.out.String(), "configuration not reloaded") })
 	if got := names(); got != "two * * * * *" {
 		t.Errorf("after a broken file there are %s", got)
 	}

@@ -4,43 +4,121 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
+	"net"
 	"net/http"
-	"slices"
-	"strings"
+	"path/filepath"
 	"time"
 
-	"ravenbot/adapters/slack"
 	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/invoke"
+	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/metrics"
+	"ravenbot/internal/roster"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
-func (a *App) buildAdmin() error {
-	c := a.conf()
-	loggedOut, err := logouts{a.store}.last(context.Background())
+// shutdownTimeout is how long requests under way may take when the bot ends.
+const shutdownTimeout = 2 * time.Second
+
+func (a *App) buildAdmin(ctx context.Context, p *parts) error {
+	c := a.o.Config
+	loggedOut, err := admin.LastLogout(ctx, a.store)
 	if err != nil {
 		return err
 	}
-	o := admin.Options{Token: a.o.Token, Listen: c.HTTP.Listen, PublicURL: c.HTTP.PublicURL.Reveal(), Render: web.Draft, Static: a.web.Static(),
-		Ask: a.askAPI, Platforms: a.platformHealth, Servers: servers{a}, Agents: agents{a}, Files: agentFiles{a}, Tools: toolView{a}, Digests: digestView{a.digests, a}, Conversations: conversations{a.store, a.agent.Forget},
-		Status: a.status, Undelivered: a.store.GivenUp, Feedback: a.store.Feedback, Usage: a.Usage, Settings: a.settings, ToolsOn: func() bool { return a.conf().Tools.Enabled }, Calls: callView{a}, Approvals: a.approvals, Audit: a.audit, Tokens: a.tokens, Logouts: logouts{a.store}, LoggedOut: loggedOut, MCP: a.mcpHandler, Backup: a.copyStore, Metrics: metrics.Handler(a.samples), Mounts: map[string]http.Handler{}, Log: a.o.Log, Now: a.o.Now}
-	o.Mounts[callbackPath], o.Mounts[clientPath] = a.signIn.Callback(), a.signIn
+	tokens, err := mcpserve.LoadTokens(ctx, a.store, a.o.Now)
+	if err != nil {
+		return err
+	}
+	mounts := p.signIn.Handlers()
+	for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
+		mounts[path] = http.HandlerFunc(a.serveSlack)
+	}
+	o := admin.Options{
+		Token:     a.o.Token,
+		Listen:    c.HTTP.Listen,
+		PublicURL: c.HTTP.PublicURL.Reveal(),
+		Static:    a.web.Static(),
+		Render:    web.Draft,
+		Rooms:     rooms{a.web},
+		Platforms: a.platforms,
+		Servers:   a.catalog,
+		ServerCalls: &invoke.OperatorCalls{
+			Invoker: p.calls,
+			Tools:   a.registry,
+			Servers: a.mcp,
+			Record:  a.store.RecordCalls,
+			Shown:   a.maxResultBytes,
+			At:      chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"},
+		},
+		Agents:        a.roster,
+		Files:         roster.Files{Roster: a.roster},
+		Tools:         a.roster,
+		Digests:       digest.Catalog{Service: a.digests, Config: a.conf, Agents: a.roster},
+		Conversations: a.store,
+		Agent:         a.agent,
+		Instance:      instance{a},
+		Spending:      a.spending,
+		Calls:         maskedCalls{a.store, a},
+		Approvals:     p.approvals,
+		Audit:         a.audit,
+		Tokens:        tokens,
+		Settings:      p.settings,
+		Logouts:       admin.StoredLogouts{Items: a.store},
+		LoggedOut:     loggedOut,
+		Metrics:       metrics.Handler(a.samples),
+		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
+		Backup:        a.copyStore,
+		Mounts:        mounts,
+		Log:           a.o.Log,
+		Now:           a.o.Now,
+	}
 	if c.Platforms.Web.Enabled {
 		o.Chat = a.web.Handler()
-	}
-	for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
-		o.Mounts[path] = http.HandlerFunc(a.fromSlack)
 	}
 	a.admin = admin.New(o)
 	return nil
 }
 
-func (a *App) askAPI(ctx context.Context, room string, user chat.User, text string) iter.Seq2[admin.Event, error] {
+// serveHTTP serves until ctx ends, then lets requests finish for a moment.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := s.Shutdown(stop); err != nil {
+		_ = s.Close()
+	}
+	<-done
+	return nil
+}
+
+// rooms shows the web rooms to the API.
+type rooms struct{ web *web.Web }
+
+func (r rooms) Name() string { return r.web.Name() }
+
+func (r rooms) Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
-		for e, err := range a.web.Ask(ctx, room, user, text) {
+		for e, err := range r.web.Ask(ctx, room, user, text) {
 			if !yield(admin.Event{Entry: e.Entry, Progress: e.Progress}, err) {
 				return
 			}
@@ -48,70 +126,74 @@ func (a *App) askAPI(ctx context.Context, room string, user chat.User, text stri
 	}
 }
 
-func (a *App) platformHealth() []admin.PlatformHealth {
-	var list []admin.PlatformHealth
-	for name, h := range a.health() {
-		list = append(list, admin.PlatformHealth{Name: name, Health: h})
-	}
-	slices.SortFunc(list, func(x, y admin.PlatformHealth) int { return strings.Compare(x.Name, y.Name) })
-	return list
-}
-
-// conversations is the store's view, with what the agent has in memory dropped
-// when a conversation is deleted.
-type conversations struct {
+// maskedCalls shows tool calls without secrets that the configuration names.
+type maskedCalls struct {
 	*bolt.DB
-	forget func(chat.Address)
+	a *App
 }
 
-func (c conversations) DeleteConversation(ctx context.Context, address chat.Address) error {
-	err := c.DB.DeleteConversation(ctx, address)
-	c.forget(address)
-	if address.Platform == "web" && (err == nil || errors.Is(err, store.ErrNotFound)) {
-		err = c.DB.DeleteRoom(ctx, address.Channel)
-	}
-	return err
-}
-
-// fromSlack takes what Slack sends where it is to send and not to be listened to.
-func (a *App) fromSlack(w http.ResponseWriter, r *http.Request) {
-	s, ok := a.platform("slack").(*slack.Slack)
-	if !ok || a.conf().Platforms.Slack.Mode != "http" {
-		http.NotFound(w, r)
-		return
-	}
-	s.Handler().ServeHTTP(w, r)
-}
-
-// callView shows tool calls to the HTTP side.
-type callView struct{ a *App }
-
-func (v callView) ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
-	return v.a.store.ToolCalls(ctx, before, n, match)
-}
-
-func (v callView) ToolResult(ctx context.Context, id string) (store.ToolResult, error) {
-	r, err := v.a.store.ToolResult(ctx, id)
-	r.Text = v.a.setup.Load().mask(r.Text)
+func (c maskedCalls) ToolResult(ctx context.Context, id string) (store.ToolResult, error) {
+	r, err := c.DB.ToolResult(ctx, id)
+	r.Text = c.a.setup.Load().mask(r.Text)
 	return r, err
 }
 
-// status is what /api/v1/status tells.
-func (a *App) status() any {
-	given, err := a.store.GivenUp(context.Background())
+// copyStore makes a copy of the store for the API.
+func (a *App) copyStore(ctx context.Context) (admin.Copy, error) {
+	f, err := a.backups.Copy(ctx)
+	if err != nil {
+		return admin.Copy{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return admin.Copy{}, errors.Join(err, f.Close())
+	}
+	return admin.Copy{ReadCloser: f, Name: filepath.Base(a.conf().Store.Reveal()), Bytes: info.Size()}, nil
+}
+
+// instance tells of the bot as a whole.
+type instance struct{ a *App }
+
+func (i instance) ToolsEnabled() bool { return i.a.conf().Tools.Enabled }
+
+// Status returns what /api/v1/status answers.
+func (i instance) Status() any {
+	a := i.a
 	posts := []string{}
-	for _, p := range given {
+	undelivered, err := a.store.GivenUp(context.Background())
+	for _, p := range undelivered {
 		posts = append(posts, p.To.String()+": "+p.Error)
 	}
 	if err != nil {
 		posts = append(posts, "the store could not be read")
 	}
-	models := []string{}
-	for name := range a.setup.Load().models {
-		models = append(models, name)
+	status := map[string]any{
+		"version":       a.o.Version,
+		"started":       a.started,
+		"uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
+		"platforms":     a.platforms.Health(),
+		"load":          a.delivery.Load(),
+		"counts":        a.delivery.Counts(),
+		"models":        a.roster.ModelNames(),
+		"tools":         len(a.registry.List()),
+		"store":         a.storeStatus(),
+		"postsGivenUp":  posts,
 	}
-	slices.Sort(models)
-	return map[string]any{"version": a.o.Version, "started": a.started, "uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
-		"platforms": a.platformHealth(), "load": a.delivery.Load(), "counts": a.delivery.Counts(), "models": models,
-		"tools": len(a.registry.List()), "store": a.storeStatus(), "postsGivenUp": posts}
+	return status
+}
+
+// storeStatus returns what /api/v1/status answers of the store.
+func (a *App) storeStatus() any {
+	status := struct {
+		Bytes      int64             `json:"bytes"`
+		Free       int64             `json:"freeBytes"`
+		Commits    uint64            `json:"commits"` // since the start
+		LastBackup bolt.BackupStatus `json:"lastBackup"`
+		Error      string            `json:"error,omitempty"`
+	}{Commits: a.store.Commits(), LastBackup: a.backups.Status()}
+	var err error
+	if status.Bytes, status.Free, err = a.store.Size(); err != nil {
+		status.Error = err.Error()
+	}
+	return status
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ravenbot/internal/admin"
+	"ravenbot/internal/roster"
 	simmodel "ravenbot/internal/sim/model"
 )
 
@@ -91,7 +92,7 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 	if text := ask("search"); !strings.Contains(text, `[handbook.md, Doors]\n# Doors\n\nThe door code is now 2222.`) {
 		t.Errorf("searching: %q", text)
 	}
-	var list struct{ Items []admin.FileView }
+	var list struct{ Items []roster.File }
 	b.call(http.MethodGet, agentsPath+"/default/files", nil, &list)
 	if got := fmt.Sprint(len(list.Items), list.Items[0].Name, list.Items[0].Source, list.Items[1].Name, list.Items[1].Source); got != "2cats.txtapihandbook.mdconfig" {
 		t.Errorf("listed %s: %+v", got, list.Items)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/admin"
 	"ravenbot/internal/mcp"
 	simmodel "ravenbot/internal/sim/model"
 )
@@ -47,10 +46,10 @@ func TestNinePublishedServersTakeLittleOfThePrompt(t *testing.T) {
 	b := w.run(settings)
 	tools, all := 0, 0
 	for name := range nineServers(w.dir) {
-		var v admin.ServerView
+		var v mcp.Status
 		within(t, name+" is connected", func() bool {
 			b.call(http.MethodGet, "/api/v1/mcp/servers/"+name, nil, &v)
-			return v.State == string(mcp.Connected)
+			return v.State == mcp.Connected
 		})
 		var list struct {
 			Items []struct {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/admin"
+	"ravenbot/internal/roster"
 	simmodel "ravenbot/internal/sim/model"
 )
 
 const agentsPath = "/api/v1/agents"
 
 // names takes the names out of a list of the API.
-func names(list struct{ Items []admin.AgentView }) []string {
+func names(list struct{ Items []roster.Agent }) []string {
 	var all []string
 	for _, v := range list.Items {
 		all = append(all, v.Name+" "+v.Source)
@@ -41,7 +41,7 @@ func TestAnAgentIsMadeOverTheAPIAndAnswersInItsChannels(t *testing.T) {
 		want         int
 		says         string
 	}{
-		{http.MethodPost, agentsPath, map[string]any{"name": "no name", "systemPrompt": "x"}, 400, "will not do"},
+		{http.MethodPost, agentsPath, map[string]any{"name": "no name", "systemPrompt": "x"}, 400, "is not allowed"},
 		{http.MethodPost, agentsPath, map[string]any{"name": 1}, 400, "a name in it that is a string"},
 		{http.MethodPost, agentsPath, map[string]any{"name": "x", "model": "defualt"}, 400, "default"},
 		{http.MethodPost, agentsPath, map[string]any{"name": "x", "mcpServers": []string{"gone"}}, 400, `there is no MCP server \"gone\"`},
@@ -68,7 +68,7 @@ func TestAnAgentIsMadeOverTheAPIAndAnswersInItsChannels(t *testing.T) {
 	}
 	b.stop()
 	b = w.run(w.base())
-	var list struct{ Items []admin.AgentView }
+	var list struct{ Items []roster.Agent }
 	b.call(http.MethodGet, agentsPath, nil, &list)
 	if diff := cmp.Diff([]string{"default config", "pirate api"}, names(list)); diff != "" {
 		t.Error(diff)

@@ -4,45 +4,219 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"ravenbot/internal/bundled"
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
-	"ravenbot/internal/egress"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/elicit"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/platform"
+	"ravenbot/internal/sampling"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/tool/channel"
 	"ravenbot/internal/tool/feeds"
+	"ravenbot/internal/tool/files"
+	"ravenbot/internal/tool/memory"
 	"ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
 )
 
-const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
+// packs is a source of native tools that change with the configuration.
+type packs func() []tool.Tool
 
-// buildEgress makes the two guarded ways out: for feeds, and for pages.
-func (a *App) buildEgress() (*feed.Fetcher, *egress.Client, error) {
-	c := a.conf()
-	pages, err := egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent})
-	if err != nil {
-		return nil, nil, fmt.Errorf("egress.allowPrivateHosts: %w", err)
+// Tools returns the tools that there are now.
+func (p packs) Tools() []tool.Tool { return p() }
+
+// native is a source of tools that are always there.
+type native []tool.Tool
+
+func (n native) Tools() []tool.Tool { return n }
+
+// resourceTools are the tools by which models read what MCP servers offer beside their tools.
+type resourceTools struct{ *mcp.Host }
+
+func (r resourceTools) Tools() []tool.Tool { return r.Pack() }
+
+// buildTools makes the native tools, the MCP host, and the registry of both.
+func (a *App) buildTools(_ context.Context, p *parts) error {
+	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.Known() }),
+		web.Fetch(p.pages),
+		channel.History(a.readHistory, a.readableConversation))
+	pack := packs(func() []tool.Tool {
+		list := slices.Concat(always, a.setup.Load().packs)
+		if a.roster.KnowsFiles() {
+			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
+		}
+		return list
+	})
+	sampler := &sampling.Sampler{
+		Rules:     func() sampling.Rules { return a.setup.Load().rules },
+		Approvals: p.approvals,
+		Agent:     lateAgent{a},
+		Roster:    lateAgent{a},
 	}
-	wider, err := pages.WithAllowed(c.Feeds.AllowPrivateHosts...)
+	c := a.o.Config
+	host, err := mcp.NewHost(mcp.Options{
+		Servers:        mcp.FromEntries(c.MCPServers),
+		Keep:           serverBlobs{a.store},
+		After:          a.serversGo,
+		Taken:          reservedName(pack),
+		Schemas:        schema.New(),
+		Ask:            askPerson(p.questions),
+		Sample:         sampler.Sample,
+		Roots:          fileRoots(c),
+		Authorize:      p.signIn.Authorize,
+		Waiting:        p.signIn.Waiting,
+		Watch:          a.o.Watch,
+		Version:        a.o.Version,
+		Log:            a.o.Log,
+		Now:            a.o.Now,
+		HealthInterval: c.MCP.HealthInterval.Std(),
+		StatusTTL:      c.MCP.StatusTTL.Std(),
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("feeds.allowPrivateHosts: %w", err)
+		return fmt.Errorf("mcpServers: %w", err)
 	}
-	return feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond}), pages, nil
+	a.mcp = host
+	p.signIn.Attach(host)
+	a.registry = tool.NewRegistry(pack, resourceTools{host}, host)
+	a.catalog = mcp.NewCatalog(host, a.store, func(name string, entry json.RawMessage) (mcp.Config, error) {
+		var e config.MCPServer
+		_, err := a.conf().ParseEntry(entry, &e)
+		return mcp.FromEntry(name, e), err
+	}, a.o.Log)
+	return nil
 }
 
-// feedStates keeps the feed room's records in the store, which does not know them.
+// lateAgent lets sampling, which is made first, use the agent and the roster.
+type lateAgent struct{ *App }
+
+func (l lateAgent) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
+	return l.agent.Complete(ctx, on, models, system, prompt)
+}
+
+func (l lateAgent) Route(m chat.Message) agent.Profile { return l.roster.Route(m) }
+
+// askPerson puts the question of an MCP server to the person on whose behalf it is called.
+func askPerson(desk *elicit.Desk) func(context.Context, mcp.Question) (mcp.Answer, error) {
+	return func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
+		got, err := desk.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
+		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err
+	}
+}
+
+// reservedName returns which names no MCP server's tool may have: those of the native tools,
+// and of the ones by which models find tools and read results.
+func reservedName(pack packs) func(name string) bool {
+	fixed := []string{"result_read", "knowledge_search", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
+		toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse}
+	return func(name string) bool {
+		return slices.Contains(fixed, name) || slices.ContainsFunc(pack(), func(t tool.Tool) bool {
+			spec := t.Spec()
+			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
+		})
+	}
+}
+
+// fileRoots returns the folders that MCP servers are told they may work in: those of the
+// tools for files.
+func fileRoots(c *config.Config) []mcp.Root {
+	var list []mcp.Root
+	for _, r := range c.Tools.Files.Roots {
+		list = append(list, mcp.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(r.Path)}).String(), Name: r.Name})
+	}
+	return list
+}
+
+// configuredPacks returns the native tools that the configuration turns on, or that are
+// always there and need nothing from outside.
+func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
+	var roots []files.Root
+	for _, r := range c.Tools.Files.Roots {
+		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
+	}
+	list := append(files.Tools(roots), a.notes().Tools()...)
+	if file := c.Tools.Billing.File; file != "" {
+		tariff, err := billing.Load(file)
+		if err != nil {
+			return nil, fmt.Errorf("tools.billing.file: %w", err)
+		}
+		list = append(list, billing.Tools(tariff, a.o.Now)...)
+	}
+	return list, nil
+}
+
+// notes returns the pack of what people want remembered.
+func (a *App) notes() *memory.Pack {
+	return memory.New(memory.Options{Store: a.store, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
+}
+
+func noNotes() *memory.Pack { return nil }
+
+// digestTools returns the tools that subscribe to feeds and propose digests.
+func digestTools(d *digest.Service, platforms *platform.Set) []tool.Tool {
+	return []tool.Tool{feeds.SubscribeTool(d, platforms.CanPost), feeds.CreateTool(planner{d})}
+}
+
+// planner lets a tool propose digests.
+type planner struct{ digests *digest.Service }
+
+func (p planner) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
+	plan := digest.Plan{
+		Name:     w.Name,
+		Schedule: w.Schedule,
+		Timezone: w.Timezone,
+		Style:    w.Style,
+		Language: w.Language,
+		Prompt:   w.Prompt,
+		MaxItems: w.MaxItems,
+		Filters:  w.Filters,
+	}
+	for _, f := range w.Feeds {
+		plan.Feeds = append(plan.Feeds, digest.Feed{URL: f})
+	}
+	text, err := p.digests.Propose(ctx, w.Caller, plan)
+	var bad digest.BadPlan
+	if errors.As(err, &bad) || errors.Is(err, digest.ErrExists) {
+		return "", feeds.ProposalError{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
+	}
+	return text, err
+}
+
+// readHistory reads what was said in a conversation.
+func (a *App) readHistory(ctx context.Context, at chat.Address, before string, limit int) ([]chat.Said, error) {
+	h, ok := a.platforms.Get(at.Platform).(chat.Historian)
+	if !ok {
+		return nil, &chat.SetupError{Reason: at.Platform + " cannot read back what was said", Remedy: "ask on another platform"}
+	}
+	return h.History(ctx, at, before, limit)
+}
+
+// readableConversation returns the conversation that a caller may read back: its own, and for
+// the task of a digest the channel that it posts to.
+func (a *App) readableConversation(c tool.Caller) (chat.Address, bool) {
+	at := c.Conversation
+	if at.Platform == chat.TaskPlatform {
+		var ok bool
+		if at, ok = a.digests.Readable(at); !ok {
+			return chat.Address{}, false
+		}
+	}
+	return at, !at.IsZero() && a.platforms.CanPost(at)
+}
+
+// feedStates keeps what is known of feeds in the store, which does not know its form.
 type feedStates struct{ db *bolt.DB }
 
 func (s feedStates) LoadFeed(ctx context.Context, url string) (feed.State, bool, error) {
@@ -65,97 +239,14 @@ func (s feedStates) SaveFeed(ctx context.Context, state feed.State) error {
 	return s.db.SaveFeed(ctx, store.Feed{URL: state.URL, Data: data})
 }
 
-// packs is a source of native tools that change with the configuration.
-type packs func() []tool.Tool
+// serverBlobs keeps what is known of MCP servers, so that their tools can be called from the
+// first message after a restart.
+type serverBlobs struct{ db *bolt.DB }
 
-// Tools gives the tools there are now.
-func (p packs) Tools() []tool.Tool { return p() }
-
-// native is a source of tools that are always there.
-type native []tool.Tool
-
-func (n native) Tools() []tool.Tool { return n }
-
-func (a *App) buildTools(reader *feed.Fetcher, pages *egress.Client) error {
-	always := append(feeds.Tools(reader, func() []string { return a.digests.Known() }), web.Fetch(pages), channel.History(a.readBack, a.readable))
-	pack := packs(func() []tool.Tool { return slices.Concat(always, a.setup.Load().packs, a.knowledgeTools()) })
-	host, err := mcp.NewHost(mcp.Options{Servers: entries(a.conf()), Keep: serverKeep{a.store}, After: a.hold, Taken: taken(pack), Schemas: schema.New(), Ask: a.ask, Sample: a.sample, Roots: roots(a.conf()), Authorize: a.authorize, Waiting: a.awaited, Watch: a.o.Watch, Version: a.o.Version, Log: a.o.Log, Now: a.o.Now,
-		HealthInterval: a.conf().MCP.HealthInterval.Std(), StatusTTL: a.conf().MCP.StatusTTL.Std()})
-	if err != nil {
-		return fmt.Errorf("mcpServers: %w", err)
-	}
-	a.mcp = host
-	a.registry = tool.NewRegistry(pack, shelves{host}, host)
-	return a.restoreServers(context.Background())
+func (s serverBlobs) Load(what, server string) ([]byte, error) {
+	return s.db.LoadBlob(context.Background(), what+"/"+server)
 }
 
-// shelves are the tools by which models reach what MCP servers offer beside theirs.
-type shelves struct{ *mcp.Host }
-
-func (s shelves) Tools() []tool.Tool { return s.Pack() }
-
-// roots are the folders that MCP servers are told they may work in: those of the
-// tools for files.
-func roots(c *config.Config) []mcp.Root {
-	var list []mcp.Root
-	for _, r := range c.Tools.Files.Roots {
-		list = append(list, mcp.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(r.Path)}).String(), Name: r.Name})
-	}
-	return list
-}
-
-// taken tells which names no MCP server's tool may have: those of the native tools
-// and of the ones by which models find and read.
-func taken(pack packs) func(name string) bool {
-	fixed := map[string]bool{"result_read": true, "mcp_resources_list": true, "mcp_resource_read": true, "mcp_prompts_list": true, "mcp_prompt_get": true}
-	for _, name := range []string{toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse} {
-		fixed[name] = true
-	}
-	return func(name string) bool {
-		return fixed[name] || slices.ContainsFunc(pack(), func(t tool.Tool) bool {
-			spec := t.Spec()
-			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
-		})
-	}
-}
-
-// serverKeep keeps in the store what is known of MCP servers, so that their tools
-// can be called from the first message after a restart.
-type serverKeep struct{ db *bolt.DB }
-
-func (k serverKeep) Load(what, server string) ([]byte, error) {
-	return k.db.LoadTools(context.Background(), what+"/"+server)
-}
-
-func (k serverKeep) Save(what, server string, data []byte) error {
-	return k.db.SaveTools(context.Background(), what+"/"+server, data)
-}
-
-// entries translates the entries of mcpServers.
-func entries(c *config.Config) []mcp.Config {
-	var list []mcp.Config
-	for name, e := range c.MCPServers {
-		list = append(list, serverConfig(name, e))
-	}
-	slices.SortFunc(list, func(x, y mcp.Config) int { return cmp.Compare(x.Name, y.Name) })
-	return list
-}
-
-func serverConfig(name string, e config.MCPServer) mcp.Config {
-	return mcp.Config{Name: name, Command: e.Command, Args: e.Args.Reveal(), Env: revealed(e.Env), Dir: e.Cwd,
-		URL: e.URL.Reveal(), Headers: revealed(e.Headers), Transport: e.Type, PerUser: e.OAuth.PerUser, Protocol: e.Protocol, Timeout: e.Timeout.Std(),
-		Include: e.IncludeTools, Exclude: e.ExcludeTools, Eager: e.Eager, Disabled: e.Disabled, Description: e.Description}
-}
-
-func revealed[M ~map[string]config.Secret](m M) map[string]string {
-	out := map[string]string{}
-	for k, v := range m {
-		out[k] = v.Reveal()
-	}
-	return out
-}
-
-func join(words []string) string {
-	slices.Sort(words)
-	return strings.Join(words, ",")
+func (s serverBlobs) Save(what, server string, data []byte) error {
+	return s.db.SaveBlob(context.Background(), what+"/"+server, data)
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/admin"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/roster"
 )
 
 // Each layer that may keep a tool from a user is named, the server's own, too.
@@ -19,13 +20,13 @@ func TestWhyNamesEachLayer(t *testing.T) {
 		"hooks": []any{map[string]any{"tools": []string{"kit_*"}, "command": []string{"true"}, "when": "after"}}}
 	b := w.run(settings)
 	within(t, "the server is connected", func() bool {
-		var v admin.ServerView
+		var v mcp.Status
 		b.call(http.MethodGet, "/api/v1/mcp/servers/kit", nil, &v)
 		return v.State == "connected"
 	})
-	why := func(tool string) (admin.Verdict, string) {
+	why := func(tool string) (roster.Verdict, string) {
 		t.Helper()
-		var v admin.Verdict
+		var v roster.Verdict
 		if status := b.call(http.MethodGet, "/api/v1/tools/"+tool+"/why?user=U1&channel=web:/general", nil, &v); status != http.StatusOK {
 			t.Fatalf("%s: status %d", tool, status)
 		}

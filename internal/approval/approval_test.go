@@ -13,6 +13,7 @@ import (
 
 	"ravenbot/internal/approval"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -96,7 +97,7 @@ func ask(ctx context.Context, b *approval.Book, in tool.Intent) <-chan answer {
 }
 
 func says(b *approval.Book, by chat.User, text string) (chat.Draft, bool) {
-	return b.Answer(context.Background(), chat.Message{Conversation: here, Author: by, Text: text, Reach: chat.Addressed})
+	return handled(context.Background(), b, chat.Message{Conversation: here, Author: by, Text: text, Reach: chat.Addressed})
 }
 
 func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
@@ -112,7 +113,7 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 			t.Error("somebody else's word was taken for a decision")
 		}
 		press := chat.Message{Conversation: here, Author: bert, Command: chat.Pressed, Text: asked.Buttons[0].Value}
-		if r, ok := b.Answer(t.Context(), press); !ok || !r.Failed || !strings.Contains(r.Text, "Only whoever asked") {
+		if r, ok := handled(t.Context(), b, press); !ok || !r.Failed || !strings.Contains(r.Text, "Only whoever asked") {
 			t.Errorf("somebody else's press was answered %+v", r)
 		}
 		if other, ok := says(b, chat.User{ID: anna.ID}, "yes please"); ok {
@@ -128,7 +129,7 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 			t.Errorf("the question became %+v", p)
 		}
 		press.Author = boss
-		if r, _ := b.Answer(t.Context(), press); !r.Failed || !strings.Contains(r.Text, "decided before") {
+		if r, _ := handled(t.Context(), b, press); !r.Failed || !strings.Contains(r.Text, "decided before") {
 			t.Errorf("a second decision was answered %+v", r)
 		}
 		several := ask(t.Context(), b, intent("2", chat.User{}, `{}`))
@@ -264,4 +265,13 @@ func TestTooManyQuestionsAreNotAsked(t *testing.T) {
 			<-w
 		}
 	})
+}
+
+// handled returns what a feature answers to a message; false: the message is not for it.
+func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
+	d, err := f.Handle(ctx, m)
+	if d == nil || err != nil {
+		return chat.Draft{}, false
+	}
+	return *d, true
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
 )
 
@@ -120,10 +121,25 @@ func fenceFor(s string) string {
 	return strings.Repeat("`", longest+1)
 }
 
-// Aside reports that a message decides something, and so must not wait behind the
-// work that it is about. Any press of one of our buttons is; a word is where a
+// Commands returns nothing: decisions are pressed or written.
+func (*Book) Commands() []chat.CommandSpec { return nil }
+
+// Buttons returns those below a question.
+func (*Book) Buttons() []feature.Button {
+	const who = "the asker or an administrator"
+	return []feature.Button{
+		{Word: pressYes, Who: who, Does: "lets a tool call be made that waits for an approval"},
+		{Word: pressNo, Who: who, Does: "refuses a tool call that waits for an approval"},
+	}
+}
+
+// Forms returns nothing.
+func (*Book) Forms() []string { return nil }
+
+// Urgent reports that a message decides about a call, and so must not wait behind the
+// work that it is about. Any press of one of our buttons does; a word does where a
 // question is open in its conversation that its author may answer.
-func (b *Book) Aside(m chat.Message) bool {
+func (b *Book) Urgent(m chat.Message) bool {
 	if m.Change != "" {
 		return false
 	}
@@ -140,13 +156,13 @@ func (b *Book) Aside(m chat.Message) bool {
 
 // meant reads "approve ID" and "deny", pressed or written.
 func (b *Book) meant(m chat.Message) (what, id string) {
-	if m.Command != "" && m.Command != "ask" && m.Command != chat.Pressed {
+	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return "", ""
 	}
 	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
 	switch what = strings.ToLower(what); what {
 	case pressYes, pressNo:
-		if id = strings.TrimSpace(id); id == "" || b.known(id) || m.Command == chat.Pressed {
+		if id = strings.TrimSpace(id); id == "" || b.known(id) || m.Kind() == chat.EventPress {
 			return what, id
 		}
 	}
@@ -159,11 +175,11 @@ func (b *Book) known(id string) bool {
 	return b.find(id) != nil
 }
 
-// Answer carries out what a message decides, and says what came of it; false says
-// that it decides nothing.
-func (b *Book) Answer(ctx context.Context, m chat.Message) (chat.Draft, bool) {
-	if !b.Aside(m) {
-		return chat.Draft{}, false
+// Handle carries out what a message decides, and says what came of it. The draft is nil
+// where it decides nothing.
+func (b *Book) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if !b.Urgent(m) {
+		return nil, nil
 	}
 	what, id := b.meant(m)
 	if id == "" {
@@ -175,18 +191,18 @@ func (b *Book) Answer(ctx context.Context, m chat.Message) (chat.Draft, bool) {
 		}
 		switch len(open) {
 		case 0:
-			return refuse("This was decided just now."), true
+			return refuse("This was decided just now."), nil
 		case 1:
 		default:
-			return refuse("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), true
+			return refuse("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
 		}
 		id = open[0]
 	}
 	a, err := b.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
 	if err != nil {
-		return refuse(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), true
+		return refuse(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
 	}
-	return chat.Draft{Ephemeral: true, Text: fmt.Sprintf("`%s` is %s.", a.Tool, a.Decision)}, true
+	return &chat.Draft{Ephemeral: true, Text: fmt.Sprintf("`%s` is %s.", a.Tool, a.Decision)}, nil
 }
 
-func refuse(s string) chat.Draft { return chat.Draft{Ephemeral: true, Failed: true, Text: s} }
+func refuse(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }

@@ -35,9 +35,10 @@ var rooms = map[string][]string{
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
 	"internal/llm/offline":     append(vocabulary(), "internal/summary"),
 	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
-	"internal/tool/memory":     append(vocabulary(), "internal/search"),
+	"internal/tool/memory":     append(vocabulary(), "internal/feature", "internal/search"),
+	"internal/tool/web":        append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
-	"internal/mcp":             append(vocabulary(), "internal/egress"),
+	"internal/mcp":             append(vocabulary(), "internal/egress", "internal/config"),
 	"internal/mcp/oauth":       {"internal/egress"},
 	"adapters/":                append(edge(), "adapters/kit"),
 	"adapters/kit":             {"internal/chat"},
@@ -48,16 +49,23 @@ var rooms = map[string][]string{
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
-	"internal/warden":          {},
+	"internal/watchdog":        {},
 	"internal/budget":          behaviour(),
 	"internal/audit":           {},
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
+	"internal/feature":         {"internal/chat", "internal/conversation"},
+	"internal/access":          append(vocabulary(), "internal/config"),
+	"internal/platform":        {"internal/chat"},
+	"internal/provider":        {"internal/agent", "internal/config", "internal/llm", "internal/llm/"},
+	"internal/roster":          append(behaviour(), "internal/agent", "internal/config", "internal/knowledge", "internal/mcp", "internal/policy", "internal/settings", "internal/toolsearch"),
+	"internal/sampling":        append(vocabulary(), "internal/agent", "internal/mcp"),
+	"internal/signin":          append(vocabulary(), "internal/egress", "internal/elicit", "internal/mcp", "internal/mcp/oauth"),
 	"internal/toolsearch":      append(behaviour(), "internal/search"),
 	"internal/knowledge":       append(vocabulary(), "internal/search", "internal/page"),
-	"internal/digest":          append(behaviour(), "internal/schedule"),
-	"internal/admin":           append(behaviour(), "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
+	"internal/digest":          append(behaviour(), "internal/schedule", "internal/config"),
+	"internal/admin":           append(behaviour(), "internal/budget", "internal/mcp", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/chat/chattest":   {"internal/chat"},
 	"internal/sim":             {},
 	"internal/sim/":            {"internal/sim"},
@@ -78,7 +86,7 @@ func vocabulary() []string {
 func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
 
 func behaviour() []string {
-	return append(vocabulary(), "internal/feed", "internal/summary", "internal/failpoint")
+	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint")
 }
 
 // holders are the packages that may import a dependency, tests apart.

@@ -58,3 +58,7 @@ func (a Address) Base() Address {
 	a.Thread = ""
 	return a
 }
+
+// TaskPlatform is the platform of the conversations in which agents carry out the tasks of
+// digests. No adapter has it: nobody can be asked there, and nothing can be posted.
+const TaskPlatform = "digest"

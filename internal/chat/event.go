@@ -41,3 +41,7 @@ func (m Message) IsQuestion() bool {
 	kind := m.Kind()
 	return kind == EventMessage || kind == EventCommand && m.Command == CommandAsk
 }
+
+// AuthorManages reports whether the author of the message decides about what is kept of its
+// conversation: alone with the bot everybody does, elsewhere an administrator.
+func (m Message) AuthorManages() bool { return m.Direct || m.Author.Admin }

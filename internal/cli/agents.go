@@ -10,9 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"ravenbot/internal/admin"
 	"ravenbot/internal/app"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/roster"
 )
 
 // ask reads an answer of the daemon into out; where none runs, with opens the store for
@@ -42,9 +42,9 @@ func listAgents(ctx context.Context, c *call) error {
 		return misuse("agents takes no arguments")
 	}
 	var list struct {
-		Items []admin.AgentView `json:"items"`
+		Items []roster.Agent `json:"items"`
 	}
-	err := c.ask(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Agents(); return nil })
+	err := c.ask(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Roster().List(); return nil })
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func listAgents(ctx context.Context, c *call) error {
 // listTools shows all tools, or those that fit a request, the best first.
 func listTools(ctx context.Context, c *call, query string) error {
 	list := struct {
-		Items []admin.ToolItem `json:"items"`
+		Items []roster.ToolItem `json:"items"`
 	}{}
 	k := c.ranked()
 	if k < 1 || k > mostRanked {
@@ -73,8 +73,8 @@ func listTools(ctx context.Context, c *call, query string) error {
 		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
 	}
 	err := c.ask(ctx, path, &list, func(a *app.App) error {
-		if list.Items = a.Tools().ListTools(); query != "" {
-			list.Items = a.Tools().SearchTools(query, k)
+		if list.Items = a.Roster().ListTools(); query != "" {
+			list.Items = a.Roster().SearchTools(query, k)
 		}
 		return nil
 	})
@@ -106,11 +106,11 @@ func whyTool(ctx context.Context, c *call, name string) error {
 	if err != nil {
 		return misuse("--channel: %v", err)
 	}
-	var v admin.Verdict
+	var v roster.Verdict
 	path := "/api/v1/tools/" + url.PathEscape(name) + "/why?" + url.Values{"user": {user}, "channel": {channel}}.Encode()
 	err = c.ask(ctx, path, &v, func(a *app.App) error {
 		var err error
-		v, err = a.Tools().Why(name, user, at)
+		v, err = a.Roster().Why(name, user, at)
 		return err
 	})
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/admin"
-	"ravenbot/internal/app"
 	"ravenbot/internal/config"
 	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/provider"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -56,7 +56,7 @@ func doctor(ctx context.Context, c *call) error {
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
 	list = append(list, examineStore(ctx, cfg), checkDaemon(ctx, cfg))
-	for _, f := range app.CheckModels(ctx, cfg) {
+	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: words(f.Err), Lost: "answers of that model",
 			Fix: "look at its key, its name and its address under models in the configuration"})
 	}
@@ -148,19 +148,19 @@ func checkServers(ctx context.Context, cfg *config.Config) []finding {
 }
 
 // servedServers asks the running daemon, if there is one, for its MCP servers.
-func servedServers(ctx context.Context, cfg *config.Config) ([]admin.ServerView, bool) {
+func servedServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 	d, err := daemon(ctx, cfg)
 	if err != nil {
 		return nil, false
 	}
 	var servers struct {
-		Items []admin.ServerView `json:"items"`
+		Items []mcp.Status `json:"items"`
 	}
 	return servers.Items, d.get(ctx, http.MethodGet, serversPath, &servers) == nil
 }
 
-func examineServer(s admin.ServerView) finding {
-	f := finding{Name: "MCP server " + s.Name + " (" + s.State + ")", OK: true, Lost: "its tools"}
+func examineServer(s mcp.Status) finding {
+	f := finding{Name: "MCP server " + s.Name + " (" + string(s.State) + ")", OK: true, Lost: "its tools"}
 	switch {
 	case s.State == "error":
 		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
@@ -227,7 +227,7 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
 		for _, t := range tools.Items {
-			told, err := json.Marshal(gemini.Schema(t.Schema))
+			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes, fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}

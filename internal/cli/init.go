@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/provider"
 )
 
 func initFlags(c *call) {
@@ -96,7 +97,7 @@ func (b *beginning) begin() (err error) {
 	if b.dotEnv, err = readOr(filepath.Join(filepath.Dir(path), ".env"), ravenbot.Variables); err != nil {
 		return err
 	}
-	if _, err := config.Variables(b.dotEnv.text); err != nil {
+	if _, err := config.ParseEnvFile(b.dotEnv.text); err != nil {
 		return misuse("%s: %v: correct it, or move it away", b.dotEnv.path, err)
 	}
 	schema := filepath.Join(filepath.Dir(path), "deploy", "config.schema.json")
@@ -145,7 +146,7 @@ func (b *beginning) set(name string) string {
 	if value, ok := b.c.Env(name); ok {
 		return value
 	}
-	vars, err := config.Variables(b.dotEnv.was)
+	vars, err := config.ParseEnvFile(b.dotEnv.was)
 	if err != nil {
 		return "" // told before
 	}
@@ -157,7 +158,7 @@ func (b *beginning) set(name string) string {
 func (b *beginning) refer(all ...reference) error {
 	var changes []config.Change
 	for _, r := range all {
-		written := config.Written(b.config.text, r.path...)
+		written := config.RawString(b.config.text, r.path...)
 		if written != "${"+r.variable+"}" && written != "${env:"+r.variable+"}" && !strings.HasPrefix(written, "${"+r.variable+":-") {
 			changes = append(changes, config.Change{Path: r.path, Value: "${" + r.variable + ":-}"})
 		}
@@ -274,11 +275,11 @@ func (b *beginning) askOpenAI(ctx context.Context) error {
 
 func (b *beginning) proveModel(ctx context.Context) error {
 	b.trying("the model")
-	name, err := app.CheckModel(ctx, b.cfg, "default")
-	if err != nil {
+	check := provider.CheckOne(ctx, b.cfg, "default")
+	if err := check.Err; err != nil {
 		return wrong("look at the key, the model's name and its address, and whether this machine reaches it", "the model does not answer: %v", err)
 	}
-	b.say("model %s answers", name)
+	b.say("model %s answers", check.Model)
 	return nil
 }
 

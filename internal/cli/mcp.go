@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"ravenbot/internal/admin"
-	"ravenbot/internal/app"
-	"ravenbot/internal/config"
+	"ravenbot/internal/mcp"
 )
 
 const serversPath = "/api/v1/mcp/servers"
@@ -59,14 +58,14 @@ func listServers(ctx context.Context, c *call) error {
 		return err
 	}
 	list := struct {
-		Items []admin.ServerView `json:"items"`
-	}{[]admin.ServerView{}}
+		Items []mcp.Status `json:"items"`
+	}{[]mcp.Status{}}
 	d, err := daemon(ctx, cfg)
 	switch {
 	case err == nil:
 		err = d.get(ctx, http.MethodGet, serversPath, &list)
 	case errors.Is(err, errNoDaemon):
-		list.Items, err = app.ConfiguredServers(cfg), nil
+		list.Items, err = mcp.Unstarted(mcp.FromEntries(cfg.MCPServers)), nil
 	}
 	if err != nil {
 		return err
@@ -92,10 +91,10 @@ func serverTools(ctx context.Context, c *call, which string) error {
 		return err
 	}
 	list := struct {
-		Items []admin.ToolView `json:"items"`
-	}{[]admin.ToolView{}}
+		Items []mcp.ToolInfo `json:"items"`
+	}{[]mcp.ToolInfo{}}
 	if u, e := url.Parse(which); e == nil && u.Scheme != "" && u.Host != "" {
-		list.Items, err = app.ServerTools(ctx, u.Host, config.MCPServer{URL: config.Mask(which)}, version)
+		list.Items, err = mcp.Probe(ctx, mcp.Config{Name: u.Host, URL: which}, version)
 	} else {
 		var d *client
 		d, err = daemon(ctx, cfg)
@@ -111,7 +110,7 @@ func serverTools(ctx context.Context, c *call, which string) error {
 		case entry.Disabled:
 			err = fmt.Errorf("MCP server %q is disabled in %s", which, c.config)
 		default:
-			list.Items, err = app.ServerTools(ctx, which, entry, version)
+			list.Items, err = mcp.Probe(ctx, mcp.FromEntry(which, entry), version)
 		}
 	}
 	if err != nil {
@@ -123,7 +122,7 @@ func serverTools(ctx context.Context, c *call, which string) error {
 	for _, t := range list.Items {
 		state := ""
 		if t.State != "" && t.State != "offered" {
-			state = " (" + t.State + ": " + t.Why + ")"
+			state = " (" + string(t.State) + ": " + t.Why + ")"
 		}
 		fmt.Fprintf(c.Out, "%s%s\n", t.Name, state)
 		if t.Description != "" {
@@ -141,7 +140,7 @@ func settled(ctx context.Context, d *client, name string) error {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
-		var v admin.ServerView
+		var v mcp.Status
 		err := d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(name), &v)
 		if err != nil || len(v.Tools) > 0 || v.State != "uninitialized" && v.State != "connecting" {
 			return err
@@ -175,8 +174,8 @@ func callTool(ctx context.Context, c *call, d *client, at string) error {
 
 func serverLogs(ctx context.Context, c *call, d *client, at string) error {
 	list := struct {
-		Items []admin.LogLine `json:"items"`
-	}{[]admin.LogLine{}}
+		Items []mcp.LogLine `json:"items"`
+	}{[]mcp.LogLine{}}
 	if err := d.get(ctx, http.MethodGet, at+"/logs", &list); err != nil {
 		return err
 	}
@@ -192,8 +191,8 @@ func serverLogs(ctx context.Context, c *call, d *client, at string) error {
 // approveServer offers what was withheld, and shows what that was.
 func approveServer(ctx context.Context, c *call, d *client, at string) error {
 	var got struct {
-		admin.ServerView
-		Approved []admin.ToolChange `json:"approved"`
+		mcp.Status
+		Approved []mcp.Change `json:"approved"`
 	}
 	if err := d.send(ctx, http.MethodPost, at+"/approve", nil, &got); err != nil {
 		return err

@@ -70,6 +70,6 @@ func (c *call) reload(a *app.App, lg *slog.Logger) {
 		err = a.Reload(cfg)
 	}
 	if err != nil {
-		lg.Error("configuration not taken up; what was there before goes on", "error", err)
+		lg.Error("configuration not reloaded; what was there before goes on", "error", err)
 	}
 }

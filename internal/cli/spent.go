@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"text/tabwriter"
 
-	"ravenbot/internal/admin"
 	"ravenbot/internal/app"
+	"ravenbot/internal/budget"
 )
 
 // spent shows what was asked of models in the last month: over the daemon, or from
@@ -22,7 +22,7 @@ func spent(ctx context.Context, c *call) error {
 		return err
 	}
 	var list struct {
-		Items []admin.Usage `json:"items"`
+		Items []budget.Usage `json:"items"`
 	}
 	d, err := daemon(ctx, cfg)
 	switch {

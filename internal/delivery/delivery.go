@@ -82,14 +82,15 @@ type Options struct {
 	Answerer Answerer
 	// Platform gives the platform of a name, as it is now; nil: there is none.
 	Platform func(name string) chat.Platform
-	// Admit says whether a message is for the bot. Messages that are not are
-	// forgotten before they are stored.
-	Admit func(ctx context.Context, m chat.Message) bool
-	// Aside says that a message is about work under way, such as a decision that it
-	// waits for, and is not to wait behind it; nil: none is.
-	Aside func(m chat.Message) bool
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Admit reports whether a message is for the bot; other messages are dropped before
+	// they are stored. active says that something is queued or under way in the message's
+	// conversation. A reason is told to the author of a message that is refused.
+	Admit func(ctx context.Context, m chat.Message, active bool) (ok bool, reason string)
+	// Urgent reports that a message is about work under way, such as a decision that it
+	// waits for, and must not wait behind it; nil: none is.
+	Urgent func(m chat.Message) bool
+	Log    *slog.Logger
+	Now    func() time.Time
 	// Turns bounds the answers worked on at a time, Backlog the messages that are
 	// not answered yet; 0 is 256 and 10,000. Crowd says how they are shared.
 	Turns, Backlog int
@@ -256,7 +257,10 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 			return err
 		}
 		m.Conversation = at
-	} else if !s.o.Admit(ctx, m) {
+	} else if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
+		if reason != "" {
+			s.refuse(ctx, m, reason)
+		}
 		return nil
 	}
 	if m.Change == "" && !m.Stops() && !s.room(m) {
@@ -276,6 +280,15 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	s.counts.accepted.Add(1)
 	s.take(m)
 	return nil
+}
+
+// refuse tells the author of a message why it is not carried out. A failure is logged and
+// nothing more: the message was not accepted, so that nothing is owed.
+func (s *Service) refuse(ctx context.Context, m chat.Message, reason string) {
+	d := chat.Draft{Key: m.Key() + "/refused", Reply: m.Reply, Ephemeral: true, Failed: true, Text: reason}
+	if err := s.Interject(ctx, m.Conversation, d, ""); err != nil {
+		s.o.Log.Error("refusal not posted", "message", m.Key(), "error", err)
+	}
 }
 
 // Interject records a post and sends it at once, past what waits in its

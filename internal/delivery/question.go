@@ -43,7 +43,7 @@ func (s *Service) take(m chat.Message) {
 	case m.Change != "":
 		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
 	case m.Stops() && s.halt(m):
-	case s.o.Aside != nil && s.o.Aside(m):
+	case s.o.Urgent != nil && s.o.Urgent(m):
 		s.aside(&question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}, left: s.held})
 	case m.Command == chat.Pressed:
 		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})

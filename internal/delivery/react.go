@@ -19,8 +19,10 @@ func (s *Service) react(ctx context.Context, m chat.Message) error {
 		return err
 	}
 	m.Conversation = shown.To // with the thread, where the platform told of a channel alone
-	if m.Author.ID != "" && !s.o.Admit(ctx, m) {
-		return nil
+	if m.Author.ID != "" {
+		if ok, _ := s.o.Admit(ctx, m, false); !ok {
+			return nil
+		}
 	}
 	return s.o.Store.React(ctx, store.Reaction{Turn: shown.Turn, User: m.Author.ID, Post: shown.To.Channel + "/" + r.Post,
 		Sign: r.Sign, Good: r.Good, Gone: r.Gone, At: m.Time})

@@ -22,7 +22,7 @@ const (
 // readPages reads the pages of the items of which feeds give only a teaser. What
 // cannot be read stays as it is.
 func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
-	if s.o.Article == nil || d.Teasers || d.Style == Titles {
+	if s.o.Pages == nil || d.Teasers || d.Style == Titles {
 		return
 	}
 	byHost := map[string][]*item{}
@@ -50,7 +50,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	text, err := s.o.Article(ctx, i.Link)
+	text, err := s.o.Pages.Article(ctx, i.Link)
 	if err != nil {
 		s.o.Log.Debug("page of an item not read", "digest", d.Name, "link", i.Link, "error", err)
 		return

@@ -22,8 +22,8 @@ const usage = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NA
 
 const example = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: when, the time zone, and the feeds."
 
-// Command answers /raven digest.
-func (s *Service) Command(ctx context.Context, m chat.Message) chat.Draft {
+// command answers /raven digest.
+func (s *Service) command(ctx context.Context, m chat.Message) chat.Draft {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(m.Text), " ")
 	rest = strings.TrimSpace(rest)
 	switch verb = strings.ToLower(verb); verb {

@@ -89,29 +89,46 @@ type Task struct {
 	Prompt string
 }
 
-// Options are what a Service needs. All functions may be called concurrently.
+// Delivery posts what digests write, as delivery.Service does.
+type Delivery interface {
+	// Ready is closed when what an earlier process left has been taken up. A post recorded
+	// before would be sent twice if it were also given to Deliver.
+	Ready() <-chan struct{}
+	// Deliver queues posts that have been recorded. What it returns waits for their outcomes
+	// while ctx lasts.
+	Deliver(posts []store.Post) func(ctx context.Context) []store.Posted
+	// Interject posts at once; with replaces it takes the place of the post of that key.
+	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+}
+
+// Platforms tells what can be posted where.
+type Platforms interface {
+	// CanPost reports whether anything can be posted to a conversation.
+	CanPost(to chat.Address) bool
+	// CanThread reports whether a post to a conversation can have a thread below it.
+	CanThread(to chat.Address) bool
+}
+
+// Pages reads web pages.
+type Pages interface {
+	// Article returns the main text of a page.
+	Article(ctx context.Context, url string) (string, error)
+}
+
+// Options are what a Service needs. All may be called concurrently.
 type Options struct {
-	Feeds Feeds
-	Store Store
-	// Writer gives what writes a digest; nil: it has no language model.
+	Feeds     Feeds
+	Store     Store
+	Delivery  Delivery
+	Platforms Platforms
+	Pages     Pages // nil: pages are not read
+	// Writer returns what writes a digest; nil: it has no language model.
 	Writer func(Plan) Writer
-	// Task has an agent with its tools carry out a prompt. settled is called when what
-	// became of it is on record.
+	// Task has an agent with its tools carry out a prompt. settled is called when its outcome
+	// is on record.
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
-	// Article gives the main text of a page; nil: pages are not read.
-	Article func(ctx context.Context, url string) (string, error)
-	// Language is the one set for a channel, or empty.
+	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
-	// Deliver queues posts that have been recorded; what it returns waits for what
-	// becomes of them while ctx lasts.
-	Deliver func([]store.Post) func(ctx context.Context) []store.Posted
-	// Post posts at once; with replaces it takes the place of the post of that key.
-	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
-	// Threads tells whether a post to a conversation can have a thread below it; nil:
-	// none can.
-	Threads func(to chat.Address) bool
-	// Reaches tells whether anything can be posted to a conversation.
-	Reaches func(to chat.Address) bool
 	// Changed is called when digests, or when they are due, have changed.
 	Changed func()
 	Log     *slog.Logger

@@ -56,6 +56,7 @@ type bench struct {
 	sent    []store.Post
 	shown   []chat.Draft              // posted at once
 	refuse  func(chat.Address) string // why a place takes nothing
+	threads func(chat.Address) bool   // where a post can have a thread below it; nil: nowhere
 	options digest.Options
 }
 
@@ -69,12 +70,7 @@ func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *benc
 	}
 	t.Cleanup(func() { db.Close() })
 	b.db = db
-	b.options = digest.Options{Feeds: b.feeds, Store: db, Deliver: b.deliver, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
-		Reaches: func(chat.Address) bool { return true },
-		Post: func(_ context.Context, _ chat.Address, d chat.Draft, _ string) error {
-			b.shown = append(b.shown, d)
-			return nil
-		}}
+	b.options = digest.Options{Feeds: b.feeds, Store: db, Delivery: b, Platforms: b, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }}
 	for _, c := range change {
 		c(&b.options)
 	}
@@ -89,7 +85,29 @@ func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *benc
 	return b
 }
 
-func (b *bench) deliver(posts []store.Post) func(context.Context) []store.Posted {
+func (b *bench) Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
+func (b *bench) Interject(_ context.Context, _ chat.Address, d chat.Draft, _ string) error {
+	b.shown = append(b.shown, d)
+	return nil
+}
+
+func (b *bench) CanPost(chat.Address) bool { return true }
+
+func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
+
+// Command is what the command answers to a text.
+func (b *bench) Command(ctx context.Context, m chat.Message) chat.Draft {
+	m.Command = "digest"
+	d, _ := handled(ctx, b, m)
+	return d
+}
+
+func (b *bench) Deliver(posts []store.Post) func(context.Context) []store.Posted {
 	b.sent = append(b.sent, posts...)
 	return func(context.Context) []store.Posted {
 		var all []store.Posted

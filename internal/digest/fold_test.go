@@ -17,9 +17,8 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 		style         string
 		items, inHead int // 0: it is not long
 	}{{digest.Brief, 6, 0}, {digest.Brief, 9, 3}, {digest.Bullets, 12, 5}, {digest.Topics, 12, 5}, {digest.Titles, 20, 0}, {digest.Titles, 25, 10}} {
-		b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
-			o.Threads = func(to chat.Address) bool { return to.Platform == "slack" }
-		})
+		b := service(t, digest.Plan{Feeds: from(a)})
+		b.threads = func(to chat.Address) bool { return to.Platform == "slack" }
 		plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a), Style: c.style, MaxItems: 50, Post: []string{general.String(), news.String()}}
 		b.restart(t, plan)
 		for n := range c.items {
@@ -51,7 +50,8 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 		}
 	}
 	// Who wrote a template gets what it makes.
-	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Threads = func(chat.Address) bool { return true } })
+	b := service(t, digest.Plan{Feeds: from(a)})
+	b.threads = func(chat.Address) bool { return true }
 	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a), Template: "{{range .Items}}{{.Link}} {{end}}", MaxItems: 50, Post: []string{news.String()}})
 	for n := range 30 {
 		b.feeds[a] = append(b.feeds[a], feed.Item{ID: fmt.Sprint(n), Title: strings.Repeat(string(rune('a'+n%26)), 10+n), Link: fmt.Sprint("https://example.org/", n)})

@@ -85,7 +85,7 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 		saw = append(saw, identity(address, it))
 	}
 	run := store.Run{Digest: subscribed(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
-	if _, err := s.o.Store.FinishRun(ctx, run, saw, nil); err != nil {
+	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
 	}
 	return sub.Title, s.o.Store.SaveSubscription(ctx, sub)

@@ -318,8 +318,7 @@ func (d spec) here(at chat.Address) bool {
 // governs reports whether whoever sent a message decides about a digest: an
 // administrator, or who made it.
 func (d spec) governs(m chat.Message) bool {
-	return m.Author.Admin || m.Conversation.Platform == "web" || m.Conversation.Platform == "terminal" ||
-		d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
+	return m.Author.Admin || d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
 // slugLength is about how long a name is that was made of words, in bytes.

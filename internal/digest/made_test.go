@@ -11,6 +11,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
@@ -34,7 +35,7 @@ func presses(by chat.User, value string) chat.Message {
 // answer is what the digests say to a message; empty: it is not for them.
 func (b *bench) answer(t *testing.T, m chat.Message) string {
 	t.Helper()
-	d, _ := b.Answer(t.Context(), m)
+	d, _ := handled(t.Context(), b, m)
 	return d.Text
 }
 
@@ -71,7 +72,7 @@ func TestADigestIsMadeInChat(t *testing.T) {
 	if got := b.answer(t, presses(bob, yes)); !strings.Contains(got, "Only whoever asked") {
 		t.Errorf("somebody else was told %q", got)
 	}
-	if b.Aside(says(bob, "yes")) || !b.Aside(says(anna, "Yes!")) || !b.Aside(says(root, "no")) || b.Aside(says(anna, "yes, and what is the weather?")) {
+	if b.Urgent(says(bob, "yes")) || !b.Urgent(says(anna, "Yes!")) || !b.Urgent(says(root, "no")) || b.Urgent(says(anna, "yes, and what is the weather?")) {
 		t.Error("the word of the wrong one counts")
 	}
 	b.restart(t) // the question outlives it
@@ -277,7 +278,7 @@ func TestAPausedDigestMakesNothingGood(t *testing.T) {
 
 func TestMoreOnAnEntry(t *testing.T) {
 	b := made(t, weekdays)
-	if b.Aside(chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"}, Text: "more on 1"}) {
+	if b.Urgent(chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"}, Text: "more on 1"}) {
 		t.Error("where no digest is posted, somebody is heard")
 	}
 	if got := b.answer(t, says(bob, "more on 1")); !strings.Contains(got, "No digest was posted here yet") {
@@ -301,7 +302,7 @@ func TestMoreOnAnEntry(t *testing.T) {
 		m    chat.Message
 		want string
 	}{{says(bob, "more on 1"), "https://example.org/9"}, {thread, "https://example.org/1"}} {
-		d, ours := b.Answer(t.Context(), c.m)
+		d, ours := handled(t.Context(), b, c.m)
 		if !ours || len(d.Cards) != 1 || d.Cards[0].URL != c.want || !strings.Contains(d.Cards[0].Text, "The town council decided") {
 			t.Errorf("%q in %s: %+v", c.m.Text, c.m.Conversation, d)
 		}
@@ -309,7 +310,7 @@ func TestMoreOnAnEntry(t *testing.T) {
 	if got := b.answer(t, says(bob, "more on 2")); !strings.Contains(got, "has 1 entries") {
 		t.Errorf("an entry that is not there: %q", got)
 	}
-	if b.Aside(says(bob, "tell me more on 2 things")) || !b.Threaded(thread) || b.Threaded(says(bob, "more on 1")) {
+	if b.Urgent(says(bob, "tell me more on 2 things")) || !b.Follows(thread) || b.Follows(says(bob, "more on 1")) {
 		t.Error("more is heard, or not, where it should be otherwise")
 	}
 }
@@ -332,7 +333,7 @@ func TestMergedItemsAreShownAgain(t *testing.T) {
 	if button.Label != "Unmerge" || len(button.Value) > 90 {
 		t.Fatalf("buttons %+v", b.sent[0].Draft.Buttons)
 	}
-	for _, d := range []chat.Draft{b.Command(t.Context(), chat.Message{Conversation: news, Author: bob, Text: "unmerge feed-a-feed-b 1"}), func() chat.Draft { d, _ := b.Answer(t.Context(), presses(bob, button.Value)); return d }()} {
+	for _, d := range []chat.Draft{b.Command(t.Context(), chat.Message{Conversation: news, Author: bob, Text: "unmerge feed-a-feed-b 1"}), func() chat.Draft { d, _ := handled(t.Context(), b, presses(bob, button.Value)); return d }()} {
 		if len(d.Cards) != 1 || d.Cards[0].URL != b.sent[0].Draft.Cards[0].Also[0].URL {
 			t.Errorf("shown %+v", d)
 		}
@@ -522,4 +523,13 @@ func TestKnownFeedsNameTheirUsers(t *testing.T) {
 	if _, err := b.propose(t, anna, digest.Plan{Schedule: "0 8 * * *", Feeds: from("x.example key")}); err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a feed with a secret was found by words: %v", err)
 	}
+}
+
+// handled returns what a feature answers to a message; false: the message is not for it.
+func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
+	d, err := f.Handle(ctx, m)
+	if d == nil || err != nil {
+		return chat.Draft{}, false
+	}
+	return *d, true
 }

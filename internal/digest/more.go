@@ -61,9 +61,9 @@ func (s *Service) postedHere(ctx context.Context, at chat.Address) ([]posted, er
 	return list, nil
 }
 
-// Threaded reports whether a message asks for more in a thread below a digest, where
+// Follows reports whether a message asks for more in a thread below a digest, where
 // nobody has to be mentioned.
-func (s *Service) Threaded(m chat.Message) bool { return m.Conversation.Thread != "" && s.asksMore(m) }
+func (s *Service) Follows(m chat.Message) bool { return m.Conversation.Thread != "" && s.asksMore(m) }
 
 // more tells an entry of the digest that was last posted where it is asked.
 func (s *Service) more(ctx context.Context, m chat.Message) chat.Draft {
@@ -87,10 +87,10 @@ func (s *Service) more(ctx context.Context, m chat.Message) chat.Draft {
 // told is an entry in full.
 func (s *Service) told(ctx context.Context, d spec, e entry) chat.Draft {
 	text := e.Text
-	if s.o.Article != nil {
+	if s.o.Pages != nil {
 		limited, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
-		if page, err := s.o.Article(limited, e.Link); err == nil && len(page) > len(text) && about(e.Title, page) {
+		if page, err := s.o.Pages.Article(limited, e.Link); err == nil && len(page) > len(text) && about(e.Title, page) {
 			text = strings.ToValidUTF8(page[:min(len(page), mostPage)], "")
 		}
 	}

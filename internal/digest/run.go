@@ -116,7 +116,7 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 		return run, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
 	}
 	if len(recorded) > 0 {
-		outcomes := s.o.Deliver(recorded)
+		outcomes := s.o.Delivery.Deliver(recorded)
 		if err == nil && len(posts) > 0 {
 			run, err = follow(ctx, run, e, posts, outcomes)
 		}
@@ -175,7 +175,7 @@ func (s *Service) record(ctx context.Context, d spec, run store.Run, e *edition,
 			return nil, err
 		}
 	}
-	isNew, err := s.o.Store.FinishRun(ctx, run, e.saw, posts)
+	isNew, err := s.finishRun(ctx, run, e.saw, posts)
 	if err != nil || !isNew {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
 	for _, to := range d.post {
 		draft, key := e.draft, postKey(d.Name, run.Due, to)
 		folded := e.rest.Text != "" || len(e.rest.Cards) > 0
-		if folded = folded && s.o.Threads != nil && s.o.Threads(to); folded {
+		if folded = folded && s.o.Platforms.CanThread(to); folded {
 			draft = e.head
 		}
 		draft.Key, draft.Buttons = key, press
@@ -275,4 +275,15 @@ func buttons(turn string, cards []chat.Card) []chat.Button {
 		list = append(list, chat.Button{Label: "Unmerge", Value: pressApart + turn})
 	}
 	return list
+}
+
+// finishRun records a run with its posts, when delivery has taken up what an earlier process
+// left: a post recorded before would be sent by both.
+func (s *Service) finishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+	select {
+	case <-s.o.Delivery.Ready():
+		return s.o.Store.FinishRun(ctx, r, saw, posts)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }

@@ -45,7 +45,7 @@ func (w wish) key() string { return "digest-wish/" + w.ID }
 // there, or an administrator does. Feeds may be named by words. What comes back is for
 // the model that called; a BadPlan says what it has to mend.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
-	if caller.User.ID == "" || s.o.Reaches == nil || !s.o.Reaches(caller.Conversation) {
+	if caller.User.ID == "" || !s.o.Platforms.CanPost(caller.Conversation) {
 		return "", BadPlan{errors.New("there is nobody here to confirm a digest and no channel that it could be posted to, so none was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
 	}
 	titles := make([]string, len(p.Feeds))
@@ -74,7 +74,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if err := s.hold(ctx, w); err != nil {
 		return "", err
 	}
-	if err := s.o.Post(ctx, caller.Conversation, w.question(), ""); err != nil {
+	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.question(), ""); err != nil {
 		return "", err
 	}
 	return "The plan is shown in the conversation, with buttons. It is not made yet: " + cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
@@ -233,14 +233,14 @@ func (w wish) question() chat.Draft {
 		Footer:  "forgotten if nobody decides by " + w.At.Add(wishFor).Format("15:04") + " UTC"}
 }
 
-// Aside reports that a message is for the digests alone, and must not wait behind
+// Urgent reports that a message is for the digests alone, and must not wait behind
 // other work: the press of a button of theirs, a word on a plan that waits, and "more
 // on 3" where a digest is posted.
-func (s *Service) Aside(m chat.Message) bool {
-	if m.Change != "" || m.Command != "" && m.Command != "ask" && m.Command != chat.Pressed {
+func (s *Service) Urgent(m chat.Message) bool {
+	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return false
 	}
-	if m.Command == chat.Pressed {
+	if m.Kind() == chat.EventPress {
 		what, _ := m.Press()
 		return slices.Contains([]string{pressYes + " ", pressNo + " ", pressApart}, what)
 	}
@@ -280,13 +280,24 @@ func word(m chat.Message) string {
 	return ""
 }
 
-// Answer carries out what a message wants of the digests; false says that it is not
+// Handle carries out what a message wants of the digests. The draft is nil where it is not
 // for them.
-func (s *Service) Answer(ctx context.Context, m chat.Message) (chat.Draft, bool) {
-	if !s.Aside(m) {
+func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	d, ok := s.handle(ctx, m)
+	if !ok {
+		return nil, nil
+	}
+	return &d, nil
+}
+
+func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok bool) {
+	if m.Kind() == chat.EventCommand && m.Command == commandName {
+		return s.command(ctx, m), true
+	}
+	if !s.Urgent(m) {
 		return chat.Draft{}, false
 	}
-	if m.Command != chat.Pressed {
+	if m.Kind() != chat.EventPress {
 		if w, ok := s.decided(m); ok {
 			return s.decide(ctx, w, word(m) == pressYes, m), true
 		}
@@ -341,7 +352,7 @@ func (s *Service) decide(ctx context.Context, w wish, yes bool, m chat.Message) 
 		shown = "**The digest `" + w.Plan.Name + "`**, as " + escape(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Says
 	}
 	s.drop(ctx, w.ID)
-	if err := s.o.Post(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
+	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
 		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}

@@ -183,7 +183,7 @@ func TestAPageIsReadWhereTheFeedHasATeaser(t *testing.T) {
 		{"fails", "", errors.New("down"), false, "town council"}, {"off", about, nil, true, "town council"},
 	} {
 		b := service(t, digest.Plan{Feeds: from(a), Teasers: c.teasers}, func(o *digest.Options) {
-			o.Article = func(_ context.Context, url string) (string, error) { asked[c.name+url]++; return c.page, c.err }
+			o.Pages = pages(func(url string) (string, error) { asked[c.name+url]++; return c.page, c.err })
 		})
 		long := story(2)
 		long.Content = strings.Repeat("<p>This text is long enough by itself, and says all that there is to say of it.</p>", 9)
@@ -215,3 +215,8 @@ func TestADigestIsWrittenInTheLanguageOfItsChannel(t *testing.T) {
 		}
 	}
 }
+
+// pages reads pages by a function.
+type pages func(url string) (string, error)
+
+func (p pages) Article(_ context.Context, url string) (string, error) { return p(url) }

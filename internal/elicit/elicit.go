@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/tool"
 )
 
@@ -227,10 +228,10 @@ func (d *Desk) find(m chat.Message) (q *question, what, rest string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case m.Change != "":
-	case m.Command == chat.Pressed && (what == pressAnswer || what == pressDecline), m.Command == chat.Submitted && what == pressAnswer:
+	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
+	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressDecline), m.Kind() == chat.EventForm && what == pressAnswer:
 		return d.open[rest], what, ""
-	case (m.Command == "" || m.Command == "ask") && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
+	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
 		for _, open := range d.open {
 			if open.is(m) && !open.done && open.answer != nil {
 				return open, what, strings.TrimSpace(rest)
@@ -245,19 +246,34 @@ func (q *question) is(m chat.Message) bool {
 	return q.caller.Conversation.Platform == m.Conversation.Platform && q.caller.User.ID == m.Author.ID
 }
 
-// Aside reports that a message answers a question, and so must not wait behind the
+// Commands returns nothing: questions are answered by a button, a form or a word.
+func (*Desk) Commands() []chat.CommandSpec { return nil }
+
+// Buttons returns those below a question.
+func (*Desk) Buttons() []feature.Button {
+	const who = "the person who is asked"
+	return []feature.Button{
+		{Word: pressAnswer, Who: who, Does: "opens the form, or shows the link, of a question that a tool server asks"},
+		{Word: pressDecline, Who: who, Does: "declines a question that a tool server asks"},
+	}
+}
+
+// Forms returns the form of a question.
+func (*Desk) Forms() []string { return []string{pressAnswer} }
+
+// Urgent reports that a message answers a question, and so must not wait behind the
 // work that waits for it.
-func (d *Desk) Aside(m chat.Message) bool {
+func (d *Desk) Urgent(m chat.Message) bool {
 	q, what, _ := d.find(m)
 	return q != nil || what != "" // of a question that is over the answer says so
 }
 
-// Form gives the form of the question whose button was pressed. Nil: the message is
+// OpenForm returns the form of the question whose button was pressed. Nil: the message is
 // about none.
-func (d *Desk) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
+func (d *Desk) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 	q, what, _ := d.find(m)
 	switch {
-	case what != pressAnswer || m.Command != chat.Pressed:
+	case what != pressAnswer || m.Kind() != chat.EventPress:
 		return nil, nil
 	case q == nil:
 		return nil, errors.New("this question is over")
@@ -274,39 +290,39 @@ func (d *Desk) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
 	return f, nil
 }
 
-// Answer takes what a message says to a question; false: it is about none.
-func (d *Desk) Answer(_ context.Context, m chat.Message) (chat.Draft, bool) {
+// Handle takes what a message says to a question. The draft is nil where it is about none.
+func (d *Desk) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	q, what, rest := d.find(m)
 	switch {
 	case what == "":
-		return chat.Draft{}, false
+		return nil, nil
 	case q == nil:
-		return refuse("This question is over."), true
+		return refuse("This question is over."), nil
 	case !q.is(m):
-		return refuse("Only " + nameOf(q.caller.User) + " can answer this."), true
+		return refuse("Only " + nameOf(q.caller.User) + " can answer this."), nil
 	case what == pressDecline:
-		return d.give(q, Answer{Action: Decline}, "Declined."), true
+		return d.give(q, Answer{Action: Decline}, "Declined."), nil
 	case q.URL != "":
 		u, _ := url.Parse(q.URL) // it was read before
 		text := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\nOpen it only if you expected this.", q.Server, u.Host, quoted(q.Message), q.URL)
-		return d.give(q, Answer{Action: Accept}, text), true
-	case m.Command == chat.Submitted:
+		return d.give(q, Answer{Action: Accept}, text), nil
+	case m.Kind() == chat.EventForm:
 	case what == wordAnswer && len(q.fields) == 1:
 		m.Values = map[string]string{q.fields[0].shown.Name: rest}
 	default:
-		return refuse("Please press the button below the question: it asks for several things."), true
+		return refuse("Please press the button below the question: it asks for several things."), nil
 	}
 	content, err := contentOf(q.fields, m.Values)
 	if err != nil {
-		return refuse("Not sent: " + err.Error() + ". Press the button again."), true
+		return refuse("Not sent: " + err.Error() + ". Press the button again."), nil
 	}
-	return d.give(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), true
+	return d.give(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
 }
 
 // give hands an answer over, if it is the first.
-func (d *Desk) give(q *question, a Answer, words string) chat.Draft {
+func (d *Desk) give(q *question, a Answer, words string) *chat.Draft {
 	if q.answer == nil {
-		return chat.Draft{Ephemeral: true, Text: words}
+		return &chat.Draft{Ephemeral: true, Text: words}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,9 +331,9 @@ func (d *Desk) give(q *question, a Answer, words string) chat.Draft {
 	}
 	q.done = true
 	q.answer <- a
-	return chat.Draft{Ephemeral: true, Text: words}
+	return &chat.Draft{Ephemeral: true, Text: words}
 }
 
-func refuse(s string) chat.Draft { return chat.Draft{Ephemeral: true, Failed: true, Text: s} }
+func refuse(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
 
 func quoted(s string) string { return "> " + strings.ReplaceAll(s, "\n", "\n> ") }

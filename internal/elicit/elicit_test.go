@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/elicit"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/tool"
 )
 
@@ -83,10 +84,10 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 			t.Errorf("everybody sees %+v", asked)
 		}
 		value := asked.Buttons[0].Value
-		if _, err := d.Form(t.Context(), press(bert, value)); err == nil || !strings.Contains(err.Error(), "only anna") {
+		if _, err := d.OpenForm(t.Context(), press(bert, value)); err == nil || !strings.Contains(err.Error(), "only anna") {
 			t.Errorf("somebody else was given the form: %v", err)
 		}
-		form, err := d.Form(t.Context(), press(anna, value))
+		form, err := d.OpenForm(t.Context(), press(anna, value))
 		if err != nil || form == nil || !strings.Contains(form.Intro, "Which **one**?") || len(form.Fields) != 7 {
 			t.Fatalf("the form is %+v (%v)", form, err)
 		}
@@ -107,17 +108,17 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 			`sure is "perhaps", want y`: {"colour": "r", "when": "2026-01-31", "sure": "perhaps"},
 		} {
 			sent.Values = values
-			if r, ok := d.Answer(t.Context(), sent); !ok || !r.Failed || !strings.Contains(r.Text, fault) {
+			if r, ok := handled(t.Context(), d, sent); !ok || !r.Failed || !strings.Contains(r.Text, fault) {
 				t.Errorf("%v was answered %q, want %q", values, r.Text, fault)
 			}
 		}
 		sent.Values = map[string]string{"colour": "b", "when": "2026-01-31", "many": "x\nz", "n": "7", "sure": "false", "note": ""}
 		sent.Author = bert
-		if r, _ := d.Answer(t.Context(), sent); !r.Failed {
+		if r, _ := handled(t.Context(), d, sent); !r.Failed {
 			t.Errorf("somebody else answered: %+v", r)
 		}
 		sent.Author = anna
-		if r, ok := d.Answer(t.Context(), sent); !ok || r.Failed || !r.Ephemeral {
+		if r, ok := handled(t.Context(), d, sent); !ok || r.Failed || !r.Ephemeral {
 			t.Errorf("answered %+v", r)
 		}
 		a := <-got
@@ -125,7 +126,7 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 			t.Errorf("the server hears %s %s (%v), want %s", a.answer.Action, a.answer.Content, a.err, want)
 		}
 		synctest.Wait()
-		if r, ok := d.Answer(t.Context(), sent); !ok || !strings.Contains(r.Text, "over") {
+		if r, ok := handled(t.Context(), d, sent); !ok || !strings.Contains(r.Text, "over") {
 			t.Errorf("afterwards %+v, %t", r, ok)
 		}
 		if !strings.Contains(b.last().Text, "Answered") {
@@ -139,13 +140,13 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 		d, b := newDesk()
 		got := ask(t.Context(), d, elicit.Question{Server: "bank", Tool: "pay", Message: "Confirm", URL: "https://bank.example/confirm"})
 		value := b.last().Buttons[0].Value
-		if r, _ := d.Answer(t.Context(), press(bert, value)); strings.Contains(r.Text, "bank.example") {
+		if r, _ := handled(t.Context(), d, press(bert, value)); strings.Contains(r.Text, "bank.example") {
 			t.Errorf("somebody else sees the link: %q", r.Text)
 		}
-		if f, err := d.Form(t.Context(), press(anna, value)); f != nil || err != nil {
+		if f, err := d.OpenForm(t.Context(), press(anna, value)); f != nil || err != nil {
 			t.Errorf("a form for a link: %+v, %v", f, err)
 		}
-		if r, _ := d.Answer(t.Context(), press(anna, value)); !r.Ephemeral || !strings.Contains(r.Text, "<https://bank.example/confirm>") || !strings.Contains(r.Text, "**bank.example**") {
+		if r, _ := handled(t.Context(), d, press(anna, value)); !r.Ephemeral || !strings.Contains(r.Text, "<https://bank.example/confirm>") || !strings.Contains(r.Text, "**bank.example**") {
 			t.Errorf("answered %+v", r)
 		}
 		if a := <-got; a.answer.Action != elicit.Accept || a.answer.Content != nil {
@@ -157,7 +158,7 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 		}
 		value = b.last().Buttons[0].Value
 		for range 2 { // as often as they like
-			if r, _ := d.Answer(t.Context(), press(anna, value)); !strings.Contains(r.Text, "bank.example/in") {
+			if r, _ := handled(t.Context(), d, press(anna, value)); !strings.Contains(r.Text, "bank.example/in") {
 				t.Errorf("answered %+v", r)
 			}
 		}
@@ -168,7 +169,7 @@ func TestWordsAnswerWhereThereAreNoButtons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newDesk()
 		says := func(by chat.User, text string) bool {
-			_, ours := d.Answer(t.Context(), chat.Message{Conversation: here, Author: by, Text: text})
+			_, ours := handled(t.Context(), d, chat.Message{Conversation: here, Author: by, Text: text})
 			return ours
 		}
 		one := elicit.Question{Server: "shop", Tool: "buy", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
@@ -218,4 +219,13 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 			t.Errorf("posted %+v", b.posts)
 		}
 	})
+}
+
+// handled returns what a feature answers to a message; false: the message is not for it.
+func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
+	d, err := f.Handle(ctx, m)
+	if d == nil || err != nil {
+		return chat.Draft{}, false
+	}
+	return *d, true
 }

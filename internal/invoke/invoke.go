@@ -36,16 +36,24 @@ type Approvals interface {
 	Begin(ctx context.Context, in tool.Intent) error
 }
 
+// Rules are the operator's, as configured now.
+type Rules interface {
+	// Decide says whether somebody may call a tool, and why where it is not allowed as it is.
+	Decide(c tool.Caller, n tool.Named) (tool.Decision, string)
+	// Hooks returns what runs around calls, in order.
+	Hooks() []tool.Hook
+	// Mask takes known secrets out of a text.
+	Mask(s string) string
+}
+
 // Options are what an Invoker needs. All functions may be called concurrently.
 type Options struct {
-	// Check gives the arguments as they are to be sent, or says what is wrong.
-	Check  func(schema, args json.RawMessage) (json.RawMessage, error)
-	Decide func(tool.Caller, tool.Named) (tool.Decision, string)
+	Rules Rules
+	// Check returns the arguments as they are to be sent, or says what is wrong.
+	Check func(schema, args json.RawMessage) (json.RawMessage, error)
 	// Free names tools that no policy is asked about: those that find others.
 	Free      func(tool.Spec) bool
-	Hooks     func() []tool.Hook // as configured now, in order
 	Approvals Approvals
-	Mask      func(string) string // takes known secrets out of a text
 	Log       *slog.Logger
 	Now       func() time.Time
 }
@@ -105,9 +113,9 @@ func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result
 	}
 	decision, reason := tool.Allow, ""
 	if spec := in.Tool.Tool.Spec(); i.o.Free == nil || !i.o.Free(spec) {
-		decision, reason = i.o.Decide(in.Caller, in.Tool)
+		decision, reason = i.o.Rules.Decide(in.Caller, in.Tool)
 	}
-	hooks := i.hooks()
+	hooks := i.o.Rules.Hooks()
 	for _, h := range hooks {
 		if decision == tool.Deny {
 			break
@@ -161,13 +169,6 @@ func report(c tool.Caller, note string) {
 	if c.Report != nil {
 		c.Report(note)
 	}
-}
-
-func (i *Invoker) hooks() []tool.Hook {
-	if i.o.Hooks == nil {
-		return nil
-	}
-	return i.o.Hooks()
 }
 
 func hookWord(r tool.Ruling) string {

@@ -29,7 +29,25 @@ type stage struct {
 	yes   bool
 	words string
 	told  []string // to those who watch
+	rules rules
 }
+
+// rules allow everything unless decide says otherwise.
+type rules struct {
+	decide func(tool.Caller, tool.Named) (tool.Decision, string)
+	hooks  []tool.Hook
+}
+
+func (r *rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) {
+	if r.decide == nil {
+		return tool.Allow, ""
+	}
+	return r.decide(c, n)
+}
+
+func (r *rules) Hooks() []tool.Hook { return r.hooks }
+
+func (r *rules) Mask(t string) string { return strings.ReplaceAll(t, "hunter2", "***") }
 
 func newStage() *stage {
 	s := &stage{}
@@ -40,9 +58,9 @@ func newStage() *stage {
 			}
 			return args, nil
 		},
-		Decide:    func(tool.Caller, tool.Named) (tool.Decision, string) { return tool.Allow, "" },
-		Approvals: s, Mask: func(t string) string { return strings.ReplaceAll(t, "hunter2", "***") },
-		Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now,
+		Rules:     &s.rules,
+		Approvals: s,
+		Log:       slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now,
 	}
 	return s
 }
@@ -122,9 +140,9 @@ func TestACallPassesPolicyHooksAndApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage()
-			s.yes, s.Hooks = c.yes, func() []tool.Hook { return c.hooks }
+			s.yes, s.rules.hooks = c.yes, c.hooks
 			if c.policy != "" {
-				s.Decide = func(tool.Caller, tool.Named) (tool.Decision, string) { return c.policy, "by the rules" }
+				s.rules.decide = func(tool.Caller, tool.Named) (tool.Decision, string) { return c.policy, "by the rules" }
 			}
 			if c.args == "" {
 				c.args = "{}"

@@ -28,7 +28,7 @@ func (i *Invoker) record(in tool.Intent, res tool.Result, note string, began tim
 	}
 	c := store.ToolCall{ID: in.Caller.Call, Turn: in.Caller.Turn, Conversation: in.Caller.Conversation, User: userOf(in.Caller),
 		Server: spec.Server, Tool: in.Tool.Name, Args: i.maskArgs(in.Args), Note: note, Began: began, Took: i.o.Now().Sub(began)}
-	text := i.mask(res.Text)
+	text := i.o.Rules.Mask(res.Text)
 	if res.IsError {
 		c.Error = cut(text, shown)
 	} else {
@@ -79,7 +79,7 @@ func (i *Invoker) maskArgs(args json.RawMessage) json.RawMessage {
 	if err != nil || len(out) > mostArgs {
 		return tell(fmt.Sprintf("%d bytes of arguments", len(args)))
 	}
-	if out = []byte(i.mask(string(out))); !json.Valid(out) {
+	if out = []byte(i.o.Rules.Mask(string(out))); !json.Valid(out) {
 		return tell("arguments that hold a secret")
 	}
 	return out
@@ -106,13 +106,6 @@ func maskValue(v any) any {
 		}
 	}
 	return v
-}
-
-func (i *Invoker) mask(s string) string {
-	if i.o.Mask == nil {
-		return s
-	}
-	return i.o.Mask(s)
 }
 
 // cut shortens a text to so many bytes, between characters.

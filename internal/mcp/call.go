@@ -78,7 +78,7 @@ func (s *server) reach(ctx context.Context) (*server, *connection, string) {
 	switch {
 	case conn != nil:
 		return mine, conn, ""
-	case mine.consent() != nil:
+	case mine.consentURL() != "":
 		return mine, nil, fmt.Sprintf("The MCP server %q cannot be used before somebody has consented to that, at a link that is sent privately. Nothing was run; try again after that.", s.c.Name)
 	}
 	return mine, nil, fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", s.c.Name, down)

@@ -209,7 +209,7 @@ func (h *Host) set(c Config, source string) {
 
 // normal is an entry with nothing instead of what is empty.
 func normal(c Config) Config {
-	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude} {
+	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
 			*list = nil
 		}
@@ -331,6 +331,17 @@ func (h *Host) Server(name string) (Status, bool) {
 	return s.status(), true
 }
 
+// Config returns the entry that a server runs with; false: there is no such server.
+func (h *Host) Config(name string) (Config, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.servers[name]
+	if s == nil {
+		return Config{}, false
+	}
+	return s.c, true
+}
+
 // Start connects a server that was stopped, or is waiting to be tried again, in
 // the background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
 func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
@@ -418,3 +429,17 @@ func (h *Host) Source(name string) tool.Source {
 type source func() []tool.Tool
 
 func (s source) Tools() []tool.Tool { return s() }
+
+// WaitAll returns when the first attempt to connect each server has ended, or ctx ends.
+func (h *Host) WaitAll(ctx context.Context) {
+	for _, s := range h.all() {
+		if h.Wait(ctx, s.c.Name) != nil {
+			return
+		}
+	}
+}
+
+// IsPending reports whether a tool of a server waits for an approval.
+func (h *Host) IsPending(server, name string) bool {
+	return slices.ContainsFunc(h.Pending(server), func(c Change) bool { return c.Tool == name })
+}

@@ -12,7 +12,7 @@ import (
 // message), message (sent as a log notification) or bot (what we did).
 type LogLine struct {
 	Time   time.Time `json:"time"`
-	Stream string    `json:"stream"`
+	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }
 

@@ -62,6 +62,20 @@ type Config struct {
 	Exclude  []string      // names of tools to leave out
 	Eager    bool          // connect with the host although the tools are known from Keep
 	Disabled bool          // never connect
+
+	SignIn SignIn // how the bot signs in where the server asks for it
+	// AllowPrivateHosts are private hosts and networks that a sign-in may reach.
+	AllowPrivateHosts []string
+}
+
+// SignIn is what is configured of the OAuth sign-in to a server. All may be empty.
+type SignIn struct {
+	ClientID     string
+	ClientSecret string
+	PrivateKey   string
+	Issuer       string
+	Scopes       []string
+	Grant        string
 }
 
 // Keep is what is known of servers over restarts: "tools", so that a server need

@@ -26,20 +26,20 @@ const (
 
 // Status is what is known of a server. Its JSON form is the HTTP API's.
 type Status struct {
-	Name         string     `json:"name"`
-	State        State      `json:"state"`
-	Error        string     `json:"error"`              // why it is not connected, for the operator
-	Tools        []ToolInfo `json:"tools"`              // those that are offered
-	Source       string     `json:"source"`             // FromConfig, or what Add and Put were told
-	Pending      int        `json:"pending,omitempty"`  // tools that wait for Approve
-	Warnings     []string   `json:"warnings,omitempty"` // what is suspicious in what it says of itself
-	NeedsConsent *Consent   `json:"needsConsent,omitempty"`
-	Description  string     `json:"description,omitempty"`
-	Transport    string     `json:"transport,omitempty"`
-	Protocol     string     `json:"protocol,omitempty"` // version in use
-	Version      string     `json:"version,omitempty"`  // what the server calls itself
-	Since        time.Time  `json:"since,omitzero"`     // of State
-	Checked      time.Time  `json:"checked,omitzero"`   // when the server last answered
+	Name        string     `json:"name"`
+	State       State      `json:"state"`
+	Error       string     `json:"error"`                // why it is not connected, for the operator
+	Tools       []ToolInfo `json:"tools"`                // those that are offered
+	Source      string     `json:"source"`               // FromConfig, or what Add and Put were told
+	Pending     int        `json:"pending,omitempty"`    // tools that wait for Approve
+	Warnings    []string   `json:"warnings,omitempty"`   // what is suspicious in what it says of itself
+	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
+	Description string     `json:"description,omitempty"`
+	Transport   string     `json:"transport,omitempty"`
+	Protocol    string     `json:"protocol,omitempty"` // version in use
+	Version     string     `json:"version,omitempty"`  // what the server calls itself
+	Since       time.Time  `json:"since,omitzero"`     // of State
+	Checked     time.Time  `json:"checked,omitzero"`   // when the server last answered
 }
 
 // Consent is what a person has to agree to before a server can be used.
@@ -56,7 +56,7 @@ type ToolInfo struct {
 	Schema      json.RawMessage `json:"inputSchema,omitempty"` // as the server wrote it
 	Output      json.RawMessage `json:"outputSchema,omitempty"`
 	Hints       tool.Hints      `json:"-"`
-	State       ToolState       `json:"state"`
+	State       ToolState       `json:"state,omitempty"`
 	Why         string          `json:"why,omitempty"`   // if it is not offered
 	Flags       []string        `json:"flags,omitempty"` // what is suspicious about it
 }
@@ -77,7 +77,7 @@ func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: len(s.held), Warnings: s.warnings(), NeedsConsent: s.consent(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
+		Pending: len(s.held), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
 		if t.State == Offered {
@@ -123,12 +123,16 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	return s.infos()
 }
 
-// consent is what somebody has to agree to before the server can be used, or nil.
-func (s *server) consent() *Consent {
+// consentURL returns where somebody has to agree before the server can be used; empty: nobody
+// has to.
+func (s *server) consentURL() string {
 	if s.o.Waiting == nil {
-		return nil
+		return ""
 	}
-	return s.o.Waiting(s.c)
+	if c := s.o.Waiting(s.c); c != nil {
+		return c.URL
+	}
+	return ""
 }
 
 // plain makes a stranger's line safe for logs and terminals: one line, UTF-8,

@@ -88,7 +88,7 @@ func TestEachUserHasAConnection(t *testing.T) {
 	sign := &signedIn{who: map[string]bool{"": true, "slack:T1/alice": true}}
 	h := running(t, Options{Authorize: sign.authorize, Waiting: sign.waiting,
 		Servers: []Config{{Name: "a", URL: serve(t, named(&seen)).URL, PerUser: true}}})
-	if st := settled(t, h, "a"); st.State != Connected || st.NeedsConsent != nil {
+	if st := settled(t, h, "a"); st.State != Connected || st.ConsentURL != "" {
 		t.Fatalf("%+v", st)
 	}
 	do := find1(t, h, "a", "do")

@@ -37,16 +37,29 @@ type Discovery interface {
 	Prompt() string
 }
 
+// Calls makes tool calls and keeps their records.
+type Calls interface {
+	// Call returns what became of a call, and its record. shown is how many bytes of a result
+	// are shown at once.
+	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
+	RecordCalls(ctx context.Context, calls []store.ToolCall) error
+}
+
+// Servers are the sources of tools that come and go.
+type Servers interface {
+	// Hold keeps the tools that there are now until release is called.
+	Hold() (release func())
+}
+
 // Options are what a Server needs. All functions may be called concurrently.
 type Options struct {
 	Tools     func() []tool.Named // there now
 	Discovery Discovery
 	// Matches reports whether one of some patterns names a tool.
 	Matches func(patterns []string, n tool.Named) bool
-	Call    func(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
-	Record  func(ctx context.Context, calls []store.ToolCall) error
-	Hold    func() (release func()) // keeps the tools that are there now
-	Shown   func() int              // bytes of a result that are shown at once
+	Calls   Calls
+	Servers Servers    // nil: tools stay as they are
+	Shown   func() int // bytes of a result that are shown at once
 	Version string
 	Log     *slog.Logger
 }
@@ -194,8 +207,8 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 	if !ok {
 		return sdk.NewToolResultError("This call comes from nobody."), nil
 	}
-	if s.o.Hold != nil {
-		defer s.o.Hold()()
+	if s.o.Servers != nil {
+		defer s.o.Servers.Hold()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
 	if err != nil {
@@ -220,10 +233,10 @@ func (s *Server) run(ctx context.Context, g grant, n tool.Named, args json.RawMe
 		Servers: func(name string) bool { // as if it had a tool without a name
 			return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: name}}})
 		}}}
-	out, record := s.o.Call(ctx, in, s.o.Shown())
+	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.o.Record(keep, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.RecordCalls(keep, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

@@ -159,6 +159,28 @@ type host struct {
 	kept    []store.ToolCall
 }
 
+// Call records what it is asked, and waits while the host holds.
+func (h *host) Call(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, store.ToolCall) {
+	h.ran = append(h.ran, in)
+	if h.hold != nil {
+		select {
+		case <-h.hold:
+		case <-ctx.Done():
+		}
+	}
+	out := tool.Outcome{Shown: "ran " + in.Tool.Name + string(in.Args)}
+	if spec := in.Tool.Tool.Spec(); spec.Server == "discovery" {
+		r, _ := in.Tool.Tool.Call(ctx, in.Args)
+		out = tool.Outcome{Result: r, Shown: r.Text}
+	}
+	return out, store.ToolCall{Tool: in.Tool.Name}
+}
+
+func (h *host) RecordCalls(_ context.Context, calls []store.ToolCall) error {
+	h.kept = append(h.kept, calls...)
+	return nil
+}
+
 func newHost(t *testing.T, patterns ...string) *host {
 	t.Helper()
 	h := &host{t: t}
@@ -168,24 +190,9 @@ func newHost(t *testing.T, patterns ...string) *host {
 			Description: "Does " + name + ".", Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`), Hints: tool.Hints{ReadOnly: &yes}}}}
 	}
 	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false), named("office", "bake_cake", false)}
-	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.Any, Shown: func() int { return 5000 }, Version: "1",
+	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
 		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
-		Call: func(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, store.ToolCall) {
-			h.ran = append(h.ran, in)
-			if h.hold != nil {
-				select {
-				case <-h.hold:
-				case <-ctx.Done():
-				}
-			}
-			out := tool.Outcome{Shown: "ran " + in.Tool.Name + string(in.Args)}
-			if spec := in.Tool.Tool.Spec(); spec.Server == "discovery" {
-				r, _ := in.Tool.Tool.Call(ctx, in.Args)
-				out = tool.Outcome{Result: r, Shown: r.Text}
-			}
-			return out, store.ToolCall{Tool: in.Tool.Name}
-		},
-		Record: func(_ context.Context, calls []store.ToolCall) error { h.kept = append(h.kept, calls...); return nil }})
+		Calls: h})
 	h.streams = s
 	tokens := load(t, &shelf{items: map[string]json.RawMessage{}}, time.Now)
 	_, secret, err := tokens.Create(t.Context(), "admin", "laptop", patterns, 0, false)

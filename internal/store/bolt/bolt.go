@@ -42,7 +42,7 @@ const (
 	roomsBucket         = "rooms"         // nested: room → seq → store.Entry
 	entriesBucket       = "entries"       // nested: room → entry id → seq
 	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
-	toolsBucket         = "tools"         // MCP server → the list of its tools
+	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
 	heardBucket         = "heard"         // address → chat.Heard
 	placesBucket        = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
@@ -61,7 +61,7 @@ const (
 
 func buckets() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, toolsBucket, subscriptionsBucket,
+		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
 		heardBucket, placesBucket, summariesBucket, streamsBucket,
 		feedbackBucket, shownBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket}

@@ -27,7 +27,7 @@ func open(t *testing.T, path string) *bolt.DB {
 }
 
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, now func() time.Time) storetest.Store {
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), now)
 		if err != nil {
 			t.Fatal(err)

@@ -245,7 +245,7 @@ func population(t *testing.T, dir string) (older, whole []byte) {
 			check(db.SaveSubscription(t.Context(), store.Subscription{To: room(i), URL: fmt.Sprint("https://example.org/", i), Title: fmt.Sprint(half), At: day}))
 			check(db.SaveFeedback(t.Context(), store.Feedback{Turn: fmt.Sprint("web/", i), User: fmt.Sprint("U", half), Good: i%2 == 0, At: day}))
 			check(db.Streamed(t.Context(), fmt.Sprint("post/", i), chat.Ref{IDs: []string{fmt.Sprint(half, i)}}))
-			check(db.SaveTools(t.Context(), fmt.Sprint("server", i), []byte(fmt.Sprintf(`{"half":%d}`, half))))
+			check(db.SaveBlob(t.Context(), fmt.Sprint("server", i), []byte(fmt.Sprintf(`{"half":%d}`, half))))
 			check(db.SaveSummary(t.Context(), room(i), conversation.Summary{Upto: uint64(1 + half), Text: words, At: day}))
 			_, err := db.PutEntry(t.Context(), store.Entry{ID: fmt.Sprint(half, i), Room: fmt.Sprint("room", i%3), Text: words, At: day})
 			check(err)
@@ -368,7 +368,7 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 	for i := range 30 {
 		f, found, err := db.LoadFeed(ctx, fmt.Sprint("https://example.org/", i))
 		note(fmt.Sprint("feed ", i), []any{f, found}, err)
-		tools, err := db.LoadTools(ctx, fmt.Sprint("server", i))
+		tools, err := db.LoadBlob(ctx, fmt.Sprint("server", i))
 		note(fmt.Sprint("tools ", i), tools, err)
 		begun, shown, err := db.Stream(ctx, fmt.Sprint("post/", i))
 		note(fmt.Sprint("begun ", i), []any{begun, shown}, err)

@@ -11,7 +11,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-func callsListed(t *testing.T, s Store, now *time.Time) {
+func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	call := func(n int) store.ToolCall {
 		return store.ToolCall{ID: strconv.Itoa(n), Turn: "web/1", Conversation: general, Server: "s", Tool: "s_do", Began: noon}
@@ -54,7 +54,7 @@ func callsListed(t *testing.T, s Store, now *time.Time) {
 	same(t, "calls of last year", 0, len(ids(s.ToolCalls(ctx, 0, 9, nil))))
 }
 
-func approvalKept(t *testing.T, s Store, now *time.Time) {
+func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	a := store.Approval{ID: "a1", Turn: "web/1", Call: "c1", Tool: "s_do", Args: json.RawMessage(`{"x":1}`), Conversation: general, At: noon, Expires: noon.Add(time.Minute)}
 	check(t, s.SaveApproval(ctx, a))
@@ -70,7 +70,7 @@ func approvalKept(t *testing.T, s Store, now *time.Time) {
 	same(t, "approvals a month later", 0, len(list))
 }
 
-func itemsKept(t *testing.T, s Store, _ *time.Time) {
+func itemsKept(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	check(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":1}`), false))
 	check(t, s.SaveItem(ctx, "agent", "one", json.RawMessage(`{"b":1}`), false))

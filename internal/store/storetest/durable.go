@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-func knownMessages(t *testing.T, s Store, _ *time.Time) {
+func knownMessages(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
@@ -44,7 +44,7 @@ func knownMessages(t *testing.T, s Store, _ *time.Time) {
 	}
 }
 
-func heardLast(t *testing.T, s Store, now *time.Time) {
+func heardLast(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
 		m := message(fmt.Sprint(i))
@@ -74,7 +74,7 @@ func heardLast(t *testing.T, s Store, now *time.Time) {
 	same(t, "heard after a month", 0, len(list))
 }
 
-func turnRanges(t *testing.T, s Store, _ *time.Time) {
+func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
 		check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: noon}))
@@ -113,7 +113,7 @@ func turnRanges(t *testing.T, s Store, _ *time.Time) {
 	}
 }
 
-func postPlaces(t *testing.T, s Store, now *time.Time) {
+func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	ref := func(key string) []string {
 		t.Helper()
@@ -150,7 +150,7 @@ func postPlaces(t *testing.T, s Store, now *time.Time) {
 	same(t, "posts given up a week ago", 0, len(lost))
 }
 
-func summaries(t *testing.T, s Store, _ *time.Time) {
+func summaries(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	none, err := s.Summary(ctx, general)
 	check(t, err)
@@ -167,7 +167,7 @@ func summaries(t *testing.T, s Store, _ *time.Time) {
 	same(t, "summary of a removed conversation", conversation.Summary{}, got)
 }
 
-func begunAnswers(t *testing.T, s Store, _ *time.Time) {
+func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for _, ids := range [][]string{{"1"}, {"1", "2"}} {
 		check(t, s.Streamed(ctx, "a", chat.Ref{IDs: ids}))
@@ -182,7 +182,7 @@ func begunAnswers(t *testing.T, s Store, _ *time.Time) {
 	same(t, "a begun answer is known after its post", false, found)
 }
 
-func oldTurns(t *testing.T, s Store, now *time.Time) {
+func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 4 {
 		began := noon.Add(time.Duration(i) * 20 * 24 * time.Hour)
@@ -205,7 +205,7 @@ func oldTurns(t *testing.T, s Store, now *time.Time) {
 	}
 }
 
-func lastWord(t *testing.T, s Store, now *time.Time) {
+func lastWord(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for _, f := range []store.Feedback{{Turn: "a", User: "U1", At: noon}, {Turn: "a", User: "U2", At: noon}, {Turn: "a", User: "U1", Good: true, At: noon}} {
 		check(t, s.SaveFeedback(ctx, f))
@@ -220,7 +220,7 @@ func lastWord(t *testing.T, s Store, now *time.Time) {
 	same(t, "feedback of last year", 0, len(list))
 }
 
-func reactions(t *testing.T, s Store, _ *time.Time) {
+func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	step := 0
 	react := func(user, post, sign string, good, gone bool, want string) {
@@ -252,7 +252,7 @@ func reactions(t *testing.T, s Store, _ *time.Time) {
 	react("U1", "p", "heart", true, true, "a U1 bad\n") // the button was the later word
 }
 
-func shownWhere(t *testing.T, s Store, now *time.Time) {
+func shownWhere(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	here, there := general, general
 	there.Channel, there.Thread = "other", "thread"
@@ -281,7 +281,7 @@ func shownWhere(t *testing.T, s Store, now *time.Time) {
 	same(t, "a post of last month is known", false, found)
 }
 
-func settingLayers(t *testing.T, s Store, _ *time.Time) {
+func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
 		check(t, s.SaveSetting(ctx, scope, []byte(layer)))
@@ -293,7 +293,7 @@ func settingLayers(t *testing.T, s Store, _ *time.Time) {
 	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
 }
 
-func usageCounted(t *testing.T, s Store, now *time.Time) {
+func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	turn := &conversation.Turn{ID: "web/1", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 10, Output: 5}}
 	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))

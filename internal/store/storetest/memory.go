@@ -8,7 +8,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-func memories(t *testing.T, s Store, _ *time.Time) {
+func memories(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	note := func(scope, text string) store.Memory {
 		return store.Memory{Scope: scope, Text: text, By: "anna", At: noon}

@@ -2,8 +2,6 @@
 package storetest
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -17,70 +15,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Store is everything that the bot's rooms ask of one, together.
-type Store interface {
-	Accept(ctx context.Context, r store.Received) (bool, error)
-	Waiting(ctx context.Context) ([]store.Received, error)
-	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
-	Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error)
-	Known(ctx context.Context, subject string) (chat.Address, bool, error)
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	Told(ctx context.Context, keys []string) error
-	CountUsage(ctx context.Context, u store.Usage) error
-	Usage(ctx context.Context, from string) ([]store.Usage, error)
-	Settings(ctx context.Context) (map[string][]byte, error)
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
-	SaveFeedback(ctx context.Context, f store.Feedback) error
-	Feedback(ctx context.Context) ([]store.Feedback, error)
-	React(ctx context.Context, r store.Reaction) error
-	Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error)
-	Streamed(ctx context.Context, key string, ref chat.Ref) error
-	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	Record(ctx context.Context, posts []store.Post) error
-	Pending(ctx context.Context) ([]store.Post, error)
-	GivenUp(ctx context.Context) ([]store.Post, error)
-	Posted(ctx context.Context, outcomes []store.Posted) error
-	Prune(ctx context.Context) error
-	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
-	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
-	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
-	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
-	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
-	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
-	HasConversation(ctx context.Context, a chat.Address) (bool, error)
-	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
-	DeleteConversation(ctx context.Context, a chat.Address) error
-	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	SaveFeed(ctx context.Context, f store.Feed) error
-	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
-	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
-	SaveSubscription(ctx context.Context, s store.Subscription) error
-	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
-	Subscriptions(ctx context.Context) ([]store.Subscription, error)
-	AmendRun(ctx context.Context, r store.Run, forget []string) error
-	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
-	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
-	Rooms(ctx context.Context) ([]string, error)
-	DeleteRoom(ctx context.Context, room string) error
-	LoadTools(ctx context.Context, key string) ([]byte, error)
-	SaveTools(ctx context.Context, key string, list []byte) error
-	SaveMemory(ctx context.Context, m store.Memory, most int) (store.Memory, bool, error)
-	Memories(ctx context.Context, scope string) ([]store.Memory, error)
-	DeleteMemory(ctx context.Context, scope string, n uint64) error
-	DeleteMemories(ctx context.Context, scope string) error
-	RecordCalls(ctx context.Context, calls []store.ToolCall) error
-	ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error)
-	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
-	SaveApproval(ctx context.Context, a store.Approval) error
-	Approvals(ctx context.Context) ([]store.Approval, error)
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Open makes an empty store that ends with the test and reads the time from now.
-type Open func(t *testing.T, now func() time.Time) Store
+type Open func(t *testing.T, now func() time.Time) store.Store
 
 var (
 	noon    = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -89,7 +25,7 @@ var (
 
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
-	stories := map[string]func(*testing.T, Store, *time.Time){
+	stories := map[string]func(*testing.T, store.Store, *time.Time){
 		"a message is kept until its answer is posted":      messageUntilPosted,
 		"a post that is given up stays visible":             postGivenUp,
 		"what was done is forgotten after two days":         forgetting,
@@ -143,7 +79,7 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
+func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	first := store.Received{Message: message("1"), At: noon}
 	second := store.Received{Message: message("2"), At: noon}
@@ -184,7 +120,7 @@ func messageUntilPosted(t *testing.T, s Store, _ *time.Time) {
 	}
 }
 
-func postGivenUp(t *testing.T, s Store, _ *time.Time) {
+func postGivenUp(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
 	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Error: "no such channel", At: noon}}))
@@ -197,7 +133,7 @@ func postGivenUp(t *testing.T, s Store, _ *time.Time) {
 	}
 }
 
-func forgetting(t *testing.T, s Store, now *time.Time) {
+func forgetting(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
@@ -217,7 +153,7 @@ func forgetting(t *testing.T, s Store, now *time.Time) {
 	}
 }
 
-func turnGrows(t *testing.T, s Store, _ *time.Time) {
+func turnGrows(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
 		turn := conversation.Turn{ID: fmt.Sprint(i), State: conversation.Open, Began: noon}
@@ -234,7 +170,7 @@ func turnGrows(t *testing.T, s Store, _ *time.Time) {
 	same(t, "raw bytes", `{"thoughtSignature":"q+8="}`, string(turns[1].Messages[0].Parts[0].Raw))
 }
 
-func conversationRemoved(t *testing.T, s Store, _ *time.Time) {
+func conversationRemoved(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	turn := conversation.Turn{ID: "1", Began: noon}
 	check(t, s.SaveTurn(ctx, general, &turn))
@@ -250,7 +186,7 @@ func conversationRemoved(t *testing.T, s Store, _ *time.Time) {
 	same(t, "the conversation is there", false, has)
 }
 
-func runOnce(t *testing.T, s Store, _ *time.Time) {
+func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	run := store.Run{Digest: "morning", Due: noon, Ended: noon, OK: true, Posted: 2}
 	posts := []store.Post{{Key: "digest/morning/1", To: general}}
@@ -287,7 +223,7 @@ func runOnce(t *testing.T, s Store, _ *time.Time) {
 	same(t, "runs after one was amended", []store.Run{later, run}, runs)
 }
 
-func feedRecord(t *testing.T, s Store, _ *time.Time) {
+func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Feed{URL: "https://example.org/feed", Data: []byte(`{"etag":"\"a\""}`)}
 	check(t, s.SaveFeed(ctx, want))
@@ -300,7 +236,7 @@ func feedRecord(t *testing.T, s Store, _ *time.Time) {
 	same(t, "found", false, found)
 }
 
-func subscriptions(t *testing.T, s Store, _ *time.Time) {
+func subscriptions(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}
 	for range 2 {
@@ -315,18 +251,18 @@ func subscriptions(t *testing.T, s Store, _ *time.Time) {
 	}
 }
 
-func toolList(t *testing.T, s Store, _ *time.Time) {
+func toolList(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	none, err := s.LoadTools(ctx, "files")
+	none, err := s.LoadBlob(ctx, "files")
 	check(t, err)
 	same(t, "before", 0, len(none))
-	check(t, s.SaveTools(ctx, "files", []byte(`{"tools":[]}`)))
-	list, err := s.LoadTools(ctx, "files")
+	check(t, s.SaveBlob(ctx, "files", []byte(`{"tools":[]}`)))
+	list, err := s.LoadBlob(ctx, "files")
 	check(t, err)
 	same(t, "after", `{"tools":[]}`, string(list))
 }
 
-func roomLines(t *testing.T, s Store, _ *time.Time) {
+func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
 		_, err := s.PutEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})

@@ -1,0 +1,61 @@
+package discord_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"ravenbot/adapters/discord"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
+	"ravenbot/internal/sim"
+	simdiscord "ravenbot/internal/sim/discord"
+)
+
+func TestContract(t *testing.T) {
+	chattest.Run(t, func(t *testing.T) *chattest.World {
+		s, err := simdiscord.New(simdiscord.Options{OpenAPI: openAPI(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		s.SetFaults(simdiscord.GatewayFaults{Repeat: 2})
+		guild := s.AddGuild("home")
+		general, ann := s.AddChannel(guild, "general"), s.AddUser("ann")
+		private := chat.Address{Platform: "discord", Workspace: "@me", Channel: s.AddDM(ann).ID}
+		return &chattest.World{
+			Platform: discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: slog.New(slog.DiscardHandler)}),
+			Channel:  chat.Address{Platform: "discord", Workspace: guild.ID, Channel: general.ID},
+			Private:  private,
+			Repeats:  true,
+			MaxText:  5000,
+			Say: func(at chat.Address, text string, files ...chat.File) (string, error) {
+				var with []simdiscord.SayOption
+				for _, f := range files {
+					with = append(with, simdiscord.Attach(simdiscord.File{Name: f.Name, ContentType: f.Type, Body: f.Data}))
+				}
+				if at != private {
+					text = s.Mention() + " " + text
+				}
+				return s.Say(at.Channel, ann, text, with...).ID, nil
+			},
+			Edit:   func(_ chat.Address, message, text string) { s.Edit(message, s.Mention()+" "+text) },
+			Delete: func(_ chat.Address, message string) { s.Delete(message) },
+			Press:  func(_ chat.Address, post, value string) { s.Click(post, ann, value) },
+			Shown: func(at chat.Address) []string {
+				var list []string
+				for _, p := range s.Posts(at.Channel) {
+					if !p.Deleted {
+						list = append(list, p.Content)
+					}
+				}
+				return list
+			},
+			LoseAnswer: func() {
+				posts := func(r sim.Request) bool { return r.Method == "POST" && strings.HasSuffix(r.Path, "/messages") }
+				s.Fail(sim.Fault{Match: posts, Times: 1, Accept: true, Drop: true})
+			},
+			Cut: s.Outage,
+		}
+	})
+}

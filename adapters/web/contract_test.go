@@ -1,0 +1,55 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
+	"ravenbot/internal/store/bolt"
+)
+
+func TestContract(t *testing.T) {
+	chattest.Run(t, func(t *testing.T) *chattest.World {
+		db, err := bolt.Open(filepath.Join(t.TempDir(), "rooms.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		w := New(Options{Log: db, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		base, c := serve(t, w)
+		return &chattest.World{
+			Platform: w,
+			Channel:  general,
+			MaxText:  50_000,
+			Say: func(at chat.Address, text string, _ ...chat.File) (string, error) {
+				m, err := w.Say(context.Background(), at.Channel, anna, text)
+				return m.ID, err
+			},
+			Press: func(at chat.Address, post, value string) {
+				form := url.Values{"post": {post}, "value": {value}}
+				if status, _, body := request(t, c, "POST", base+"/chat/"+at.Channel+"/press", form, "HX-Request", "true"); status != 204 {
+					t.Errorf("pressing gave %d: %s", status, body)
+				}
+			},
+			Shown: func(at chat.Address) []string {
+				entries, err := db.Entries(context.Background(), at.Channel, 0, 100)
+				if err != nil {
+					panic(fmt.Sprint("read the room: ", err))
+				}
+				var list []string
+				for _, e := range entries {
+					if e.Draft != nil {
+						list = append(list, e.Draft.Text)
+					}
+				}
+				return list
+			},
+		}
+	})
+}

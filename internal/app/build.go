@@ -1,0 +1,515 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"ravenbot/adapters/web"
+	"ravenbot/internal/access"
+	"ravenbot/internal/agent"
+	"ravenbot/internal/approval"
+	"ravenbot/internal/audit"
+	"ravenbot/internal/budget"
+	"ravenbot/internal/bundled"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/egress"
+	"ravenbot/internal/elicit"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/invoke"
+	"ravenbot/internal/knowledge"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/pdftext"
+	"ravenbot/internal/platform"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/roster"
+	"ravenbot/internal/schedule"
+	"ravenbot/internal/schema"
+	"ravenbot/internal/settings"
+	"ravenbot/internal/signin"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/tool"
+	webtool "ravenbot/internal/tool/web"
+	"ravenbot/internal/toolsearch"
+)
+
+const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
+
+// filesSuffix is added to the store's path for the folder of uploaded files.
+const filesSuffix = ".files"
+
+// parts are what only construction shares.
+type parts struct {
+	pages     *egress.Client
+	feeds     *feed.Fetcher
+	knowledge *knowledge.Repository
+	settings  *settings.Repository
+	approvals *approval.Book
+	questions *elicit.Desk
+	signIn    *signin.Service
+	calls     *invoke.Invoker
+	meaning   *toolsearch.SemanticIndex
+	loop      *schedule.Loop
+}
+
+// assemble makes the parts in the order in which they need one another. What must come later
+// is reached through the App when it is used, never while assembling.
+func (a *App) assemble() error {
+	ctx := context.Background()
+	var p parts
+	steps := []func(context.Context, *parts) error{
+		a.buildEgress, a.buildStored, a.buildPlatforms, a.buildCalls, a.buildTools, a.buildRoster, a.buildAgent,
+		a.buildDelivery, a.buildDigests, a.buildFeatures, a.buildEndpoint, a.buildAdmin,
+	}
+	for _, build := range steps {
+		if err := build(ctx, &p); err != nil {
+			return err
+		}
+	}
+	a.schedule(&p)
+	return nil
+}
+
+// schedule lists what Run starts.
+func (a *App) schedule(p *parts) {
+	run := func(f func(context.Context)) func(context.Context) error {
+		return func(ctx context.Context) error { f(ctx); return nil }
+	}
+	if !a.o.Local {
+		a.tasks = append(a.tasks, task{name: "serve http", run: a.serve})
+	}
+	a.tasks = append(a.tasks,
+		task{name: "agent", run: a.agent.Run},
+		task{name: "approvals", run: p.approvals.Run},
+		task{name: "mcp", run: a.mcp.Run, outlives: true},
+		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
+		task{name: "start servers", run: a.startServers},
+		task{name: "embeddings", run: run(p.meaning.Run)})
+	if !a.o.Local {
+		a.tasks = append(a.tasks,
+			task{name: "schedule", run: run(p.loop.Run)},
+			task{name: "feeds", run: run(a.pollFeeds)},
+			task{name: "backups", run: run(a.backups.Run)},
+			task{name: "announce", run: a.announce})
+	}
+}
+
+// buildEgress makes the two guarded ways out: for feeds, and for pages.
+func (a *App) buildEgress(_ context.Context, p *parts) error {
+	c := a.o.Config
+	var err error
+	if p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent}); err != nil {
+		return fmt.Errorf("egress.allowPrivateHosts: %w", err)
+	}
+	wider, err := p.pages.WithAllowed(c.Feeds.AllowPrivateHosts...)
+	if err != nil {
+		return fmt.Errorf("feeds.allowPrivateHosts: %w", err)
+	}
+	p.feeds = feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
+	return nil
+}
+
+// buildStored makes what is read from the store at start.
+func (a *App) buildStored(ctx context.Context, p *parts) error {
+	c := a.o.Config
+	a.backups = bolt.NewBackups(a.store, bolt.BackupOptions{
+		Folder: c.BackupFolder(),
+		Every:  c.Backup.Every.Std(),
+		Keep:   c.Backup.Keep,
+		Log:    a.o.Log,
+		Now:    a.o.Now,
+	})
+	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, PDF: a.readPDF, Log: a.o.Log})
+	first, err := a.prepare(c, nil)
+	if err != nil {
+		return err
+	}
+	a.setup.Store(first)
+	p.settings = settings.New(a.store, func() []string { return a.roster.ModelNames() })
+	if err := p.settings.Load(ctx); err != nil {
+		return err
+	}
+	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
+		return err
+	}
+	a.spending, err = budget.LoadSpending(ctx, a.store, rates{a.conf}, a.o.Log, a.o.Now)
+	return err
+}
+
+func (a *App) readPDF(ctx context.Context, data []byte) ([]string, error) {
+	if a.o.ReadPDF != nil {
+		return a.o.ReadPDF(ctx, data)
+	}
+	return pdftext.Pages(data)
+}
+
+// rates are the prices and budgets of the configuration in effect.
+type rates struct{ conf func() *config.Config }
+
+func (r rates) Caps() budget.Caps {
+	b := r.conf().Budget
+	return budget.Caps{Instance: b.InstanceDailyUSD, Channel: b.ChannelDailyUSD, User: b.UserDailyUSD, Digest: b.DigestDailyUSD}
+}
+
+func (r rates) Price(model string) budget.Price {
+	m := r.conf().Models[model]
+	return budget.Price{InputPerM: m.Price.InputPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
+}
+
+// buildPlatforms makes the platforms that are switched on. The web rooms are always there for
+// the command line and the API; the page is served only where it is switched on.
+func (a *App) buildPlatforms(_ context.Context, p *parts) error {
+	c := a.o.Config
+	a.gate = access.NewGate(a.conf, a.store, followers{a}, a.o.Log)
+	a.web = web.New(web.Options{
+		Log:      a.store,
+		Now:      a.o.Now,
+		Logger:   a.o.Log,
+		Rooms:    webRooms(c),
+		Former:   a.openForm,
+		Agents:   roomAgents{a},
+		Commands: commandSpecs(),
+		Picture:  webtool.Reader{Client: p.pages}.Picture,
+	})
+	list := []chat.Platform{a.web}
+	for _, other := range []chat.Platform{a.newDiscord(c), a.newSlack(c)} {
+		if other != nil {
+			list = append(list, other)
+		}
+	}
+	a.platforms = platform.NewSet(a.o.Log, list...)
+	return nil
+}
+
+// buildCalls makes what every tool call goes through.
+func (a *App) buildCalls(ctx context.Context, p *parts) error {
+	p.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.auditDecision})
+	if err := p.approvals.Load(ctx); err != nil {
+		return err
+	}
+	p.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.platforms.CanPost, Log: a.o.Log, Now: a.o.Now})
+	var err error
+	p.signIn, err = signin.New(signin.Options{
+		StorePath: a.o.Config.Store.Reveal(),
+		BaseURL:   callbackBase(a.o.Config),
+		Egress:    p.pages,
+		Store:     a.store,
+		Questions: p.questions,
+		Log:       a.o.Log,
+		Now:       a.o.Now,
+	})
+	if err != nil {
+		return err
+	}
+	p.calls = invoke.New(invoke.Options{
+		Rules:     rules{a, p.signIn},
+		Check:     schema.New().Check,
+		Free:      agent.FreeOfPolicy,
+		Approvals: p.approvals,
+		Log:       a.o.Log,
+		Now:       a.o.Now,
+	})
+	return nil
+}
+
+// rules are the operator's, as configured now.
+type rules struct {
+	a      *App
+	signIn *signin.Service
+}
+
+func (r rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) {
+	r.signIn.NoteCaller(c, n)
+	decision, why := r.a.setup.Load().rules.Decide(n)
+	if decision == tool.Ask && c.Conversation.Platform == chat.TaskPlatform {
+		return tool.Deny, why + ", and a digest's task has nobody to ask"
+	}
+	return decision, why
+}
+
+func (r rules) Hooks() []tool.Hook { return r.a.setup.Load().hooks }
+
+func (r rules) Mask(s string) string { return r.a.setup.Load().mask(s) }
+
+// interject posts at once where a platform can; a call of another MCP host has none, and is
+// shown on the dashboard and by the API.
+func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
+	if !a.platforms.CanPost(to) {
+		return nil
+	}
+	return a.delivery.Interject(ctx, to, d, replaces)
+}
+
+// auditDecision keeps who let a call be made, or refused it.
+func (a *App) auditDecision(ctx context.Context, d store.Approval) {
+	e := audit.Entry{Who: cmp.Or(d.By, "nobody, in time"), Action: "approval " + string(d.Decision), Target: d.Tool}
+	if !d.Conversation.IsZero() {
+		e.From = d.Conversation.String()
+	}
+	a.audit.Record(ctx, e)
+}
+
+// callbackBase returns where browsers find the bot when they come back from a sign-in.
+func callbackBase(c *config.Config) string {
+	if url := c.HTTP.PublicURL.Reveal(); url != "" {
+		return strings.TrimRight(url, "/")
+	}
+	host, port, err := net.SplitHostPort(c.HTTP.Listen)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func (a *App) buildRoster(ctx context.Context, p *parts) error {
+	a.roster = roster.New(roster.Options{
+		Store:        a.store,
+		Knowledge:    p.knowledge,
+		Settings:     p.settings,
+		Servers:      a.mcp,
+		Tools:        a.registry,
+		Tasks:        tasks{a},
+		Rules:        func() *policy.Policy { return a.setup.Load().rules },
+		RoomPlatform: a.web.Name(),
+		CheckRoom:    web.CheckRoom,
+		Log:          a.o.Log,
+	})
+	// Added servers come before the agents, which may be linked to them.
+	if err := a.catalog.Restore(ctx); err != nil {
+		return err
+	}
+	return a.roster.Apply(a.conf(), a.setup.Load().models)
+}
+
+// tasks lets the roster, which is made first, ask the digests.
+type tasks struct{ a *App }
+
+func (t tasks) Task(at chat.Address) (string, chat.Address, int, bool) { return t.a.digests.Task(at) }
+
+func (a *App) buildAgent(_ context.Context, p *parts) error {
+	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
+	a.agent = agent.New(agent.Options{
+		Roster:    a.roster,
+		Store:     a.store,
+		Tools:     a.registry,
+		Servers:   a.mcp,
+		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
+		Calls:     p.calls,
+		Approvals: p.approvals,
+		Files:     fileReader{a.platforms},
+		Budget:    a.spending,
+		Window:    conversation.DefaultWindow(),
+		Log:       a.o.Log,
+		Now:       a.o.Now,
+		Jitter:    rand.Float64,
+	})
+	a.registry.Add(native{invoke.Reader(a.store)})
+	return nil
+}
+
+// fileReader reads the files of messages through the platform that they came from.
+type fileReader struct{ platforms *platform.Set }
+
+func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limit int64) ([]byte, error) {
+	fetcher, ok := f.platforms.Get(name).(chat.Fetcher)
+	if !ok {
+		return nil, fmt.Errorf("read file %q: %s cannot read files", file.Name, name)
+	}
+	return fetcher.Fetch(ctx, file, limit)
+}
+
+// embedding returns the model that compares tools by their meaning, if one is configured and
+// has its key.
+func (a *App) embedding() (toolsearch.Embedder, bool) {
+	name := a.conf().Tools.Discovery.Embeddings
+	if name == "" {
+		return toolsearch.Embedder{}, false
+	}
+	m, _ := a.roster.Model(name)
+	embedder, ok := m.Model.(llm.Embedder)
+	if !ok {
+		return toolsearch.Embedder{}, false
+	}
+	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
+		vectors, used, err := embedder.Embed(ctx, texts)
+		if used != (llm.Usage{}) {
+			if err := a.store.CountUsage(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used}); err != nil {
+				a.o.Log.Error("usage of an embedding model not counted", "error", err)
+			}
+		}
+		return vectors, err
+	}
+	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
+}
+
+func (a *App) buildDelivery(context.Context, *parts) error {
+	end := grace
+	if a.o.Local {
+		end = 0 // whoever asked is the one who ends the bot
+	}
+	a.delivery = delivery.New(delivery.Options{
+		Store:    a.store,
+		Answerer: router{a},
+		Platform: a.platforms.Get,
+		Admit:    a.gate.Admit,
+		Urgent:   func(m chat.Message) bool { return a.features.Urgent(m) },
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+		Grace:    end,
+	})
+	return nil
+}
+
+// router has the features answer, then the agent. The features are registered after delivery
+// is made, because digests, one of them, post through it.
+type router struct{ a *App }
+
+func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	return feature.Router{Registry: r.a.features, Agent: r.a.agent}.Answer(ctx, q, show)
+}
+
+func (r router) Purge(ctx context.Context, subject string) error {
+	return r.a.agent.Purge(ctx, subject)
+}
+
+// followers lets the gate, which is made first, ask the features.
+type followers struct{ a *App }
+
+func (f followers) Follows(m chat.Message) bool { return f.a.features.Follows(m) }
+
+// openForm is the chat.Former of all platforms.
+func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
+	if ok, _ := a.gate.Admit(ctx, m, false); !ok {
+		return nil, nil
+	}
+	return a.features.OpenForm(ctx, m)
+}
+
+func (a *App) buildDigests(ctx context.Context, p *parts) error {
+	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
+	a.digests = digest.New(digest.Options{
+		Feeds:     p.feeds,
+		Store:     a.store,
+		Delivery:  a.delivery,
+		Platforms: a.platforms,
+		Pages:     webtool.Reader{Client: p.pages},
+		Writer:    digest.AgentWriter(a.agent, a.roster),
+		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
+		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
+		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
+		Log:       a.o.Log,
+		Now:       a.o.Now,
+	})
+	p.loop.LastDue = a.digests.LastDue
+	a.registry.Add(native(digestTools(a.digests, a.platforms)))
+	return errors.Join(a.digests.Configure(digest.FromEntries(a.conf().Digests)), a.digests.Load(ctx))
+}
+
+func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, digest.RunTimeout)
+	defer cancel()
+	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
+		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
+	}
+}
+
+// pollFeeds looks at subscriptions, and at digests that post items as they come, until ctx
+// ends.
+func (a *App) pollFeeds(ctx context.Context) {
+	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		a.digests.Poll(ctx) // at once: what is there at the first look is not new
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// buildFeatures registers the features: one line each.
+func (a *App) buildFeatures(_ context.Context, p *parts) error {
+	var err error
+	a.features, err = feature.New(a.o.Log, a.agent.Describe,
+		agent.Conversation{Engine: a.agent},
+		a.digests,
+		p.settings,
+		agent.Tools{Engine: a.agent},
+		a.spending,
+		a.notes(),
+		agent.Control{Engine: a.agent},
+		p.approvals,
+		p.questions,
+	)
+	return err
+}
+
+// commandSpecs returns the commands of all features without any of them: what a feature
+// declares does not depend on its state.
+func commandSpecs() []chat.CommandSpec {
+	return feature.Commands(
+		agent.Conversation{},
+		(*digest.Service)(nil),
+		(*settings.Repository)(nil),
+		agent.Tools{},
+		(*budget.Spending)(nil),
+		noNotes(),
+		agent.Control{},
+	)
+}
+
+// CommandSpecs returns the words behind /raven, for the command line.
+func CommandSpecs() []chat.CommandSpec { return commandSpecs() }
+
+// buildEndpoint makes the bot an MCP server for other hosts.
+func (a *App) buildEndpoint(_ context.Context, p *parts) error {
+	a.endpoint = mcpserve.New(mcpserve.Options{
+		Tools:     a.usableTools,
+		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer),
+		Matches:   policy.MatchesAny,
+		Calls:     recordedCalls{p.calls, a.store},
+		Servers:   a.mcp,
+		Shown:     a.maxResultBytes,
+		Version:   a.o.Version,
+		Log:       a.o.Log,
+	})
+	return nil
+}
+
+// recordedCalls makes calls and keeps their records.
+type recordedCalls struct {
+	*invoke.Invoker
+	*bolt.DB
+}
+
+func (c recordedCalls) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
+	return c.Invoker.Call(ctx, in, shown)
+}
+
+// usableTools returns the tools that there are, unless tools are switched off.
+func (a *App) usableTools() []tool.Named {
+	if !a.conf().Tools.Enabled {
+		return nil
+	}
+	return a.registry.List()
+}
+
+// maxResultBytes returns how many bytes of a tool's result are shown at once.
+func (a *App) maxResultBytes() int { return a.conf().Tools.MaxResultBytes }
+
+// serve serves HTTP until ctx ends, then lets requests finish for a moment.
+func (a *App) serve(ctx context.Context) error {
+	return serveHTTP(ctx, a.listener, a.admin.Handler(), a.o.Log)
+}

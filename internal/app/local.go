@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"ravenbot/adapters/web"
+	"ravenbot/internal/budget"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/roster"
+)
+
+// What the command line does with a store that no daemon has open.
+
+// Ask says something in a web room and yields what happens until the answer has come.
+func (a *App) Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[web.Event, error] {
+	return a.web.Ask(ctx, room, user, text)
+}
+
+// ServeMCP speaks MCP over two streams until the input or ctx ends. The app has to run
+// meanwhile.
+func (a *App) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
+	return a.endpoint.Serve(ctx, in, out, "operator")
+}
+
+// Digests returns the bot's digests.
+func (a *App) Digests() *digest.Service { return a.digests }
+
+// Roster returns the agents and tools.
+func (a *App) Roster() *roster.Roster { return a.roster }
+
+// Usage returns what was used in the last days.
+func (a *App) Usage(ctx context.Context) ([]budget.Usage, error) { return a.spending.Usage(ctx) }

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/audit"
+	"ravenbot/internal/config"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/hook"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/provider"
+	"ravenbot/internal/tool"
+)
+
+// setup is what is made of the configuration in effect. It is not changed, but replaced as a
+// whole when the configuration is read again.
+type setup struct {
+	config *config.Config
+	models map[string]agent.Model
+	rules  *policy.Policy
+	hooks  []tool.Hook
+	mask   func(string) string
+	packs  []tool.Tool
+}
+
+// conf returns the configuration in effect.
+func (a *App) conf() *config.Config { return a.setup.Load().config }
+
+// prepare makes a setup. Models that old has, and that have not changed, are used again.
+func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
+	var oldConfig *config.Config
+	var oldModels map[string]agent.Model
+	if old != nil {
+		oldConfig, oldModels = old.config, old.models
+	}
+	models, err := provider.Models(c, oldConfig, oldModels)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := a.configuredPacks(c)
+	if err != nil {
+		return nil, err
+	}
+	return &setup{config: c, models: models, rules: policyOf(c), hooks: hooksOf(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
+}
+
+// policyOf translates tools.policy, and what servers are exempt from asking.
+func policyOf(c *config.Config) *policy.Policy {
+	var rules []policy.Rule
+	for _, r := range c.Tools.Policy {
+		rules = append(rules, policy.Rule{Tools: r.Tools, Hint: r.Hint, Decision: tool.Decision(r.Decision)})
+	}
+	return policy.New(rules, func(s tool.Spec) bool {
+		e, ok := c.MCPServers[s.Server]
+		return ok && !s.Native && (e.Trust || slices.Contains(e.AlwaysAllow, s.Name))
+	})
+}
+
+// hooksOf translates tools.hooks.
+func hooksOf(c *config.Config, log *slog.Logger) []tool.Hook {
+	var list []tool.Hook
+	for _, h := range c.Tools.Hooks {
+		list = append(list, hook.Command{
+			When:         h.When,
+			Command:      h.Command.Reveal(),
+			Timeout:      h.Timeout.Std(),
+			AllowOnError: h.OnError == "allow",
+			Log:          log,
+			Dir:          c.Dir,
+			Matches:      func(n tool.Named) bool { return policy.MatchesAny(h.Tools, n) },
+		})
+	}
+	return list
+}
+
+// Reload takes up a configuration that was read again. What has not changed goes on
+// untouched; where anything is wrong, everything does. Settings whose change waits for the
+// next start are named in the log.
+func (a *App) Reload(c *config.Config) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	old := a.setup.Load()
+	next, err := a.prepare(c, old)
+	if err != nil {
+		return err
+	}
+	if err := a.apply(next); err != nil {
+		return errors.Join(err, a.apply(old))
+	}
+	ctx := context.Background()
+	// A server or agent made through the API may get back a name that the file has given up.
+	if err := a.catalog.Restore(ctx); err != nil {
+		a.o.Log.Error("MCP servers added through the API not restored", "error", err)
+	}
+	a.reconnect(old.config, c)
+	changed, waiting := changedKeys(old.config, c)
+	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
+	a.audit.Record(ctx, audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
+	if len(waiting) > 0 {
+		a.o.Log.Warn("some changes of the configuration need a restart", "keys", strings.Join(waiting, ","))
+	}
+	return nil
+}
+
+// apply puts a setup into effect. With an error a part of it may be in effect.
+func (a *App) apply(s *setup) error {
+	if err := a.mcp.Apply(mcp.FromEntries(s.config.MCPServers)); err != nil {
+		return fmt.Errorf("mcpServers: %w", err)
+	}
+	a.setup.Store(s)
+	if err := a.roster.Apply(s.config, s.models); err != nil {
+		return fmt.Errorf("agents: %w", err)
+	}
+	return a.digests.Configure(digest.FromEntries(s.config.Digests))
+}
+
+// keysAtStart are the parts of the configuration that are read at start alone.
+func keysAtStart() []string {
+	return []string{"backup", "egress", "feeds", "http", "log", "mcp", "store"}
+}
+
+// changedKeys returns the parts of the configuration that differ, and those of them that wait
+// for the next start.
+func changedKeys(old, now *config.Config) (changed, waiting []string) {
+	before, after := reflect.ValueOf(*old), reflect.ValueOf(*now)
+	for i := range before.NumField() {
+		key := before.Type().Field(i).Tag.Get("json")
+		if !before.Type().Field(i).IsExported() || key == "-" || reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+			continue
+		}
+		if changed = append(changed, key); slices.Contains(keysAtStart(), key) {
+			waiting = append(waiting, key)
+		}
+	}
+	return changed, waiting
+}

@@ -1,0 +1,223 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+// expectedOutput is how many tokens a request is expected to be answered with while it is
+// under way, where its model has no limit of its own.
+const expectedOutput = 1000
+
+// bytesPerToken is about what a token of English text has.
+const bytesPerToken = 4
+
+// usageDays is how far back usage is shown.
+const usageDays = 30
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price struct {
+	InputPerM, OutputPerM float64
+	MaxOutput             int // tokens of an answer at most; 0: not limited
+}
+
+// Store keeps what was used, as in store.Store.
+type Store interface {
+	Usage(ctx context.Context, from string) ([]store.Usage, error)
+}
+
+// Rates say what is configured now.
+type Rates interface {
+	Caps() Caps
+	// Price returns that of a model by its configured name.
+	Price(model string) Price
+}
+
+// Usage is what was used of a model, and what it cost in US dollars.
+type Usage struct {
+	store.Usage
+	Channel string  `json:"channel"` // its address, as everywhere in the API
+	USD     float64 `json:"usd"`
+}
+
+// Spending lets requests to models be made within the budgets, and shows what was used. It is
+// safe for concurrent use.
+type Spending struct {
+	tracker *Tracker
+	store   Store
+	rates   Rates
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// LoadSpending returns a Spending that knows what was spent today before the bot was started.
+func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
+	p := &Spending{tracker: New(now), store: s, rates: r, log: log, now: now}
+	used, err := s.Usage(ctx, now().UTC().Format(time.DateOnly))
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range used {
+		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
+	}
+	return p, nil
+}
+
+// payer returns for whom a request counts: one of a digest for nobody but the digest.
+func payer(at chat.Address, user string) Payer {
+	if at.Platform == chat.TaskPlatform {
+		return Payer{Digest: at.Channel}
+	}
+	return Payer{Channel: at.Base().String(), User: user}
+}
+
+func (s *Spending) cost(u store.Usage) float64 {
+	p := s.rates.Price(u.Model)
+	return (float64(u.Tokens.Input)*p.InputPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
+}
+
+// Reserve lets a request be made in the name of a channel and a user, and returns what counts
+// its usage when it has ended. A model that costs nothing is always let through. The error is
+// an *llm.Error of kind llm.Capped where a budget is used up.
+func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (count func(llm.Usage), err error) {
+	price := s.rates.Price(on.Model)
+	if price.InputPerM == 0 && price.OutputPerM == 0 {
+		return func(llm.Usage) {}, nil
+	}
+	on.Tokens = llm.Usage{Input: requestBytes(q) / bytesPerToken, Output: expectedOutput}
+	if price.MaxOutput > 0 {
+		on.Tokens.Output = price.MaxOutput
+	}
+	settle, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
+	var reached *CapReachedError
+	if errors.As(err, &reached) {
+		in := reached.ResetsAt.Sub(s.now()).Round(time.Minute)
+		words := fmt.Sprintf("%s; it begins anew at midnight UTC, in %s. Whoever runs the bot can raise it.", reached.Error(), formatHours(in))
+		return nil, &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(used llm.Usage) {
+		on.Tokens = used
+		settle(s.cost(on))
+	}, nil
+}
+
+func formatHours(d time.Duration) string {
+	if d < time.Hour {
+		return fmt.Sprintf("%d min", max(1, int(d.Minutes())))
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// requestBytes returns the size of a request's texts.
+func requestBytes(q llm.Request) int {
+	n := len(q.System)
+	for _, t := range q.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	for _, m := range q.Messages {
+		for _, p := range m.Parts {
+			n += len(p.Text)
+			if p.Call != nil {
+				n += len(p.Call.Args)
+			}
+			if p.Result != nil {
+				n += len(p.Result.Content)
+			}
+		}
+	}
+	return n
+}
+
+// Usage returns what was used in the last 30 days, with what it cost at the prices of now.
+func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
+	kept, err := s.store.Usage(ctx, s.now().UTC().AddDate(0, 0, 1-usageDays).Format(time.DateOnly))
+	if err != nil {
+		return nil, err
+	}
+	list := []Usage{}
+	for _, u := range kept {
+		list = append(list, Usage{Usage: u, Channel: u.Channel.String(), USD: s.cost(u)})
+	}
+	return list, nil
+}
+
+// Commands returns the command that shows usage.
+func (*Spending) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    "usage",
+		Summary: "What was used by you and in this channel",
+		Help:    "what you and this channel have used, and what is left of the budgets",
+	}}
+}
+
+// Buttons returns nothing.
+func (*Spending) Buttons() []feature.Button { return nil }
+
+// Forms returns nothing.
+func (*Spending) Forms() []string { return nil }
+
+// Urgent reports false.
+func (*Spending) Urgent(chat.Message) bool { return false }
+
+// Handle shows what was used where a message was said, and by its author.
+func (s *Spending) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	list, err := s.Usage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the usage: %w", err)
+	}
+	today := s.now().UTC().Format(time.DateOnly)
+	user := m.Conversation.Platform + "/" + m.Author.ID
+	line := func(what string, counts func(Usage) bool) string {
+		var turns, in, out int
+		var usd float64
+		for _, u := range list {
+			if counts(u) {
+				turns, in, out, usd = turns+u.Turns, in+u.Tokens.Input, out+u.Tokens.Output, usd+u.USD
+			}
+		}
+		return fmt.Sprintf("- %s: %d answers, %d tokens in, %d out, $%.4f", what, turns, in, out, usd)
+	}
+	here := func(u Usage) bool { return u.Usage.Channel == m.Conversation.Base() }
+	mine := func(u Usage) bool { return u.User == user }
+	lines := []string{
+		"**Usage** (days end at midnight UTC)",
+		"",
+		line("you, today", func(u Usage) bool { return mine(u) && u.Day == today }),
+		line(fmt.Sprintf("you, in %d days", usageDays), mine),
+		line("this channel, today", func(u Usage) bool { return here(u) && u.Day == today }),
+		line(fmt.Sprintf("this channel, in %d days", usageDays), here),
+	}
+	return &chat.Draft{Ephemeral: true, Text: strings.Join(append(lines, s.remaining(m.Conversation, user)...), "\n")}, nil
+}
+
+// remaining lists the budgets that count for a user in a channel.
+func (s *Spending) remaining(at chat.Address, user string) []string {
+	c, p := s.rates.Caps(), payer(at, user)
+	var list []string
+	for _, b := range []struct {
+		whose string
+		limit float64
+		payer Payer
+	}{
+		{"you", c.User, Payer{User: p.User}},
+		{"this channel", c.Channel, Payer{Channel: p.Channel}},
+		{"the bot", c.Instance, Payer{}},
+	} {
+		if b.limit > 0 {
+			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose, s.tracker.Spent(b.payer), b.limit))
+		}
+	}
+	return list
+}

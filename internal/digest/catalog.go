@@ -1,0 +1,109 @@
+package digest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/store"
+)
+
+// RunTimeout bounds one run: its feeds, and its summary or task.
+const RunTimeout = 10 * time.Minute
+
+// FromEntries returns the digests of a configuration, sorted by name.
+func FromEntries(entries map[string]config.Digest) []Plan {
+	var list []Plan
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		list = append(list, FromEntry(name, entries[name]))
+	}
+	return list
+}
+
+// FromEntry returns one digest of a configuration, with its secrets in clear.
+func FromEntry(name string, d config.Digest) Plan {
+	p := Plan{
+		Name:      name,
+		Schedule:  d.Schedule,
+		Timezone:  d.Timezone,
+		Post:      d.Post,
+		MaxItems:  d.MaxItems,
+		MaxAge:    Duration(d.MaxAge.Std()),
+		CatchUp:   d.CatchUp,
+		WhenEmpty: d.WhenEmpty,
+		Agent:     d.Agent,
+		Prompt:    d.Prompt,
+		Style:     d.Style,
+		Language:  d.Language,
+		Template:  d.Template,
+		MaxTokens: d.MaxTokens,
+		Teasers:   !d.Articles,
+		Filters:   d.Filters,
+	}
+	for _, f := range d.Feeds {
+		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
+	}
+	return p
+}
+
+// Agents tells which agents there are.
+type Agents interface {
+	Exists(name string) bool
+}
+
+// Catalog is the digests as the API keeps them: entries as config.json has them. A run goes on
+// when whoever started it leaves.
+type Catalog struct {
+	*Service
+	Config func() *config.Config // in effect now
+	Agents Agents
+}
+
+// Run runs a digest, for at most RunTimeout, also when ctx ends.
+func (c Catalog) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RunTimeout)
+	defer cancel()
+	return c.Service.Run(ctx, name, due, manual)
+}
+
+// Add makes a digest of an entry. The error is a BadPlan or ErrExists.
+func (c Catalog) Add(ctx context.Context, name string, entry json.RawMessage) (Info, error) {
+	p, err := c.parse(name, entry)
+	if err != nil {
+		return Info{}, err
+	}
+	return c.Make(ctx, p)
+}
+
+// Replace gives a digest that is not the configuration's another entry. The error is a
+// BadPlan, ErrUnknown or ErrConfigured.
+func (c Catalog) Replace(ctx context.Context, name string, entry json.RawMessage) (Info, error) {
+	p, err := c.parse(name, entry)
+	if err != nil {
+		return Info{}, err
+	}
+	return c.Service.Replace(ctx, name, p)
+}
+
+func (c Catalog) parse(name string, entry json.RawMessage) (Plan, error) {
+	var d config.Digest
+	if _, err := c.Config().ParseEntry(entry, &d); err != nil {
+		return Plan{}, BadPlan{err}
+	}
+	if !c.Agents.Exists(d.Agent) {
+		return Plan{}, BadPlan{fmt.Errorf("there is no agent %.80q", d.Agent)}
+	}
+	for _, to := range d.Post {
+		if a, err := chat.ParseAddress(to); err == nil && !c.o.Platforms.CanPost(a) {
+			return Plan{}, BadPlan{fmt.Errorf("nothing can be posted to %s: that platform is not switched on", to)}
+		}
+	}
+	p := FromEntry(name, d)
+	p.Source = FromAPI
+	return p, nil
+}

@@ -1,0 +1,121 @@
+package digest
+
+import (
+	"context"
+	_ "embed"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+)
+
+// commandName is the word behind /raven.
+const commandName = "digest"
+
+// Names of the options that are completed while somebody types.
+const (
+	optionName = "name"
+	optionFeed = "feed"
+	optionZone = "zone"
+)
+
+// Commands returns the command that makes, lists and changes digests.
+func (*Service) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    commandName,
+		Summary: "Make, list, preview, explain, run and change digests",
+		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
+			"`unmerge`, `remove`, `unsubscribe`",
+		Options: []chat.CommandOption{
+			{
+				Name:     "action",
+				Summary:  "What to do",
+				Required: true,
+				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge",
+					"remove", "unsubscribe"},
+			},
+			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
+			{Name: "more", Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"},
+		},
+	}}
+}
+
+// Buttons returns those below a plan and below a digest.
+func (*Service) Buttons() []feature.Button {
+	const who = "whoever asked for the digest, or an administrator"
+	return []feature.Button{
+		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
+		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
+		{Word: strings.TrimSpace(pressApart), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
+	}
+}
+
+// Forms returns nothing.
+func (*Service) Forms() []string { return nil }
+
+// zoneNames are the names of the IANA database (2025), a line each: Go reads zones by their
+// names and does not list them.
+//
+//go:embed zones.txt
+var zoneNames string
+
+// Complete returns the digests, feeds or time zones that fit what somebody types.
+func (s *Service) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {
+	switch {
+	case command == commandName && option == optionName:
+		return matchNames(s.Names(at), typed)
+	case option == optionFeed:
+		return matchNames(s.completableFeeds(ctx, at), typed)
+	case option == optionZone:
+		return matchNames(strings.Fields(zoneNames), typed)
+	}
+	return nil
+}
+
+// completableFeeds returns the feeds that may be named in a conversation: those that the
+// operator names and that the conversation follows. A feed with a query or a password may
+// hold a secret of the operator's, and is left out.
+func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []string {
+	var feeds []string
+	for _, f := range s.Known() {
+		if u, err := url.Parse(f); err == nil && u.RawQuery == "" && u.User == nil {
+			feeds = append(feeds, f)
+		}
+	}
+	list, err := s.o.Store.Subscriptions(ctx)
+	if err != nil {
+		s.o.Log.Warn("subscriptions not read to complete a feed", "error", err)
+	}
+	for _, sub := range list {
+		if sub.To.Base() == at.Base() && !slices.Contains(feeds, sub.URL) {
+			feeds = append(feeds, sub.URL)
+		}
+	}
+	return feeds
+}
+
+// matchNames returns the names that contain what was typed; those that begin with it, or have
+// a part that does, first.
+func matchNames(names []string, typed string) []string {
+	typed = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(typed), " ", "_"))
+	rank := func(name string) int {
+		name = strings.ToLower(name)
+		switch at := strings.Index(name, typed); {
+		case at <= 0:
+			return at
+		case name[at-1] == '/' || name[at-1] == '-' || name[at-1] == '.':
+			return 1
+		}
+		return 2
+	}
+	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return rank(name) < 0 })
+	slices.SortFunc(found, func(x, y string) int {
+		if d := rank(x) - rank(y); d != 0 {
+			return d
+		}
+		return strings.Compare(x, y)
+	})
+	return found
+}

@@ -1,0 +1,57 @@
+// Package feature holds what users can do with the bot beside asking it something: each
+// feature is one package that declares its commands, buttons and forms, and is registered
+// in one line of internal/app. Menus, hints, completion, /raven help and docs/commands.md
+// are made from the Registry. It promises that every declared name has exactly one handler,
+// and that a message which no feature handles goes to the agent.
+package feature
+
+import (
+	"context"
+
+	"ravenbot/internal/chat"
+)
+
+// Feature is an ability of the bot that people use in a chat. All methods may be called
+// concurrently. Commands, Buttons and Forms must not depend on the state of the feature.
+type Feature interface {
+	// Commands returns the words behind /raven that the feature handles.
+	Commands() []chat.CommandSpec
+	// Buttons returns the buttons that the feature handles.
+	Buttons() []Button
+	// Forms returns the first words of the IDs of the forms that the feature handles.
+	Forms() []string
+	// Urgent reports whether a message must be handled at once, beside the queue of its
+	// conversation: it is about work under way, such as a decision that a call waits for.
+	Urgent(m chat.Message) bool
+	// Handle carries out a command, press or form that the feature declared, or a message
+	// that it called urgent. A nil draft with a nil error passes the message to the agent.
+	// An error is logged, and told with a reference number.
+	Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
+}
+
+// Button declares the buttons whose Value begins with a word.
+type Button struct {
+	Word string // the first word of chat.Button.Value
+	Who  string // who may press it, for docs/commands.md: "everybody", "the asker or an administrator"
+	Does string // what a press does, for docs/commands.md
+}
+
+// FormOpener is a Feature that answers a command or the press of a button with a form.
+type FormOpener interface {
+	// OpenForm returns the form that a message asks for; nil: it asks for none. An error is
+	// a sentence for whoever asked, shown to them alone.
+	OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error)
+}
+
+// Completer is a Feature that completes what somebody types of a command's option.
+type Completer interface {
+	// Complete returns the values that fit what was typed, best first.
+	Complete(ctx context.Context, at chat.Address, command, option, typed string) []string
+}
+
+// Follower is a Feature that also handles messages which do not mention the bot.
+type Follower interface {
+	// Follows reports whether a message, said in a thread where the bot has posted, is meant
+	// for the feature.
+	Follows(m chat.Message) bool
+}

@@ -1,0 +1,246 @@
+package feature
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+)
+
+// Registry knows all features. It is safe for concurrent use.
+type Registry struct {
+	features []Feature
+	commands map[string]Feature
+	buttons  map[string]Feature
+	forms    map[string]Feature
+	log      *slog.Logger
+	about    func(chat.Message) string
+}
+
+// New returns a Registry of features, in the order in which menus and help list them. about
+// returns a line on which agent answers a message. The error names a command, button or
+// form that two features declare.
+func New(log *slog.Logger, about func(chat.Message) string, features ...Feature) (*Registry, error) {
+	r := &Registry{
+		features: features,
+		commands: map[string]Feature{},
+		buttons:  map[string]Feature{},
+		forms:    map[string]Feature{},
+		log:      log,
+		about:    about,
+	}
+	claim := func(kind string, names map[string]Feature, name string, f Feature) error {
+		if _, taken := names[name]; taken || name == "" || strings.Contains(name, " ") {
+			return fmt.Errorf("register feature %T: its %s %q is empty, has a space in it, or is taken by another feature", f, kind, name)
+		}
+		names[name] = f
+		return nil
+	}
+	for _, f := range features {
+		for _, c := range f.Commands() {
+			if err := claim("command", r.commands, c.Name, f); err != nil {
+				return nil, err
+			}
+		}
+		for _, b := range f.Buttons() {
+			if err := claim("button", r.buttons, b.Word, f); err != nil {
+				return nil, err
+			}
+		}
+		for _, form := range f.Forms() {
+			if err := claim("form", r.forms, form, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// Commands returns every word behind /raven, help last.
+func Commands(features ...Feature) []chat.CommandSpec {
+	var list []chat.CommandSpec
+	for _, f := range features {
+		list = append(list, f.Commands()...)
+	}
+	return append(list, chat.CommandSpec{
+		Name:    chat.CommandHelp,
+		Summary: "What you can say to the bot",
+		Help:    "this page",
+	})
+}
+
+// Commands returns every word behind /raven, help last.
+func (r *Registry) Commands() []chat.CommandSpec { return Commands(r.features...) }
+
+// Buttons returns the buttons of all features.
+func (r *Registry) Buttons() []Button {
+	var list []Button
+	for _, f := range r.features {
+		list = append(list, f.Buttons()...)
+	}
+	return list
+}
+
+// Urgent reports whether a message must be handled at once, beside the queue of its
+// conversation.
+func (r *Registry) Urgent(m chat.Message) bool {
+	for _, f := range r.features {
+		if f.Urgent(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// Follows reports whether a message that does not mention the bot is meant for a feature.
+func (r *Registry) Follows(m chat.Message) bool {
+	for _, f := range r.features {
+		if follower, ok := f.(Follower); ok && follower.Follows(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// OpenForm returns the form that a message asks for; nil: it asks for none. An error is a
+// sentence for whoever asked.
+func (r *Registry) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
+	if opener, ok := r.owner(m).(FormOpener); ok {
+		return opener.OpenForm(ctx, m)
+	}
+	return nil, nil
+}
+
+// Complete returns what somebody may mean who has typed a part of a command's option, best
+// first.
+func (r *Registry) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {
+	// An option means the same in every command, so any feature may know its values.
+	for _, f := range r.features {
+		if c, ok := f.(Completer); ok {
+			if values := c.Complete(ctx, at, command, option, typed); values != nil {
+				return values
+			}
+		}
+	}
+	return nil
+}
+
+// owner returns the feature that declared the command, button or form of a message, or
+// that calls it urgent; nil: there is none.
+func (r *Registry) owner(m chat.Message) Feature {
+	word, _, _ := strings.Cut(m.Text, " ")
+	switch m.Kind() {
+	case chat.EventCommand:
+		if f := r.commands[m.Command]; f != nil && m.Command != chat.CommandAsk {
+			return f
+		}
+	case chat.EventPress:
+		return r.buttons[word]
+	case chat.EventForm:
+		return r.forms[word]
+	}
+	if m.IsQuestion() {
+		for _, f := range r.features {
+			if f.Urgent(m) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// Handle has the feature that a message is for carry it out. A nil draft passes the message
+// to the agent.
+func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
+	kind := m.Kind()
+	if kind == chat.EventCommand && m.Command == chat.CommandHelp {
+		d := r.Help(m)
+		return &d
+	}
+	f := r.owner(m)
+	if f == nil {
+		return unknown(m)
+	}
+	d, err := f.Handle(ctx, m)
+	if err != nil {
+		ref := reference()
+		r.log.Error("message not handled", "reference", ref, "message", m.Key(), "conversation", m.Conversation.String(), "error", err)
+		return refuse("That failed (reference " + ref + "). Try again; the bot's log has the reason.")
+	}
+	return d
+}
+
+// unknown answers what no feature has declared; nil: the message is for the agent.
+func unknown(m chat.Message) *chat.Draft {
+	switch m.Kind() {
+	case chat.EventPress:
+		return refuse("This button no longer does anything.")
+	case chat.EventForm:
+		return refuse("This form is no longer known; please open it again.")
+	case chat.EventCommand:
+		if m.Command != chat.CommandAsk {
+			return refuse("I do not know the command `" + m.Command + "`. `/raven help` lists what I know.")
+		}
+	}
+	return nil
+}
+
+func refuse(text string) *chat.Draft {
+	return &chat.Draft{Ephemeral: true, Failed: true, Text: text}
+}
+
+// reference returns a number that is short enough to be read out, and long enough to be
+// found in a log.
+func reference() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Help returns what people can say to the bot.
+func (r *Registry) Help(m chat.Message) chat.Draft {
+	lines := []string{"**What you can say**", "", "- mention me, reply to me or write me directly: " + r.about(m)}
+	for _, c := range r.Commands() {
+		usage := "`/raven " + c.Name
+		if len(c.Options) > 0 {
+			usage += " …"
+		}
+		lines = append(lines, "- "+usage+"`: "+c.Help)
+	}
+	lines = append(lines, "- edit your message and I answer it again; delete it and I forget it")
+	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
+}
+
+// Answerer makes the answers of the agent, as delivery asks for them.
+type Answerer interface {
+	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
+	Purge(ctx context.Context, subject string) error
+}
+
+// Router answers messages: features first, then the agent.
+type Router struct {
+	*Registry
+	Agent Answerer
+}
+
+// Answer has a feature or the agent answer.
+func (r Router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	m := q.Last()
+	// A mention and nothing more asks what the bot can do.
+	if m.IsQuestion() && len(q.Messages) == 1 && strings.TrimSpace(m.Text) == "" && len(m.Files) == 0 {
+		d := r.Help(m)
+		return nil, &d
+	}
+	if d := r.Handle(ctx, m); d != nil {
+		return nil, d
+	}
+	return r.Agent.Answer(ctx, q, show)
+}
+
+// Purge deletes what is remembered of a message that was deleted.
+func (r Router) Purge(ctx context.Context, subject string) error { return r.Agent.Purge(ctx, subject) }

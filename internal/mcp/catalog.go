@@ -1,0 +1,189 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+
+	"ravenbot/internal/store"
+)
+
+// FromAPI is the Source of servers that were added through the API or the dashboard.
+const FromAPI = "api"
+
+// catalogKind is the kind of the store's items that hold the entries of added servers.
+const catalogKind = "mcp server"
+
+// serverName is what an added server may be called: its tools are named after it.
+var serverName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+
+// Items keeps the entries of servers over restarts.
+type Items interface {
+	// SaveItem returns store.ErrExists where the name is taken and overwrite is false.
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+}
+
+// Catalog lists and controls the servers of a Host, and keeps the entries of those that are
+// added beside the configured ones. It is safe for concurrent use.
+type Catalog struct {
+	host  *Host
+	items Items
+	// parse reads an entry as config.json has it.
+	parse func(name string, entry json.RawMessage) (Config, error)
+	log   *slog.Logger
+}
+
+// NewCatalog returns a Catalog over a host. parse reads an entry as config.json has it.
+func NewCatalog(h *Host, items Items, parse func(string, json.RawMessage) (Config, error), log *slog.Logger) *Catalog {
+	return &Catalog{host: h, items: items, parse: parse, log: log}
+}
+
+// InputError is a mistake of whoever sent a request.
+type InputError struct{ Err error }
+
+func (e InputError) Error() string { return e.Err.Error() }
+func (e InputError) Unwrap() error { return e.Err }
+
+// BadInput marks the error as the sender's to correct.
+func (InputError) BadInput() bool { return true }
+
+// Restore adds the kept servers whose names are free. It is called at start, and after a
+// new configuration may have given a name back. An entry that cannot be used is logged and
+// skipped, so that one bad entry does not keep the bot from starting.
+func (c *Catalog) Restore(ctx context.Context) error {
+	entries, err := c.items.Items(ctx, catalogKind)
+	if err != nil {
+		return fmt.Errorf("read the MCP servers added through the API: %w", err)
+	}
+	for name, raw := range entries {
+		if _, exists := c.host.Server(name); exists {
+			continue
+		}
+		entry, err := c.parse(name, raw)
+		if err == nil {
+			err = c.host.Add(entry, FromAPI)
+		}
+		if err != nil {
+			c.log.Error("MCP server added through the API skipped", "server", name, "error", err)
+		}
+	}
+	return nil
+}
+
+// List returns the status of every server, sorted by name.
+func (c *Catalog) List() []Status { return c.host.Servers() }
+
+// Get returns the status of one server; the error wraps ErrNotFound.
+func (c *Catalog) Get(name string) (Status, error) {
+	s, ok := c.host.Server(name)
+	if !ok {
+		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+	}
+	return s, nil
+}
+
+// Tools returns every tool of a server, also those that are not offered. The error wraps
+// ErrNotFound.
+func (c *Catalog) Tools(name string) ([]ToolInfo, error) {
+	if _, err := c.Get(name); err != nil {
+		return nil, err
+	}
+	return c.host.ToolsOf(name), nil
+}
+
+// Logs returns the newest lines of a server's log, oldest first. The error wraps
+// ErrNotFound.
+func (c *Catalog) Logs(name string) ([]LogLine, error) {
+	if _, err := c.Get(name); err != nil {
+		return nil, err
+	}
+	return c.host.Logs(name), nil
+}
+
+// Pending returns the tools of a server that wait for an approval.
+func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
+
+// Add starts a server and keeps its entry. The error is an InputError, or wraps ErrExists.
+func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
+	if !serverName.MatchString(name) {
+		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
+	}
+	entry, err := c.parse(name, raw)
+	if err != nil {
+		return Status{}, InputError{err}
+	}
+	if _, exists := c.host.Server(name); exists {
+		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
+	}
+	// The entry is kept before the server starts: a crash in between must not lose it.
+	err = c.items.SaveItem(ctx, catalogKind, name, raw, false)
+	if errors.Is(err, store.ErrExists) {
+		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	if err := c.host.Add(entry, FromAPI); err != nil {
+		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, catalogKind, name))
+	}
+	return c.Get(name)
+}
+
+// Replace changes a server that was added. The error is an InputError, or wraps ErrNotFound
+// or ErrConfigured.
+func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
+	s, err := c.Get(name)
+	if err != nil {
+		return s, err
+	}
+	if s.Source != FromAPI {
+		return s, fmt.Errorf("MCP server %q: %w", name, ErrConfigured)
+	}
+	entry, err := c.parse(name, raw)
+	if err != nil {
+		return s, InputError{err}
+	}
+	if err := c.host.Put(entry, FromAPI); err != nil {
+		return s, err
+	}
+	if err := c.items.SaveItem(ctx, catalogKind, name, raw, true); err != nil {
+		return s, err
+	}
+	return c.Get(name)
+}
+
+// Remove stops a server that was added and deletes its entry. The error wraps ErrNotFound or
+// ErrConfigured.
+func (c *Catalog) Remove(ctx context.Context, name string) error {
+	if err := c.host.Remove(name); err != nil {
+		return err
+	}
+	if err := c.items.DeleteItem(ctx, catalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// Control starts, stops or restarts a server, as verb says. The error wraps ErrNotFound,
+// ErrDisabled or ErrNotRunning.
+func (c *Catalog) Control(name, verb string) (Status, error) {
+	do := map[string]func(string) error{"start": c.host.Start, "stop": c.host.Stop, "restart": c.host.Restart}[verb]
+	if do == nil {
+		return Status{}, InputError{fmt.Errorf("unknown verb %q; known are start, stop and restart", verb)}
+	}
+	if err := do(name); err != nil {
+		return Status{}, err
+	}
+	return c.Get(name)
+}
+
+// Approve offers the tools of a server that were withheld, and returns what that changes.
+// The error wraps ErrNotFound.
+func (c *Catalog) Approve(ctx context.Context, name string) ([]Change, error) {
+	return c.host.Approve(ctx, name)
+}

@@ -1,0 +1,57 @@
+package mcp
+
+import (
+	"cmp"
+	"slices"
+
+	"ravenbot/internal/config"
+)
+
+// FromEntries returns the servers of mcpServers in a configuration, sorted by name.
+func FromEntries(entries map[string]config.MCPServer) []Config {
+	list := make([]Config, 0, len(entries))
+	for name, e := range entries {
+		list = append(list, FromEntry(name, e))
+	}
+	slices.SortFunc(list, func(x, y Config) int { return cmp.Compare(x.Name, y.Name) })
+	return list
+}
+
+// FromEntry returns one server of mcpServers, with its secrets in clear.
+func FromEntry(name string, e config.MCPServer) Config {
+	return Config{
+		Name:        name,
+		Description: e.Description,
+		Command:     e.Command,
+		Args:        e.Args.Reveal(),
+		Env:         reveal(e.Env),
+		Dir:         e.Cwd,
+		URL:         e.URL.Reveal(),
+		Headers:     reveal(e.Headers),
+		Transport:   e.Type,
+		PerUser:     e.OAuth.PerUser,
+		Protocol:    e.Protocol,
+		Timeout:     e.Timeout.Std(),
+		Include:     e.IncludeTools,
+		Exclude:     e.ExcludeTools,
+		Eager:       e.Eager,
+		Disabled:    e.Disabled,
+		SignIn: SignIn{
+			ClientID:     e.OAuth.ClientID,
+			ClientSecret: e.OAuth.ClientSecret.Reveal(),
+			PrivateKey:   e.OAuth.PrivateKey.Reveal(),
+			Issuer:       e.OAuth.Issuer,
+			Scopes:       e.OAuth.Scopes,
+			Grant:        e.OAuth.Grant,
+		},
+		AllowPrivateHosts: e.Egress.AllowPrivateHosts,
+	}
+}
+
+func reveal[M ~map[string]config.Secret](m M) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = v.Reveal()
+	}
+	return out
+}

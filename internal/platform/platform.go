@@ -1,0 +1,196 @@
+// Package platform runs the chat platforms: it connects them, replaces one whose
+// configuration has changed, and collects the evidence of their connections. It promises
+// that a platform which cannot ever connect keeps none of the others from working.
+package platform
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Health is the evidence of one platform's connection.
+type Health struct {
+	Name string `json:"name"`
+	chat.Health
+}
+
+// Set is the platforms that are switched on. It is safe for concurrent use.
+type Set struct {
+	log *slog.Logger
+
+	mu        sync.Mutex
+	platforms map[string]chat.Platform
+	refused   map[string]error // platforms that cannot ever connect
+	running   map[string]*connection
+	connect   func(name string, p chat.Platform) // while Run runs, else nil
+}
+
+// connection is a platform that runs.
+type connection struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// NewSet returns the given platforms, by name. Run connects them.
+func NewSet(log *slog.Logger, platforms ...chat.Platform) *Set {
+	s := &Set{log: log, platforms: map[string]chat.Platform{}, refused: map[string]error{}, running: map[string]*connection{}}
+	for _, p := range platforms {
+		s.platforms[p.Name()] = p
+	}
+	return s
+}
+
+// Get returns a platform as it is now; nil: it is switched off.
+func (s *Set) Get(name string) chat.Platform {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.platforms[name]
+}
+
+// CanPost reports whether anything can be posted to a conversation: its platform is
+// switched on.
+func (s *Set) CanPost(to chat.Address) bool { return s.Get(to.Platform) != nil }
+
+// CanThread reports whether a post to a conversation can have a thread below it.
+func (s *Set) CanThread(to chat.Address) bool {
+	t, ok := s.Get(to.Platform).(chat.Threader)
+	return ok && t.CanThread(to)
+}
+
+// Run connects the platforms and returns when ctx has ended and all are disconnected.
+func (s *Set) Run(ctx context.Context, accept func(context.Context, chat.Message) error) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	s.mu.Lock()
+	s.connect = func(name string, p chat.Platform) {
+		ctx, stop := context.WithCancel(ctx)
+		c := &connection{stop, make(chan struct{})}
+		s.running[name] = c
+		delete(s.refused, name)
+		wg.Go(func() {
+			defer close(c.done)
+			defer stop()
+			s.runOne(ctx, name, p, accept)
+		})
+	}
+	for name, p := range s.platforms {
+		s.connect(name, p)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.connect = nil
+	s.mu.Unlock()
+}
+
+// runOne runs a platform, and remembers why it cannot ever connect.
+func (s *Set) runOne(ctx context.Context, name string, p chat.Platform, accept func(context.Context, chat.Message) error) {
+	err := p.Run(ctx, accept)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	var setup *chat.SetupError
+	if errors.As(err, &setup) {
+		s.log.Error("platform refused", "platform", name, "error", setup.Error(), "remedy", setup.Remedy)
+	} else {
+		s.log.Error("platform stopped", "platform", name, "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[name] = err
+}
+
+// Replace disconnects a platform and connects another in its place; nil: none.
+func (s *Set) Replace(name string, p chat.Platform) {
+	s.mu.Lock()
+	old := s.running[name]
+	s.mu.Unlock()
+	// The old connection ends before the new one begins: two at a time would receive
+	// every message twice. The lock is not held meanwhile, since ending calls back.
+	if old != nil {
+		old.stop()
+		<-old.done
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.platforms, name)
+	delete(s.running, name)
+	delete(s.refused, name)
+	if p == nil {
+		return
+	}
+	s.platforms[name] = p
+	if s.connect != nil {
+		s.connect(name, p)
+	}
+}
+
+// Health returns the evidence of each platform, sorted by name.
+func (s *Set) Health() []Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Health{}
+	for _, name := range slices.Sorted(maps.Keys(s.platforms)) {
+		list = append(list, Health{name, s.healthLocked(name)})
+	}
+	return list
+}
+
+func (s *Set) healthLocked(name string) chat.Health {
+	if err := s.refused[name]; err != nil {
+		return chat.Health{Detail: err.Error()}
+	}
+	if r, ok := s.platforms[name].(chat.Reporter); ok {
+		return r.Health()
+	}
+	return chat.Health{Connected: true}
+}
+
+// How often WaitReady looks: often while connecting usually succeeds, then less.
+const (
+	readyInterval     = 5 * time.Millisecond
+	readyIntervalLate = 250 * time.Millisecond
+	readyLateAfter    = 2 * time.Second
+)
+
+// WaitReady returns when every platform has connected or was refused, with the names of
+// both, separated by commas; ok is false when ctx ends before.
+func (s *Set) WaitReady(ctx context.Context) (connected, refused string, ok bool) {
+	begin := time.Now()
+	for {
+		var up, down []string
+		waiting := false
+		s.mu.Lock()
+		for _, name := range slices.Sorted(maps.Keys(s.platforms)) {
+			switch {
+			case s.refused[name] != nil:
+				down = append(down, name)
+			case s.healthLocked(name).Connected:
+				up = append(up, name)
+			default:
+				waiting = true
+			}
+		}
+		s.mu.Unlock()
+		if !waiting {
+			return strings.Join(up, ","), strings.Join(down, ","), true
+		}
+		interval := readyInterval
+		if time.Since(begin) > readyLateAfter {
+			interval = readyIntervalLate
+		}
+		select {
+		case <-ctx.Done():
+			return "", "", false
+		case <-time.After(interval):
+		}
+	}
+}

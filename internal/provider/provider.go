@@ -1,0 +1,113 @@
+// Package provider makes the language models of a configuration. It is the one place that
+// names the providers; a new one is a package in internal/llm and a case in build. It
+// promises that a model without its key is left out, so that its fallback answers.
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/config"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/llm/offline"
+	"ravenbot/internal/llm/openai"
+)
+
+// Models returns the models of a configuration that have what they need, by their
+// configured names. A model that old, the models of oldConfig, has with the same
+// settings is used again; old may be nil.
+func Models(c *config.Config, oldConfig *config.Config, old map[string]agent.Model) (map[string]agent.Model, error) {
+	models := map[string]agent.Model{}
+	for name, m := range c.Models {
+		if m.KeyMissing {
+			continue
+		}
+		if old != nil && reflect.DeepEqual(oldConfig.Models[name], m) {
+			models[name] = old[name]
+			continue
+		}
+		model, err := build(name, m)
+		if err != nil {
+			return nil, fmt.Errorf("models.%s: %w", name, err)
+		}
+		models[name] = agent.Model{Model: model, Timeout: m.Timeout.Std()}
+	}
+	return models, nil
+}
+
+func build(name string, m config.Model) (llm.Model, error) {
+	switch m.Provider {
+	case "gemini":
+		return gemini.New(gemini.Options{
+			APIKey:          m.APIKey.Reveal(),
+			Model:           m.Model,
+			BaseURL:         m.BaseURL.Reveal(),
+			Temperature:     m.Temperature,
+			MaxOutputTokens: m.MaxOutputTokens,
+		})
+	case "openai":
+		return openai.New(openai.Options{
+			Name:            name,
+			APIKey:          m.APIKey.Reveal(),
+			Model:           m.Model,
+			BaseURL:         m.BaseURL.Reveal(),
+			Temperature:     m.Temperature,
+			MaxOutputTokens: m.MaxOutputTokens,
+		}), nil
+	default:
+		return offline.Model{}, nil
+	}
+}
+
+// checkTimeout bounds asking one model.
+const checkTimeout = 30 * time.Second
+
+// Check is the result of asking a model for one word.
+type Check struct {
+	Model string // its configured name and the provider's
+	Err   error  // nil: it answered
+}
+
+// CheckAll asks every model of a configuration that is switched on for one word.
+func CheckAll(ctx context.Context, c *config.Config) []Check {
+	models, err := Models(c, nil, nil)
+	if err != nil {
+		return []Check{{Model: "of the configuration", Err: err}}
+	}
+	var list []Check
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		list = append(list, Check{Model: name + " (" + models[name].ID() + ")", Err: askForOneWord(ctx, models[name].Model)})
+	}
+	return list
+}
+
+// CheckOne asks one model of a configuration for one word.
+func CheckOne(ctx context.Context, c *config.Config, name string) Check {
+	models, err := Models(c, nil, nil)
+	if err != nil {
+		return Check{Model: name, Err: err}
+	}
+	m, ok := models[name]
+	if !ok {
+		return Check{Model: name, Err: fmt.Errorf("the model %q has no key", name)}
+	}
+	return Check{Model: name + " (" + m.ID() + ")", Err: askForOneWord(ctx, m.Model)}
+}
+
+func askForOneWord(ctx context.Context, m llm.Model) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	q := llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "Answer with the word ok."}}}}}
+	for _, err := range m.Generate(ctx, q) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package roster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/policy"
+	"ravenbot/internal/settings"
+	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
+)
+
+// ToolItem is a tool under the name by which models call it.
+type ToolItem struct {
+	Name        string  `json:"name"`
+	Server      string  `json:"server"` // or native pack
+	Description string  `json:"description"`
+	Hint        string  `json:"hint"` // readOnly, write, destructive, unknown
+	Native      bool    `json:"native"`
+	Score       float64 `json:"score,omitempty"` // of a search
+}
+
+// Verdict says whether a tool may be used, and what decides.
+type Verdict struct {
+	Tool    string    `json:"tool"`
+	User    string    `json:"user"`
+	Channel string    `json:"channel"`
+	Agent   string    `json:"agent"`
+	Verdict string    `json:"verdict"` // allow, ask, deny
+	Layers  []Finding `json:"layers"`  // in the order in which they are asked
+}
+
+// Finding is what one layer says.
+type Finding struct {
+	Layer    string `json:"layer"`
+	Decision string `json:"decision"` // allow, ask, deny
+	Reason   string `json:"reason"`
+}
+
+func describeTool(n tool.Named) ToolItem {
+	spec := n.Tool.Spec()
+	return ToolItem{Name: n.Name, Server: spec.Server, Description: spec.Description, Hint: spec.Hints.Class(), Native: spec.Native}
+}
+
+// ListTools returns all tools, sorted by name.
+func (r *Roster) ListTools() []ToolItem {
+	list := []ToolItem{}
+	for _, n := range r.o.Tools.List() {
+		list = append(list, describeTool(n))
+	}
+	return list
+}
+
+// SearchTools returns the k tools that fit a request best, as models find them. The index is
+// made for the search: the operator waits for it, and nobody else.
+func (r *Roster) SearchTools(query string, k int) []ToolItem {
+	all := r.o.Tools.List()
+	index := toolsearch.New()
+	toolsearch.NewFinder(index, r.AboutServer).Sync(all)
+	list := []ToolItem{}
+	for _, hit := range index.Search(query, k, nil) {
+		if i := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == hit.Name }); i >= 0 {
+			item := describeTool(all[i])
+			item.Score = hit.Score
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// AboutServer returns the operator's description of an MCP server; empty: there is none.
+func (r *Roster) AboutServer(name string) string {
+	e, _ := r.o.Servers.Config(name)
+	return e.Description
+}
+
+// Why asks every layer that decides whether a user may use a tool in a channel. The error
+// wraps ErrNoTool and names tools that may be meant.
+func (r *Roster) Why(name, user string, channel chat.Address) (Verdict, error) {
+	all := r.o.Tools.List()
+	at := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == name })
+	if at < 0 {
+		return r.explainWithheld(name, user, channel)
+	}
+	s := r.state.Load()
+	agent, why := r.agentAt(s, channel)
+	q := inquiry{r: r, state: s, member: s.members[agent], tool: all[at], user: user, channel: channel}
+	verdict := Verdict{
+		Tool:    name,
+		User:    user,
+		Channel: channel.String(),
+		Agent:   agent,
+		Verdict: string(tool.Allow),
+		Layers:  []Finding{q.askServer(), q.askChannel(), q.askSettings(), q.askAgent(agent, why), q.askPolicy(), q.askHooks()},
+	}
+	for _, f := range verdict.Layers {
+		if f.Decision == string(tool.Deny) || f.Decision == string(tool.Ask) && verdict.Verdict == string(tool.Allow) {
+			verdict.Verdict = f.Decision
+		}
+	}
+	return verdict, nil
+}
+
+// explainWithheld says why a tool that an MCP server has is offered to nobody.
+func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdict, error) {
+	for _, s := range r.o.Servers.Servers() {
+		for _, t := range r.o.Servers.ToolsOf(s.Name) {
+			if tool.SafeName(s.Name, t.Name) != name {
+				continue
+			}
+			why := fmt.Sprintf("MCP server %s is %s", s.Name, s.State)
+			switch t.State {
+			case mcp.Withheld:
+				why = fmt.Sprintf("it waits for an approval, because %s: ravenbot mcp approve %s", t.Why, s.Name)
+			case mcp.Refused, mcp.Excluded:
+				why = t.Why
+			}
+			agent, _ := r.agentAt(r.state.Load(), channel)
+			return Verdict{Tool: name, User: user, Channel: channel.String(), Agent: agent, Verdict: string(tool.Deny),
+				Layers: []Finding{finding("server", false, why)}}, nil
+		}
+	}
+	return Verdict{}, r.unknownTool(name)
+}
+
+func (r *Roster) unknownTool(name string) error {
+	var similar []string
+	for _, item := range r.SearchTools(name, 3) {
+		similar = append(similar, item.Name)
+	}
+	if len(similar) == 0 {
+		return fmt.Errorf("%w: %.100q", ErrNoTool, name)
+	}
+	return fmt.Errorf("%w: %.100q; did you mean %s?", ErrNoTool, name, strings.Join(similar, ", "))
+}
+
+// inquiry is a use of a tool that the layers are asked about.
+type inquiry struct {
+	r       *Roster
+	state   *state
+	member  member
+	tool    tool.Named
+	user    string
+	channel chat.Address
+}
+
+func finding(layer string, ok bool, reason string) Finding {
+	f := Finding{Layer: layer, Decision: string(tool.Allow), Reason: reason}
+	if !ok {
+		f.Decision = string(tool.Deny)
+	}
+	return f
+}
+
+// askServer says who offers the tool.
+func (q inquiry) askServer() Finding {
+	const layer = "server"
+	spec := q.tool.Tool.Spec()
+	if spec.Native {
+		return finding(layer, true, fmt.Sprintf("it is the bot's own, of the pack %s", spec.Server))
+	}
+	s, _ := q.r.o.Servers.Server(spec.Server)
+	reason := fmt.Sprintf("MCP server %s offers it, and is %s", spec.Server, s.State)
+	if s.Error != "" {
+		reason += ": " + s.Error
+	}
+	return finding(layer, true, reason)
+}
+
+// askChannel says whether the user is answered at all.
+func (q inquiry) askChannel() Finding {
+	const layer = "channel"
+	if q.channel.Platform == q.r.o.RoomPlatform {
+		return finding(layer, true, "whoever has logged in is answered in web rooms")
+	}
+	rule, ok := q.state.config.ChannelRule(q.channel.String())
+	switch {
+	case !ok:
+		return finding(layer, true, "no rule of channels is about it: everybody is answered")
+	case !rule.AllowsUser(q.user, ""):
+		return finding(layer, false, fmt.Sprintf("allowUsers of the rule %q does not name the user's id (a user name may still be)", rule.Match))
+	}
+	return finding(layer, true, fmt.Sprintf("the rule %q lets the user in", rule.Match))
+}
+
+// askSettings says which layer of settings switches tools on or off.
+func (q inquiry) askSettings() Finding {
+	const layer = "tools.enabled"
+	for _, s := range []struct {
+		scope settings.Scope
+		whose string
+	}{
+		{settings.User(q.channel.Platform, q.user), "the user's settings"},
+		{settings.Channel(q.channel), "the channel's settings"},
+		{settings.Instance, "the bot's settings"},
+	} {
+		if on := q.r.o.Settings.Layer(s.scope).Tools.Enabled; on != nil {
+			return finding(layer, *on, s.whose+" switch tools "+onOff(*on))
+		}
+	}
+	on := q.state.config.Tools.Enabled
+	return finding(layer, on, "no settings are above the configuration, which has tools "+onOff(on))
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// askAgent says whether the agent that answers there has the tool.
+func (q inquiry) askAgent(name, why string) Finding {
+	const layer = "agent"
+	spec := q.tool.Tool.Spec()
+	about := fmt.Sprintf("agent %s answers there, because %s; ", name, why)
+	if !toolFilter(q.member, true)(q.tool) {
+		if spec.Native {
+			return finding(layer, false, about+fmt.Sprintf("none of its tools (%s) is this one", strings.Join(q.member.Tools, ", ")))
+		}
+		return finding(layer, false, about+"it is not linked to MCP server "+spec.Server)
+	}
+	switch {
+	case spec.Native && policy.MatchesAny(q.member.Tools, q.tool):
+		return finding(layer, true, about+fmt.Sprintf("its tools (%s) name it", strings.Join(q.member.Tools, ", ")))
+	case spec.Native && matchAny(q.member.access.fallback, spec.Server), !spec.Native && q.member.access.fallback != nil:
+		return finding(layer, true, about+fmt.Sprintf("no server is linked, and fallbackServers (%s) name %s",
+			strings.Join(q.member.FallbackServers, ", "), spec.Server))
+	case spec.Native:
+		return finding(layer, true, about+"this tool goes with what the agent has")
+	case q.member.MCPServers == nil:
+		return finding(layer, true, about+"it may use every enabled server")
+	}
+	return finding(layer, true, about+"it is linked to MCP server "+spec.Server)
+}
+
+// askPolicy says which rule of the policy decides.
+func (q inquiry) askPolicy() Finding {
+	rules := q.r.o.Rules()
+	decision, _ := rules.Decide(q.tool)
+	class := q.tool.Tool.Spec().Hints.Class()
+	line := rules.RuleIndex(q.tool)
+	if line < 0 {
+		return Finding{Layer: "policy", Decision: string(decision), Reason: "no line of tools.policy is about it (its hint is " + class + ")"}
+	}
+	rule := q.state.config.Tools.Policy[line]
+	reason := fmt.Sprintf("tools.policy[%d] %s decides %q (its hint is %s)", line, describeRule(rule), rule.Decision, class)
+	if string(decision) != rule.Decision {
+		reason += "; its server is trusted with it"
+	}
+	return Finding{Layer: "policy", Decision: string(decision), Reason: reason}
+}
+
+func describeRule(r config.Policy) string {
+	words := fmt.Sprintf("for %s", strings.Join(r.Tools, ", "))
+	if r.Hint != "" {
+		words += " with hint " + r.Hint
+	}
+	return words
+}
+
+// askHooks names the hooks that run around a call; what they decide is known only then.
+func (q inquiry) askHooks() Finding {
+	var names []string
+	for i, h := range q.state.config.Tools.Hooks {
+		if policy.MatchesAny(h.Tools, q.tool) {
+			names = append(names, fmt.Sprintf("tools.hooks[%d], %s the call", i, h.When))
+		}
+	}
+	if len(names) == 0 {
+		return finding("hooks", true, "none is about it")
+	}
+	return finding("hooks", true, strings.Join(names, "; ")+": a hook may still deny it, or change it")
+}

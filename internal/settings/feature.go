@@ -1,0 +1,57 @@
+package settings
+
+import (
+	"context"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+)
+
+// commandName is the word behind /raven.
+const commandName = "settings"
+
+// Commands returns the command that shows and changes settings.
+func (*Repository) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    commandName,
+		Summary: "See or change settings",
+		Help:    "your model, language and tools",
+		Options: []chat.CommandOption{{
+			Name:     "text",
+			Summary:  "Nothing opens a form; or, for example: language Norwegian; channel",
+			Complete: true,
+		}},
+	}}
+}
+
+// Buttons returns nothing.
+func (*Repository) Buttons() []feature.Button { return nil }
+
+// Forms returns the forms of a person's and of a channel's settings.
+func (*Repository) Forms() []string { return []string{formMe, formChannel} }
+
+// Urgent reports false.
+func (*Repository) Urgent(chat.Message) bool { return false }
+
+// Handle carries out the command, or takes a form that was sent.
+func (b *Repository) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if m.Kind() == chat.EventForm {
+		d, _ := b.HandleForm(ctx, m) // the registry brings only the forms declared above
+		return &d, nil
+	}
+	d := b.Command(ctx, m)
+	return &d, nil
+}
+
+// OpenForm returns the form that a message asks for, as Form does.
+func (b *Repository) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
+	return b.Form(ctx, m)
+}
+
+// Complete returns the settings that fit what was typed.
+func (b *Repository) Complete(_ context.Context, _ chat.Address, command, _, typed string) []string {
+	if command != commandName {
+		return nil
+	}
+	return b.Suggest(typed)
+}

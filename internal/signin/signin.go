@@ -1,0 +1,197 @@
+// Package signin brings the sign-ins that MCP servers ask for to the people concerned: the
+// operator finds the link on the dashboard, a user where they had the server called. It
+// promises that a link for one person is shown to nobody else. How a sign-in works is
+// internal/mcp/oauth's business.
+package signin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/egress"
+	"ravenbot/internal/elicit"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/mcp/oauth"
+	"ravenbot/internal/tool"
+)
+
+// Paths of the HTTP server: where sign-ins come back to, and where the bot tells
+// authorization servers what it is.
+const (
+	CallbackPath = "/oauth/callback"
+	ClientPath   = "/oauth/client.json"
+)
+
+// keySuffix is added to the store's path for the file with the key that sign-ins are
+// encrypted with.
+const keySuffix = ".key"
+
+// offerTimeout bounds bringing a link to a user.
+const offerTimeout = 10 * time.Second
+
+// Blobs keeps what is known of sign-ins, as in store.Store.
+type Blobs interface {
+	LoadBlob(ctx context.Context, key string) ([]byte, error)
+	SaveBlob(ctx context.Context, key string, data []byte) error
+}
+
+// Questions brings links to people in a chat.
+type Questions interface {
+	Offer(ctx context.Context, caller tool.Caller, q elicit.Question, until time.Time) error
+}
+
+// Options are what a Service needs.
+type Options struct {
+	StorePath string // the key lies beside it
+	BaseURL   string // where browsers find the bot
+	Egress    *egress.Client
+	Store     Blobs
+	Questions Questions
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Service signs the bot in to MCP servers. It is safe for concurrent use.
+type Service struct {
+	o       Options
+	broker  *oauth.Broker
+	callers sync.Map // user → tool.Caller: where people were who had a server called
+
+	mu   sync.Mutex
+	host *mcp.Host
+}
+
+// New returns a Service. Attach gives it the host whose servers it signs in to.
+func New(o Options) (*Service, error) {
+	key, err := oauth.LoadKey(o.StorePath + keySuffix)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{o: o}
+	options := oauth.Options{
+		Egress:        o.Egress,
+		Store:         grants{o.Store},
+		Key:           key,
+		RedirectURL:   o.BaseURL + CallbackPath,
+		NotifyConsent: s.offer,
+		OnGranted:     s.granted,
+		Now:           o.Now,
+		Log:           o.Log,
+	}
+	// Authorization servers fetch the client metadata only from https addresses.
+	if strings.HasPrefix(o.BaseURL, "https://") {
+		options.MetadataURL = o.BaseURL + ClientPath
+	}
+	s.broker, err = oauth.New(options)
+	return s, err
+}
+
+// Attach names the host, which itself needs the service: it is called once, before the host
+// runs.
+func (s *Service) Attach(h *mcp.Host) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.host = h
+}
+
+func (s *Service) attached() *mcp.Host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host
+}
+
+// granted starts a server that was waiting for a consent; one that was stopped meanwhile
+// stays stopped.
+func (s *Service) granted(server, _ string) { _ = s.attached().Start(server) }
+
+// Handlers returns what serves CallbackPath and ClientPath.
+func (s *Service) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{CallbackPath: s.broker.Callback(), ClientPath: s.broker}
+}
+
+// Authorize returns what carries requests to a server that may ask for a sign-in.
+func (s *Service) Authorize(c mcp.Config, next http.RoundTripper) http.RoundTripper {
+	return s.broker.Transport(oauth.Entry{
+		Name:         c.Name,
+		URL:          c.URL,
+		User:         c.User,
+		ClientID:     c.SignIn.ClientID,
+		ClientSecret: c.SignIn.ClientSecret,
+		PrivateKey:   c.SignIn.PrivateKey,
+		Issuer:       c.SignIn.Issuer,
+		Scopes:       c.SignIn.Scopes,
+		Grant:        c.SignIn.Grant,
+		Allow:        c.AllowPrivateHosts,
+	}, next)
+}
+
+// Waiting returns the consent that a server waits for, or nil.
+func (s *Service) Waiting(c mcp.Config) *mcp.Consent {
+	w, ok := s.broker.Waiting(c.Name, c.User)
+	if !ok {
+		return nil
+	}
+	return &mcp.Consent{URL: w.URL, User: w.User, Until: w.Expires}
+}
+
+// NoteCaller remembers where somebody was who has a tool called, if each user signs in to its
+// server for themselves: the link goes there.
+func (s *Service) NoteCaller(c tool.Caller, n tool.Named) {
+	if c.User.ID == "" {
+		return
+	}
+	if e, ok := s.attached().Config(n.Tool.Spec().Server); ok && e.PerUser {
+		at := c.Conversation
+		s.callers.Store(at.Platform+":"+at.Workspace+"/"+c.User.ID, c)
+	}
+}
+
+// offer brings a link to the person concerned.
+func (s *Service) offer(ctx context.Context, c oauth.Consent) error {
+	if c.User == "" {
+		s.o.Log.Warn("MCP server needs a sign-in by the operator", "server", c.Server,
+			"remedy", "open the page Servers of the dashboard: "+s.o.BaseURL+"/servers")
+		return nil
+	}
+	known, ok := s.callers.Load(c.User)
+	if !ok {
+		return fmt.Errorf("offer %s a sign-in to MCP server %s: it is not known where they are", c.User, c.Server)
+	}
+	caller := known.(tool.Caller)
+	caller.Report = nil // the call that it belonged to may be over
+	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
+	defer cancel()
+	q := elicit.Question{Server: c.Server, URL: c.URL, Message: "Sign in, so that I may use it for you."}
+	if err := s.o.Questions.Offer(ctx, caller, q, c.Expires); err != nil && !errors.Is(err, elicit.ErrNobody) {
+		return err
+	}
+	return nil
+}
+
+// grants keeps what is known of sign-ins, which the broker has encrypted.
+type grants struct{ store Blobs }
+
+func (g grants) Load(key string) ([]byte, error) {
+	raw, err := g.store.LoadBlob(context.Background(), "oauth/"+key)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	var data []byte
+	err = json.Unmarshal(raw, &data)
+	return data, err
+}
+
+func (g grants) Save(key string, data []byte) error {
+	raw, err := json.Marshal(data) // nil becomes null, which stands for nothing
+	if err != nil {
+		return err
+	}
+	return g.store.SaveBlob(context.Background(), "oauth/"+key, raw)
+}

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+)
+
+// Store is everything that the bot keeps. Package storetest is its contract as a test suite.
+// All methods may be called concurrently. A write is one transaction: when it returns nil,
+// everything is on disk, and with an error nothing is. Packages that need storage declare the
+// few methods that they call; only construction names the whole.
+type Store interface {
+	Inbox
+	Outbox
+	Conversations
+	ToolCalls
+	Digests
+	Rooms
+	Notes
+
+	// CountUsage adds what a model used to the sums of the day, channel, user and model.
+	CountUsage(ctx context.Context, u Usage) error
+	// Usage returns the sums from a day on, written as 2006-01-02.
+	Usage(ctx context.Context, from string) ([]Usage, error)
+
+	// Settings returns every layer of settings, which is JSON, by its scope.
+	Settings(ctx context.Context) (map[string][]byte, error)
+	// SaveSetting keeps a layer; nil removes it.
+	SaveSetting(ctx context.Context, scope string, layer []byte) error
+
+	// LoadBlob returns what was last saved under a key, or nil.
+	LoadBlob(ctx context.Context, key string) ([]byte, error)
+	// SaveBlob keeps JSON under a key.
+	SaveBlob(ctx context.Context, key string, data []byte) error
+
+	// SaveItem keeps JSON under a kind and a name. It returns ErrExists where the name is
+	// taken and overwrite is false.
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	// Items returns all items of a kind, by name.
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	// DeleteItem returns ErrNotFound where there is no such item.
+	DeleteItem(ctx context.Context, kind, name string) error
+
+	// Prune deletes what is over its time.
+	Prune(ctx context.Context) error
+
+	// Size returns the bytes of the store's file, and how many of them are free for reuse.
+	Size() (bytes, free int64, err error)
+	// Commits returns the number of write transactions since the store was opened.
+	Commits() uint64
+	Close() error
+}
+
+// Inbox keeps messages until they have an outcome.
+type Inbox interface {
+	// Accept stores a message. It returns false where the message was accepted before.
+	Accept(ctx context.Context, r Received) (bool, error)
+	// Waiting returns the messages without an outcome, oldest first.
+	Waiting(ctx context.Context) ([]Received, error)
+	// Answered stores the outcome of messages, named by their keys: the turn, if there is
+	// one, and the posts, in one transaction.
+	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []Post) error
+	// Heard returns what was last accepted from each conversation of a platform since a time.
+	Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error)
+	// Known returns the conversation of a message that waits or was answered.
+	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+}
+
+// Outbox keeps posts until they have an outcome, and what people think of them.
+type Outbox interface {
+	// Record stores posts to be sent, and sets their Seq. A post whose key was stored before
+	// is left out, and its Seq stays 0.
+	Record(ctx context.Context, posts []Post) error
+	// Pending returns the posts without an outcome, oldest first.
+	Pending(ctx context.Context) ([]Post, error)
+	// Posted stores the outcomes of posts.
+	Posted(ctx context.Context, outcomes []Posted) error
+	// GivenUp returns the posts of the last week that were given up.
+	GivenUp(ctx context.Context) ([]Post, error)
+	// Told marks that the places of posts that were given up have been told so.
+	Told(ctx context.Context, keys []string) error
+	// Ref returns where a post of the last days is on its platform.
+	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Streamed stores where an answer has begun to be shown, until its post is made.
+	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	// Stream returns what Streamed stored.
+	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Shown returns the turn that a message of the bot shows, by the message's id and channel.
+	Shown(ctx context.Context, in chat.Address, id string) (Shown, bool, error)
+
+	// SaveFeedback keeps the last word of a user on an answer.
+	SaveFeedback(ctx context.Context, f Feedback) error
+	// Feedback returns the words of the last year.
+	Feedback(ctx context.Context) ([]Feedback, error)
+	// React stores a reaction to a post, or that it was taken back.
+	React(ctx context.Context, r Reaction) error
+}
+
+// Conversations keeps what was said.
+type Conversations interface {
+	// SaveTurn keeps a turn, and sets its Seq if it is new, with the calls that ended since
+	// it was last saved.
+	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...ToolCall) error
+	// Turns returns the turns of a range, oldest first.
+	Turns(ctx context.Context, a chat.Address, r Range) ([]conversation.Turn, error)
+	// TurnOf returns the turn that holds a message. It returns ErrNotFound where none does;
+	// the conversation is returned also where the turn itself is gone.
+	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
+	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
+	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
+	HasConversation(ctx context.Context, a chat.Address) (bool, error)
+	// Conversations lists every conversation that anything is kept of.
+	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// DeleteConversation returns ErrNotFound where nothing is kept.
+	DeleteConversation(ctx context.Context, a chat.Address) error
+}
+
+// ToolCalls keeps what tools were asked and returned.
+type ToolCalls interface {
+	RecordCalls(ctx context.Context, calls []ToolCall) error
+	// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0:
+	// from the newest on.
+	ToolCalls(ctx context.Context, before uint64, n int, match func(ToolCall) bool) ([]ToolCall, error)
+	// ToolResult returns a result that was too large to be shown at once, or ErrNotFound.
+	ToolResult(ctx context.Context, id string) (ToolResult, error)
+	SaveApproval(ctx context.Context, a Approval) error
+	Approvals(ctx context.Context) ([]Approval, error)
+}
+
+// Digests keeps feeds, subscriptions and runs of digests.
+type Digests interface {
+	LoadFeed(ctx context.Context, url string) (Feed, bool, error)
+	SaveFeed(ctx context.Context, f Feed) error
+	// LastRuns returns the newest n runs of a digest, newest first.
+	LastRuns(ctx context.Context, digest string, n int) ([]Run, error)
+	// Seen returns which of some items a digest has seen, and whether it ever ran.
+	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
+	// false where a run for that due time is stored already.
+	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
+	// AmendRun replaces a run, and makes items unseen again.
+	AmendRun(ctx context.Context, r Run, forget []string) error
+	SaveSubscription(ctx context.Context, s Subscription) error
+	// DeleteSubscription returns ErrNotFound where there is none.
+	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
+	Subscriptions(ctx context.Context) ([]Subscription, error)
+}
+
+// Rooms keeps the lines of web rooms.
+type Rooms interface {
+	// PutEntry keeps a line under its ID, in the place of one with that ID.
+	PutEntry(ctx context.Context, e Entry) (Entry, error)
+	// Entries returns up to n lines with a Seq below before (0: the newest), oldest first.
+	Entries(ctx context.Context, room string, before uint64, n int) ([]Entry, error)
+	// Rooms returns the names of the rooms that hold any line.
+	Rooms(ctx context.Context) ([]string, error)
+	DeleteRoom(ctx context.Context, room string) error
+}
+
+// Notes keeps what people want remembered, by scope.
+type Notes interface {
+	// SaveMemory keeps a note, and returns it with its number; false: it was kept before. It
+	// returns ErrFull where the scope holds most notes already.
+	SaveMemory(ctx context.Context, m Memory, most int) (Memory, bool, error)
+	Memories(ctx context.Context, scope string) ([]Memory, error)
+	// DeleteMemory returns ErrNotFound where there is no such note.
+	DeleteMemory(ctx context.Context, scope string, n uint64) error
+	DeleteMemories(ctx context.Context, scope string) error
+}

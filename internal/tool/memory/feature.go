@@ -1,0 +1,33 @@
+package memory
+
+import (
+	"context"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+)
+
+// Commands returns the command that shows and deletes notes.
+func (*Pack) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    "memory",
+		Summary: "See or delete what the bot remembers of you",
+		Help:    "what I was told to remember of you and of this channel",
+		Options: []chat.CommandOption{{Name: "text", Summary: "For example: delete 3; channel list"}},
+	}}
+}
+
+// Buttons returns nothing.
+func (*Pack) Buttons() []feature.Button { return nil }
+
+// Forms returns nothing.
+func (*Pack) Forms() []string { return nil }
+
+// Urgent reports false.
+func (*Pack) Urgent(chat.Message) bool { return false }
+
+// Handle carries out the command.
+func (p *Pack) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	d := p.Command(ctx, m)
+	return &d, nil
+}
