@@ -24,8 +24,8 @@ var dialect = goldmark.New(
 
 func parse(src []byte) ast.Node { return dialect.Parser().Parse(text.NewReader(src)) }
 
-// HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target, and
-// images become links, so that showing an answer loads nothing from other servers.
+// HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target,
+// and images become links, so that showing an answer loads nothing from other servers.
 func HTML(src string) string {
 	var b bytes.Buffer
 	if err := dialect.Convert([]byte(src), &b); err != nil {

@@ -1,7 +1,8 @@
-// Package schema checks the arguments of tool calls against the JSON Schema of the tool, and corrects mistakes for which
-// there is only one correction. It promises that nothing which a tool server or a model sends makes it panic, overflow
-// the stack, load anything or take long; that a tool whose schema cannot be used can still be called, without the check;
-// and that its errors are short and name the field. Schemas for model providers are left to the packages of providers.
+// Package schema checks the arguments of tool calls against the JSON Schema of the tool, and corrects mistakes for
+// which there is only one correction. It promises that nothing which a tool server or a model sends makes it panic,
+// overflow the stack, load anything or take long; that a tool whose schema cannot be used can still be called, without
+// the check; and that its errors are short and name the field. Schemas for model providers are left to the packages of
+// providers.
 package schema
 
 import (
@@ -35,8 +36,8 @@ func New() *Checker {
 	return &Checker{known: map[[sha256.Size]byte]*compiled{}}
 }
 
-// Check returns args as they should be sent: unchanged where they fit the schema, corrected where only one correction is
-// possible ("5" for a number, 5 for a text, one value for a list of such values, a string that contains the wanted
+// Check returns args as they should be sent: unchanged where they fit the schema, corrected where only one correction
+// is possible ("5" for a number, 5 for a text, one value for a list of such values, a string that contains the wanted
 // object, null for an optional property, a forbidden property that resembles no allowed one). Missing args are {}. The
 // schema is read as draft 2020-12 unless it names an older one; references to other documents are never loaded and
 // accept anything. With a schema that cannot be used, Check only requires that args is an object. The error is for the
