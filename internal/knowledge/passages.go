@@ -76,13 +76,13 @@ func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]se
 		title, body := page.Markdown(data, "", "")
 		return splitHeadings(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
 	case "table":
-		table := text.Clean(page.Decoded(data, "text/csv; charset=utf-8"))
+		table := text.Clean(page.Decode(data, "text/csv; charset=utf-8"))
 		return splitRows(table, strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
 	case "text":
 		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
 			return nil, errors.New("it is no text")
 		}
-		plain := text.Clean(strings.ReplaceAll(page.Decoded(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
+		plain := text.Clean(strings.ReplaceAll(page.Decode(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
 		return splitHeadings(plain, ""), nil
 	}
 	return nil, errKind

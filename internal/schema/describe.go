@@ -56,7 +56,7 @@ func field(location []string) string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(short(part))
+		b.WriteString(shorten(part))
 	}
 	return b.String()
 }
@@ -67,8 +67,8 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 		return "missing " + names(k.Missing)
 	case *kind.AdditionalProperties:
 		reason := "unknown " + names(k.Properties)
-		if meant := near(k.Properties[0], c.known(leaf.SchemaURL)); meant != "" {
-			reason += fmt.Sprintf(", did you mean %q?", short(meant))
+		if meant := closestName(k.Properties[0], c.propertiesAt(leaf.SchemaURL)); meant != "" {
+			reason += fmt.Sprintf(", did you mean %q?", shorten(meant))
 		}
 		return reason
 	case *kind.Type:
@@ -76,11 +76,11 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 	case *kind.Enum:
 		var want []string
 		for _, w := range k.Want {
-			want = append(want, short(fmt.Sprint(w)))
+			want = append(want, shorten(fmt.Sprint(w)))
 		}
 		return "must be one of " + strings.Join(want, ", ")
 	case *kind.Pattern:
-		return "must match " + short(k.Want)
+		return "must match " + shorten(k.Want)
 	case *kind.FalseSchema:
 		return "must not be there"
 	}
@@ -90,12 +90,12 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 func names(list []string) string {
 	var quoted []string
 	for _, n := range list {
-		quoted = append(quoted, strconv.Quote(short(n)))
+		quoted = append(quoted, strconv.Quote(shorten(n)))
 	}
 	return strings.Join(quoted, ", ")
 }
 
-func short(s string) string { return text.Shorten(s, maxValue) }
+func shorten(s string) string { return text.Shorten(s, maxValue) }
 
 func typeName(value any) string {
 	switch value.(type) {

@@ -60,7 +60,7 @@ func fetch(ctx context.Context, get Getter, address string) tool.Result {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		return tool.Text(Page(res.Body, res.Header.Get("Content-Type"), res.URL))
 	case strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml"):
-		text := page.Decoded(res.Body, res.Header.Get("Content-Type"))
+		text := page.Decode(res.Body, res.Header.Get("Content-Type"))
 		return tool.Text("# " + res.URL + "\n\n" + text)
 	}
 	return tool.Failure(fmt.Sprintf("%s is no page but %s of %d bytes.", address, kind, len(res.Body)))

@@ -12,13 +12,13 @@ import (
 
 const (
 	maxDepth = 512
-	// maxDigits and maxExponent keep exact arithmetic on numbers cheap.
+	// maxDigits and maxExponent limit the cost of exact arithmetic on numbers.
 	maxDigits   = 400
 	maxExponent = 400
 )
 
-// read decodes one JSON value with its numbers as written. It refuses what
-// decoders disagree on: keys given twice, text after the value.
+// read decodes one JSON value, with numbers as they are written. It refuses what decoders treat differently: duplicate
+// keys and text after the value.
 func read(data []byte) (any, error) {
 	if err := scan(data); err != nil {
 		return nil, err
@@ -32,13 +32,13 @@ func read(data []byte) (any, error) {
 	return value, nil
 }
 
-// level is an object or list that is being scanned.
+// level is an object or array that is being scanned.
 type level struct {
-	keys map[string]bool // nil: a list
+	keys map[string]bool // nil: an array
 	next bool            // a value comes next
 }
 
-// scan goes through data without recursion, so that depth costs no stack.
+// scan reads data without recursion, so that deep nesting needs no stack.
 func scan(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -89,13 +89,13 @@ func step(levels []level, token json.Token) ([]level, error) {
 	case string:
 		if top >= 0 && levels[top].keys != nil && !levels[top].next {
 			if levels[top].keys[t] {
-				return nil, fmt.Errorf("the key %q is given twice", short(t))
+				return nil, fmt.Errorf("the key %q is given twice", shorten(t))
 			}
 			levels[top].keys[t], levels[top].next = true, true
 			return levels, nil
 		}
 	case json.Number:
-		if err := modest(t.String()); err != nil {
+		if err := checkNumber(t.String()); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +105,8 @@ func step(levels []level, token json.Token) ([]level, error) {
 	return levels, nil
 }
 
-// modest refuses numbers that would take long to calculate with.
-func modest(number string) error {
+// checkNumber refuses numbers that would be expensive to calculate with.
+func checkNumber(number string) error {
 	digits, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e := 0
 	if exponent != "" {
@@ -116,7 +116,7 @@ func modest(number string) error {
 		}
 	}
 	if len(digits) > maxDigits || e > maxExponent || e < -maxExponent {
-		return fmt.Errorf("the number %s is too large or too exact", short(number))
+		return fmt.Errorf("the number %s is too large or too exact", shorten(number))
 	}
 	return nil
 }

@@ -8,12 +8,12 @@ import (
 	"ravenbot/internal/text"
 )
 
-// near gives the one of several names that was probably meant by another, or "".
-func near(name string, names []string) string {
-	plain := bare(name)
+// closestName returns the name that was probably meant by a wrong one, or "".
+func closestName(name string, names []string) string {
+	plain := normalizeName(name)
 	best, least := "", 3
 	for _, n := range names {
-		other := bare(n)
+		other := normalizeName(n)
 		d := distance(plain, other)
 		switch short := min(len(plain), len(other)); {
 		case plain == other:
@@ -30,8 +30,8 @@ func near(name string, names []string) string {
 	return best
 }
 
-// bare is a name without what writers of names differ in.
-func bare(name string) string {
+// normalizeName returns a name without case and separators.
+func normalizeName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '.' || c == ' ' {
 			return -1
@@ -40,8 +40,7 @@ func bare(name string) string {
 	}, strings.ToLower(text.Cut(name, 2*maxValue)))
 }
 
-// distance counts the letters to add, take away, change or swap with their
-// neighbour to come from a to b.
+// distance returns how many letters must be added, removed, changed or swapped with a neighbour to turn a into b.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := [3][]int{make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)}
@@ -65,8 +64,8 @@ func distance(a, b string) int {
 	return rows[(len(x)+1)%3][len(y)]
 }
 
-// known are the properties that the schema at an address names.
-func (c *compiled) known(at string) []string {
+// propertiesAt returns the properties that the schema at a location names.
+func (c *compiled) propertiesAt(at string) []string {
 	if s := c.at[at]; s != nil {
 		return slices.Sorted(maps.Keys(s.Properties))
 	}
