@@ -506,8 +506,3 @@ func (a *App) usableTools() []tool.Named {
 
 // maxResultBytes returns how many bytes of a tool's result are shown at once.
 func (a *App) maxResultBytes() int { return a.conf().Tools.MaxResultBytes }
-
-// serve serves HTTP until ctx ends, then lets requests finish for a moment.
-func (a *App) serve(ctx context.Context) error {
-	return serveHTTP(ctx, a.listener, a.admin.Handler(), a.o.Log)
-}
