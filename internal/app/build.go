@@ -166,7 +166,7 @@ func (r rates) Caps() budget.Caps {
 
 func (r rates) Price(model string) budget.Price {
 	m := r.conf().Models[model]
-	return budget.Price{InputPerM: m.Price.InputPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
+	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
 }
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are always there for
