@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
+	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/feature":         {"internal/chat", "internal/conversation"},
 	"internal/access":          append(vocabulary(), "internal/config"),
 	"internal/platform":        {"internal/chat"},
