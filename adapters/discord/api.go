@@ -104,7 +104,7 @@ func (e *apiError) Error() string {
 
 func (e *apiError) Unwrap() error { return e.err }
 
-// isCode tells whether err is one of Discord's codes.
+// isCode reports whether err is one of Discord's codes.
 func isCode(err error, codes ...int) bool {
 	var e *apiError
 	if !errors.As(err, &e) {
@@ -118,13 +118,13 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// isRetryable tells whether the same request may succeed later.
+// isRetryable reports whether the same request may succeed later.
 func isRetryable(err error) bool {
 	var e *apiError
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
 }
 
-// isRefused tells whether Discord said no for good. A refused token is not meant: it
+// isRefused reports whether Discord said no for good. A refused token is not meant: it
 // can be replaced.
 func isRefused(err error) bool {
 	var e *apiError
@@ -132,7 +132,7 @@ func isRefused(err error) bool {
 		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
-// isUnauthorized tells whether Discord refused the token.
+// isUnauthorized reports whether Discord refused the token.
 func isUnauthorized(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status == http.StatusUnauthorized

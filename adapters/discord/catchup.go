@@ -148,7 +148,7 @@ func (c *catchUp) threadGaps(threads []chat.Address) []*kit.Gap {
 	return gaps
 }
 
-// isUnreadable tells whether an error of reading a place is final, and tells the operator.
+// isUnreadable reports whether an error of reading a place is final, and tells the operator.
 func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
 	if !isRefused(err) {
 		return false

@@ -71,7 +71,7 @@ func Invite(application string) string {
 // checkTimeout is the time for all questions of one check.
 const checkTimeout = time.Minute
 
-// Application gives the id of the bot's application: from the token, whose first
+// Application returns the id of the bot's application: from the token, whose first
 // part it is, else from Discord.
 func (d *Discord) Application(ctx context.Context) (string, error) {
 	first, _, _ := strings.Cut(d.o.Token, ".")
@@ -86,7 +86,7 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 	return a.ID, err
 }
 
-// Prove asks Discord whether it takes the token and gives the id of the application
+// Prove asks Discord whether it takes the token and returns the id of the application
 // that it belongs to. A refusal is a *chat.SetupError with its remedy.
 func (d *Discord) Prove(ctx context.Context) (application string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

@@ -39,7 +39,7 @@ func (p *postJob) nextEdit() editPayload {
 }
 
 // nextReplaced is the post whose place the next piece takes, if any. From the first one
-// that is gone on all are posted anew, so that they stay in order.
+// that is gone on all are posted again, so that they stay in order.
 func (p *postJob) nextReplaced() string {
 	old, n := p.draft.Replaces.IDs, len(p.ids)
 	if n >= len(old) || old[n] == p.uneditable || !slices.Equal(p.ids, old[:n]) {

@@ -163,7 +163,7 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 	d.push(in)
 }
 
-// setAddress gives a message its address, as far as that is known without asking. A
+// setAddress returns a message its address, as far as that is known without asking. A
 // change does without the thread: the message that it is of has it.
 func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.addressOf(state, guild, channel)
@@ -266,7 +266,7 @@ func (r messageReader) reachOf() chat.Reach {
 	return chat.Overheard
 }
 
-// isOwnRole tells whether a role is the one that Discord made for the bot alone.
+// isOwnRole reports whether a role is the one that Discord made for the bot alone.
 func (r messageReader) isOwnRole(id string) bool {
 	role, err := r.state.Role(r.w.GuildID, id)
 	if err != nil || !role.Managed {

@@ -95,7 +95,7 @@ var typesByExtension = map[string]string{
 	".ts":   "text/plain",
 }
 
-// parseFiles gives what of a message's attachments can be read, and names the rest.
+// parseFiles returns what of a message's attachments can be read, and names the rest.
 func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
 	for _, a := range w.Attachments {
 		kind := a.mediaType()
@@ -187,7 +187,7 @@ func (d *Discord) download(ctx context.Context, address string, limit int64) ([]
 	return data, nil
 }
 
-// isFileHost tells whether a host is Discord's content delivery, or stands in for
+// isFileHost reports whether a host is Discord's content delivery, or stands in for
 // all of Discord.
 func (d *Discord) isFileHost(u *url.URL) bool {
 	if u.Scheme == "https" && (u.Host == "cdn.discordapp.com" || u.Host == "media.discordapp.net") {

@@ -142,7 +142,7 @@ func newField(f chat.Field) any {
 	return in
 }
 
-// fitsMenu tells whether Discord takes options as a menu.
+// fitsMenu reports whether Discord takes options as a menu.
 func fitsMenu(options []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range options {

@@ -27,7 +27,7 @@ func allKinds() *chat.Form {
 	}}
 }
 
-// former gives a form for /raven settings and for the button "ask".
+// former returns a form for /raven settings and for the button "ask".
 func former(form *chat.Form) chat.Former {
 	return func(_ context.Context, m chat.Message) (*chat.Form, error) {
 		if m.Command == "settings" || m.Command == chat.Pressed && m.Text == "ask" {

@@ -9,7 +9,7 @@ import (
 	"ravenbot/adapters/kit"
 )
 
-// identifyBudget gives sessions their turn to begin. Discord takes so many in 24 hours over
+// identifyBudget returns sessions their turn to begin. Discord takes so many in 24 hours over
 // all shards, and then resets the token; and one every five seconds in each of the
 // buckets into which it divides shards.
 type identifyBudget struct {

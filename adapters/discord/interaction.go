@@ -133,12 +133,12 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	d.push(in)
 }
 
-// isForm tells whether somebody sent a form such as this bot shows.
+// isForm reports whether somebody sent a form such as this bot shows.
 func (d *Discord) isForm(w wireInteraction) bool {
 	return w.Type == discordgo.InteractionModalSubmit && w.Data.Value != "" && d.o.Former != nil
 }
 
-// isPress tells whether somebody pressed a button such as this bot makes.
+// isPress reports whether somebody pressed a button such as this bot makes.
 func (w wireInteraction) isPress() bool {
 	return w.Type == discordgo.InteractionMessageComponent && w.Data.Component == componentButton &&
 		w.Data.Value != "" && w.Message.ID != ""

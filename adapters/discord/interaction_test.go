@@ -17,7 +17,7 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
-// slash runs a subcommand of /raven and gives the message it became.
+// slash runs a subcommand of /raven and returns the message it became.
 func (s *stage) slash(t *testing.T, sub string, options map[string]any) chat.Message {
 	t.Helper()
 	in := s.interact(t, sub, options)

@@ -54,7 +54,7 @@ func (d *Discord) readHistory(ctx context.Context, channel, after string) (list 
 	return list, next, nil
 }
 
-// checkReadable tells whether a history that shows nothing may be read at all: without
+// checkReadable reports whether a history that shows nothing may be read at all: without
 // the permission to read it Discord shows an empty one, but refuses to show a
 // single message.
 func (d *Discord) checkReadable(ctx context.Context, channel, message string) error {

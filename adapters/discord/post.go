@@ -49,7 +49,7 @@ type postedMessage struct {
 	Embeds *[]json.RawMessage `json:"embeds"`
 }
 
-// nonce names a piece of a post, so that Discord gives back the message that is
+// nonce names a piece of a post, so that Discord returns the message that is
 // there instead of another one, for a few minutes. At most 25 characters.
 func nonce(channel, key string, index int) string {
 	sum := sha256.Sum256([]byte(channel + "\x00" + key + "\x00" + strconv.Itoa(index)))

@@ -312,7 +312,7 @@ func linkText(l chat.Link) string {
 	return "[" + title + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(l.URL) + ")"
 }
 
-// isWebPage tells whether Discord takes an address as a link.
+// isWebPage reports whether Discord takes an address as a link.
 func isWebPage(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && len(address) <= maxURL

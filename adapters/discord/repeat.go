@@ -93,7 +93,7 @@ func (p *postJob) matchPieces(page []wirePost) {
 	}
 }
 
-// isCutOff tells whether a message is an answer to the same one that was cut off
+// isCutOff reports whether a message is an answer to the same one that was cut off
 // while it was written.
 func (p *postJob) isCutOff(w wirePost) bool {
 	self := p.d.botUser().ID
@@ -102,7 +102,7 @@ func (p *postJob) isCutOff(w wirePost) bool {
 		strings.HasSuffix(w.Content, stillWriting)
 }
 
-// isNext tells whether a message is the next piece.
+// isNext reports whether a message is the next piece.
 func (p *postJob) isNext(w wirePost) bool {
 	after := p.answersID
 	if len(p.ids) > 0 {

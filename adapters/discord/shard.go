@@ -53,7 +53,7 @@ func newShard(
 	return s
 }
 
-// isCovering tells whether a server, or the place of direct messages, comes by this
+// isCovering reports whether a server, or the place of direct messages, comes by this
 // shard. The rule is Discord's.
 func (d *shard) isCovering(guild string) bool {
 	id, err := strconv.ParseUint(guild, 10, 64)
@@ -125,7 +125,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 var errReplan = errors.New("discord wants more sessions")
 
 // runPlans keeps all shards connected until ctx ends or one of them cannot ever
-// be. Where Discord wants more of them it is asked anew, unless the operator says how
+// be. Where Discord wants more of them it is asked again, unless the operator says how
 // many there are to be.
 func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -200,7 +200,7 @@ func (d *Discord) runShards(
 	return err
 }
 
-// Health tells whether events can reach the bot now: Discord greeted the session of
+// Health reports whether events can reach the bot now: Discord greeted the session of
 // every shard, and the last heartbeat that was due has been answered. It is that of
 // the worst shard.
 func (d *Discord) Health() chat.Health {

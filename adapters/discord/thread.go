@@ -18,7 +18,7 @@ const (
 	publicThread  = 11
 )
 
-// isThread tells whether a channel is a thread; a post in a forum is one.
+// isThread reports whether a channel is a thread; a post in a forum is one.
 func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }
 
 // openThread moves a command's conversation to a new thread in its channel. Where

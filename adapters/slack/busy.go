@@ -20,8 +20,9 @@ const (
 	busyText        = "I have too much to do just now; please try again in a moment."
 )
 
-// queueBusyNote has whoever sent a message told that it was turned away. A command is told of
-// each time: it is nothing that others see.
+// queueBusyNote has the author of a refused message told that the bot is busy: once, until none of
+// their messages was refused for busyEvery. Commands are told each time, because only their author
+// sees the note.
 func (s *Slack) queueBusyNote(m chat.Message) {
 	now := s.o.Now()
 	who := m.Conversation.Channel + " " + m.Author.ID
@@ -37,7 +38,7 @@ func (s *Slack) queueBusyNote(m chat.Message) {
 	}
 }
 
-// postBusyNotes tells those who wait for it, until ctx ends.
+// postBusyNotes posts queued notes until ctx ends.
 func (s *Slack) postBusyNotes(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range busyWorkers {
@@ -55,8 +56,7 @@ func (s *Slack) postBusyNotes(ctx context.Context) {
 	wg.Wait()
 }
 
-// postBusyNote tells whoever sent a message, alone. Slack shows what is for one person in a
-// thread only where the thread has begun.
+// postBusyNote tells the author of a message, and nobody else, that the bot is busy.
 func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // Room is the name of the web room that the terminal looks into.
 const Room = "terminal"
 
-// Ask says something in the room and gives the answer; seen is called with the
+// Ask says something in the room and returns the answer; seen is called with the
 // states of tool calls meanwhile.
 type Ask func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error)
 

@@ -73,7 +73,7 @@ func (w *Web) completeAction(room, id string, m chat.Message) (chat.Message, err
 	return m, nil
 }
 
-// markedWork gives what is answered by a post, where that is a press or a form.
+// markedWork returns what is answered by a post, where that is a press or a form.
 func markedWork(to chat.Reply) string {
 	var m workMark
 	if json.Unmarshal(to.Handle, &m) != nil {
@@ -82,7 +82,7 @@ func markedWork(to chat.Reply) string {
 	return m.Of
 }
 
-// endedWork gives what a post ends the view of the work on, beside the messages that
+// endedWork returns what a post ends the view of the work on, beside the messages that
 // it answers. One that takes another's place may come of any press below that.
 func (r *room) endedWork(d chat.Draft) []string {
 	if of := markedWork(d.Reply); of != "" {
@@ -100,7 +100,7 @@ func (r *room) endedWork(d chat.Draft) []string {
 	return ids
 }
 
-// findReplaced gives the line that a draft takes the place of; false: there is none.
+// findReplaced returns the line that a draft takes the place of; false: there is none.
 func (w *Web) findReplaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
 	if len(d.Replaces.IDs) == 0 {
 		return store.Entry{}, false, nil

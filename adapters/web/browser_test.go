@@ -22,7 +22,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-// dashboard serves a Web behind the login as the daemon does, and gives a page
+// dashboard serves a Web behind the login as the daemon does, and returns a page
 // that is logged in.
 func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB, *browsertest.Page, string) {
 	t.Helper()

@@ -187,7 +187,7 @@ func open(t *testing.T, c *http.Client, address string, headers ...string) *read
 	return &reader{t, bufio.NewScanner(r.Body), r.Body.Close}
 }
 
-// next gives the id and the data of the next event.
+// next returns the id and the data of the next event.
 func (r *reader) next() (id, data string) {
 	r.t.Helper()
 	for r.lines.Scan() {

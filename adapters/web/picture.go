@@ -33,7 +33,7 @@ func newShownDraft(room string, line uint64, d *chat.Draft) shownDraft {
 	return shownDraft{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
 }
 
-// servePicture gives the picture of a card of a post. The bot fetches it, so that its host
+// servePicture returns the picture of a card of a post. The bot fetches it, so that its host
 // learns nothing of who reads, and so that nothing but what a post names is fetched.
 func (w *Web) servePicture(rw http.ResponseWriter, r *http.Request) {
 	address := w.pictureURL(r)

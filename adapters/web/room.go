@@ -52,15 +52,15 @@ type turnState struct {
 // maxWaitingEvents is how far a reader may fall behind before it is dropped.
 const maxWaitingEvents = 256
 
-// Subscribe gives what happens in a room from now on. The channel is closed when
+// Subscribe returns what happens in a room from now on. The channel is closed when
 // the reader falls too far behind; it must then look at the log and subscribe
-// anew. cancel must be called; it does not close the channel.
+// again. cancel must be called; it does not close the channel.
 func (w *Web) Subscribe(name string) (events <-chan Event, cancel func()) {
 	events, _, cancel = w.room(name).subscribe()
 	return events, cancel
 }
 
-// subscribe subscribes, and gives what is being worked on at that instant.
+// subscribe subscribes, and returns what is being worked on at that instant.
 func (r *room) subscribe() (events <-chan Event, now []workView, cancel func()) {
 	sub := make(chan Event, maxWaitingEvents)
 	r.mu.Lock()
@@ -165,7 +165,7 @@ type workView struct {
 	Tools []chat.ToolRun
 }
 
-// currentWork gives what is being worked on, oldest first.
+// currentWork returns what is being worked on, oldest first.
 func (r *room) currentWork() []workView {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 const (
 	keepAliveEvery = 15 * time.Second
-	// textEvery is how often the text of an answer is sent anew while it grows.
+	// textEvery is how often the text of an answer is sent again while it grows.
 	textEvery = 100 * time.Millisecond
 	// writeTimeout is how long a browser may take for one write.
 	writeTimeout = 20 * time.Second
@@ -185,7 +185,7 @@ func (s *streamer) sendWork(id string) error {
 	return s.send(t, "new-work")
 }
 
-// findWork gives the work on a message as it is now.
+// findWork returns the work on a message as it is now.
 func (s *streamer) findWork(id string) (workView, bool) {
 	list := s.room.currentWork()
 	i := slices.IndexFunc(list, func(t workView) bool { return t.ID == id })

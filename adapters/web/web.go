@@ -127,7 +127,7 @@ func (w *Web) Run(ctx context.Context, accept func(context.Context, chat.Message
 	return nil
 }
 
-// Health says whether messages are taken.
+// Health reports whether messages are taken.
 func (w *Web) Health() chat.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
