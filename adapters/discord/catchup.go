@@ -90,6 +90,8 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.isCovering(a.Workspace) {
 			continue
 		}
+		// What is older than the operator wants to read, or than the last message taken, is left
+		// out.
 		g := newGap(a, c.since)
 		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil &&
 			(isNewer(h.Message, c.since) || h.At.After(c.from)) {
@@ -181,6 +183,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 			)
 		}
 	}
+	// A store that was lost must not have old questions answered again.
 	self := c.d.botUser().ID
 	replied := map[string]bool{}
 	for _, w := range said {
@@ -202,6 +205,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 // parseMessages reads a history as if it had come live: in a history messages do not
 // name their server, nor the roles of who wrote them.
 func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
+	// Messages of a history do not name their server.
 	guild := at.Workspace
 	if guild == directGuild {
 		guild = ""

@@ -71,7 +71,7 @@ func (d *Discord) botUser() wireUser {
 	return d.self
 }
 
-// onMessage queues what concerns the bot. It runs in the goroutine that changes the
+// onMessage queues a message that concerns the bot. It runs in the goroutine that changes the
 // state, which may therefore be read without further care.
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
@@ -86,8 +86,8 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
-// parseMessage reads what a person said; false where it was none, or where Discord
-// keeps from the bot what it says. The conversation is left out.
+// parseMessage returns what a person said, without the conversation; false if no person said
+// anything, or if Discord does not show it to the bot.
 func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Message, bool) {
 	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
 		return chat.Message{}, false
@@ -108,12 +108,11 @@ func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Mess
 	return m, true
 }
 
-// revisionLayout are written so that they sort by time.
+// revisionLayout writes times so that they sort as text.
 const revisionLayout = "2006-01-02T15:04:05.000000Z"
 
-// onUpdate queues the edit of a message, whomever it concerned. Discord tells of
-// link previews and pins in the same way, with the time of the last edit or none,
-// and may leave out what has not changed.
+// onUpdate queues the edit of a message. Discord reports link previews and pins in the same way,
+// with the time of the last edit or none, and may leave out what has not changed.
 func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 	var w struct {
 		wireMessage
@@ -123,6 +122,7 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
 		return
 	}
+	// Link previews and pins come without an edit time or a text.
 	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.botUser().ID || d.sent.has(w.ID) {
 		return
 	}
@@ -163,8 +163,8 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 	d.push(in)
 }
 
-// setAddress returns a message its address, as far as that is known without asking. A
-// change does without the thread: the message that it is of has it.
+// setAddress sets the conversation of a message as far as it is known without asking. A change
+// needs no thread: the message that it changes has it.
 func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.addressOf(state, guild, channel)
 	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
@@ -182,7 +182,7 @@ func isGroup(state *discordgo.State, channel string) bool {
 	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
-// addressOf tells where a channel is; false: perhaps it is a thread.
+// addressOf returns where a channel is; false if it may be a thread.
 func (d *Discord) addressOf(state *discordgo.State, guild, channel string) (chat.Address, bool) {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	if guild == "" {
@@ -207,8 +207,8 @@ const (
 	maxParents    = 5000
 )
 
-// lookUpAddress asks Discord whether a channel that no event has shown is a thread.
-// What cannot be known is taken for a channel.
+// lookUpAddress asks Discord whether a channel that no event has shown is a thread. One that cannot
+// be looked up counts as a channel.
 func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat.Address {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	parent, known := d.parents.Get(channel)
@@ -303,8 +303,8 @@ func canManageText(permissions string) bool {
 // space after them.
 var mentionPattern = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
-// plainText is the message as people read it, without the mention of the bot, and the
-// names of files that nobody can read.
+// plainText returns the message as people read it, without the mention of the bot, and with the
+// names of files that cannot be read.
 func (r messageReader) plainText(unread []string) string {
 	text := mentionPattern.ReplaceAllStringFunc(r.w.Content, func(s string) string {
 		parts := mentionPattern.FindStringSubmatch(s)
