@@ -85,6 +85,6 @@ func (d *Discord) postBusyNote(ctx context.Context, m chat.Message, text string)
 	defer cancel()
 	draft := chat.Draft{Key: m.Key() + "/busy", Text: text, Failed: true, Reply: m.Reply, Ephemeral: true}
 	if _, err := d.Post(ctx, m.Conversation, draft); err != nil {
-		d.o.Log.Warn("could not say that the bot is busy", "platform", "discord", "error", err)
+		d.o.Log.Warn("note that the bot is busy not posted", "platform", "discord", "error", err)
 	}
 }

@@ -173,7 +173,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 		said = append(said, page...)
 		if after, more = next, next != ""; more && len(said) >= maxMissed {
 			c.d.o.Log.Warn(
-				"more discord messages were missed than are read",
+				"too many discord messages missed, the rest not read",
 				"platform",
 				"discord",
 				"conversation",
@@ -243,7 +243,7 @@ func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMemb
 	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + guild + "/members/" + user}, &m)
 	if err != nil {
 		d.o.Log.Warn(
-			"roles of the author of a missed discord message not looked up",
+			"roles of a discord user not looked up, treated as none",
 			"platform",
 			"discord",
 			"guild",

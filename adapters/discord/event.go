@@ -76,7 +76,7 @@ func (d *Discord) botUser() wireUser {
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord message not decoded", "platform", "discord", "error", err)
 		return
 	}
 	m, ok := d.parseMessage(state, w)
@@ -97,7 +97,7 @@ func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Mess
 	}
 	files, rest, err := w.parseFiles()
 	if err != nil {
-		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
+		d.o.Log.Warn("files of a discord message not read", "platform", "discord", "message", w.ID, "error", err)
 	}
 	r := messageReader{self: d.botUser(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.isAdmin()},
@@ -119,7 +119,7 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		Text *string `json:"content"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord edit not decoded", "platform", "discord", "error", err)
 		return
 	}
 	// Link previews and pins come without an edit time or a text.
@@ -144,7 +144,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 		GuildID   string   `json:"guild_id"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord deletion not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord deletion not decoded", "platform", "discord", "error", err)
 		return
 	}
 	if w.ID != "" {
@@ -221,7 +221,7 @@ func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
 			d.o.Log.Warn(
-				"discord channel not looked up, taken for one that is no thread",
+				"discord channel not looked up, treated as no thread",
 				"platform",
 				"discord",
 				"channel",

@@ -87,7 +87,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	arrived := time.Now()
 	var w wireInteraction
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord interaction not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord interaction not decoded", "platform", "discord", "error", err)
 		return
 	}
 	switch {

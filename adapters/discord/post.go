@@ -216,7 +216,7 @@ func (p *postJob) chooseRoute(ctx context.Context) error {
 	var h handle
 	if err := json.Unmarshal(p.draft.Reply.Handle, &h); err != nil || h.Token == "" {
 		p.d.o.Log.Warn(
-			"discord interaction's token lost, answering in the channel",
+			"discord interaction token not decoded, answering in the channel",
 			"platform",
 			"discord",
 			"post",

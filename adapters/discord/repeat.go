@@ -34,7 +34,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 		page, next, err := p.d.readHistory(ctx, p.channel, after)
 		if isRefused(err) {
 			p.d.o.Log.Warn(
-				"discord channel cannot be searched for an earlier attempt",
+				"discord channel not searched for an earlier attempt",
 				"platform",
 				"discord",
 				"post",

@@ -223,7 +223,7 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 		} `json:"application"`
 	}
 	if err := json.Unmarshal(data, &ready); err != nil {
-		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
+		d.o.Log.Error("discord READY event not decoded", "platform", "discord", "error", err)
 		return
 	}
 	s.id = ready.Session

@@ -90,7 +90,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			return p, false, tokenError(err)
 		case err != nil && !isRefused(err):
 			d.o.Log.Warn(
-				"discord not asked how to connect, trying again",
+				"discord gateway plan not read, trying again",
 				"platform",
 				"discord",
 				"wait",
@@ -107,7 +107,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			continue
 		case err != nil:
 			d.o.Log.Warn(
-				"discord does not say how to connect, using one session",
+				"discord gateway plan refused, using one session",
 				"platform",
 				"discord",
 				"error",
@@ -146,7 +146,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 		}
 		least = p.Shards + 1
 		d.o.Log.Warn(
-			"discord wants more sessions, asking how many",
+			"discord wants more shards, reading the plan again",
 			"platform",
 			"discord",
 			"shards",

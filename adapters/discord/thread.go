@@ -104,7 +104,7 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		d.parents.Put(id, to.Channel)
 	case isRefused(err):
 		d.o.Log.Warn(
-			"discord thread not opened, going on in the channel",
+			"discord thread not opened, posting in the channel",
 			"platform",
 			"discord",
 			"channel",
@@ -136,7 +136,7 @@ func (d *Discord) linkToThread(ctx context.Context, h handle, question, thread s
 	}
 	if err != nil {
 		d.o.Log.Warn(
-			"discord command not told where its answer is",
+			"link to the thread of a discord answer not posted",
 			"platform",
 			"discord",
 			"interaction",

@@ -54,7 +54,7 @@ func (s *Slack) queueChore(do func(context.Context) error) {
 	select {
 	case s.agentView.chores <- do:
 	default:
-		s.o.Log.Debug("too much to do for the agent view, something is left out")
+		s.o.Log.Debug("agent view queue full, update dropped")
 	}
 }
 
@@ -80,7 +80,7 @@ func (s *Slack) runChores(ctx context.Context) {
 func (s *Slack) reportChoreError(err error) {
 	word := errorCode(err)
 	if word == "" || transientCodes[word] {
-		s.o.Log.Debug("agent view not served", "error", redact(err))
+		s.o.Log.Debug("agent view not updated", "error", redact(err))
 		return
 	}
 	if known, _ := s.unsupported.Change("agent view: "+word, func(bool, bool) bool { return true }); known {
@@ -90,7 +90,7 @@ func (s *Slack) reportChoreError(err error) {
 	if remedy == "" {
 		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
 	}
-	s.o.Log.Warn("slack refuses to serve the agent view", "error", err, "remedy", remedy)
+	s.o.Log.Warn("slack refuses updates of the agent view", "error", err, "remedy", remedy)
 }
 
 // handleOpened offers suggested questions where somebody opened the bot's messages, by an event of

@@ -34,7 +34,7 @@ func (s *Slack) queueBusyNote(m chat.Message) {
 	case s.busyWaiting <- m:
 	default:
 		s.busyTold.Drop(who) // the next one will be told of
-		s.o.Log.Warn("more people are turned away than can be told", "channel", m.Conversation.Channel)
+		s.o.Log.Warn("busy note queue full, note dropped", "channel", m.Conversation.Channel)
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 	if len(m.Reply.Handle) == 0 {
 		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
 		if err != nil {
-			s.o.Log.Error("busy word not written", "error", err)
+			s.o.Log.Error("busy note not encoded", "error", err)
 			return
 		}
 		d.Reply.Handle = raw
@@ -73,6 +73,6 @@ func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 		to.Thread = ""
 	}
 	if _, err := s.Post(ctx, to, d); err != nil && ctx.Err() == nil {
-		s.o.Log.Warn("busy word not posted", "channel", to.Channel, "error", err)
+		s.o.Log.Warn("busy note not posted", "channel", to.Channel, "error", err)
 	}
 }

@@ -110,7 +110,7 @@ func (s *Slack) reportUnreadable(channel string, err error) {
 	if remedy == "" {
 		remedy = "give the bot access to the channel, or take the channel out of its configuration"
 	}
-	s.o.Log.Warn("channel cannot be read to catch up", "channel", channel, "error", err, "remedy", remedy)
+	s.o.Log.Warn("missed slack messages cannot be read", "channel", channel, "error", err, "remedy", remedy)
 }
 
 // readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted;
@@ -188,7 +188,7 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 	case err != nil:
 		return nil, err
 	case !whole:
-		s.o.Log.Warn("more was missed than is read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
+		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
 	}
 	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })

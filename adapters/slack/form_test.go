@@ -216,7 +216,7 @@ func TestAdministratorsAreKnown(t *testing.T) {
 		if granted == nil {
 			continue
 		}
-		if n := strings.Count(log.String(), "refuses to tell who"); n != 1 {
+		if n := strings.Count(log.String(), "refuses user look-ups"); n != 1 {
 			t.Errorf("the missing scope is told of %d times:\n%s", n, log.String())
 		}
 		lost := ""

@@ -27,7 +27,7 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 	who, err := s.lookUpPerson(ctx, user)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack did not tell whether a user administers the workspace; taken as one who does not",
+			"slack user not looked up, treated as no administrator",
 			"user",
 			user,
 			"error",
@@ -83,7 +83,7 @@ func (s *Slack) reportNoPeople(err error) {
 	}
 	if known, _ := s.unsupported.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
 		s.o.Log.Warn(
-			"slack refuses to tell who administers the workspace, so nobody counts as an administrator",
+			"slack refuses user look-ups, nobody counts as an administrator",
 			"error",
 			err,
 			"remedy",

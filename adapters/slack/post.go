@@ -38,7 +38,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	last, _ := s.attempts.Get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
-		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
+		s.o.Log.Warn("slack command handle not decoded, answering in public", "post", d.Key)
 	}
 	// The answer to a press would stand between other people's messages.
 	d.Ephemeral = d.Ephemeral || h.Press
@@ -209,7 +209,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
 	if refusedFormCodes[errorCode(err)] {
-		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("slack refuses the blocks of a post, sending plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
 		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
@@ -339,7 +339,7 @@ func (p *postJob) deletePost(ctx context.Context, ts string) error {
 	case err == nil, word == "message_not_found":
 		return nil
 	case word != "" && !transientCodes[word]:
-		p.o.Log.Warn("a replaced post cannot be deleted", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("replaced slack post not deleted", "post", p.draft.Key, "error", err)
 		return nil
 	}
 	return p.postError(err)
@@ -395,7 +395,7 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 		return "response/" + shortKey(p.draft.Key), nil
 	// Slack did not take the answer, so that the Web API cannot double it.
 	case retryAfter(err) > 0, kit.IsUnsent(err), errors.As(err, &status) && status.Code < 500:
-		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.draft.Key, "error", redact(err))
+		p.o.Log.Warn("slack response_url refused, using the Web API", "post", p.draft.Key, "error", redact(err))
 		return "", nil
 	}
 	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redact(err))}

@@ -98,7 +98,7 @@ func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	who, err := s.lookUpPerson(ctx, m.Author.ID)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack did not tell whether a user is a bot; taken for a person",
+			"slack user not looked up, treated as a person",
 			"user",
 			m.Author.ID,
 			"error",

@@ -214,7 +214,7 @@ func (s *Slack) identify(ctx context.Context) error {
 		if refusal := setupError(err, "bot token", botTokenPlace); refusal != nil {
 			return refusal
 		}
-		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)
+		s.o.Log.Warn("slack identity not read, trying again", "wait", wait, "error", err)
 		if !kit.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
@@ -261,7 +261,7 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		s.o.Log.Error("message not stored, so not acknowledged", "message", m.Key(), "error", err)
+		s.o.Log.Error("slack message not stored, not acknowledged", "message", m.Key(), "error", err)
 	}
 	return false
 }

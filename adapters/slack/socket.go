@@ -142,7 +142,7 @@ func (k *socket) addConnection(d dialResult) error {
 			return refusal
 		}
 		k.wait = max(retryAfter(d.err), min(max(2*k.wait, minRestart), maxRestart))
-		k.o.Log.Warn("slack connection not made, trying again", "wait", k.wait, "error", d.err)
+		k.o.Log.Warn("slack connection failed, trying again", "wait", k.wait, "error", d.err)
 		k.dial(k.wait)
 		return nil
 	}
@@ -246,14 +246,14 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		Payload    json.RawMessage `json:"payload"`
 	}
 	if json.Unmarshal(data, &f) != nil {
-		k.o.Log.Warn("slack sent what cannot be read", "bytes", len(data))
+		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
 		return
 	}
 	switch {
 	case f.Type == "hello":
 		k.onHello(l)
 	case f.Type == "disconnect":
-		k.o.Log.Info("slack is going to close the connection", "reason", f.Reason)
+		k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
 		if l.leaving = true; !k.hasLasting() {
 			k.dial(0)
 		}
@@ -270,7 +270,7 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 	// no other.
 	ack := func() {
 		if err := l.ack(envelope); err != nil && k.ctx.Err() == nil {
-			k.o.Log.Warn("envelope not acknowledged", "envelope", envelope, "error", err)
+			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
 	m, ok := k.parsePayload(kind, payload)
