@@ -14,7 +14,7 @@ import (
 // Rules of telling people that the bot is busy: each once, until none of their
 // messages was turned away for busyEvery. Those of one place are told together.
 const (
-	busyText       = "I am busy, please try again in a moment."
+	busyText       = "I am busy right now. Please try again in a moment."
 	busyEvery      = time.Minute
 	busyGatherTime = time.Second
 	maxNamed       = 40

@@ -162,7 +162,7 @@ func TestForeignComponentsAreHarmless(t *testing.T) {
 		{"type":3,"custom_id":"menu","options":[{"label":"a","value":"a"}]}]}]}`)
 	in := s.Click(s.Posts(s.general.ID)[0].ID, s.ann, "menu", "a")
 	p, err := s.WaitAnswer(within(t), in.ID, anyPost)
-	if err != nil || !p.Ephemeral() || p.Content != "This is no longer active." {
+	if err != nil || !p.Ephemeral() || p.Content != "This button or form no longer works." {
 		t.Errorf("answer %+v: %v", p, err)
 	}
 	s.exchange(t, 0, 1)

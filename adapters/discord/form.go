@@ -269,7 +269,7 @@ func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.
 		case o.form == nil:
 			return false
 		case !d.sendCallback(ctx, w, arrived, callback{Type: answerModal, Data: newModal(o.form)}):
-			d.sendCallback(ctx, w, arrived, noteCallback("The form could not be opened; please try again."))
+			d.sendCallback(ctx, w, arrived, noteCallback("I could not open the form. Please try again."))
 		}
 		return true
 	case <-limited.Done():

@@ -97,11 +97,11 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
-		d.startCallback(ctx, w, arrived, noteCallback("This command is no longer known."))
+		d.startCallback(ctx, w, arrived, noteCallback("I no longer know this command."))
 		return
 	case w.isPress(), d.isForm(w):
 	default:
-		d.startCallback(ctx, w, arrived, noteCallback("This is no longer active."))
+		d.startCallback(ctx, w, arrived, noteCallback("This button or form no longer works."))
 		return
 	}
 	m, err := d.interactionMessage(w)

@@ -216,7 +216,7 @@ func TestOldButtons(t *testing.T) {
 	s := open(t, script{})
 	in := s.Submit(s.general.ID, s.ann, "old", map[string]string{"field": "x"})
 	p, err := s.WaitAnswer(within(t), in.ID, anyPost)
-	if err != nil || !p.Ephemeral() || p.Content != "This is no longer active." {
+	if err != nil || !p.Ephemeral() || p.Content != "This button or form no longer works." {
 		t.Errorf("answer %+v: %v", p, err)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	maxWaitingNotes = 4096
 	busyWorkers     = 4
 	busyTimeout     = time.Minute
-	busyText        = "I have too much to do just now; please try again in a moment."
+	busyText        = "I am busy right now. Please try again in a moment."
 )
 
 // queueBusyNote has the author of a refused message told that the bot is busy: once, until none of

@@ -153,14 +153,14 @@ func planFiles(d chat.Draft, private bool) (chat.Draft, []chat.File) {
 	}
 	switch {
 	case private && len(list) > 0:
-		d.Footer = joinFooter(d.Footer, "its files are left out: Slack cannot show them to one person alone")
+		d.Footer = joinFooter(d.Footer, "without its files: Slack cannot show files to one person only")
 		return d, nil
 	case private || len(d.Cards) > 0:
 		return d, list
 	}
 	if texts := markdown.Split(d.Text, maxText); len(texts) > maxPieces {
 		list = append(list, chat.File{Name: answerFile, Type: "text/markdown", Data: []byte(d.Text)})
-		d.Text, d.Footer = texts[0], joinFooter(d.Footer, "this is the beginning; all of it is in "+answerFile)
+		d.Text, d.Footer = texts[0], joinFooter(d.Footer, "this is the beginning, the whole answer is in "+answerFile)
 	}
 	return d, list
 }
@@ -219,7 +219,7 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	if len(lost) > 0 {
 		p.draft.Footer = joinFooter(
 			p.draft.Footer,
-			"not attached, as Slack refuses it ("+errorCode(err)+"): "+strings.Join(lost, ", "),
+			"Slack refused these files ("+errorCode(err)+"): "+strings.Join(lost, ", "),
 		)
 	}
 	p.pieces, p.replaced = render(p.draft), nil

@@ -64,7 +64,7 @@ func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 			if m.Kind() != chat.EventPress {
 				return false // a command has an answer in words, too
 			}
-			s.queueNote(*m, "The form could not be opened; please try again.")
+			s.queueNote(*m, "I could not open the form. Please try again.")
 		}
 	}
 	return true

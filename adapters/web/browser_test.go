@@ -217,7 +217,7 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	p.Type("#text", "hello")
 	p.Enter(false)
 	<-taken
-	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('too much to do') && text.value === 'hello'")
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('busy right now') && text.value === 'hello'")
 	p.Offline(true)
 	p.Type("#text", ", again")
 	p.Enter(false)

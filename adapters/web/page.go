@@ -262,9 +262,9 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &input):
 		status, words = http.StatusBadRequest, "That did not work: "+input.What+"."
 	case errors.Is(err, chat.ErrBusy):
-		status, words = http.StatusServiceUnavailable, "The bot has too much to do right now; please try again in a moment."
+		status, words = http.StatusServiceUnavailable, "The bot is busy right now. Please try again in a moment."
 	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded):
-		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping; please try again in a moment."
+		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping. Please try again in a moment."
 	case r.Context().Err() != nil:
 		return
 	default:
