@@ -21,7 +21,7 @@ func all(at chat.Address) chat.Heard { return chat.Heard{Conversation: at} }
 
 // history matches requests that read a channel.
 func history(channel string) func(sim.Request) bool {
-	return sim.To("GET", "/channels/"+channel+"/messages")
+	return sim.MatchPath("GET", "/channels/"+channel+"/messages")
 }
 
 func (s *stage) logged(t *testing.T, text string) {

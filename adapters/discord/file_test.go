@@ -61,7 +61,7 @@ func TestExpiredFileIsAskedForAgainOnce(t *testing.T) {
 	if data, err := s.d.Fetch(within(t), m.Files[0], 100); err != nil || string(data) != "words" {
 		t.Errorf("%q, %v", data, err)
 	}
-	s.Fail(sim.Fault{Match: sim.To("GET", "/attachments/"), Status: 404})
+	s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 404})
 	before := len(s.Requests())
 	if _, err := s.d.Fetch(within(t), m.Files[0], 100); err == nil || len(s.Requests())-before != 3 {
 		t.Errorf("%v after %d requests, want 3", err, len(s.Requests())-before)
@@ -92,7 +92,7 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"http://169.254.169.254/secret", s.URL() + "/elsewhere"} {
-		off := s.Fail(sim.Fault{Match: sim.To("GET", "/attachments/"), Status: 302, Header: map[string]string{"Location": to}})
+		off := s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 302, Header: map[string]string{"Location": to}})
 		if _, err := s.d.Fetch(within(t), m.Files[0], 1000); err == nil || !strings.Contains(err.Error(), "302") {
 			t.Errorf("redirected to %s: %v", to, err)
 		}

@@ -136,7 +136,7 @@ func TestAFormThatCannotBeHad(t *testing.T) {
 	} {
 		s := open(t, script{discord: discord.Options{Former: c.former}})
 		if name == "not taken" {
-			s.Fail(sim.Fault{Match: sim.To("POST", "/callback"), Times: 1, Status: 400})
+			s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/callback"), Times: 1, Status: 400})
 		}
 		in := s.interact(t, "settings", nil)
 		back, err := s.WaitCallback(within(t), in.ID)

@@ -134,7 +134,7 @@ func TestDeferredWhileTheStoreHangs(t *testing.T) {
 func TestAnswerWaitsForDeferral(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	s.Fail(sim.Fault{Match: sim.To("POST", "/callback"), Times: 2, Status: 500})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/callback"), Times: 2, Status: 500})
 	m := s.slash(t, "ask", map[string]any{"text": "quick"})
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "quick answer", Reply: m.Reply})
 	if posts := s.Posts(s.general.ID); len(posts) != 1 || posts[0].Interaction != m.ID || posts[0].Loading() {
@@ -146,7 +146,7 @@ func TestLongAnswerToInteraction(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	m := s.slash(t, "help", nil)
-	s.Fail(sim.Fault{Match: sim.To("PATCH", "@original"), Times: 1, Status: 502, Accept: true})
+	s.Fail(sim.Fault{Match: sim.MatchPath("PATCH", "@original"), Times: 1, Status: 502, Accept: true})
 	ref := s.repeat(t, chat.Draft{Key: m.Key(), Text: strings.Repeat("a lot of help. ", 300), Reply: m.Reply, Ephemeral: true})
 	posts := s.Posts(s.general.ID)
 	if len(posts) != 3 || len(ref.IDs) != 3 {

@@ -18,7 +18,7 @@ import (
 )
 
 func (s *stage) messages() func(sim.Request) bool {
-	return sim.To("POST", "/channels/"+s.general.ID+"/messages")
+	return sim.MatchPath("POST", "/channels/"+s.general.ID+"/messages")
 }
 
 // repeat posts until it is done or refused for good, without asking the adapter
@@ -235,7 +235,7 @@ func TestEarlierAttemptOfMessagesThatAreAlike(t *testing.T) {
 	for _, p := range s.Posts(s.general.ID) {
 		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q,"bot":true},"content":%q}`, p.ID, p.Author.ID, p.Content)}, shown...)
 	}
-	s.Fail(sim.Fault{Match: sim.To("GET", "/messages"), Status: 200, Body: "[" + strings.Join(shown, ",") + "]",
+	s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/messages"), Status: 200, Body: "[" + strings.Join(shown, ",") + "]",
 		Header: map[string]string{"Content-Type": "application/json"}})
 	d.Again = true
 	got, err := s.another(t).Post(within(t), s.address(), d)

@@ -111,7 +111,7 @@ func TestEditThatFailsForTheMomentIsRepeated(t *testing.T) {
 	for _, method := range []string{"PATCH", "DELETE"} {
 		s := open(t, script{})
 		old := s.post(t, s.address(), chat.Draft{Key: "1", Text: pages("a", 2)})
-		s.Fail(sim.Fault{Match: sim.To(method, "/messages/"), Times: 1, Status: 503})
+		s.Fail(sim.Fault{Match: sim.MatchPath(method, "/messages/"), Times: 1, Status: 503})
 		d := chat.Draft{Key: "2", Text: "short", Replaces: old}
 		_, err := s.d.Post(within(t), s.address(), d)
 		var refused *chat.PostError

@@ -147,8 +147,8 @@ func TestShardsCatchUp(t *testing.T) {
 func TestWithoutAWordOnShards(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{before: func(s *simdiscord.Server) {
-		s.Fail(sim.Fault{Match: sim.To("GET", "/gateway/bot"), Times: 1, Status: 503})
-		s.Fail(sim.Fault{Match: sim.To("GET", "/gateway/bot"), Status: 404, Body: `{"message":"404: Not Found","code":0}`})
+		s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/gateway/bot"), Times: 1, Status: 503})
+		s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/gateway/bot"), Status: 404, Body: `{"message":"404: Not Found","code":0}`})
 	}})
 	s.exchange(t, 0, 3)
 }

@@ -55,7 +55,7 @@ func TestWhereNoThreadIsOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread, dm := s.AddThread(s.general, "side"), s.AddDM(s.ann)
-	off := s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	off := s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
 	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID, dm.ID: "discord:@me/" + dm.ID, s.general.ID: s.address().String()} {
 		if _, err := s.Slash(channel, s.ann, "raven", "ask", map[string]any{"text": "hi", "thread": true}); err != nil {
 			t.Fatal(err)
@@ -90,12 +90,12 @@ func TestAThreadBelowAPost(t *testing.T) {
 		t.Errorf("in the thread there is %+v", posts)
 	}
 	other := s.post(t, s.address(), chat.Draft{Key: "other", Text: "other"})
-	s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Times: 1, Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Times: 1, Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
 	if to, err := s.d.Thread(within(t), s.address(), other, "x"); err != nil || to != s.address() {
 		t.Errorf("without the permission: %v, %v", to, err)
 	}
 	s.logged(t, "Create Public Threads")
-	s.Fail(sim.Fault{Match: sim.To("POST", "/threads"), Times: 1, Status: 502})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Times: 1, Status: 502})
 	if to, err := s.d.Thread(within(t), s.address(), other, ""); err == nil {
 		if to.Thread != other.IDs[0] {
 			t.Errorf("after a fault: %v", to)
@@ -132,7 +132,7 @@ func TestThreadIsLookedUpAgainAfterAFault(t *testing.T) {
 	s := open(t, script{})
 	thread := s.AddThread(s.general, "side")
 	d := s.another(t)
-	s.Fail(sim.Fault{Match: sim.To("GET", "/channels/"+thread.ID), Times: 1, Status: 503})
+	s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/channels/"+thread.ID), Times: 1, Status: 503})
 	var got []string
 	for range 2 {
 		got = append(got, discord.Locate(within(t), d, s.guild.ID, thread.ID).Thread)

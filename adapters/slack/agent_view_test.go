@@ -113,7 +113,7 @@ func TestTheAgentViewThatIsRefusedIsToldOfOnce(t *testing.T) {
 	journal := &journal{}
 	b := start(t, granted(slack.Scopes()...), slack.Options{Log: journal.logger()})
 	up(t, b)
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", "/assistant."), Status: 200, Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant."), Status: 200, Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
 	for _, name := range []string{"anna", "berit"} {
 		acked(t, b, b.sim.OpenMessages(b.sim.AddUser(name)))
 	}

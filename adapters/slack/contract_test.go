@@ -93,7 +93,7 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 			return false
 		},
 		LoseAnswer: func() {
-			s.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Accept: true, Drop: true})
+			s.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Accept: true, Drop: true})
 		},
 		Cut: s.Outage,
 	}

@@ -67,7 +67,7 @@ func TestTheTokenGoesToSlackAlone(t *testing.T) {
 	elsewhere := 0
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	t.Cleanup(thief.Close)
-	b.sim.Fail(sim.Fault{Match: sim.To("GET", "/files-pri/"), Status: http.StatusFound, Header: map[string]string{"Location": thief.URL}})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("GET", "/files-pri/"), Status: http.StatusFound, Header: map[string]string{"Location": thief.URL}})
 	for _, address := range []string{thief.URL + "/a.png", "http://files.slack.com/a.png", "https://files.slack.com@" + strings.TrimPrefix(thief.URL, "http://") + "/",
 		"https://files.slack.com.example.org/a", "//x", "", strings.TrimSuffix(b.sim.APIURL(), "/api/") + "/files-pri/F1/a.png"} {
 		f := chat.File{Name: "a.png", Handle: []byte(fmt.Sprintf(`{"id":"F1","url":%q,"load":%q}`, address, thief.URL+"/b.png"))}
@@ -97,8 +97,8 @@ func TestFilesArePostedOnceBelowTheirText(t *testing.T) {
 	d.Partial, d.Text, d.Since = false, "Here they are.", time.Now()
 	d.Files = []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}, {Name: "b.txt", Data: []byte("words")}, {Name: "empty"}}
 	want := []string{to.Thread + " a.csv 1,2,3", to.Thread + " b.txt words"}
-	for _, fault := range []sim.Fault{{Match: sim.To("POST", "files.getUploadURLExternal"), Status: http.StatusBadGateway},
-		{Match: sim.To("POST", "/upload/"), Drop: true}, {Match: sim.To("POST", "files.completeUploadExternal"), Accept: true, Status: http.StatusBadGateway}} {
+	for _, fault := range []sim.Fault{{Match: sim.MatchPath("POST", "files.getUploadURLExternal"), Status: http.StatusBadGateway},
+		{Match: sim.MatchPath("POST", "/upload/"), Drop: true}, {Match: sim.MatchPath("POST", "files.completeUploadExternal"), Accept: true, Status: http.StatusBadGateway}} {
 		fault.Times = 1
 		b.sim.Fail(fault)
 		if _, err := b.Post(deadline(t), to, d); err == nil {

@@ -161,7 +161,7 @@ func TestAFormThatCannotBeHad(t *testing.T) {
 		b := start(t, simslack.Options{}, slack.Options{Former: c.former})
 		up(t, b)
 		if name == "not taken" {
-			b.sim.Fail(sim.Fault{Match: sim.To("", "/api/views.open"), Times: 1, Status: 500})
+			b.sim.Fail(sim.Fault{Match: sim.MatchPath("", "/api/views.open"), Times: 1, Status: 500})
 		}
 		call := b.sim.Slash(b.sim.AddChannel("general").ID, b.sim.AddUser("anna"), "/raven", "settings")
 		if c.word == "" {

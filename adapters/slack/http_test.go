@@ -129,13 +129,13 @@ func TestSlackIsAnsweredAtOnceWhileAnswersTakeLong(t *testing.T) {
 	t.Cleanup(door.Close)
 	b.sim.DeliverHTTP(door.URL)
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Hang: 30 * time.Second})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Hang: 30 * time.Second})
 	posted := make(chan error, 1)
 	go func() {
 		_, err := b.Post(t.Context(), chat.Address{Channel: channel}, chat.Draft{Key: "slow", Text: "an answer"})
 		posted <- err
 	}()
-	if err := b.sim.WaitArrival(deadline(t), sim.To("POST", "chat.postMessage")); err != nil {
+	if err := b.sim.WaitArrival(deadline(t), sim.MatchPath("POST", "chat.postMessage")); err != nil {
 		t.Fatal(err)
 	}
 	var events []simslack.Event

@@ -144,7 +144,7 @@ func TestPlainWordsShowAboveTheirFooter(t *testing.T) {
 
 // unanswered makes the next post take effect without an answer.
 func unanswered(b *bot, path string) {
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", path), Times: 1, Accept: true, Status: http.StatusBadGateway})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", path), Times: 1, Accept: true, Status: http.StatusBadGateway})
 }
 
 func TestABusyChannelDoesNotHideAnEarlierAttempt(t *testing.T) {
@@ -205,7 +205,7 @@ func TestNothingIsSentWhileLookingFails(t *testing.T) {
 	faults := []sim.Fault{{Status: http.StatusBadGateway}, {Drop: true}, {Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "7"}},
 		{Status: http.StatusOK, Body: `{"ok":false,"error":"internal_error"}`}}
 	for _, f := range faults {
-		f.Match = sim.To("POST", "conversations.history")
+		f.Match = sim.MatchPath("POST", "conversations.history")
 		off := b.sim.Fail(f)
 		_, err := b.Post(deadline(t), to, d)
 		off()
@@ -232,7 +232,7 @@ func TestLookingWaitsUntilTheBotKnowsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.stop()
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", "auth.test"), Times: 1, Hang: 300 * time.Millisecond})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "auth.test"), Times: 1, Hang: 300 * time.Millisecond})
 	d.Again = true
 	if ref, err := join(t, b.sim, slack.Options{}).Post(deadline(t), to, d); err != nil || len(ref.IDs) != 1 || len(b.sim.Posts(channel)) != 1 {
 		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))
@@ -298,7 +298,7 @@ func TestAnAnswerThatNeverLeftIsNoRepeat(t *testing.T) {
 	up(t, b)
 	call := b.sim.Slash(channel, anna, "/raven", "help")
 	m := b.wait(t, 1)[0]
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", "/commands/"), Times: 1, Status: http.StatusNotFound, Body: `{"ok":false,"error":"expired_url"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/commands/"), Times: 1, Status: http.StatusNotFound, Body: `{"ok":false,"error":"expired_url"}`})
 	ref, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: "k", Text: "the answer", Reply: m.Reply})
 	if err != nil || ref.Repeated || len(b.sim.Answers(call)) != 0 || len(b.sim.Posts(channel)) != 1 {
 		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))

@@ -389,7 +389,7 @@ func TestAPictureThatSlackCannotGetCostsThePictureAlone(t *testing.T) {
 	if _, err := b.Post(deadline(t), to, d); err != nil {
 		t.Fatal(err)
 	}
-	b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Status: 200, Body: `{"ok":false,"error":"invalid_blocks"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Status: 200, Body: `{"ok":false,"error":"invalid_blocks"}`})
 	d.Key = "2"
 	if _, err := b.Post(deadline(t), to, d); err != nil {
 		t.Fatal(err)
@@ -450,7 +450,7 @@ func TestAPostThatWasMadeAlthoughItFailedIsNotMadeAgain(t *testing.T) {
 	up(t, b)
 	root := b.sim.Mention(channel, anna, "hi")
 	for _, to := range []chat.Address{{Channel: channel}, {Channel: channel, Thread: root.TS}} {
-		off := b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Accept: true, Status: 503})
+		off := b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Accept: true, Status: 503})
 		d := chat.Draft{Key: "once" + to.Thread, Text: "only once " + to.Thread}
 		_, err := b.Post(deadline(t), to, d)
 		var failed *chat.PostError
@@ -668,12 +668,12 @@ func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
 		t.Errorf("command: %+v, %v", d, err)
 	}
 	body := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9","ts":"1.2","text":"x"}}`)
-	good := simslack.Parcel{URL: server.URL + "/slack/events", ContentType: "application/json", Body: body}
-	parcels := map[string]func(*simslack.Parcel){
-		"wrong secret": func(p *simslack.Parcel) { p.Secret = "another" },
-		"stale":        func(p *simslack.Parcel) { p.At = time.Now().Add(-6 * time.Minute) },
-		"future":       func(p *simslack.Parcel) { p.At = time.Now().Add(6 * time.Minute) },
-		"unsigned":     func(p *simslack.Parcel) { p.Header = map[string]string{"X-Slack-Signature": ""} },
+	good := simslack.SignedRequest{URL: server.URL + "/slack/events", ContentType: "application/json", Body: body}
+	parcels := map[string]func(*simslack.SignedRequest){
+		"wrong secret": func(p *simslack.SignedRequest) { p.Secret = "another" },
+		"stale":        func(p *simslack.SignedRequest) { p.At = time.Now().Add(-6 * time.Minute) },
+		"future":       func(p *simslack.SignedRequest) { p.At = time.Now().Add(6 * time.Minute) },
+		"unsigned":     func(p *simslack.SignedRequest) { p.Header = map[string]string{"X-Slack-Signature": ""} },
 	}
 	for name, change := range parcels {
 		p := good
@@ -687,7 +687,7 @@ func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
 	}
 }
 
-func post(t *testing.T, b *bot, p simslack.Parcel) int {
+func post(t *testing.T, b *bot, p simslack.SignedRequest) int {
 	t.Helper()
 	status, _, err := b.sim.Post(deadline(t), p)
 	if err != nil {

@@ -128,7 +128,7 @@ func TestWithoutStreamsAnAnswerIsEdited(t *testing.T) {
 		logged := &journal{}
 		b := start(t, simslack.Options{}, slack.Options{Log: logged.logger()})
 		to, d := asked(t, b)
-		b.sim.Fail(sim.Fault{Match: sim.To("POST", "chat.startStream"), Status: http.StatusOK, Body: `{"ok":false,"error":"` + word + `"}`})
+		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.startStream"), Status: http.StatusOK, Body: `{"ok":false,"error":"` + word + `"}`})
 		for range 2 {
 			d.Replaces = chat.Ref{}
 			d = grow(t, b, to, d, "one two", "one two three")
@@ -220,7 +220,7 @@ func TestAStreamThatSlackEndedIsEdited(t *testing.T) {
 		b := start(t, simslack.Options{}, slack.Options{})
 		to, d := asked(t, b)
 		d = grow(t, b, to, d, "one two")
-		b.sim.Fail(sim.Fault{Match: sim.To("POST", method), Status: http.StatusOK, Body: `{"ok":false,"error":"message_not_in_streaming_state"}`, Accept: true, Times: 1})
+		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", method), Status: http.StatusOK, Body: `{"ok":false,"error":"message_not_in_streaming_state"}`, Accept: true, Times: 1})
 		d = grow(t, b, to, d, "one two three four")
 		d.Text = "one two three four five"
 		whole(t, b, to, d)

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	peer = "peer" // what the suite's server is called here
-	// conformanceTime is less than the 30 s that the suite waits.
-	conformanceTime = 25 * time.Second
-	// documentURL is where the suite takes our client metadata document to be.
+	serverName = "peer" // the name of the suite's server here
+	// conformanceTimeout is less than the 30 s that the suite waits.
+	conformanceTimeout = 25 * time.Second
+	// documentURL is where the suite expects our client metadata document.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 )
 
-// given is what the suite tells a client of a scenario.
-type given struct {
+// scenario is what the suite tells a client about a scenario.
+type scenario struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 	PrivateKey   string `json:"private_key_pem"`
@@ -40,23 +40,24 @@ type given struct {
 	} `json:"toolCalls"`
 }
 
-// conformance connects the suite's server through the host that the bot uses, and
-// calls each tool there is, with a person who consents to everything.
+// conformance connects the suite's server through the host that the bot uses, and calls each of its tools, with a
+// simulated person who consents to everything.
 func conformance(ctx context.Context, w world) int {
-	ctx, cancel := context.WithTimeout(ctx, conformanceTime)
+	ctx, cancel := context.WithTimeout(ctx, conformanceTimeout)
 	defer cancel()
 	if len(w.args) != 1 {
 		fmt.Fprintln(w.err, "usage: ravensim conformance URL")
 		return 2
 	}
-	var g given
+	var g scenario
+	// Only scenarios with credentials or given calls set it.
 	if text := w.env("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &g); err != nil {
 			fmt.Fprintln(w.err, "MCP_CONFORMANCE_CONTEXT:", err)
 			return 2
 		}
 	}
-	c, err := newConforming(w, g)
+	c, err := newConformanceRun(w, g)
 	if err != nil {
 		fmt.Fprintln(w.err, err)
 		return 1
@@ -68,65 +69,89 @@ func conformance(ctx context.Context, w world) int {
 	return 0
 }
 
-// conforming is one run of a scenario.
-type conforming struct {
-	w     world
-	log   *slog.Logger
-	given given
-	host  *mcp.Host
-	door  *http.Server // where the browser comes back to
-	at    net.Listener
+// conformanceRun is one run of a scenario.
+type conformanceRun struct {
+	w              world
+	log            *slog.Logger
+	scenario       scenario
+	host           *mcp.Host
+	callbackServer *http.Server // where the browser returns to
+	listener       net.Listener
 
-	links chan string
-	mu    sync.Mutex
-	open  int           // links that the person has not come back from
-	news  chan struct{} // closed at the next change of open
+	links   chan string
+	mu      sync.Mutex
+	open    int           // links that the person has not answered yet
+	changed chan struct{} // closed and replaced when open changes
 }
 
-func newConforming(w world, g given) (*conforming, error) {
-	at, err := net.Listen("tcp", "127.0.0.1:0")
+func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(w.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c := &conforming{w: w, log: log, given: g, at: at, links: make(chan string, 16), news: make(chan struct{})}
+	c := &conformanceRun{
+		w:        w,
+		log:      log,
+		scenario: g,
+		listener: listener,
+		links:    make(chan string, 16),
+		changed:  make(chan struct{}),
+	}
 	out, err := egress.New(egress.Options{UserAgent: "ravensim"})
 	if err != nil {
 		return nil, err
 	}
+	// Nothing outlives the process, so a random key is enough.
 	key := make([]byte, 32)
 	rand.Read(key)
-	broker, err := oauth.New(oauth.Options{Egress: out, Key: key, Log: log, RedirectURL: "http://" + at.Addr().String() + "/oauth/callback",
-		MetadataURL: documentURL, Consent: c.asked, Granted: func(string, string) { _ = c.host.Start(peer) }})
+	broker, err := oauth.New(oauth.Options{
+		Egress:        out,
+		Key:           key,
+		Log:           log,
+		RedirectURL:   "http://" + listener.Addr().String() + "/oauth/callback",
+		MetadataURL:   documentURL,
+		NotifyConsent: c.queueLink,
+		OnGranted:     func(string, string) { _ = c.host.Start(serverName) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	entry := oauth.Entry{Name: peer, ClientID: g.ClientID, ClientSecret: g.ClientSecret, PrivateKey: g.PrivateKey, Issuer: g.Issuer}
+	entry := oauth.Entry{
+		Name:         serverName,
+		ClientID:     g.ClientID,
+		ClientSecret: g.ClientSecret,
+		PrivateKey:   g.PrivateKey,
+		Issuer:       g.Issuer,
+	}
+	// In these scenarios nobody may be asked for consent.
 	switch w.env("MCP_CONFORMANCE_SCENARIO") {
 	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
 		entry.Grant = oauth.ClientCredentials
 	}
-	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance", Ask: answered,
-		Servers: []mcp.Config{{Name: peer, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true}},
+	c.host, err = mcp.NewHost(mcp.Options{Log: log, Version: "conformance", Ask: answerForm,
+		Servers: []mcp.Config{
+			{Name: serverName, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true},
+		},
 		Authorize: func(s mcp.Config, next http.RoundTripper) http.RoundTripper {
 			entry.URL = s.URL
 			return broker.Transport(entry, next)
 		}})
-	c.door = &http.Server{Handler: broker.Callback(), ReadHeaderTimeout: 10 * time.Second}
+	c.callbackServer = &http.Server{Handler: broker.Callback(), ReadHeaderTimeout: 10 * time.Second}
 	return c, err
 }
 
-// run plays the scenario, and ends what it began.
-func (c *conforming) run(ctx context.Context) error {
+// run plays the scenario and stops everything that it has started.
+func (c *conformanceRun) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer c.door.Close()
+	defer c.callbackServer.Close()
 	defer cancel()
-	wg.Go(func() { _ = c.door.Serve(c.at) }) // ends when closed
-	wg.Go(func() { _ = c.host.Run(ctx) })    // its one error is a second run
+	wg.Go(func() { _ = c.callbackServer.Serve(c.listener) }) // ends when closed
+	wg.Go(func() { _ = c.host.Run(ctx) })                    // its one error is a second run
 	wg.Go(func() { c.browse(ctx) })
-	if err := c.connected(ctx); err != nil {
+	if err := c.waitConnected(ctx); err != nil {
 		return err
 	}
 	var faults []error
@@ -138,15 +163,15 @@ func (c *conforming) run(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// asked takes the link that a person is to open.
-func (c *conforming) asked(_ context.Context, consent oauth.Consent) error {
-	c.count(1)
+// queueLink takes the link that a person is to open.
+func (c *conformanceRun) queueLink(_ context.Context, consent oauth.Consent) error {
+	c.addOpen(1)
 	c.links <- consent.URL
 	return nil
 }
 
 // browse is that person: whatever page comes, the answer is yes.
-func (c *conforming) browse(ctx context.Context) {
+func (c *conformanceRun) browse(ctx context.Context) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return
@@ -157,14 +182,14 @@ func (c *conforming) browse(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case link := <-c.links:
-			c.log.Info("person has answered", "page", consented(ctx, browser, link))
-			c.count(-1)
+			c.log.Info("person has answered", "page", clickContinue(ctx, browser, link))
+			c.addOpen(-1)
 		}
 	}
 }
 
-// consented clicks on Continue, and says how that ended.
-func consented(ctx context.Context, browser *http.Client, link string) string {
+// clickContinue opens a link, presses Continue and returns how that ended.
+func clickContinue(ctx context.Context, browser *http.Client, link string) string {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, link, nil)
 	if err != nil {
 		return err.Error()
@@ -177,9 +202,8 @@ func consented(ctx context.Context, browser *http.Client, link string) string {
 	return resp.Status
 }
 
-// answered is what that person fills into a form: no more than must be. For the
-// rest the host knows the usual values.
-func answered(_ context.Context, q mcp.Question) (mcp.Answer, error) {
+// answerForm fills in only the required fields of a form that have no default. The host adds the defaults.
+func answerForm(_ context.Context, q mcp.Question) (mcp.Answer, error) {
 	var form struct {
 		Required   []string                              `json:"required"`
 		Properties map[string]map[string]json.RawMessage `json:"properties"`
@@ -190,7 +214,7 @@ func answered(_ context.Context, q mcp.Question) (mcp.Answer, error) {
 		}
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(example(q.Schema)[0], &all); err != nil {
+	if err := json.Unmarshal(exampleArguments(q.Schema)[0], &all); err != nil {
 		return mcp.Answer{}, err
 	}
 	content := map[string]json.RawMessage{}
@@ -203,20 +227,22 @@ func answered(_ context.Context, q mcp.Question) (mcp.Answer, error) {
 	return mcp.Answer{Action: mcp.Accept, Content: data}, err
 }
 
-func (c *conforming) count(n int) {
+// addOpen changes the number of open links and wakes those that wait.
+func (c *conformanceRun) addOpen(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open += n
-	close(c.news)
-	c.news = make(chan struct{})
+	// Everybody who waits has to look again, so the channel is closed rather than sent to.
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
-// consented waits until no link is open, and reports whether one was.
-func (c *conforming) consented(ctx context.Context) bool {
+// waitConsents waits until no link is open, and reports whether one was.
+func (c *conformanceRun) waitConsents(ctx context.Context) bool {
 	was := false
 	for {
 		c.mu.Lock()
-		open, news := c.open, c.news
+		open, news := c.open, c.changed
 		c.mu.Unlock()
 		if open == 0 {
 			return was
@@ -230,16 +256,17 @@ func (c *conforming) consented(ctx context.Context) bool {
 	}
 }
 
-// connected waits until the server is connected, however many consents that takes.
-func (c *conforming) connected(ctx context.Context) error {
+// waitConnected waits until the server is connected, however many consents that takes.
+func (c *conformanceRun) waitConnected(ctx context.Context) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for failures := 0; ; {
-		switch st, _ := c.host.Server(peer); st.State {
+		switch st, _ := c.host.Server(serverName); st.State {
 		case mcp.Connected, mcp.NoToolsFound:
 			return nil
 		case mcp.Failed:
-			if !c.consented(ctx) {
+			// A failure during a consent is part of the scenario; only others count.
+			if !c.waitConsents(ctx) {
 				failures++
 			}
 			if failures > 10 { // 100 ms after the last consent
@@ -254,8 +281,8 @@ func (c *conforming) connected(ctx context.Context) error {
 	}
 }
 
-// call calls a tool, and once more after each consent that it asked for.
-func (c *conforming) call(ctx context.Context, t tool.Tool, args json.RawMessage) error {
+// call calls a tool, and again after each consent that it asked for.
+func (c *conformanceRun) call(ctx context.Context, t tool.Tool, args json.RawMessage) error {
 	name := t.Spec().Name
 	for {
 		result, err := t.Call(ctx, args)
@@ -266,16 +293,17 @@ func (c *conforming) call(ctx context.Context, t tool.Tool, args json.RawMessage
 		if !result.IsError {
 			return nil
 		}
-		if !c.consented(ctx) {
+		// Only a failure that no consent explains is final.
+		if !c.waitConsents(ctx) {
 			return fmt.Errorf("%s failed: %s", name, result.Text)
 		}
 	}
 }
 
-// arguments are those that the suite wants, or one set that fits the schema.
-func (c *conforming) arguments(s tool.Spec) []json.RawMessage {
+// arguments returns the arguments that the suite gives, or one set that fits the schema.
+func (c *conformanceRun) arguments(s tool.Spec) []json.RawMessage {
 	var list []json.RawMessage
-	for _, call := range c.given.ToolCalls {
+	for _, call := range c.scenario.ToolCalls {
 		if call.Name == s.Name {
 			list = append(list, call.Arguments)
 		}
@@ -291,11 +319,11 @@ func (c *conforming) arguments(s tool.Spec) []json.RawMessage {
 		}
 		return list
 	}
-	return example(s.Schema)
+	return exampleArguments(s.Schema)
 }
 
-// example makes arguments that fit a simple schema.
-func example(raw json.RawMessage) []json.RawMessage {
+// exampleArguments returns arguments that fit a simple schema.
+func exampleArguments(raw json.RawMessage) []json.RawMessage {
 	var schema struct {
 		Properties map[string]struct {
 			Type    any   `json:"type"`
@@ -303,11 +331,19 @@ func example(raw json.RawMessage) []json.RawMessage {
 			Enum    []any `json:"enum"`
 		} `json:"properties"`
 	}
-	_ = json.Unmarshal(raw, &schema) // a schema of another shape wants nothing that could be known
+	_ = json.Unmarshal(raw, &schema) // for any other schema no arguments are known
+	values := map[string]any{
+		"string":  "text",
+		"number":  1,
+		"integer": 1,
+		"boolean": true,
+		"array":   []any{},
+		"object":  map[string]any{},
+	}
 	args := map[string]any{}
 	for name, p := range schema.Properties {
 		kind, _ := p.Type.(string)
-		value, known := map[string]any{"string": "text", "number": 1, "integer": 1, "boolean": true, "array": []any{}, "object": map[string]any{}}[kind]
+		value, known := values[kind]
 		switch {
 		case p.Default != nil:
 			args[name] = p.Default

@@ -1,6 +1,5 @@
-// Command ravensim is for developers: it plays the other side, or the world
-// around, of parts of ravenbot. Each subcommand is in a file of its own. It is no
-// part of what is released.
+// Command ravensim is a tool for developers: it plays the peer of parts of ravenbot. Each subcommand is in a file of
+// its own. It is not released.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 
 // world is what a subcommand may use of the process.
 type world struct {
-	args     []string // after the subcommand
+	args     []string // the arguments after the subcommand
 	out, err io.Writer
 	env      func(string) string
 }

@@ -105,7 +105,7 @@ type Options struct {
 	Approvals     Approvals
 	Audit         Audit // nil: no changes are kept
 	Tokens        Tokens
-	Settings      *settings.Book
+	Settings      *settings.Repository
 	Logouts       Logouts
 	LoggedOut     time.Time // when all sessions were last ended
 	Metrics       http.Handler
@@ -225,4 +225,6 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func operator() chat.User { return chat.User{ID: "admin", Name: "operator", Admin: true} }
+func operator() chat.User {
+	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
+}

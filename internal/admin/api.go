@@ -199,7 +199,7 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 		items[i] = conversationItem{c.Address.String(), c.Turns, c.Last}
 	}
 	for _, room := range rooms { // where only posts were made, nothing was asked yet
-		address := chat.Address{Platform: "web", Channel: room}.String()
+		address := chat.Address{Platform: s.o.Rooms.Name(), Channel: room}.String()
 		if !slices.ContainsFunc(items, func(i conversationItem) bool { return i.Address == address }) {
 			items = append(items, conversationItem{Address: address})
 		}

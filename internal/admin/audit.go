@@ -11,7 +11,7 @@ import (
 
 // Audit keeps what was changed.
 type Audit interface {
-	Note(ctx context.Context, e audit.Entry)
+	Record(ctx context.Context, e audit.Entry)
 	Entries(before string, n int) []audit.Entry
 }
 
@@ -45,7 +45,7 @@ func (s *Server) noting(w http.ResponseWriter, r *http.Request, next http.Handle
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		e.From = host
 	}
-	s.o.Audit.Note(context.WithoutCancel(r.Context()), e)
+	s.o.Audit.Record(context.WithoutCancel(r.Context()), e)
 }
 
 // outcome is an answer whose status is known.

@@ -12,7 +12,7 @@ import (
 // changes keeps what was noted, the newest first.
 type changes struct{ list []audit.Entry }
 
-func (c *changes) Note(_ context.Context, e audit.Entry) {
+func (c *changes) Record(_ context.Context, e audit.Entry) {
 	e.ID = string(rune('a' + len(c.list)))
 	c.list = slices.Insert(c.list, 0, e)
 }

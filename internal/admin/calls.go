@@ -103,7 +103,7 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 // decideOnPage takes a decision made on the page.
 func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), "web")
+		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), s.o.Rooms.Name())
 		if err != nil {
 			s.page(w, http.StatusConflict, "problem", "Not taken: "+err.Error()+".")
 			return
@@ -239,7 +239,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision), `send {"decision":"approve"} or {"decision":"deny"}`)
 		return
 	}
-	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), "web")
+	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), s.o.Rooms.Name())
 	switch {
 	case errors.Is(err, approval.ErrUnknown):
 		noApproval(w)

@@ -28,7 +28,7 @@ func (s *Server) getSettings(w http.ResponseWriter, r *http.Request) {
 			writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "write platform:workspace/channel")
 			return
 		}
-		l := s.o.Settings.For(a, r.URL.Query().Get("user"))
+		l := s.o.Settings.Effective(a, r.URL.Query().Get("user"))
 		v.Effective = &l
 	}
 	writeJSON(w, http.StatusOK, v)

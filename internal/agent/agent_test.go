@@ -412,7 +412,7 @@ func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 			if n == 1 {
-				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, After: 20 * time.Second}
+				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, RetryAfter: 20 * time.Second}
 			}
 			return llmtest.Says("whole"), nil
 		}}
@@ -430,7 +430,7 @@ func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
-			return nil, &llm.Error{Kind: llm.RateLimited, After: 10 * time.Minute}
+			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 10 * time.Minute}
 		}})
 		if d := b.ask(t, "go"); !strings.Contains(d.Text, "try again in 10m0s") {
 			t.Errorf("answered %q, want the time to wait", d.Text)
@@ -441,7 +441,7 @@ func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 // narrow understands nothing.
 type narrow struct{ *llmtest.Model }
 
-func (narrow) Understands(llm.Request) bool { return false }
+func (narrow) CanAnswer(llm.Request) bool { return false }
 
 func TestAnotherModelStandsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

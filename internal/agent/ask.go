@@ -28,7 +28,7 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 			continue
 		}
 		q := request(model.ID())
-		if narrow, ok := model.Model.(llm.Narrow); ok && r.failing != "" && !narrow.Understands(q) {
+		if narrow, ok := model.Model.(llm.Selective); ok && r.failing != "" && !narrow.CanAnswer(q) {
 			continue
 		}
 		m, err2 := r.insist(ctx, model, q)
@@ -73,16 +73,16 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 			return m, nil
 		}
 		var fault *llm.Error
-		if err == nil || !errors.As(err, &fault) || !fault.Again() || try == attempts {
+		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == attempts {
 			return m, err
 		}
-		pause := max(wait, fault.After)
+		pause := max(wait, fault.RetryAfter)
 		pause += time.Duration(r.e.o.Jitter() * float64(pause) / 10)
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause {
 			return m, err
 		}
 		note := "The model did not answer; trying again."
-		if fault.After > 0 {
+		if fault.RetryAfter > 0 {
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
 		}
 		r.progress(chat.Progress{Reset: true, Note: note})
@@ -136,8 +136,8 @@ func (r *run) collect(ctx context.Context, model Model, q llm.Request) (m llm.Me
 		if c.Finish != "" {
 			finish = c.Finish
 		}
-		if c.Served != "" {
-			served = c.Served
+		if c.ServedBy != "" {
+			served = c.ServedBy
 		}
 	}
 	failpoint.Here(failpoint.ModelCalled)
@@ -225,8 +225,8 @@ func explain(err error, ref string) string {
 	}
 	switch fault.Kind {
 	case llm.RateLimited:
-		if fault.After > 0 {
-			return fmt.Sprintf("The language model takes no more requests for now; please try again in %v", fault.After.Round(time.Second)) + tail
+		if fault.RetryAfter > 0 {
+			return fmt.Sprintf("The language model takes no more requests for now; please try again in %v", fault.RetryAfter.Round(time.Second)) + tail
 		}
 		return "The language model takes no more requests for now; please try again in a minute" + tail
 	case llm.Blocked:

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/text"
 )
 
 // Limits of reading the files of a message.
@@ -68,7 +68,7 @@ func (e *Engine) text(ctx context.Context, m chat.Message, f chat.File) (string,
 	if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
 		return "", errors.New("it is no text in UTF-8")
 	}
-	return conversation.Cut(tool.Clean(string(data)), textBytes), nil
+	return conversation.Cut(text.Clean(string(data)), textBytes), nil
 }
 
 // look fetches the images of what is asked. Those that cannot be fetched are left

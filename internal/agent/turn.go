@@ -371,7 +371,7 @@ func (r *run) told() []string {
 	for _, t := range r.runs {
 		meant, err := r.meant(llm.Call{Name: t.Name, Args: t.Args})
 		n, ok := r.tools[meant.Name]
-		if err == nil && ok && t.State == chat.Done && n.Tool.Spec().Told {
+		if err == nil && ok && t.State == chat.Done && n.Tool.Spec().ShowResult {
 			notes = append(notes, oneLine(t.Result, shownNote))
 		}
 	}

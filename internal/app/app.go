@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,7 @@ type App struct {
 	delivery  *delivery.Service
 	digests   *digest.Service
 	spending  *budget.Spending
-	audit     *audit.Book
+	audit     *audit.Log
 	admin     *admin.Server
 
 	listener  net.Listener
@@ -205,6 +206,6 @@ func (a *App) announce(ctx context.Context) error {
 	}
 	a.o.Log.Info("ready", attrs...)
 	close(a.ready)
-	releaseMemory()
+	debug.FreeOSMemory() // the heap that only starting needed
 	return nil
 }

@@ -41,6 +41,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/tool/memory"
 	webtool "ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
 )
@@ -54,13 +55,13 @@ const filesSuffix = ".files"
 type parts struct {
 	pages     *egress.Client
 	feeds     *feed.Fetcher
-	knowledge *knowledge.Base
-	settings  *settings.Book
+	knowledge *knowledge.Repository
+	settings  *settings.Repository
 	approvals *approval.Book
 	questions *elicit.Desk
 	signIn    *signin.Service
 	calls     *invoke.Invoker
-	meaning   *toolsearch.Meaning
+	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 }
 
@@ -165,7 +166,7 @@ func (r rates) Caps() budget.Caps {
 
 func (r rates) Price(model string) budget.Price {
 	m := r.conf().Models[model]
-	return budget.Price{InputPerM: m.Price.InputPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
+	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
 }
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are always there for
@@ -180,7 +181,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Rooms:    webRooms(c),
 		Former:   a.openForm,
 		Agents:   roomAgents{a},
-		Commands: commandSpecs(),
+		Commands: CommandSpecs(),
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
@@ -258,7 +259,7 @@ func (a *App) auditDecision(ctx context.Context, d store.Approval) {
 	if !d.Conversation.IsZero() {
 		e.From = d.Conversation.String()
 	}
-	a.audit.Note(ctx, e)
+	a.audit.Record(ctx, e)
 }
 
 // callbackBase returns where browsers find the bot when they come back from a sign-in.
@@ -299,13 +300,13 @@ type tasks struct{ a *App }
 func (t tasks) Task(at chat.Address) (string, chat.Address, int, bool) { return t.a.digests.Task(at) }
 
 func (a *App) buildAgent(_ context.Context, p *parts) error {
-	p.meaning = toolsearch.NewMeaning(a.embedding, a.o.Log)
+	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
 	a.agent = agent.New(agent.Options{
 		Roster:    a.roster,
 		Store:     a.store,
 		Tools:     a.registry,
 		Servers:   a.mcp,
-		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).With(p.meaning),
+		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
 		Calls:     p.calls,
 		Approvals: p.approvals,
 		Files:     fileReader{a.platforms},
@@ -332,15 +333,15 @@ func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limi
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
 // has its key.
-func (a *App) embedding() (toolsearch.Embedding, bool) {
+func (a *App) embedding() (toolsearch.Embedder, bool) {
 	name := a.conf().Tools.Discovery.Embeddings
 	if name == "" {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
 	m, _ := a.roster.Model(name)
 	embedder, ok := m.Model.(llm.Embedder)
 	if !ok {
-		return toolsearch.Embedding{}, false
+		return toolsearch.Embedder{}, false
 	}
 	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
 		vectors, used, err := embedder.Embed(ctx, texts)
@@ -351,7 +352,7 @@ func (a *App) embedding() (toolsearch.Embedding, bool) {
 		}
 		return vectors, err
 	}
-	return toolsearch.Embedding{Name: m.ID(), Embed: embed}, true
+	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
 }
 
 func (a *App) buildDelivery(context.Context, *parts) error {
@@ -407,7 +408,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Pages:     webtool.Reader{Client: p.pages},
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
-		Language:  func(to chat.Address) string { return p.settings.For(to, "").Language },
+		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
@@ -456,29 +457,26 @@ func (a *App) buildFeatures(_ context.Context, p *parts) error {
 	return err
 }
 
-// commandSpecs returns the commands of all features without any of them: what a feature
-// declares does not depend on its state.
-func commandSpecs() []chat.CommandSpec {
+// CommandSpecs returns the words behind /raven, of all features. It needs none of them: what
+// a feature declares does not depend on its state.
+func CommandSpecs() []chat.CommandSpec {
 	return feature.Commands(
 		agent.Conversation{},
 		(*digest.Service)(nil),
-		(*settings.Book)(nil),
+		(*settings.Repository)(nil),
 		agent.Tools{},
 		(*budget.Spending)(nil),
-		noNotes(),
+		(*memory.Pack)(nil),
 		agent.Control{},
 	)
 }
-
-// CommandSpecs returns the words behind /raven, for the command line.
-func CommandSpecs() []chat.CommandSpec { return commandSpecs() }
 
 // buildEndpoint makes the bot an MCP server for other hosts.
 func (a *App) buildEndpoint(_ context.Context, p *parts) error {
 	a.endpoint = mcpserve.New(mcpserve.Options{
 		Tools:     a.usableTools,
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer),
-		Matches:   policy.Any,
+		Matches:   policy.MatchesAny,
 		Calls:     recordedCalls{p.calls, a.store},
 		Servers:   a.mcp,
 		Shown:     a.maxResultBytes,
@@ -508,8 +506,3 @@ func (a *App) usableTools() []tool.Named {
 
 // maxResultBytes returns how many bytes of a tool's result are shown at once.
 func (a *App) maxResultBytes() int { return a.conf().Tools.MaxResultBytes }
-
-// serve serves HTTP until ctx ends, then lets requests finish for a moment.
-func (a *App) serve(ctx context.Context) error {
-	return serveHTTP(ctx, a.listener, a.admin.Handler(), a.o.Log)
-}

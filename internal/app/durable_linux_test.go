@@ -20,7 +20,7 @@ func TestAPostThatIsRefusedBecomesVisible(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(echo)
 	b := w.run(w.base())
-	w.slack.Fail(sim.Fault{Times: 2, Match: sim.To(http.MethodPost, "/chat.postMessage"), Status: http.StatusOK,
+	w.slack.Fail(sim.Fault{Times: 2, Match: sim.MatchPath(http.MethodPost, "/chat.postMessage"), Status: http.StatusOK,
 		Header: map[string]string{"Content-Type": "application/json"}, Body: `{"ok":false,"error":"is_archived"}`})
 	lost := w.slack.Mention(w.channel.ID, w.berit, "lost words")
 	within(t, "the post is given up", func() bool { return strings.Contains(b.metrics(), "ravenbot_posts_undelivered 1") })

@@ -71,7 +71,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Settings:      p.settings,
 		Logouts:       admin.StoredLogouts{Items: a.store},
 		LoggedOut:     loggedOut,
-		Metrics:       metrics.Handler(a.samples),
+		Metrics:       metrics.Handler(metrics.Bot{Version: a.o.Version, Delivery: a.delivery, Platforms: a.platforms, Servers: a.mcp, Store: a.store}.Samples),
 		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
 		Backup:        a.copyStore,
 		Mounts:        mounts,
@@ -85,18 +85,18 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	return nil
 }
 
-// serveHTTP serves until ctx ends, then lets requests finish for a moment.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// serve serves HTTP until ctx ends, then lets requests finish for a moment.
+func (a *App) serve(ctx context.Context) error {
 	s := &http.Server{
-		Handler:           h,
+		Handler:           a.admin.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	go func() { done <- s.Serve(a.listener) }()
 	select {
 	case err := <-done:
 		return err

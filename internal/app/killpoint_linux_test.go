@@ -192,9 +192,9 @@ func TestKilledAfterALostAnswer(t *testing.T) {
 	w.model.SetScript(echo)
 	d := w.daemon(w.base()).start()
 	lost := sim.Fault{Times: 1, Accept: true, Drop: true}
-	lost.Match = sim.To(http.MethodPost, "/messages")
+	lost.Match = sim.MatchPath(http.MethodPost, "/messages")
 	w.discord.Fail(lost)
-	lost.Match = sim.To(http.MethodPost, "/chat.postMessage")
+	lost.Match = sim.MatchPath(http.MethodPost, "/chat.postMessage")
 	w.slack.Fail(lost)
 	w.both("hello")
 	w.bothSay("you said")
@@ -270,7 +270,7 @@ func TestKilledWhileADigestIsPosted(t *testing.T) {
 		"post": []string{"web:/general", "slack:" + simslack.TeamID + "/" + w.channel.ID, "discord:" + w.guild.ID + "/" + w.news.ID}}}
 	slack, taken := hold(t, strings.TrimSuffix(w.slack.APIURL(), "/api/"), isPost)
 	platform(settings, "slack")["apiBaseURL"] = slack + "/api/"
-	off := w.discord.RateLimit(sim.To(http.MethodPost, "/messages"), 0, time.Minute, "shared")
+	off := w.discord.RateLimit(sim.MatchPath(http.MethodPost, "/messages"), 0, time.Minute, "shared")
 	d := w.daemon(settings).start()
 	asked := make(chan error, 1)
 	go func() { asked <- d.api(http.MethodPost, "/api/v1/digests/morning/run", &struct{}{}) }()

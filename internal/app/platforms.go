@@ -30,7 +30,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		CatchUp:        d.CatchUp.Std(),
 		Heard:          a.lastSeen("discord"),
 		Shards:         d.Shards,
-		Commands:       commandSpecs(),
+		Commands:       CommandSpecs(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
 			return a.features.Complete(ctx, at, command, option, typed)
 		},
@@ -54,7 +54,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
 		Heard:         a.lastSeen("slack"),
-		Commands:      commandSpecs(),
+		Commands:      CommandSpecs(),
 		Former:        a.openForm,
 		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:           a.o.Log,

@@ -70,13 +70,13 @@ func hooksOf(c *config.Config, log *slog.Logger) []tool.Hook {
 	var list []tool.Hook
 	for _, h := range c.Tools.Hooks {
 		list = append(list, hook.Command{
-			When:    h.When,
-			Command: h.Command.Reveal(),
-			Timeout: h.Timeout.Std(),
-			Lenient: h.OnError == "allow",
-			Log:     log,
-			Dir:     c.Dir,
-			Matches: func(n tool.Named) bool { return policy.Any(h.Tools, n) },
+			When:         h.When,
+			Command:      h.Command.Reveal(),
+			Timeout:      h.Timeout.Std(),
+			AllowOnError: h.OnError == "allow",
+			Log:          log,
+			Dir:          c.Dir,
+			Matches:      func(n tool.Named) bool { return policy.MatchesAny(h.Tools, n) },
 		})
 	}
 	return list
@@ -104,7 +104,7 @@ func (a *App) Reload(c *config.Config) error {
 	a.reconnect(old.config, c)
 	changed, waiting := changedKeys(old.config, c)
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
-	a.audit.Note(ctx, audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
+	a.audit.Record(ctx, audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
 	if len(waiting) > 0 {
 		a.o.Log.Warn("some changes of the configuration need a restart", "keys", strings.Join(waiting, ","))
 	}

@@ -56,7 +56,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	pack := packs(func() []tool.Tool {
 		list := slices.Concat(always, a.setup.Load().packs)
 		if a.roster.KnowsFiles() {
-			list = append(list, p.knowledge.Search(a.roster.Knowledge))
+			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
 		}
 		return list
 	})
@@ -93,7 +93,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	a.registry = tool.NewRegistry(pack, resourceTools{host}, host)
 	a.catalog = mcp.NewCatalog(host, a.store, func(name string, entry json.RawMessage) (mcp.Config, error) {
 		var e config.MCPServer
-		_, err := a.conf().Entry(entry, &e)
+		_, err := a.conf().ParseEntry(entry, &e)
 		return mcp.FromEntry(name, e), err
 	}, a.o.Log)
 	return nil
@@ -162,17 +162,15 @@ func (a *App) notes() *memory.Pack {
 	return memory.New(memory.Options{Store: a.store, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
 }
 
-func noNotes() *memory.Pack { return nil }
-
 // digestTools returns the tools that subscribe to feeds and propose digests.
 func digestTools(d *digest.Service, platforms *platform.Set) []tool.Tool {
-	return []tool.Tool{feeds.Subscribe(d, platforms.CanPost), feeds.Create(planner{d})}
+	return []tool.Tool{feeds.SubscribeTool(d, platforms.CanPost), feeds.CreateTool(planner{d})}
 }
 
 // planner lets a tool propose digests.
 type planner struct{ digests *digest.Service }
 
-func (p planner) Propose(ctx context.Context, w feeds.Wish) (string, error) {
+func (p planner) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
 	plan := digest.Plan{
 		Name:     w.Name,
 		Schedule: w.Schedule,
@@ -189,7 +187,7 @@ func (p planner) Propose(ctx context.Context, w feeds.Wish) (string, error) {
 	text, err := p.digests.Propose(ctx, w.Caller, plan)
 	var bad digest.BadPlan
 	if errors.As(err, &bad) || errors.Is(err, digest.ErrExists) {
-		return "", feeds.Unfit{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
+		return "", feeds.ProposalError{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
 	}
 	return text, err
 }

@@ -20,20 +20,22 @@ import (
 
 const root = "../.."
 
-// rooms says which of our packages a package may import; the longest prefix that
-// fits a package decides. A trailing / means everything below.
-var rooms = map[string][]string{
+// mayImport says which of our packages a package may import; the longest prefix that
+// fits a package decides. A trailing / means everything below. internal/text is open
+// to all.
+var mayImport = map[string][]string{
+	"internal/text": {},
 	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {}, "internal/page": {}, "internal/lexicon": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/delivery", "internal/mcp", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":            append(vocabulary(), "internal/egress"),
 	"internal/store/":          vocabulary(),
 	"internal/llm/":            append(vocabulary(), "internal/egress"),
 	"internal/llm/offline":     append(vocabulary(), "internal/summary"),
 	"internal/tool/":           append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
-	"internal/tool/memory":     append(vocabulary(), "internal/feature", "internal/lexicon"),
+	"internal/tool/memory":     append(vocabulary(), "internal/feature", "internal/search"),
 	"internal/tool/web":        append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
 	"internal/tool/feeds":      append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
 	"internal/mcp":             append(vocabulary(), "internal/egress", "internal/config"),
@@ -47,7 +49,7 @@ var rooms = map[string][]string{
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),
-	"internal/warden":          {},
+	"internal/watchdog":        {},
 	"internal/budget":          behaviour(),
 	"internal/audit":           {},
 	"internal/elicit":          behaviour(),
@@ -60,8 +62,8 @@ var rooms = map[string][]string{
 	"internal/roster":          append(behaviour(), "internal/agent", "internal/config", "internal/knowledge", "internal/mcp", "internal/policy", "internal/settings", "internal/toolsearch"),
 	"internal/sampling":        append(vocabulary(), "internal/agent", "internal/mcp"),
 	"internal/signin":          append(vocabulary(), "internal/egress", "internal/elicit", "internal/mcp", "internal/mcp/oauth"),
-	"internal/toolsearch":      append(behaviour(), "internal/lexicon"),
-	"internal/knowledge":       append(vocabulary(), "internal/lexicon", "internal/page"),
+	"internal/toolsearch":      append(behaviour(), "internal/search"),
+	"internal/knowledge":       append(vocabulary(), "internal/search", "internal/page"),
 	"internal/digest":          append(behaviour(), "internal/schedule", "internal/config"),
 	"internal/admin":           append(behaviour(), "internal/budget", "internal/mcp", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/chat/chattest":   {"internal/chat"},
@@ -90,11 +92,15 @@ func behaviour() []string {
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
+	"github.com/anthropics/anthropic-sdk-go":         {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
-	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/", "internal/browsertest"},
+	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/"},
+	"github.com/chromedp/cdproto":                     {"internal/browsertest"},
+	"github.com/chromedp/chromedp":                    {"internal/browsertest"},
 	"github.com/joho/godotenv":                        {"internal/config"},
+	"github.com/kljensen/snowball":                    {"internal/search"},
 	"github.com/ledongthuc/pdf":                       {"internal/pdftext"},
 	"github.com/mark3labs/mcp-go":                     {"internal/mcp", "internal/mcpserve"},
 	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},
@@ -176,19 +182,19 @@ func covers(rule, pkg string) bool {
 func allowed(t *testing.T, pkg string) []string {
 	t.Helper()
 	best := ""
-	for rule := range rooms {
+	for rule := range mayImport {
 		if covers(rule, pkg) && len(rule) > len(best) {
 			best = rule
 		}
 	}
 	if best == "" {
-		t.Errorf("package %s has no room; name it in rooms and in ARCHITECTURE.md", pkg)
+		t.Errorf("package %s is unknown; name it in mayImport and in ARCHITECTURE.md", pkg)
 		return []string{"internal/", "adapters/"}
 	}
-	return rooms[best]
+	return mayImport[best]
 }
 
-func TestNoRoomImportsWhatItMayNot(t *testing.T) {
+func TestPackages_ImportOnlyWhatTheyMay(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
 			continue
@@ -196,7 +202,7 @@ func TestNoRoomImportsWhatItMayNot(t *testing.T) {
 		may := allowed(t, s.pkg)
 		for _, i := range imports(s.file) {
 			ours, ok := strings.CutPrefix(i, "ravenbot/")
-			if !ok || ours == s.pkg {
+			if !ok || ours == s.pkg || ours == "internal/text" {
 				continue
 			}
 			if !slices.ContainsFunc(may, func(rule string) bool { return covers(rule, ours) }) {
@@ -206,9 +212,9 @@ func TestNoRoomImportsWhatItMayNot(t *testing.T) {
 	}
 }
 
-// TestTheSimulationsStayInTheSandbox keeps what pretends to be a platform out of what
+// TestSimulations_AreStartedByTheSandboxAlone keeps what pretends to be a platform out of what
 // serves people: only the command that says so may start it.
-func TestTheSimulationsStayInTheSandbox(t *testing.T) {
+func TestSimulations_AreStartedByTheSandboxAlone(t *testing.T) {
 	seen := false
 	for _, s := range sources(t) {
 		if s.test {
@@ -217,6 +223,8 @@ func TestTheSimulationsStayInTheSandbox(t *testing.T) {
 		for _, i := range imports(s.file) {
 			switch ours := strings.TrimPrefix(i, "ravenbot/"); {
 			case ours == "internal/sandbox" && s.pkg != "internal/cli":
+				t.Errorf("%s may not import %s", s.path, ours)
+			case ours == "internal/browsertest": // and with it chromedp: for tests only
 				t.Errorf("%s may not import %s", s.path, ours)
 			case (ours == "internal/sim" || covers("internal/sim/", ours)) && s.pkg != "internal/sandbox" && s.pkg != "internal/sim" && !covers("internal/sim/", s.pkg):
 				t.Errorf("%s may not import %s", s.path, ours)
@@ -229,7 +237,7 @@ func TestTheSimulationsStayInTheSandbox(t *testing.T) {
 	}
 }
 
-func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
+func TestDependencies_AreImportedByTheirPackagesAlone(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
 			continue
@@ -239,9 +247,9 @@ func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
 				continue
 			}
 			held := false
-			for module, rooms := range holders {
+			for module, packages := range holders {
 				if i == module || strings.HasPrefix(i, module+"/") {
-					held = slices.ContainsFunc(rooms, func(rule string) bool { return covers(rule, s.pkg) })
+					held = slices.ContainsFunc(packages, func(rule string) bool { return covers(rule, s.pkg) })
 				}
 			}
 			if !held {
@@ -251,8 +259,8 @@ func TestEachDependencyIsHeldByItsRoom(t *testing.T) {
 	}
 }
 
-// TestNothingIsOutOfShape sounds the alarms on size and on what is never done.
-func TestNothingIsOutOfShape(t *testing.T) {
+// TestCode_KeepsItsShape sounds the alarms on size and on what is never done.
+func TestCode_KeepsItsShape(t *testing.T) {
 	for _, s := range sources(t) {
 		if n := bytes.Count(s.text, []byte("\n")); n > 900 {
 			t.Errorf("%s has %d lines", s.path, n)
@@ -279,7 +287,7 @@ func TestNothingIsOutOfShape(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackages_HaveAPackageComment(t *testing.T) {
 	documented := map[string]bool{}
 	for _, s := range sources(t) {
 		documented[s.pkg] = documented[s.pkg] || s.file.Doc != nil
@@ -298,7 +306,7 @@ var secret = regexp.MustCompile(`xox[abp]-\d{9,}-|xapp-\d-[A-Z0-9]{9,}-|AIza[0-9
 // private matches paths of one machine.
 var private = regexp.MustCompile(`/(work|root)/[a-z]`)
 
-func TestNoSecretAndNoPathOfOneMachine(t *testing.T) {
+func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 	out, err := exec.Command("git", "-C", root, "ls-files").Output()
 	if err != nil {
 		t.Skip("not in a git checkout: ", err)
@@ -315,6 +323,66 @@ func TestNoSecretAndNoPathOfOneMachine(t *testing.T) {
 		}
 		if m := private.Find(text); m != nil && !strings.HasPrefix(name, "internal/archtest/") && !strings.HasPrefix(name, "deploy/") && name != "Dockerfile" {
 			t.Errorf("%s holds a path of one machine: %s", name, m)
+		}
+	}
+}
+
+// Limits of internal/app, which constructs the bot and does nothing else.
+const maxAppLines = 1500
+
+// appExports are the names that internal/app exports.
+var appExports = []string{"Options", "App", "New", "CommandSpecs", "Run", "Reload", "Close", "Listen", "Addr", "LoginLink"}
+
+func TestApp_OnlyConstructs(t *testing.T) {
+	lines := 0
+	for _, s := range sources(t) {
+		if s.pkg != "internal/app" || s.test {
+			continue
+		}
+		lines += bytes.Count(s.text, []byte("\n"))
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() || isMethodOfUnexported(f) {
+				continue
+			}
+			if !slices.Contains(appExports, f.Name.Name) && s.path != "internal/app/local.go" {
+				t.Errorf("%s exports %s; behaviour belongs to the package that owns it", s.path, f.Name.Name)
+			}
+		}
+	}
+	if lines == 0 || lines > maxAppLines {
+		t.Errorf("internal/app has %d lines, want 1 to %d", lines, maxAppLines)
+	}
+}
+
+func isMethodOfUnexported(f *ast.FuncDecl) bool {
+	if f.Recv == nil || len(f.Recv.List) == 0 {
+		return false
+	}
+	t := f.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && !name.IsExported()
+}
+
+// platformTest matches code that asks which platform an address is of, or knows how the
+// addresses of a platform are written.
+var platformTest = regexp.MustCompile(`Platform [=!]= "|"@me"|HasPrefix\([^)]*\.(Channel|Workspace), "|Platform: +"(web|discord|slack|terminal)"`)
+
+// Only adapters know platforms by name. Construction and the command line name them, and the
+// simulations are of them.
+func TestPlatforms_AreNamedInAdaptersAlone(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || covers("adapters/", s.pkg) || covers("internal/sim/", s.pkg) ||
+			slices.Contains([]string{"internal/cli", "internal/sandbox", "internal/sim", "internal/store/storetest"}, s.pkg) {
+			continue
+		}
+		for n, line := range strings.Split(string(s.text), "\n") {
+			if platformTest.MatchString(line) {
+				t.Errorf("%s:%d names a platform: %s", s.path, n+1, strings.TrimSpace(line))
+			}
 		}
 	}
 }

@@ -1,103 +1,66 @@
-// Package browsertest drives a headless Chromium in tests through its DevTools
-// protocol: go somewhere, wait for something, type, look. It promises that a
-// browser and all it started end with the test, that pages share no cookies, and
-// that a machine without Chromium skips the test and says so. It knows nothing of
-// the pages that it shows.
+// Package browsertest drives a headless Chromium in tests through chromedp: open an address, wait for something,
+// type, look. It promises that the browser and all that it started end with the test, that pages share no cookies,
+// and that a machine without Chromium skips the test and says so. It knows nothing of the pages that it shows.
 package browsertest
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
 
-// patience is how long anything may take before the test fails.
-const patience = 30 * time.Second
+// maxWait is how long anything may take before the test fails.
+const maxWait = 30 * time.Second
 
 // Browser is a running Chromium.
 type Browser struct {
-	t    testing.TB
-	conn *websocket.Conn
-	wg   sync.WaitGroup
-
-	mu     sync.Mutex
-	last   int
-	calls  map[int]chan reply
-	pages  map[string]*Page // by session
-	closed bool
+	t   testing.TB
+	ctx context.Context
 }
 
-// message is what goes over the DevTools socket, either way.
-type message struct {
-	ID      int             `json:"id,omitempty"`
-	Session string          `json:"sessionId,omitempty"`
-	Method  string          `json:"method,omitempty"`
-	Params  json.RawMessage `json:"params,omitempty"`
-	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *fault          `json:"error,omitempty"`
-}
-
-type fault struct {
-	Message string `json:"message"`
-}
-
-type reply struct {
-	result json.RawMessage
-	err    error
-}
-
-// Start starts a browser that ends with the test. Without one the test is skipped.
+// Start starts a browser that ends with the test. Without Chromium the test is skipped.
 func Start(t testing.TB) *Browser {
 	t.Helper()
-	program := find()
+	program := findProgram()
 	if program == "" {
-		t.Skip("no Chromium is installed: the page is not looked at with a browser")
+		t.Skip("no Chromium is installed: install chromium to run the tests of the pages")
 	}
-	home, err := os.MkdirTemp("", "browser") // t.TempDir would fail where Chromium still writes
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio",
-		"--remote-debugging-port=0", "--user-data-dir="+home, "about:blank")
-	cmd.WaitDelay = 5 * time.Second
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(program),
+		chromedp.NoSandbox, // Chromium refuses to run as root with its sandbox
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+	)
+	// Not the context of the test, which ends before the cleanup can close the browser.
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeBrowser := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits until the browser has ended and its folder is removed
+		closeBrowser()
+		stopAllocator()
+	})
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	b := &Browser{t: t, calls: map[int]chan reply{}, pages: map[string]*Page{}}
-	t.Cleanup(func() {
-		b.stop(cmd)
-		_ = os.RemoveAll(home)
-	})
-	address := make(chan string, 1)
-	b.wg.Go(func() { listen(stderr, address) })
-	select {
-	case url, ok := <-address:
-		if !ok {
-			t.Fatalf("%s ended before it could be driven", program)
-		}
-		b.connect(url)
-	case <-time.After(patience):
-		t.Fatalf("%s told no DevTools address", program)
-	}
-	return b
+	return &Browser{t: t, ctx: ctx}
 }
 
-func find() string {
+func findProgram() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -106,111 +69,224 @@ func find() string {
 	return ""
 }
 
-// listen reads what Chromium says until it ends, and passes on its address.
-func listen(stderr io.Reader, address chan<- string) {
-	defer close(address)
-	told := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		if url, ok := strings.CutPrefix(lines.Text(), "DevTools listening on "); ok && !told {
-			told = true
-			address <- url
-		}
-	}
-	_, _ = io.Copy(io.Discard, stderr) // a line too long for the scanner
+// Page is a tab with cookies of its own. Its methods end the test when they fail.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	requests []string
 }
 
-func (b *Browser) connect(url string) {
+// Page opens an empty tab.
+func (b *Browser) Page() *Page {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
-	conn, response, err := websocket.DefaultDialer.DialContext(ctx, url, nil)
-	if err != nil {
-		b.t.Fatalf("connect to Chromium: %v", err)
+	p := &Page{t: b.t}
+	ctx, closePage := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.record))
+	b.t.Cleanup(closePage)
+	p.ctx = ctx
+	// The first action opens the tab, which ends with the context: that must not be one with a deadline.
+	if err := chromedp.Do(ctx, command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{})); err != nil {
+		b.t.Fatalf("open a page: %v", err)
 	}
-	_ = response.Body.Close()
-	b.conn = conn
-	b.wg.Go(b.read)
+	return p
 }
 
-// read gives replies to whoever waits for them and events to their pages.
-func (b *Browser) read() {
-	for {
-		var m message
-		if err := b.conn.ReadJSON(&m); err != nil {
-			b.end(err)
+// record keeps what went wrong in the page and what it requested.
+func (p *Page) record(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError {
+			p.problems = append(p.problems, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		p.problems = append(p.problems, describe(e.ExceptionDetails))
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	}
+}
+
+func describe(e *runtime.ExceptionDetails) string {
+	if e.Exception == nil {
+		return e.Text
+	}
+	return e.Text + " " + e.Exception.Description
+}
+
+// Problems returns what the browser reported so far: failed requests, refused inline code, uncaught exceptions.
+func (p *Page) Problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.problems)
+}
+
+// Requests returns the addresses requested so far.
+func (p *Page) Requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.requests)
+}
+
+// command makes an action of a command of the DevTools protocol whose result does not matter.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (p *Page) run(what string, steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, maxWait)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Go opens an address and waits until the page is loaded; streams may go on behind it.
+func (p *Page) Go(url string) {
+	p.t.Helper()
+	p.run("go to "+url, chromedp.Navigate(url))
+}
+
+// Reload loads the page again.
+func (p *Page) Reload() {
+	p.t.Helper()
+	p.run("reload", chromedp.Reload())
+}
+
+// Eval returns the value of a JavaScript expression, a promise's too: nil, bool, float64, string, []any or
+// map[string]any.
+func (p *Page) Eval(expression string) any {
+	p.t.Helper()
+	value, err := p.eval(expression)
+	if err != nil {
+		p.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return value
+}
+
+func (p *Page) eval(expression string) (any, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, maxWait)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[any](expression, chromedp.EvalAwaitPromise))
+}
+
+// Wait waits until an expression is true, over navigations too.
+func (p *Page) Wait(expression string) {
+	p.t.Helper()
+	script := fmt.Sprintf(`new Promise(resolve => {
+		const end = Date.now() + 5000
+		const look = () => {
+			let is = false
+			try { is = !!(%s) } catch {}
+			if (is || Date.now() > end) resolve(is); else setTimeout(look, 20)
+		}
+		look()
+	})`, expression)
+	for end := time.Now().Add(maxWait); time.Now().Before(end); {
+		is, err := p.eval(script)
+		if is == true {
 			return
 		}
-		b.mu.Lock()
-		waiting, page := b.calls[m.ID], b.pages[m.Session]
-		delete(b.calls, m.ID)
-		b.mu.Unlock()
-		switch {
-		case waiting != nil && m.Error != nil:
-			waiting <- reply{err: fmt.Errorf("%s", m.Error.Message)}
-		case waiting != nil:
-			waiting <- reply{result: m.Result}
-		case page != nil:
-			page.event(m)
+		// A navigation ends the script; it is started again in the page that follows.
+		if err != nil && !strings.Contains(err.Error(), "navigated") && !strings.Contains(err.Error(), "context") {
+			p.t.Fatalf("wait for %s: %v", expression, err)
 		}
 	}
+	text, _ := p.eval("document.body.innerText")
+	p.t.Fatalf("%s did not become true within %v; problems: %q; the page says:\n%v",
+		expression, maxWait, p.Problems(), text)
 }
 
-// end fails the calls that wait and those to come.
-func (b *Browser) end(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for id, waiting := range b.calls {
-		delete(b.calls, id)
-		waiting <- reply{err: err}
+// Text returns the visible text of the first element that a selector finds.
+func (p *Page) Text(selector string) string {
+	p.t.Helper()
+	s, _ := p.Eval(fmt.Sprintf("document.querySelector(%q)?.innerText ?? null", selector)).(string)
+	return s
+}
+
+// Click clicks the first element that a selector finds, wherever it is on the page.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	p.mustDo(selector, "click")
+}
+
+// Type types text into the first element that a selector finds.
+func (p *Page) Type(selector, text string) {
+	p.t.Helper()
+	p.mustDo(selector, "focus")
+	p.run("type into "+selector, command(input.InsertText, input.InsertTextParams{Text: text}))
+}
+
+func (p *Page) mustDo(selector, method string) {
+	p.t.Helper()
+	if p.Eval(fmt.Sprintf("(e => { e?.%s(); return !!e })(document.querySelector(%q))", method, selector)) != true {
+		p.t.Fatalf("%s %s: there is no such element", method, selector)
 	}
 }
 
-func (b *Browser) stop(cmd *exec.Cmd) {
-	if b.conn != nil {
-		_, _ = b.call("", "Browser.close", nil)
+// Enter presses the Enter key; shift holds the shift key meanwhile.
+func (p *Page) Enter(shift bool) {
+	p.t.Helper()
+	// chromedp.KeyEvent sends the character apart from the key, so that a page could not prevent it.
+	down := input.DispatchKeyEventParams{
+		Type: input.DispatchKeyEventTypeKeyDown,
+		Key:  "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13,
 	}
-	kill := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
-	defer kill.Stop()
-	if b.conn == nil {
-		_ = cmd.Process.Kill()
+	if shift {
+		down.Modifiers = int64(chromedp.ModifierShift)
 	}
-	_ = cmd.Wait() // it was told to end
-	if b.conn != nil {
-		_ = b.conn.Close()
-	}
-	b.wg.Wait()
+	up := down
+	up.Type, up.Text = input.DispatchKeyEventTypeKeyUp, ""
+	p.run("press Enter", command(input.DispatchKeyEvent, down), command(input.DispatchKeyEvent, up))
 }
 
-// call sends a command and waits for its result.
-func (b *Browser) call(session, method string, params any) (json.RawMessage, error) {
-	raw, err := json.Marshal(params)
+// View is the window in which a page is shown.
+type View struct {
+	Width, Height int
+	Phone         bool // a small touch screen
+	Dark          bool
+}
+
+// Look sets the view.
+func (p *Page) Look(v View) {
+	p.t.Helper()
+	scheme := "light"
+	if v.Dark {
+		scheme = "dark"
+	}
+	p.run("set the view",
+		command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: int64(v.Width), Height: int64(v.Height), DeviceScaleFactor: 1, Mobile: v.Phone,
+		}),
+		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		}))
+}
+
+// Offline cuts the page off from the network, or lets it back.
+func (p *Page) Offline(off bool) {
+	p.t.Helper()
+	p.run("change the network", command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+	}))
+}
+
+// Screenshot writes what is seen to a PNG file.
+func (p *Page) Screenshot(path string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, maxWait)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
-		return nil, err
+		p.t.Fatalf("take a screenshot: %v", err)
 	}
-	if params == nil {
-		raw = nil
-	}
-	waiting := make(chan reply, 1)
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil, fmt.Errorf("%s: the browser has ended", method)
-	}
-	b.last++
-	b.calls[b.last] = waiting
-	err = b.conn.WriteJSON(message{ID: b.last, Session: session, Method: method, Params: raw})
-	b.mu.Unlock()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method, err)
-	}
-	select {
-	case r := <-waiting:
-		if r.err != nil {
-			return nil, fmt.Errorf("%s: %w", method, r.err)
-		}
-		return r.result, nil
-	case <-time.After(patience):
-		return nil, fmt.Errorf("%s: no answer within %v", method, patience)
+	if err := os.WriteFile(path, png, 0o644); err != nil {
+		p.t.Fatal(err)
 	}
 }

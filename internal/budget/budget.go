@@ -1,10 +1,12 @@
-// Package budget keeps what is spent on language models within caps of a day: of the
-// whole bot, a channel, a user, a digest. A request is let through while nothing that it
-// counts for has reached its cap; requests under way count with what they are expected
-// to cost, so that many at once cannot pass together what each of them alone may use. A cap
-// is therefore passed by what the last request cost, and by what requests beside it cost
-// more than expected. Days end at midnight UTC, as those of the usage that is kept.
-// The prices, and the sums that outlive the process, are the caller's.
+// Package budget keeps the spend on language models within daily caps: of the whole bot, a channel, a user and a
+// digest.
+//
+// A request is allowed while none of its caps is reached. Requests under way count with their expected cost, so that
+// many at once cannot together exceed what one alone may use. A cap can therefore be exceeded by the cost of the last
+// request, and by what requests beside it cost more than expected. Days end at midnight UTC, like those of the stored
+// usage.
+//
+// Prices, and the sums that outlive the process, are the caller's.
 package budget
 
 import (
@@ -14,38 +16,39 @@ import (
 	"time"
 )
 
-// Caps are what may be spent in a day, in US dollars. 0: any amount.
+// Caps is what may be spent in a day, in US dollars. 0: no cap.
 type Caps struct {
 	Instance, Channel, User, Digest float64
 }
 
 // Payer says for whom a request is made. An empty field counts for nobody.
 type Payer struct {
-	Channel string // all of its threads
+	Channel string // address of the channel, for all of its threads
 	User    string // platform/id
 	Digest  string // its name
 }
 
-// Reached is the error of a request that was not let through.
-type Reached struct {
-	Whose string // "the budget of this channel"
-	USD   float64
-	Begin time.Time // when the next day begins
+// CapReachedError is the error of a request that was refused because a cap is reached.
+type CapReachedError struct {
+	Whose    string    // such as "the budget of this channel"
+	USD      float64   // the cap
+	ResetsAt time.Time // when the next day begins
 }
 
-// Error is meant for whoever asked.
-func (r *Reached) Error() string {
-	return fmt.Sprintf("%s for today, $%s, is used up", r.Whose, amount(r.USD))
+// Error returns a text for the person who asked.
+func (r *CapReachedError) Error() string {
+	return fmt.Sprintf("%s for today, $%s, is used up", r.Whose, formatUSD(r.USD))
 }
 
-func amount(usd float64) string {
+// formatUSD returns an amount with cents, or with more digits where it is below one cent.
+func formatUSD(usd float64) string {
 	if usd < 0.01 {
 		return fmt.Sprintf("%.4g", usd)
 	}
 	return fmt.Sprintf("%.2f", usd)
 }
 
-// account is what has a cap of its own.
+// account is something with a cap of its own.
 type account struct{ kind, id string }
 
 const (
@@ -55,7 +58,7 @@ const (
 	digest   = "digest"
 )
 
-// accounts are those that a payer's requests count for.
+// accounts returns the accounts that a payer's requests count for. The first one is the whole bot.
 func (p Payer) accounts() []account {
 	list := []account{{kind: instance}}
 	for _, a := range []account{{channel, p.Channel}, {user, p.User}, {digest, p.Digest}} {
@@ -66,67 +69,75 @@ func (p Payer) accounts() []account {
 	return list
 }
 
-func (c Caps) of(a account) float64 {
+// limit returns the cap of an account; 0: none.
+func (c Caps) limit(a account) float64 {
 	return map[string]float64{instance: c.Instance, channel: c.Channel, user: c.User, digest: c.Digest}[a.kind]
 }
 
-func (a account) whose() string {
-	return map[string]string{instance: "the budget of this bot", channel: "the budget of this channel", user: "your budget", digest: "the budget of this digest"}[a.kind]
+// describe names the budget of an account, for people.
+func (a account) describe() string {
+	return map[string]string{
+		instance: "the budget of this bot",
+		channel:  "the budget of this channel",
+		user:     "your budget",
+		digest:   "the budget of this digest",
+	}[a.kind]
 }
 
-// Ledger knows what was spent today. It is safe for concurrent use.
-type Ledger struct {
+// Tracker knows what was spent today. It is safe for concurrent use.
+type Tracker struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	day     string
-	spent   map[account]float64 // today
-	held    map[account]float64 // what requests under way are expected to cost
-	settled chan struct{}       // closed and made anew when one of them ends
+	mu       sync.Mutex
+	day      string
+	spent    map[account]float64 // today
+	reserved map[account]float64 // expected cost of requests under way
+	released chan struct{}       // closed and replaced when one of them ends
 }
 
-// New returns a ledger on which nothing was spent.
-func New(now func() time.Time) *Ledger {
-	return &Ledger{now: now, spent: map[account]float64{}, held: map[account]float64{}, settled: make(chan struct{})}
+// New returns a Tracker for which nothing was spent yet.
+func New(now func() time.Time) *Tracker {
+	return &Tracker{now: now, spent: map[account]float64{}, reserved: map[account]float64{}, released: make(chan struct{})}
 }
 
-// Add tells of something that was spent today without having been reserved.
-func (l *Ledger) Add(p Payer, usd float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turn()
+// Add adds spend of today that was not reserved.
+func (t *Tracker) Add(p Payer, usd float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startDay()
 	for _, a := range p.accounts() {
-		l.spent[a] += usd
+		t.spent[a] += usd
 	}
 }
 
-// Spent is what was spent today for a payer's channel, user or digest: whichever one
-// of them is set. For the zero Payer it is what was spent on everything.
-func (l *Ledger) Spent(p Payer) float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turn()
+// Spent returns what was spent today for a payer's channel, user or digest: whichever one of them is set. For the
+// zero Payer it returns the total.
+func (t *Tracker) Spent(p Payer) float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startDay()
 	list := p.accounts()
-	return l.spent[list[len(list)-1]]
+	return t.spent[list[len(list)-1]]
 }
 
-// Reserve lets a request through that is expected to cost usd, and gives what is to be
-// called once, with what it did cost. Where a cap may be reached by requests that are
-// under way, it waits for them. The error is a *Reached, or that of ctx.
-func (l *Ledger) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (settle func(usd float64), err error) {
+// Reserve allows a request that is expected to cost usd. The caller calls finish once, with the actual cost. Where
+// requests under way may reach a cap, Reserve waits for them to end. It returns a *CapReachedError when a cap is
+// reached, or ctx's error.
+func (t *Tracker) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (finish func(usd float64), err error) {
 	list := p.accounts()
 	for {
-		l.mu.Lock()
-		l.turn()
-		wait, err := l.fits(c, list)
+		// The check and the reservation are one step under the lock, so that two requests cannot take the same room.
+		t.mu.Lock()
+		t.startDay()
+		wait, err := t.check(c, list)
 		if err == nil && wait == nil {
 			for _, a := range list {
-				l.held[a] += usd
+				t.reserved[a] += usd
 			}
-			l.mu.Unlock()
-			return func(cost float64) { l.settle(list, usd, cost) }, nil
+			t.mu.Unlock()
+			return func(cost float64) { t.finish(list, usd, cost) }, nil
 		}
-		l.mu.Unlock()
+		t.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
@@ -138,42 +149,49 @@ func (l *Ledger) Reserve(ctx context.Context, c Caps, p Payer, usd float64) (set
 	}
 }
 
-// fits says whether one more request may be made now (nil, nil), only when others have
-// ended (what tells of it), or not at all. l.mu is held.
-func (l *Ledger) fits(c Caps, list []account) (wait <-chan struct{}, err error) {
+// check returns (nil, nil) when one more request may be made now, a channel when it has to wait until that is closed,
+// and an error when a cap is reached. The caller holds t.mu.
+func (t *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error) {
 	for _, a := range list {
-		most := c.of(a)
-		if most == 0 {
+		limit := c.limit(a)
+		if limit == 0 {
 			continue
 		}
-		if l.spent[a] >= most {
-			return nil, &Reached{Whose: a.whose(), USD: most, Begin: l.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
+		if t.spent[a] >= limit {
+			return nil, &CapReachedError{
+				Whose:    a.describe(),
+				USD:      limit,
+				ResetsAt: t.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour),
+			}
 		}
-		if l.spent[a]+l.held[a] >= most {
-			wait = l.settled
+		// Only together with requests under way: they may turn out cheaper, so wait instead of refusing.
+		if t.spent[a]+t.reserved[a] >= limit {
+			wait = t.released
 		}
 	}
 	return wait, nil
 }
 
-func (l *Ledger) settle(list []account, expected, cost float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turn()
+// finish replaces the expected cost of a request by the actual one, and wakes those that wait.
+func (t *Tracker) finish(list []account, expected, cost float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startDay()
 	for _, a := range list {
-		l.spent[a] += cost
-		if l.held[a] -= expected; l.held[a] < 1e-12 { // nothing but what rounding leaves
-			delete(l.held, a)
+		t.spent[a] += cost
+		// What is left below this is a rounding error of the sums.
+		if t.reserved[a] -= expected; t.reserved[a] < 1e-12 {
+			delete(t.reserved, a)
 		}
 	}
-	close(l.settled)
-	l.settled = make(chan struct{})
+	close(t.released)
+	t.released = make(chan struct{})
 }
 
-// turn begins a new day where one has begun. l.mu is held.
-func (l *Ledger) turn() {
-	if day := l.now().UTC().Format(time.DateOnly); day != l.day {
-		l.day = day
-		clear(l.spent)
+// startDay resets the sums when a new day has begun. The caller holds mu.
+func (t *Tracker) startDay() {
+	if day := t.now().UTC().Format(time.DateOnly); day != t.day {
+		t.day = day
+		clear(t.spent)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/budget"
 )
 
-func reserve(t *testing.T, l *budget.Ledger, c budget.Caps, p budget.Payer) func(float64) {
+func reserve(t *testing.T, l *budget.Tracker, c budget.Caps, p budget.Payer) func(float64) {
 	t.Helper()
 	settle, err := l.Reserve(t.Context(), c, p, 0.01)
 	if err != nil {
@@ -41,7 +41,7 @@ func TestEachCapIsKept(t *testing.T) {
 			l := budget.New(time.Now)
 			reserve(t, l, test.caps, test.payer)(1)
 			_, err := l.Reserve(t.Context(), test.caps, test.payer, 0.01)
-			var reached *budget.Reached
+			var reached *budget.CapReachedError
 			if test.want == "" && err == nil {
 				return
 			}
@@ -60,11 +60,11 @@ func TestADayBeginsWithNothingSpent(t *testing.T) {
 		l, c := budget.New(time.Now), budget.Caps{Instance: 1}
 		l.Add(budget.Payer{}, 1)
 		_, err := l.Reserve(t.Context(), c, budget.Payer{}, 0)
-		var reached *budget.Reached
+		var reached *budget.CapReachedError
 		if !errors.As(err, &reached) {
 			t.Fatalf("%v", err)
 		}
-		time.Sleep(time.Until(reached.Begin))
+		time.Sleep(time.Until(reached.ResetsAt))
 		over := reserve(t, l, c, budget.Payer{})
 		time.Sleep(24 * time.Hour)
 		over(0.25) // counts for the day on which it ended

@@ -27,7 +27,8 @@ const usageDays = 30
 // Price is what a model costs, in US dollars for a million tokens.
 type Price struct {
 	InputPerM, OutputPerM float64
-	MaxOutput             int // tokens of an answer at most; 0: not limited
+	CachedPerM            float64 // of input that the provider read from its cache; 0: as other input
+	MaxOutput             int     // tokens of an answer at most; 0: not limited
 }
 
 // Store keeps what was used, as in store.Store.
@@ -52,22 +53,22 @@ type Usage struct {
 // Spending lets requests to models be made within the budgets, and shows what was used. It is
 // safe for concurrent use.
 type Spending struct {
-	ledger *Ledger
-	store  Store
-	rates  Rates
-	log    *slog.Logger
-	now    func() time.Time
+	tracker *Tracker
+	store   Store
+	rates   Rates
+	log     *slog.Logger
+	now     func() time.Time
 }
 
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
-	p := &Spending{ledger: New(now), store: s, rates: r, log: log, now: now}
+	p := &Spending{tracker: New(now), store: s, rates: r, log: log, now: now}
 	used, err := s.Usage(ctx, now().UTC().Format(time.DateOnly))
 	if err != nil {
 		return nil, err
 	}
 	for _, u := range used {
-		p.ledger.Add(payer(u.Channel, u.User), p.cost(u))
+		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
 	}
 	return p, nil
 }
@@ -82,7 +83,11 @@ func payer(at chat.Address, user string) Payer {
 
 func (s *Spending) cost(u store.Usage) float64 {
 	p := s.rates.Price(u.Model)
-	return (float64(u.Tokens.Input)*p.InputPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
+	if p.CachedPerM == 0 {
+		p.CachedPerM = p.InputPerM
+	}
+	fresh := u.Tokens.Input - u.Tokens.Cached
+	return (float64(fresh)*p.InputPerM + float64(u.Tokens.Cached)*p.CachedPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
 }
 
 // Reserve lets a request be made in the name of a channel and a user, and returns what counts
@@ -97,10 +102,10 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	if price.MaxOutput > 0 {
 		on.Tokens.Output = price.MaxOutput
 	}
-	settle, err := s.ledger.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
-	var reached *Reached
+	settle, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
+	var reached *CapReachedError
 	if errors.As(err, &reached) {
-		in := reached.Begin.Sub(s.now()).Round(time.Minute)
+		in := reached.ResetsAt.Sub(s.now()).Round(time.Minute)
 		words := fmt.Sprintf("%s; it begins anew at midnight UTC, in %s. Whoever runs the bot can raise it.", reached.Error(), formatHours(in))
 		return nil, &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
 	}
@@ -216,7 +221,7 @@ func (s *Spending) remaining(at chat.Address, user string) []string {
 		{"the bot", c.Instance, Payer{}},
 	} {
 		if b.limit > 0 {
-			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose, s.ledger.Spent(b.payer), b.limit))
+			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose, s.tracker.Spent(b.payer), b.limit))
 		}
 	}
 	return list

@@ -24,7 +24,7 @@ import (
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
-	"ravenbot/internal/warden"
+	"ravenbot/internal/watchdog"
 )
 
 // version is set by the linker.
@@ -120,8 +120,8 @@ func Run(ctx context.Context, w World) int {
 		name, after = after[0], []string{"--help"}
 	case pdftext.Word:
 		return pdftext.Main(w.In, w.Out)
-	case warden.Word:
-		return warden.Main(w.In)
+	case watchdog.Argument:
+		return watchdog.Main(w.In)
 	case "-version", "--version":
 		name = "version"
 	}

@@ -227,7 +227,7 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
 		for _, t := range tools.Items {
-			told, err := json.Marshal(gemini.Schema(t.Schema))
+			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes, fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}

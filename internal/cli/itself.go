@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"ravenbot/internal/pdftext"
-	"ravenbot/internal/warden"
+	"ravenbot/internal/watchdog"
 )
 
 // readPDF has this very program read a PDF in a process of its own.
@@ -22,10 +22,10 @@ func readPDF(ctx context.Context, data []byte) ([]string, error) {
 
 // watchOver has this very program end what tool servers leave behind should the bot be
 // killed.
-func watchOver(log *slog.Logger) *warden.Warden {
+func watchOver(log *slog.Logger) *watchdog.Watchdog {
 	program, err := os.Executable()
 	if err != nil {
 		log.Debug("this program's own file is not known", "error", err)
 	}
-	return warden.New(cmp.Or(program, os.Args[0]), os.Args[0], log)
+	return watchdog.New(cmp.Or(program, os.Args[0]), os.Args[0], log)
 }

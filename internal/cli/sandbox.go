@@ -114,7 +114,7 @@ func (c *call) inhabit(ctx context.Context, w *sandbox.World, a *app.App, path s
 		a.LoginLink(), path, path, sandbox.Help)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if w.Ready(ctx) != nil {
+		if w.WaitReady(ctx) != nil {
 			return // it ends
 		}
 		fmt.Fprintf(c.Out, "ready: http://%s, platforms discord, slack, web\n", a.Addr())

@@ -13,10 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/egress"
 )
 
-// at finds a value by names and indices. What the file leaves out stands, under its own key, where its parent does.
-func at(root *node, path ...any) *node {
+// nodeAt returns a value by names and indices. For what the file leaves out it returns a node with the missing key's
+// path and its parent's place.
+func nodeAt(root *node, path ...any) *node {
 	n := root
 	for _, step := range path {
 		var child *node
@@ -30,6 +33,7 @@ func at(root *node, path ...any) *node {
 				child = n.elems[step]
 			}
 		}
+		// A fault about a missing key points to the object that lacks it.
 		if child == nil {
 			child = &node{offset: n.offset, path: key}
 		}
@@ -38,7 +42,7 @@ func at(root *node, path ...any) *node {
 	return n
 }
 
-// checker looks at what fits together, once every value is known by itself.
+// checker checks how values fit together, after each has been checked by itself.
 type checker struct {
 	*decoder
 	c      *Config
@@ -48,34 +52,36 @@ type checker struct {
 
 func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k := checker{d, c, root, checks}
-	k.http()
-	k.discord()
-	k.slack()
-	k.models()
-	k.budget()
-	k.agents()
-	k.channels()
-	k.digests()
-	k.tools()
-	k.private(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")
-	k.private(c.Egress.AllowPrivateHosts, "egress", "allowPrivateHosts")
+	k.checkHTTP()
+	k.checkDiscord()
+	k.checkSlack()
+	k.checkModels()
+	k.checkBudget()
+	k.checkAgents()
+	k.checkChannels()
+	k.checkDigests()
+	k.checkTools()
+	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")
+	k.checkPrivateHosts(c.Egress.AllowPrivateHosts, "egress", "allowPrivateHosts")
 	for name, s := range c.MCPServers {
-		k.private(s.Egress.AllowPrivateHosts, "mcpServers", name, "egress", "allowPrivateHosts")
+		k.checkPrivateHosts(s.Egress.AllowPrivateHosts, "mcpServers", name, "egress", "allowPrivateHosts")
 	}
 }
 
-// bad reports a fault at a path, unless something is known to be wrong there already.
-func (k checker) bad(reason, remedy string, path ...any) {
-	if n := at(k.root, path...); !k.faulty(n.path) {
-		k.fault(n, reason, remedy)
+// report adds a fault at a path, unless a fault is known there already.
+func (k checker) report(reason, remedy string, path ...any) {
+	if n := nodeAt(k.root, path...); !k.hasFault(n.path) {
+		k.addFault(n, reason, remedy)
 	}
 }
 
-// quote names a value in a reason, by its variable where it came out of one.
+// quote returns a value for use in a reason: as its variable where it came from one, because the value may be a
+// secret.
 func (k checker) quote(value string, path ...any) string {
-	n := at(k.root, path...)
+	n := nodeAt(k.root, path...)
+	// A link may be written as an object; the variable is then in its name.
 	if n.kind == '{' {
-		n = at(n, "name")
+		n = nodeAt(n, "name")
 	}
 	if strings.Contains(n.text, "${") {
 		return quote(n.text)
@@ -83,86 +89,110 @@ func (k checker) quote(value string, path ...any) string {
 	return quote(value)
 }
 
-func (k checker) http() {
+// checkHTTP checks the listen address. Listening to other machines without a token is refused.
+func (k checker) checkHTTP() {
 	listen := k.c.HTTP.Listen
 	host, port, err := net.SplitHostPort(listen)
 	if number, e := strconv.Atoi(port); err != nil || e != nil || number < 0 || number > 65535 {
-		k.bad("not an address with a port", `write it like "127.0.0.1:8080"`, "http", "listen")
+		k.report("not an address with a port", `write it like "127.0.0.1:8080"`, "http", "listen")
 		return
 	}
-	if !loopback(host) && k.c.HTTP.AdminToken == "" && !k.faulty("http.adminToken") {
-		k.bad("other machines can reach this address, and there is no adminToken",
+	// The API can run tools, so a port that others reach must never be open without a token.
+	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
+		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
 	}
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-func (k checker) discord() {
+func (k checker) checkDiscord() {
 	if strings.HasPrefix(strings.ToLower(k.c.Platforms.Discord.Token.Reveal()), "bot ") {
-		k.bad("starts with the word Bot, which is not part of it", "give the token alone", "platforms", "discord", "token")
+		k.report("starts with the word Bot, which is not part of it", "give the token alone", "platforms", "discord", "token")
 	}
 }
 
-func (k checker) slack() {
+func (k checker) checkSlack() {
 	s := k.c.Platforms.Slack
-	bad := func(name, reason, remedy string) { k.bad(reason, remedy, "platforms", "slack", name) }
+	bad := func(name, reason, remedy string) { k.report(reason, remedy, "platforms", "slack", name) }
 	if strings.HasPrefix(s.BotToken.Reveal(), "xapp-") {
 		bad("botToken", "holds an app-level token (xapp-…)", "give the bot token (xoxb-…) of the page OAuth & Permissions")
 	}
 	if strings.HasPrefix(s.AppToken.Reveal(), "xoxb-") {
 		bad("appToken", "holds a bot token (xoxb-…)", "give the app-level token (xapp-…) of the page Basic Information")
 	}
+	// An empty bot token turns Slack off, so nothing else is required then.
 	switch {
 	case s.BotToken == "" && s.AppToken != "":
-		k.warn(at(k.root, "platforms", "slack", "botToken"), "empty, so Slack is off although appToken is set", "set SLACK_BOT_TOKEN in .env")
+		k.addWarning(
+			nodeAt(k.root, "platforms", "slack", "botToken"),
+			"empty, so Slack is off although appToken is set",
+			"set SLACK_BOT_TOKEN in .env",
+		)
 	case s.BotToken == "":
 	case s.Mode == "socket" && s.AppToken == "":
-		bad("appToken", `missing, and mode "socket" needs it`, "set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)")
+		bad(
+			"appToken",
+			`missing, and mode "socket" needs it`,
+			"set SLACK_APP_TOKEN in .env (xapp-…, scope connections:write)",
+		)
 	case s.Mode == "http" && s.SigningSecret == "":
-		bad("signingSecret", `missing, and mode "http" needs it to know Slack's requests`, "set SLACK_SIGNING_SECRET in .env (page Basic Information)")
+		bad(
+			"signingSecret",
+			`missing, and mode "http" needs it to know Slack's requests`,
+			"set SLACK_SIGNING_SECRET in .env (page Basic Information)",
+		)
 	}
 }
 
-func (k checker) models() {
+func (k checker) checkModels() {
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
 		m := k.c.Models[name]
-		if m.Model == "" && (m.Provider == "openai" || m.Provider == "gemini") {
-			k.bad("missing or empty", "name one of the provider's models", "models", name, "model")
+		if m.Model == "" && m.Provider != "offline" {
+			k.report("missing or empty", "name one of the provider's models", "models", name, "model")
 		}
 		for i, next := range m.Fallback {
-			named(k, "model", next, k.c.Models, "models", name, "fallback", i)
+			checkNameExists(k, "model", next, k.c.Models, "models", name, "fallback", i)
 		}
-		if cycle := k.cycle(name); cycle != "" {
-			k.bad("leads back to itself: "+cycle, "end the chain with offline", "models", name, "fallback")
+		if cycle := k.fallbackCycle(name); cycle != "" {
+			k.report("leads back to itself: "+cycle, "end the chain with offline", "models", name, "fallback")
 		}
 		if m.KeyMissing && len(m.Fallback) == 0 {
-			k.warn(at(k.root, "models", name), "has no apiKey and no fallback, so the offline model answers", `set the key in .env, or write "fallback": ["offline"]`)
+			k.addWarning(
+				nodeAt(k.root, "models", name),
+				"has no apiKey and no fallback, so the offline model answers",
+				`set the key in .env, or write "fallback": ["offline"]`,
+			)
 		}
 	}
+	// Only where the file names models at all: without any, offline is what the operator expects.
 	if models := k.root.get("models"); models != nil && len(models.members) > 0 && models.get("default") == nil {
-		k.warn(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
+		k.addWarning(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
 	}
 }
 
-// budget warns where a cap cannot be kept, for want of a price.
-func (k checker) budget() {
+// checkBudget warns where a cap cannot be enforced because a model has no price.
+func (k checker) checkBudget() {
 	b := k.c.Budget
 	if b.InstanceDailyUSD+b.ChannelDailyUSD+b.UserDailyUSD+b.DigestDailyUSD == 0 {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
 		if m := k.c.Models[name]; m.Provider != "offline" && m.Price == (Price{}) {
-			k.warn(at(k.root, "models", name), "has no price, so what it costs counts for no budget", `write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`)
+			k.addWarning(
+				nodeAt(k.root, "models", name),
+				"has no price, so its cost counts toward no budget",
+				`write "price": {"inputPerM": …, "outputPerM": …}, in US dollars per million tokens`,
+			)
 		}
 	}
 }
 
-// cycle returns the way from a model back to itself along fallbacks, or "".
-func (k checker) cycle(start string) string {
+// fallbackCycle returns the way from a model back to itself along fallbacks, or "".
+func (k checker) fallbackCycle(start string) string {
 	seen := make(map[string]bool)
 	var walk func(name, way string) string
 	walk = func(name, way string) string {
@@ -170,6 +200,7 @@ func (k checker) cycle(start string) string {
 			if next == start {
 				return way + " → " + next
 			}
+			// A cycle that does not lead back to start is reported for its own members.
 			if seen[next] {
 				continue
 			}
@@ -183,248 +214,284 @@ func (k checker) cycle(start string) string {
 	return walk(start, start)
 }
 
-// named reports a name that is no key of the map.
-func named[T any](k checker, what, name string, names map[string]T, path ...any) {
+// checkNameExists adds a fault for a name that is not a key of names.
+func checkNameExists[T any](k checker, what, name string, names map[string]T, path ...any) {
 	if _, ok := names[name]; !ok {
-		k.bad("there is no "+what+" "+k.quote(name, path...), didYouMean(name, slices.Collect(maps.Keys(names))), path...)
+		k.report("there is no "+what+" "+k.quote(name, path...), suggest(name, slices.Collect(maps.Keys(names))), path...)
 	}
 }
 
-func (k checker) agents() {
+func (k checker) checkAgents() {
 	if _, ok := k.c.Agents["default"]; !ok {
-		k.bad("missing", `name one of the agents "default"`, "agents", "default")
+		k.report("missing", `name one of the agents "default"`, "agents", "default")
 	}
 	for name, a := range k.c.Agents {
-		k.agent(a, k.c.MCPServers, "agents", name)
+		k.checkAgent(a, k.c.MCPServers, "agents", name)
 	}
 }
 
-// agent looks at one agent, which stands at a path.
-func (k checker) agent(a Agent, servers map[string]MCPServer, path ...any) {
+// checkAgent checks the agent at a path.
+func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) {
 	within := func(steps ...any) []any { return slices.Concat(path, steps) }
-	named(k, "model", a.Model, k.c.Models, within("model")...)
+	checkNameExists(k, "model", a.Model, k.c.Models, within("model")...)
 	if a.UtilityModel != "" {
-		named(k, "model", a.UtilityModel, k.c.Models, within("utilityModel")...)
+		checkNameExists(k, "model", a.UtilityModel, k.c.Models, within("utilityModel")...)
 	}
 	for i, link := range a.MCPServers {
-		named(k, "MCP server", link.Name, servers, within("mcpServers", i)...)
+		checkNameExists(k, "MCP server", link.Name, servers, within("mcpServers", i)...)
 	}
 	for i, file := range a.Knowledge {
+		// Only a warning: the file may be on a disk that is mounted later.
 		if _, err := os.Stat(file); err != nil {
-			k.warn(at(k.root, within("knowledge", i)...), "there is no such file or folder", "make it, or remove the name")
+			k.addWarning(
+				nodeAt(k.root, within("knowledge", i)...),
+				"there is no such file or folder",
+				"create it, or remove the name",
+			)
 		}
 	}
 	for i, match := range a.Channels {
-		k.match(match, within("channels", i)...)
+		k.checkMatch(match, within("channels", i)...)
 	}
-	if n := a.Limits.MaxResultBytes; n > 0 && n < leastResult {
-		k.bad(fmt.Sprintf("is %d, less than the least, %d", n, leastResult), "write 0 for what tools.maxResultBytes says", within("limits", "maxResultBytes")...)
+	if n := a.Limits.MaxResultBytes; n > 0 && n < minResultBytes {
+		k.report(
+			fmt.Sprintf("is %d, below the minimum of %d", n, minResultBytes),
+			"write 0 for what tools.maxResultBytes says",
+			within("limits", "maxResultBytes")...)
 	}
 }
 
-// leastResult is the least that tools.maxResultBytes may be.
-const leastResult = 256
+// minResultBytes is the minimum of tools.maxResultBytes, which an agent's own limit must respect too.
+const minResultBytes = 256
 
-// match looks at a pattern for channels.
-func (k checker) match(pattern string, path ...any) {
+// checkMatch checks a pattern for channels.
+func (k checker) checkMatch(pattern string, path ...any) {
 	if _, err := splitAddress(pattern); err != nil {
-		k.bad(k.quote(pattern, path...)+": "+err.Error(), `write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`, path...)
+		k.report(
+			k.quote(pattern, path...)+": "+err.Error(),
+			`write it like "slack:TEAM/CHANNEL", with * for any: "*:*/*" is everywhere`,
+			path...)
 	}
 }
 
-func (k checker) channels() {
+func (k checker) checkChannels() {
 	for i, ch := range k.c.Channels {
-		named(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
-		k.match(ch.Match, "channels", i, "match")
+		checkNameExists(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
+		k.checkMatch(ch.Match, "channels", i, "match")
 	}
 }
 
-func (k checker) digests() {
+func (k checker) checkDigests() {
 	for name, g := range k.c.Digests {
-		named(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
-		k.schedule(g, name)
-		k.taskless(g, name)
+		checkNameExists(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
+		k.checkSchedule(g, name)
+		k.checkHasTask(g, name)
 		for i, feed := range g.Feeds {
-			k.feed(feed.URL.Reveal(), "digests", name, "feeds", i)
+			k.checkFeed(feed.URL.Reveal(), "digests", name, "feeds", i)
 		}
 		for i, address := range g.Post {
-			k.post(address, "digests", name, "post", i)
+			k.checkPostAddress(address, "digests", name, "post", i)
 		}
 		for i, f := range g.Filters {
-			k.passes(k.checks.Filter, f, "write a word, -word, /expression/, -/expression/ or mute:WORD until 2026-12-24", "digests", name, "filters", i)
+			k.checkWith(
+				k.checks.Filter,
+				f,
+				"write a word, -word, /expression/, -/expression/ or mute:WORD until 2026-12-24",
+				"digests",
+				name,
+				"filters",
+				i,
+			)
 		}
 		if g.Template != "" {
-			k.passes(k.checks.Template, g.Template, "write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut", "digests", name, "template")
+			k.checkWith(
+				k.checks.Template,
+				g.Template,
+				"write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut",
+				"digests",
+				name,
+				"template",
+			)
 		}
 	}
 }
 
-// passes has another package judge a value.
-func (k checker) passes(judge func(string) error, value, remedy string, path ...any) {
+// checkWith validates a value with another package's check.
+func (k checker) checkWith(judge func(string) error, value, remedy string, path ...any) {
 	if judge == nil {
 		return
 	}
 	if err := judge(value); err != nil {
-		k.judged(err, value, remedy, path...)
+		k.reportError(err, value, remedy, path...)
 	}
 }
 
-// onNew is the schedule of a digest that posts items as they come.
-const onNew = "on-new"
+// scheduleOnNew is the schedule of a digest that posts items as they arrive.
+const scheduleOnNew = "on-new"
 
-// taskless reports a digest that has nothing to do.
-func (k checker) taskless(g Digest, name string) {
+// checkHasTask reports a digest that has nothing to do.
+func (k checker) checkHasTask(g Digest, name string) {
 	switch {
 	case len(g.Feeds) > 0:
 	case g.Prompt == "":
-		k.bad("missing or empty, and there is no prompt either", "name feeds, or give a prompt as the agent's task", "digests", name, "feeds")
-	case g.Schedule == onNew:
-		k.bad("on-new needs feeds", "name feeds, or write when the task is due", "digests", name, "schedule")
+		k.report(
+			"missing or empty, and there is no prompt either",
+			"name feeds, or give a prompt as the agent's task",
+			"digests",
+			name,
+			"feeds",
+		)
+	case g.Schedule == scheduleOnNew:
+		k.report("on-new needs feeds", "name feeds, or write when the task is due", "digests", name, "schedule")
 	}
 }
 
-func (k checker) schedule(g Digest, name string) {
+func (k checker) checkSchedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
-		k.bad(k.quote(g.Timezone, "digests", name, "timezone")+" is no time zone", "write an IANA name such as Europe/Oslo or UTC", "digests", name, "timezone")
-		g.Timezone = "UTC" // the expression is wrong or right in any zone
+		k.report(
+			k.quote(g.Timezone, "digests", name, "timezone")+" is not a time zone",
+			"write an IANA name such as Europe/Oslo or UTC",
+			"digests",
+			name,
+			"timezone",
+		)
+		g.Timezone = "UTC" // report the expression's own faults too; they do not depend on the zone
 	}
-	if k.checks.Schedule == nil || g.Schedule == "" || g.Schedule == onNew {
+	if k.checks.Schedule == nil || g.Schedule == "" || g.Schedule == scheduleOnNew {
 		return
 	}
 	if err := k.checks.Schedule(g.Schedule, g.Timezone); err != nil {
-		k.judged(err, g.Schedule, "write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5", "digests", name, "schedule")
+		k.reportError(
+			err,
+			g.Schedule,
+			"write weekdays at 8:30, or minute hour day month weekday, such as 30 8 * * 1-5",
+			"digests",
+			name,
+			"schedule",
+		)
 	}
 }
 
-// judged reports another package's verdict; a value that came out of a variable is named as it was written.
-func (k checker) judged(err error, value, remedy string, path ...any) {
+// reportError reports another package's error. A value that came from a variable is named as it was written, because
+// it may be a secret.
+func (k checker) reportError(err error, value, remedy string, path ...any) {
 	reason := err.Error()
-	if n := at(k.root, path...); value != "" && strings.Contains(n.text, "${") {
+	if n := nodeAt(k.root, path...); value != "" && strings.Contains(n.text, "${") {
 		reason = strings.ReplaceAll(reason, value, n.text)
 	}
-	k.bad(reason, remedy, path...)
+	k.report(reason, remedy, path...)
 }
 
-func (k checker) feed(feed string, path ...any) {
+func (k checker) checkFeed(feed string, path ...any) {
 	name, bundled := strings.CutPrefix(feed, "bundled:")
 	if !bundled {
-		if _, ok := httpURL(feed); !ok {
-			k.bad("not an http:// or https:// address", "write the feed's address, or bundled:NAME", path...)
+		if _, ok := parseHTTPURL(feed); !ok {
+			k.report("not an http:// or https:// address", "write the feed's address, or bundled:NAME", path...)
 		}
 		return
 	}
-	if k.checks.Bundled != nil {
-		if err := k.checks.Bundled(name); err != nil {
-			k.judged(err, name, "write the name of a bundled feed, or a feed's address", path...)
-		}
-	}
+	k.checkWith(k.checks.Bundled, name, "write the name of a bundled feed, or a feed's address", path...)
 }
 
-func (k checker) post(address string, path ...any) {
+// checkPostAddress checks where a digest is posted, and warns about platforms that are off.
+func (k checker) checkPostAddress(address string, path ...any) {
 	const remedy = "write it like discord:GUILD/CHANNEL, slack:TEAM/CHANNEL or web:/general"
+	// The platform's own check sees only addresses of the right shape.
 	parts, err := splitAddress(address)
 	if err == nil && k.checks.Address != nil {
 		err = k.checks.Address(address)
 	}
 	if err != nil {
-		k.judged(fmt.Errorf("%s: %w", k.quote(address, path...), err), address, remedy, path...)
+		k.reportError(fmt.Errorf("%s: %w", k.quote(address, path...), err), address, remedy, path...)
 		return
 	}
 	off := parts[0] == "discord" && !k.c.DiscordEnabled() || parts[0] == "slack" && !k.c.SlackEnabled() ||
 		parts[0] == "web" && !k.c.Platforms.Web.Enabled
 	if off {
-		k.warn(at(k.root, path...), parts[0]+" is off, so nothing is posted there", "turn the platform on, or remove the address")
+		k.addWarning(
+			nodeAt(k.root, path...),
+			parts[0]+" is off, so nothing is posted there",
+			"turn the platform on, or remove the address",
+		)
 	}
 }
 
-func (k checker) tools() {
+func (k checker) checkTools() {
 	if name := k.c.Tools.Discovery.Embeddings; name != "" {
 		path := []any{"tools", "discovery", "embeddings"}
-		named(k, "model", name, k.c.Models, path...)
+		checkNameExists(k, "model", name, k.c.Models, path...)
 		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
-			k.bad("the offline model gives no embeddings", "name a model of Gemini or of an OpenAI-compatible endpoint, or nothing", path...)
+			k.report(
+				"the offline model has no embeddings",
+				"name a model of Gemini or of an OpenAI-compatible endpoint, or nothing",
+				path...)
 		}
 	}
 	for i, h := range k.c.Tools.Hooks {
 		if len(h.Command) > 0 && h.Command[0].Reveal() == "" {
-			k.bad("an empty program", "name the program to run", "tools", "hooks", i, "command")
+			k.report("an empty program", "name the program to run", "tools", "hooks", i, "command")
 		}
 	}
-	k.roots()
-	if file := k.c.Tools.Billing.File; file != "" && k.checks.Tariff != nil {
-		if err := k.checks.Tariff(file); err != nil {
-			k.judged(err, file, "name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off", "tools", "billing", "file")
-		}
+	k.checkFileRoots()
+	if file := k.c.Tools.Billing.File; file != "" {
+		k.checkWith(
+			k.checks.Tariff,
+			file,
+			"name a tariff file such as deploy/tariffs/tnb-domestic-a.json, or nothing to turn the tools off",
+			"tools", "billing", "file",
+		)
 	}
 }
 
-func (k checker) roots() {
+func (k checker) checkFileRoots() {
 	names := map[string]bool{}
 	for i, r := range k.c.Tools.Files.Roots {
 		path := []any{"tools", "files", "roots", i}
 		switch {
 		case r.Path == "":
-			continue // told already
+			continue // reported already
 		case r.Name == "." || r.Name == ".." || strings.ContainsAny(r.Name, `/\*?[`):
-			k.bad(quote(r.Name)+" cannot begin a path", `give it a name: {"path": "…", "name": "docs"}`, path...)
+			k.report(quote(r.Name)+" cannot begin a path", `give it a name: {"path": "…", "name": "docs"}`, path...)
 		case names[r.Name]:
-			k.bad("another root is called "+quote(r.Name)+" too", `give it a name of its own: {"path": "…", "name": "docs"}`, path...)
+			k.report(
+				"another root is called "+quote(r.Name)+" too",
+				`give it a name of its own: {"path": "…", "name": "docs"}`,
+				path...)
 		}
 		names[r.Name] = true
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
-			k.warn(at(k.root, path...), "there is no such folder", "make it, or remove the root")
+			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "create it, or remove the root")
 		}
-		for _, held := range []struct{ what, in string }{{"the keys in .env", k.dir}, {"all conversations", filepath.Dir(k.c.Store.Reveal())}} {
+		// A root above the configuration would let tools read every secret and conversation.
+		for _, held := range []struct{ what, in string }{
+			{"the keys in .env", k.dir},
+			{"all conversations", filepath.Dir(k.c.Store.Reveal())},
+		} {
 			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
-				k.warn(at(k.root, path...), "whoever may use the files tools can reach "+held.what, "name a folder that holds neither configuration nor store")
+				k.addWarning(
+					nodeAt(k.root, path...),
+					"whoever may use the files tools can reach "+held.what,
+					"name a folder that holds neither configuration nor store",
+				)
 			}
 		}
 	}
 }
 
-func (k checker) private(hosts []string, path ...any) {
+func (k checker) checkPrivateHosts(hosts []string, path ...any) {
 	for i, host := range hosts {
-		if at := append(slices.Clone(path), i); !privateHost(host) {
-			k.bad(k.quote(host, at...)+" is neither a host nor a network", "write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080", at...)
+		// egress decides what it accepts, so the check is its own.
+		if at := append(slices.Clone(path), i); egress.CheckAllowedHost(host) != nil {
+			k.report(
+				k.quote(host, at...)+" is neither a host nor a network",
+				"write it like 10.0.0.5, 10.0.0.0/8, nas.local or nas.local:8080",
+				at...)
 		}
 	}
 }
 
-// privateHost accepts a host, an IP address or a CIDR, each with an optional port. IPv6 with a port stands in brackets.
-func privateHost(s string) bool {
-	if _, err := netip.ParsePrefix(s); err == nil {
-		return true
-	}
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	host, port, found := cutPort(s)
-	if found {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return false
-		}
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParsePrefix(host); err == nil {
-		return true
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return host != "" && len(host) <= 253 && !strings.ContainsFunc(host, func(r rune) bool {
-		return !(r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
-	})
-}
-
-func cutPort(s string) (host, port string, found bool) {
-	i := strings.LastIndexByte(s, ':')
-	if i < 0 || strings.HasSuffix(s, "]") {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
-func httpURL(s string) (*url.URL, bool) {
+// parseHTTPURL returns false for anything but an http or https address with a host.
+func parseHTTPURL(s string) (*url.URL, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, false
@@ -432,7 +499,7 @@ func httpURL(s string) (*url.URL, bool) {
 	return u, true
 }
 
-// splitAddress takes platform:workspace/channel[/thread] apart.
+// splitAddress splits platform:workspace/channel[/thread] into its parts.
 func splitAddress(address string) ([]string, error) {
 	platform, rest, ok := strings.Cut(address, ":")
 	parts := append([]string{platform}, strings.Split(rest, "/")...)
@@ -440,9 +507,9 @@ func splitAddress(address string) ([]string, error) {
 	case !ok || platform == "":
 		return nil, errors.New("no platform before a colon")
 	case strings.ContainsAny(address, " \t\r\n"):
-		return nil, errors.New("a blank in it")
+		return nil, errors.New("it contains a space")
 	case len(parts) < 3:
-		return nil, errors.New("no channel behind a slash")
+		return nil, errors.New("no channel after a slash")
 	case len(parts) > 4:
 		return nil, errors.New("more parts than platform:workspace/channel/thread")
 	case slices.Contains(parts[2:], ""):

@@ -56,7 +56,7 @@ type Config struct {
 
 // Backup is how copies of the store are made and kept.
 type Backup struct {
-	// How long after a copy the next is made. 0s: none is.
+	// How long after one copy the next one is made. 0s: never.
 	Every Duration `json:"every" default:"24h" min:"0"`
 	// How many copies are kept.
 	Keep int `json:"keep" default:"7" min:"1"`
@@ -92,7 +92,7 @@ type DiscordPlatform struct {
 	APIBaseURL Masked `json:"apiBaseURL" default:"https://discord.com" form:"origin"`
 	// Number of gateway shards. 0: what Discord recommends.
 	Shards int `json:"shards" min:"0"`
-	// How far back to look for messages missed while away. 0s: not at all.
+	// How far back to look for messages that were missed while the bot was down. 0s: not at all.
 	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
 }
 
@@ -108,7 +108,7 @@ type SlackPlatform struct {
 	Mode string `json:"mode" default:"socket" enum:"socket|http"`
 	// Where Slack's Web API is.
 	APIBaseURL Masked `json:"apiBaseURL" default:"https://slack.com/api/" form:"http"`
-	// How far back to look for messages missed while away. 0s: not at all.
+	// How far back to look for messages that were missed while the bot was down. 0s: not at all.
 	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
 }
 
@@ -120,8 +120,8 @@ type WebPlatform struct {
 
 // Model is one language model behind one endpoint.
 type Model struct {
-	// Who serves it: Gemini, any endpoint that speaks OpenAI's chat API, or no model at all.
-	Provider string `json:"provider" enum:"gemini|openai|offline" required:"true"`
+	// Who serves it: Gemini, Anthropic, any endpoint that speaks OpenAI's chat API, or no model at all.
+	Provider string `json:"provider" enum:"gemini|anthropic|openai|offline" required:"true"`
 	// The provider's name of the model.
 	Model string `json:"model"`
 	// The key. Empty: this model is skipped and its fallback answers.
@@ -134,7 +134,7 @@ type Model struct {
 	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
 	// How long one request may take.
 	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
-	// Models that answer in its stead, in order, when it cannot.
+	// Models that answer instead, in order, when this one cannot.
 	Fallback []string `json:"fallback"`
 	// What it costs, for budgets and usage.
 	Price Price `json:"price"`
@@ -147,6 +147,8 @@ type Model struct {
 type Price struct {
 	// Dollars per million input tokens.
 	InputPerM float64 `json:"inputPerM" min:"0"`
+	// Dollars per million input tokens that the provider read from its cache. 0: as other input.
+	CachedPerM float64 `json:"cachedPerM" min:"0"`
 	// Dollars per million output tokens.
 	OutputPerM float64 `json:"outputPerM" min:"0"`
 }
@@ -155,7 +157,7 @@ type Price struct {
 type Agent struct {
 	// Name of a model.
 	Model string `json:"model" default:"default"`
-	// What the model is told before each conversation.
+	// The instructions that the model gets before each conversation.
 	SystemPrompt string `json:"systemPrompt"`
 	// MCP servers this agent may use, as names or {"name", "enabled"}. Absent: every enabled server.
 	MCPServers []ServerLink `json:"mcpServers"`
@@ -165,9 +167,11 @@ type Agent struct {
 	Tools []string `json:"tools" default:"*"`
 	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
-	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there is one.
+	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there
+	// is one.
 	UtilityModel string `json:"utilityModel"`
-	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a part.
+	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a
+	// part.
 	Channels []string `json:"channels"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
@@ -215,7 +219,7 @@ type Tools struct {
 	Discovery Discovery `json:"discovery"`
 	// Who may run what: the first rule that matches counts; where none does, the call is allowed.
 	Policy []Policy `json:"policy"`
-	// Commands asked before or told after a tool call.
+	// Commands that run before or after a tool call.
 	Hooks []Hook `json:"hooks"`
 	// The files_… tools.
 	Files Files `json:"files"`
@@ -237,7 +241,7 @@ type Discovery struct {
 type Policy struct {
 	// Names or patterns of the tools it is about.
 	Tools []string `json:"tools" default:"*"`
-	// Only tools that say this of themselves; unknown: that say nothing. Absent: all.
+	// Only tools that declare this; unknown: tools that declare nothing. Absent: all tools.
 	Hint string `json:"hint" enum:"readOnly|write|destructive|unknown"`
 	// ask: the asker or an administrator approves each call.
 	Decision string `json:"decision" enum:"allow|ask|deny" required:"true"`
@@ -281,7 +285,7 @@ type Billing struct {
 
 // MCP is how MCP servers are watched.
 type MCP struct {
-	// How often a running server is asked whether it lives.
+	// How often a running server is checked.
 	HealthInterval Duration `json:"healthInterval" default:"60s" min:"1s"`
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
@@ -371,25 +375,27 @@ type Digest struct {
 	Window string `json:"window" default:"sinceLast" enum:"sinceLast"`
 	// How old an item may be. 0s: of any age.
 	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
-	// What happens to runs that fell due while away: one of them is made good, or none.
+	// What happens to runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
 	// Whether a run with nothing new is silent or says so.
 	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
 	// Name of the agent whose model writes it.
 	Agent string `json:"agent" default:"default"`
-	// What the model is told beside ravenbot's own rules for digests; without feeds, the agent's task.
+	// Instructions for the model in addition to ravenbot's own rules for digests; without feeds, the agent's task.
 	Prompt string `json:"prompt"`
 	// A summary above cards, a sentence an item, sentences grouped by topic, or titles alone.
 	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles"`
 	// The language it is written in. Empty: that of its channel's settings, else that of the items.
 	Language string `json:"language"`
-	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's own.
+	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's
+	// own.
 	Template string `json:"template"`
 	// Tokens that one run may use of a model. 0: no cap.
 	MaxTokens int `json:"maxTokens" min:"0"`
 	// Whether the page of an item is read where the feed has only a teaser.
 	Articles bool `json:"articles" default:"true"`
-	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until 2026-12-24.
+	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until
+	// 2026-12-24.
 	Filters []string `json:"filters"`
 }
 
@@ -421,7 +427,7 @@ type Egress struct {
 
 // Log is the log on standard error.
 type Log struct {
-	// The least severe level shown.
+	// The lowest level that is logged.
 	Level string `json:"level" default:"info" enum:"debug|info|warn|error"`
 	// For people or for machines.
 	Format string `json:"format" default:"text" enum:"text|json"`

@@ -13,8 +13,8 @@ import (
 	"ravenbot/internal/egress"
 )
 
-// decoder fills structs from nodes and gathers every fault on the way. Struct tags say what a field takes: json (its
-// name), alias (other names), default, enum (a|b), min, max, required and form (path, store, http, origin).
+// decoder fills structs from nodes and collects every fault. Struct tags say what a field accepts: json (its name),
+// alias (other names), default, enum (a|b), min, max, required and form (path, store, http, origin).
 type decoder struct {
 	file     string
 	dir      string
@@ -30,43 +30,50 @@ type decoder struct {
 	disabled bool
 }
 
-func (d *decoder) add(f Fault) { d.faults = append(d.faults, f) }
+func (d *decoder) appendFault(f Fault) { d.faults = append(d.faults, f) }
 
-func (d *decoder) faultAt(offset int, key, reason, remedy string) {
+func (d *decoder) addFaultAt(offset int, key, reason, remedy string) {
 	line, column := d.position(offset)
-	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
+	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
-func (d *decoder) fault(n *node, reason, remedy string) { d.faultAt(n.offset, n.path, reason, remedy) }
+func (d *decoder) addFault(n *node, reason, remedy string) {
+	d.addFaultAt(n.offset, n.path, reason, remedy)
+}
 
-func (d *decoder) warn(n *node, reason, remedy string) {
+func (d *decoder) addWarning(n *node, reason, remedy string) {
 	line, column := d.position(n.offset)
-	d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: n.path, Reason: reason, Remedy: remedy})
+	d.warnings = append(
+		d.warnings,
+		Fault{File: d.file, Line: line, Column: column, Key: n.path, Reason: reason, Remedy: remedy},
+	)
 }
 
-// faulty reports whether something is already known to be wrong with a key, so that later checks keep quiet about it.
-func (d *decoder) faulty(key string) bool {
+// hasFault reports whether a fault of a key, or of something inside it, is known already. Later checks then stay
+// silent about the key.
+func (d *decoder) hasFault(key string) bool {
 	return slices.ContainsFunc(d.faults, func(f Fault) bool {
 		return f.Key == key || strings.HasPrefix(f.Key, key+"[") || strings.HasPrefix(f.Key, key+".")
 	})
 }
 
-// decodable types read a node themselves.
-type decodable interface {
+// nodeDecoder is implemented by types that read a node themselves.
+type nodeDecoder interface {
 	decode(*decoder, *node, reflect.StructTag)
 }
 
-// decode fills v from n. null leaves the default.
+// decode fills v from n. null keeps the default.
 func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 	if n.kind == 'n' {
 		return
 	}
-	if own, ok := v.Addr().Interface().(decodable); ok {
+	if own, ok := v.Addr().Interface().(nodeDecoder); ok {
 		own.decode(d, n, tag)
 		return
 	}
+	// Duration is an integer to reflect, and bare numbers are mostly refused.
 	if v.Type() == reflect.TypeFor[Duration]() {
-		d.duration(n, v, tag)
+		d.decodeDuration(n, v, tag)
 		return
 	}
 	switch v.Kind() {
@@ -88,11 +95,11 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 		}
 	case reflect.String:
 		if d.expect(n, '"', "a string") {
-			v.SetString(d.str(n, tag))
+			v.SetString(d.decodeString(n, tag))
 		}
 	case reflect.Bool:
 		if n.kind != 't' && n.kind != 'f' {
-			d.fault(n, "expected true or false, found "+n.kindName(), "write true or false without quotes")
+			d.addFault(n, "expected true or false, found "+n.kindName(), "write true or false without quotes")
 			return
 		}
 		v.SetBool(n.kind == 't')
@@ -107,14 +114,16 @@ func (d *decoder) decode(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
+// expect reports whether a node is of a kind, and adds a fault where it is not.
 func (d *decoder) expect(n *node, kind byte, want string) bool {
 	if n.kind == kind {
 		return true
 	}
-	d.fault(n, "expected "+want+", found "+n.kindName(), remedyFor(kind, n.kind))
+	d.addFault(n, "expected "+want+", found "+n.kindName(), remedyFor(kind, n.kind))
 	return false
 }
 
+// remedyFor returns what to do about a value of the wrong kind.
 func remedyFor(want, have byte) string {
 	switch {
 	case want == '[' && have == '"':
@@ -132,63 +141,73 @@ func remedyFor(want, have byte) string {
 }
 
 func (d *decoder) decodeStruct(n *node, v reflect.Value) {
-	fields := fieldsOf(v.Type())
+	fields := fieldsByName(v.Type())
 	given := make(map[string]string)
 	for _, m := range n.members {
 		f, ok := fields[m.name]
 		if !ok {
-			d.unknown(n, m, v.Type())
+			d.addUnknownKey(n, m, v.Type())
 			continue
 		}
+		// Two aliases of one field would overwrite each other in the order of the file.
 		if first := given[f.name]; first != "" {
-			d.faultAt(m.offset, joinKey(n.path, m.name), "means the same as "+first+", which is given too", "keep one of them")
+			d.addFaultAt(
+				m.offset,
+				joinKey(n.path, m.name),
+				"means the same as "+first+", which is given too",
+				"keep one of them",
+			)
 			continue
 		}
 		given[f.name] = m.name
 		d.decode(m.value, v.FieldByIndex(f.index), f.tag)
 	}
-	for _, name := range namesOf(v.Type()) {
+	// Checked after all members, so that a required key that is present and wrong is reported once.
+	for _, name := range fieldNames(v.Type()) {
 		f := fields[name]
-		if f.tag.Get("required") == "" || !v.FieldByIndex(f.index).IsZero() && !emptyList(v.FieldByIndex(f.index)) {
+		if f.tag.Get("required") == "" || !v.FieldByIndex(f.index).IsZero() && !isEmptyList(v.FieldByIndex(f.index)) {
 			continue
 		}
-		if key := joinKey(n.path, name); !d.faulty(key) {
-			d.faultAt(n.offset, key, "missing or empty", "add it; every "+noun(v.Type())+" needs it")
+		// A required key with a fault of its own is present, only wrong.
+		if key := joinKey(n.path, name); !d.hasFault(key) {
+			d.addFaultAt(n.offset, key, "missing or empty", "add it; every "+typeNoun(v.Type())+" needs it")
 		}
 	}
 }
 
-func emptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
+func isEmptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
 
-// noun is a type's name in a sentence.
-func noun(t reflect.Type) string {
-	if t == reflect.TypeFor[ServerLink]() {
+// typeNoun returns a type's name for use in a sentence.
+func typeNoun(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[ServerLink]():
 		return "link"
-	}
-	if t == reflect.TypeFor[FileRoot]() {
+	case reflect.TypeFor[FileRoot]():
 		return "root"
-	}
-	if t == reflect.TypeFor[DigestFeed]() {
+	case reflect.TypeFor[DigestFeed]():
 		return "feed"
 	}
 	return strings.ToLower(t.Name())
 }
 
-func (d *decoder) unknown(n *node, m member, t reflect.Type) {
+// addUnknownKey adds a fault for an unknown key. In entries of mcpServers such keys belong to other hosts and are
+// only collected for a warning.
+func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 	if d.inServer {
 		d.foreign = append(d.foreign, member{joinKey(n.path, m.name), m.offset, m.value})
 		return
 	}
-	d.faultAt(m.offset, joinKey(n.path, m.name), "unknown key", didYouMean(m.name, namesOf(t)))
+	d.addFaultAt(m.offset, joinKey(n.path, m.name), "unknown key", suggest(m.name, fieldNames(t)))
 }
 
 func (d *decoder) decodeMap(n *node, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
 	for _, m := range n.members {
 		item := reflect.New(v.Type().Elem()).Elem()
+		// Map values have no place of their own to hold defaults, so they are set for each entry.
 		d.setDefaults(item)
 		if m.name == "" {
-			d.faultAt(m.offset, joinKey(n.path, ""), "an empty name", "give it a name")
+			d.addFaultAt(m.offset, joinKey(n.path, ""), "an empty name", "give it a name")
 			continue
 		}
 		d.decode(m.value, item, "")
@@ -201,8 +220,9 @@ func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
 	for i, e := range n.elems {
 		item := list.Index(i)
 		d.setDefaults(item)
+		// In a list null has no default to fall back to.
 		if e.kind == 'n' {
-			d.fault(e, "null in a list", "remove it")
+			d.addFault(e, "null in a list", "remove it")
 			continue
 		}
 		d.decode(e, item, tag)
@@ -210,71 +230,78 @@ func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
 	v.Set(list)
 }
 
-// str is a string with its variables replaced, checked against the field's enum and form.
-func (d *decoder) str(n *node, tag reflect.StructTag) string {
+// decodeString returns a string with its variables replaced, checked against the field's enum and form.
+func (d *decoder) decodeString(n *node, tag reflect.StructTag) string {
 	s, ok := d.expand(n)
 	if !ok {
 		return ""
 	}
 	if enum := tag.Get("enum"); enum != "" {
+		// An empty variable means the default, so that ${MODE:-} can leave a choice open.
 		if s == "" {
 			return tag.Get("default")
 		}
 		if allowed := strings.Split(enum, "|"); !slices.Contains(allowed, s) {
-			d.fault(n, quote(n.text)+" is not one of "+strings.Join(allowed, ", "), oneOf(s, allowed))
+			d.addFault(n, quote(n.text)+" is not one of "+strings.Join(allowed, ", "), suggestOneOf(s, allowed))
 			return ""
 		}
 	}
 	if s == "" || d.disabled {
 		return s
 	}
-	return d.form(n, s, tag.Get("form"))
+	return d.checkForm(n, s, tag.Get("form"))
 }
 
-// decode reads a text of which only what the file itself says is shown later.
+// decode reads a text and keeps, for display, what the file itself says: a variable keeps its name.
 func (m *Masked) decode(d *decoder, n *node, tag reflect.StructTag) {
 	if !d.expect(n, '"', "a string") {
 		return
 	}
-	*m = Masked{d.str(n, tag), egress.Shown(n.text)}
+	*m = Masked{d.decodeString(n, tag), egress.RedactURL(n.text)}
 	if tag.Get("form") == "store" && !strings.Contains(m.value, "://") {
-		m.shown = m.value // a path
+		m.display = m.value // a path is not an address and holds no secret
 	}
 	if m.value == "" {
-		m.shown = ""
+		m.display = ""
 		if text, ok := tag.Lookup("default"); ok {
 			m.decode(d, defaultNode(reflect.String, text), tag)
 		}
 	}
 }
 
-// form checks a path or an address and returns it in the shape the rest of the program relies on.
-func (d *decoder) form(n *node, s, form string) string {
+// checkForm checks a path or an address and returns it in the form that the rest of the program relies on.
+func (d *decoder) checkForm(n *node, s, form string) string {
 	switch form {
 	case "path":
-		return d.abs(s)
+		return d.absPath(s)
 	case "store":
 		if strings.Contains(s, "://") {
 			if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
-				d.fault(n, "neither a path nor a postgres:// address", `write "data/ravenbot.db" or "postgres://user@host/database"`)
+				d.addFault(
+					n,
+					"neither a path nor a postgres:// address",
+					`write "data/ravenbot.db" or "postgres://user@host/database"`,
+				)
 			}
 			return s
 		}
-		return d.abs(s)
+		return d.absPath(s)
 	case "http", "origin":
-		u, ok := httpURL(s)
+		u, ok := parseHTTPURL(s)
 		if !ok {
-			d.fault(n, "not an http:// or https:// address", "write it with scheme and host, such as https://example.org")
+			d.addFault(n, "not an http:// or https:// address", "write it with scheme and host, such as https://example.org")
 			return s
 		}
+		// Discord's library appends /api/v9/… itself; a path would appear twice.
 		if form == "origin" && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
-			d.fault(n, "holds a path", "write scheme and host alone; the paths follow it")
+			d.addFault(n, "holds a path", "write scheme and host alone; the paths follow it")
 		}
 	}
 	return s
 }
 
-func (d *decoder) abs(path string) string {
+// absPath returns a path as an absolute one, counted from the folder of the file.
+func (d *decoder) absPath(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
@@ -282,9 +309,10 @@ func (d *decoder) abs(path string) string {
 }
 
 func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
+	// Parsed as a float, because JSON allows 1e3 and 10.0 for whole numbers.
 	x, err := strconv.ParseFloat(n.text, 64)
 	if err != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
-		d.fault(n, "expected a whole number, found "+clip(n.text), "write it without a fraction, below 2 billion")
+		d.addFault(n, "expected a whole number, found "+clip(n.text), "write it without a fraction, below 2 billion")
 		return
 	}
 	if d.inRange(n, x, tag) {
@@ -295,7 +323,7 @@ func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
 func (d *decoder) decodeFloat(n *node, v reflect.Value, tag reflect.StructTag) {
 	x, err := strconv.ParseFloat(n.text, 64)
 	if err != nil {
-		d.fault(n, "too large a number", "write a smaller one")
+		d.addFault(n, "too large a number", "write a smaller one")
 		return
 	}
 	if d.inRange(n, x, tag) {
@@ -303,37 +331,43 @@ func (d *decoder) decodeFloat(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
+// inRange reports whether a number is within the field's min and max, and adds a fault where it is not.
 func (d *decoder) inRange(n *node, x float64, tag reflect.StructTag) bool {
-	if low := tag.Get("min"); low != "" {
-		if least, _ := strconv.ParseFloat(low, 64); x < least {
-			d.fault(n, clip(n.text)+" is below "+low, "write "+low+" or more")
+	if text := tag.Get("min"); text != "" {
+		if limit, _ := strconv.ParseFloat(text, 64); x < limit {
+			d.addFault(n, clip(n.text)+" is below "+text, "write "+text+" or more")
 			return false
 		}
 	}
-	if high := tag.Get("max"); high != "" {
-		if most, _ := strconv.ParseFloat(high, 64); x > most {
-			d.fault(n, clip(n.text)+" is above "+high, "write "+high+" or less")
+	if text := tag.Get("max"); text != "" {
+		if limit, _ := strconv.ParseFloat(text, 64); x > limit {
+			d.addFault(n, clip(n.text)+" is above "+text, "write "+text+" or less")
 			return false
 		}
 	}
 	return true
 }
 
-// duration reads "90s"; in an MCP server's entry a bare number counts milliseconds.
-func (d *decoder) duration(n *node, v reflect.Value, tag reflect.StructTag) {
+// decodeDuration reads "90s". In an MCP server's entry a bare number counts milliseconds, as in other hosts.
+func (d *decoder) decodeDuration(n *node, v reflect.Value, tag reflect.StructTag) {
 	var got time.Duration
 	switch {
 	case n.kind == '0' && d.inServer:
 		ms, err := strconv.ParseFloat(n.text, 64)
 		if err != nil || ms > math.MaxInt32 {
-			d.fault(n, "too long a time", `write it like "30s"`)
+			d.addFault(n, "too long a time", `write it like "30s"`)
 			return
 		}
+		// Somebody who writes 30 most likely means seconds.
 		if got = time.Duration(ms * float64(time.Millisecond)); got > 0 && got < time.Second {
-			d.warn(n, fmt.Sprintf("a bare number counts milliseconds: this is %v", got), `write it with a unit, such as "30s"`)
+			d.addWarning(
+				n,
+				fmt.Sprintf("a bare number counts milliseconds: this is %v", got),
+				`write it with a unit, such as "30s"`,
+			)
 		}
 	case n.kind != '"':
-		d.fault(n, `expected a time such as "30s" or "15m", found `+n.kindName(), "put number and unit in double quotes")
+		d.addFault(n, `expected a time such as "30s" or "15m", found `+n.kindName(), "put number and unit in double quotes")
 		return
 	default:
 		s, ok := d.expand(n)
@@ -345,19 +379,19 @@ func (d *decoder) duration(n *node, v reflect.Value, tag reflect.StructTag) {
 			if d.disabled && s == "" {
 				return
 			}
-			d.fault(n, quote(n.text)+" is not a time", `write number and unit: "500ms", "30s", "15m", "24h"`)
+			d.addFault(n, quote(n.text)+" is not a time", `write number and unit: "500ms", "30s", "15m", "24h"`)
 			return
 		}
 	}
-	least, _ := time.ParseDuration(tag.Get("min"))
-	if got < least {
-		d.fault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(least)))
+	shortest, _ := time.ParseDuration(tag.Get("min"))
+	if got < shortest {
+		d.addFault(n, fmt.Sprintf("%v is too short", Duration(got)), fmt.Sprintf("write %v or more", Duration(shortest)))
 		return
 	}
 	v.SetInt(int64(got))
 }
 
-// setDefaults fills v from its default tags, all the way down.
+// setDefaults fills v, and everything inside it, from its default tags.
 func (d *decoder) setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Masked]() {
 		return
@@ -365,6 +399,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		field := v.FieldByIndex(f.Index)
 		if text, ok := f.Tag.Lookup("default"); ok {
+			// Defaults take the same way as values of the file, so that they are expanded and checked alike.
 			d.decode(defaultNode(field.Kind(), text), field, f.Tag)
 		} else {
 			d.setDefaults(field)
@@ -372,7 +407,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 	}
 }
 
-// defaultNode is what the file would have said to give a field its default.
+// defaultNode returns the node that the file would hold to give a field its default.
 func defaultNode(kind reflect.Kind, text string) *node {
 	switch {
 	case kind == reflect.Slice:

@@ -13,16 +13,17 @@ import (
 
 const maxEnvFile = 64 << 10
 
-// readEnvFile reads NAME=value lines. A dollar sign in a value is just that: keys and passwords hold them.
-// The error never quotes the file; line is where the first malformed entry starts.
+// readEnvFile reads NAME=value lines. A dollar sign in a value stays as it is: keys and passwords contain them. The
+// error never quotes the file; line is where the first malformed entry starts.
 func readEnvFile(path string) (vars map[string]string, line int, err error) {
 	text, err := readLimited(path, maxEnvFile)
 	if err != nil {
 		return nil, 0, plainCause(err)
 	}
+	// Notepad writes a byte order mark, which would become part of the first name.
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if i := bytes.IndexByte(text, 0); i >= 0 {
-		return nil, 1 + bytes.Count(text[:i], []byte("\n")), errors.New("holds a zero byte")
+		return nil, 1 + bytes.Count(text[:i], []byte("\n")), errors.New("contains a zero byte")
 	}
 	vars, ok := parseEnv(text)
 	if !ok {
@@ -31,7 +32,8 @@ func readEnvFile(path string) (vars map[string]string, line int, err error) {
 	return vars, 0, nil
 }
 
-// parseEnv hides dollar signs from the parser, which would expand them, behind the zero byte, which cannot occur.
+// parseEnv parses NAME=value lines. It replaces dollar signs by zero bytes, which cannot occur in the text, because
+// the parser would expand variables.
 func parseEnv(text []byte) (map[string]string, bool) {
 	vars, err := godotenv.UnmarshalBytes(bytes.ReplaceAll(text, []byte("$"), []byte{0}))
 	if err != nil {
@@ -46,9 +48,11 @@ func parseEnv(text []byte) (map[string]string, bool) {
 	return vars, true
 }
 
-// malformedLine finds the entry that parsing fails on: the line after the longest run of whole lines that parses.
+// malformedLine returns the line of the entry that parsing fails on: the one after the longest run of whole lines
+// that parses.
 func malformedLine(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte("\n"))
+	// From the end: a quoted value may span lines, so a prefix that fails can become valid again.
 	for n := len(lines) - 1; n > 0; n-- {
 		if _, ok := parseEnv(bytes.Join(lines[:n], nil)); ok {
 			return n + 1
@@ -57,18 +61,18 @@ func malformedLine(text []byte) int {
 	return 1
 }
 
-// dotEnv reads the .env file in the decoder's folder. A missing one is fine.
+// dotEnv reads the .env file in the decoder's folder. It may be missing.
 func (d *decoder) dotEnv() map[string]string {
 	vars, line, err := readEnvFile(filepath.Join(d.dir, ".env"))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return vars
 	}
-	d.add(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
+	d.appendFault(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
 		Remedy: "write NAME=value, with single quotes around a value that holds spaces, quotes or #"})
 	return nil
 }
 
-// addEnvFile reads the envFile of a server into its env; env wins.
+// addEnvFile adds the variables of a server's envFile to its env; env wins.
 func (d *decoder) addEnvFile(n *node, s *MCPServer) {
 	vars, line, err := readEnvFile(s.EnvFile)
 	if err != nil {
@@ -76,7 +80,7 @@ func (d *decoder) addEnvFile(n *node, s *MCPServer) {
 		if line > 0 {
 			reason = fmt.Sprintf("line %d of the file: %v", line, err)
 		}
-		d.fault(n, reason, "make it, or correct the path")
+		d.addFault(n, reason, "create it, or correct the path")
 		return
 	}
 	if s.Env == nil {

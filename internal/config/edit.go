@@ -12,20 +12,21 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Change is one value of config.json to be set.
+// Change sets one value of config.json.
 type Change struct {
 	Path  []string // names of members, from the root
-	Value any      // what encoding/json writes; nil takes the member away
+	Value any      // anything that encoding/json can encode; nil removes the member
 }
 
-// Edit sets values in the text of a configuration and leaves everything else, comments included, as it is written. A
-// value that is there already is not written anew, so that a text which needs no change comes back as it was.
+// Edit sets values in the text of a configuration and leaves everything else, comments included, as it is written. It
+// does not rewrite values that are right already, so a text that needs no change is returned unchanged.
 func Edit(text []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
 		v, err := hujson.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration to be changed: %w", err)
 		}
+		// One change at a time: a patch refers to the text as the changes before it left it.
 		patch, err := c.patch(&v)
 		if err == nil && patch != nil {
 			err = v.Patch(patch)
@@ -40,9 +41,10 @@ func Edit(text []byte, changes ...Change) ([]byte, error) {
 	return text, nil
 }
 
-// patch is the change as a JSON Patch with the objects that it needs; nil: nothing is to be changed.
+// patch returns the change as a JSON Patch, including the objects that are missing on the way. It returns nil where
+// nothing has to change.
 func (c Change) patch(v *hujson.Value) ([]byte, error) {
-	at, is := pointer(c.Path), v.Find(pointer(c.Path))
+	at, is := jsonPointer(c.Path), v.Find(jsonPointer(c.Path))
 	if c.Value == nil {
 		if is == nil {
 			return nil, nil
@@ -56,19 +58,20 @@ func (c Change) patch(v *hujson.Value) ([]byte, error) {
 	if err := e.Encode(c.Value); err != nil {
 		return nil, err
 	}
-	if is != nil && same(*is, value.Bytes()) {
+	if is != nil && isSameJSON(*is, value.Bytes()) {
 		return nil, nil
 	}
 	patch := []byte("[")
+	// JSON Patch refuses to add a member to an object that does not exist.
 	for n := 1; n < len(c.Path); n++ {
-		if parent := pointer(c.Path[:n]); v.Find(parent) == nil {
+		if parent := jsonPointer(c.Path[:n]); v.Find(parent) == nil {
 			patch = fmt.Appendf(patch, `{"op":"add","path":%q,"value":{}},`, parent)
 		}
 	}
 	return fmt.Appendf(patch, `{"op":"add","path":%q,"value":%s}]`, at, bytes.TrimSpace(value.Bytes())), nil
 }
 
-func pointer(path []string) string {
+func jsonPointer(path []string) string {
 	var b strings.Builder
 	for _, name := range path {
 		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
@@ -76,21 +79,22 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// same compares what is written with other JSON, whatever the blanks and comments.
-func same(v hujson.Value, other []byte) bool {
+// isSameJSON reports whether a value equals other JSON, ignoring white space and comments.
+func isSameJSON(v hujson.Value, other []byte) bool {
 	v = v.Clone()
 	v.Minimize()
 	var compact bytes.Buffer
 	return json.Compact(&compact, other) == nil && bytes.Equal(v.Pack(), compact.Bytes())
 }
 
-// Written gives a string of a configuration as it stands in the text, before ${…} is replaced; "": there is none.
-func Written(text []byte, path ...string) string {
+// RawString returns a string of a configuration as it is written, before ${…} is replaced. It returns "" where there
+// is none.
+func RawString(text []byte, path ...string) string {
 	v, err := hujson.Parse(text)
 	if err != nil {
 		return ""
 	}
-	found := v.Find(pointer(path))
+	found := v.Find(jsonPointer(path))
 	if found == nil {
 		return ""
 	}
@@ -101,10 +105,10 @@ func Written(text []byte, path ...string) string {
 	return literal.String()
 }
 
-// Variables reads the NAME=value lines of a .env file. The error quotes nothing of it.
-func Variables(text []byte) (map[string]string, error) {
+// ParseEnvFile parses the NAME=value lines of a .env file. The error never quotes the file.
+func ParseEnvFile(text []byte) (map[string]string, error) {
 	if bytes.IndexByte(text, 0) >= 0 {
-		return nil, errors.New("it holds a zero byte")
+		return nil, errors.New("it contains a zero byte")
 	}
 	vars, ok := parseEnv(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	if !ok {
@@ -115,10 +119,10 @@ func Variables(text []byte) (map[string]string, error) {
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9._~:/+=@%-]*$`)
 
-// SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It is an error if
-// the text cannot be changed without changing another variable, too.
+// SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It returns an
+// error if the text cannot be changed without changing another variable too.
 func SetVariable(text []byte, name, value string) ([]byte, error) {
-	want, err := Variables(text)
+	want, err := ParseEnvFile(text)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +141,9 @@ func SetVariable(text []byte, name, value string) ([]byte, error) {
 		}
 		changed = append(changed, line+"\n"...)
 	}
+	// Parse the result: a line that looks like the variable may be part of another one's quoted value.
 	want[name] = value
-	if got, err := Variables(changed); err != nil || !maps.Equal(got, want) {
+	if got, err := ParseEnvFile(changed); err != nil || !maps.Equal(got, want) {
 		return nil, fmt.Errorf("the line of %s has a form that is not changed here: change it yourself", name)
 	}
 	return changed, nil

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// maxSecretFile bounds what ${file:…} reads: keys and prompts, not archives.
+// maxSecretFile limits what ${file:…} reads: keys and prompts, not archives.
 const maxSecretFile = 1 << 20
 
-// expand replaces ${…} in a string of the file, once: what a variable holds is never read as syntax. It reports false
-// after a fault.
+// expand replaces ${…} in a string of the file, once: a variable's value is never read as syntax. It adds a fault and
+// returns false where that fails.
 func (d *decoder) expand(n *node) (string, bool) {
 	if !strings.Contains(n.text, "${") {
 		return n.text, true
@@ -24,13 +24,14 @@ func (d *decoder) expand(n *node) (string, bool) {
 	if bad == nil {
 		return s, true
 	}
-	d.fault(n, bad.reason, bad.remedy)
+	d.addFault(n, bad.reason, bad.remedy)
 	return "", false
 }
 
+// badReference is what is wrong with a ${…}, as reason and remedy of a fault.
 type badReference struct{ reason, remedy string }
 
-// expandText does the work of expand. $${ stands for a plain ${.
+// expandText replaces ${…} in a text. $${ stands for a plain ${.
 func (d *decoder) expandText(s string) (string, *badReference) {
 	var out strings.Builder
 	for {
@@ -39,13 +40,14 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 			out.WriteString(s)
 			return out.String(), nil
 		}
+		// The $ of $${ is in before already; only the brace is missing.
 		if strings.HasSuffix(before, "$") {
 			out.WriteString(before + "{")
 			s = rest
 			continue
 		}
 		out.WriteString(before)
-		end := closing(rest)
+		end := closingBrace(rest)
 		if end < 0 {
 			return "", &badReference{"a ${ without its }", "close it, or write $${ for a plain ${"}
 		}
@@ -58,11 +60,12 @@ func (d *decoder) expandText(s string) (string, *badReference) {
 	}
 }
 
-// closing finds the brace that ends a reference, past any reference inside it.
-func closing(s string) int {
+// closingBrace returns the offset of the brace that ends a reference, past any reference inside it, or -1.
+func closingBrace(s string) int {
 	depth := 0
 	for i := range len(s) {
 		switch {
+		// Only ${ nests; a plain brace is text.
 		case s[i] == '{' && i > 0 && s[i-1] == '$':
 			depth++
 		case s[i] == '}' && depth > 0:
@@ -76,17 +79,18 @@ func closing(s string) int {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// resolve gives the value of what stood between ${ and }.
+// resolve returns the value of what stands between ${ and }.
 func (d *decoder) resolve(ref string) (string, *badReference) {
 	name, fallback, hasDefault := strings.Cut(ref, ":-")
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
-		return d.readFile(path)
+		return d.readReferencedFile(path)
 	}
 	name = strings.TrimPrefix(name, "env:")
-	if value, ok := d.hostVariable(name); ok {
+	if value, ok := d.editorVariable(name); ok {
 		return value, nil
 	}
 	if kind, id, ok := strings.Cut(name, ":"); ok {
+		// VS Code asks its user for these; a disabled entry may keep them.
 		if kind == "input" {
 			if d.disabled {
 				return "", nil
@@ -94,14 +98,22 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 			return "", &badReference{fmt.Sprintf("${input:%s} asks the user of an editor; nobody can be asked here", clip(id)),
 				"put the value in .env and write ${NAME}"}
 		}
-		return "", &badReference{fmt.Sprintf("${%s:…} is not known", clip(kind)), "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}"}
+		return "", &badReference{
+			fmt.Sprintf("${%s:…} is not known", clip(kind)),
+			"write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}",
+		}
 	}
 	if !variableName.MatchString(name) {
-		return "", &badReference{fmt.Sprintf("%s is not the name of a variable", quote(name)), "write letters, digits and _, or $${ for a plain ${"}
+		return "", &badReference{
+			fmt.Sprintf("%s is not the name of a variable", quote(name)),
+			"write letters, digits and _, or $${ for a plain ${",
+		}
 	}
+	// As in a shell, :- also replaces an empty value.
 	if value, ok := d.env(name); ok && (value != "" || !hasDefault) {
 		return value, nil
 	}
+	// The default is text of the file, so references in it are replaced.
 	if hasDefault {
 		return d.expandText(fallback)
 	}
@@ -112,8 +124,8 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
-// hostVariable knows the variables of editors that MCP entries are pasted from.
-func (d *decoder) hostVariable(name string) (string, bool) {
+// editorVariable returns the value of variables of editors that MCP entries are copied from.
+func (d *decoder) editorVariable(name string) (string, bool) {
 	if !d.inServer {
 		return "", false
 	}
@@ -134,8 +146,8 @@ func (d *decoder) hostVariable(name string) (string, bool) {
 	return "", false
 }
 
-// readFile is ${file:PATH}: the file without its last line break.
-func (d *decoder) readFile(written string) (string, *badReference) {
+// readReferencedFile returns the content of ${file:PATH} without its last line break, which editors add.
+func (d *decoder) readReferencedFile(written string) (string, *badReference) {
 	path, bad := d.expandText(written)
 	if bad != nil {
 		return "", bad
@@ -143,15 +155,18 @@ func (d *decoder) readFile(written string) (string, *badReference) {
 	if d.disabled {
 		return "", nil
 	}
-	full := d.abs(path)
+	full := d.absPath(path)
 	text, err := readLimited(full, maxSecretFile)
 	if err != nil {
-		return "", &badReference{fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)), "make it, or correct the path"}
+		return "", &badReference{
+			fmt.Sprintf("the file %s cannot be read: %v", quote(written), plainCause(err)),
+			"create it, or correct the path",
+		}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
-// readLimited reads a regular file; opening anything else might wait for ever.
+// readLimited reads a regular file of limited size; opening a pipe or device might block forever.
 func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -172,7 +187,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// plainCause drops the path that the operating system repeats: it may have come out of a variable.
+// plainCause removes the path that the operating system's error repeats: it may have come from a variable.
 func plainCause(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
@@ -182,8 +197,8 @@ func plainCause(err error) error {
 
 var bareVariable = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 
-// expandEnv is expand for the env of an MCP server, where other hosts also take $NAME. An unset one stays as written:
-// it may as well be a piece of a password.
+// expandEnv is expand for the env of an MCP server, where other hosts also accept $NAME. An unset one stays as
+// written: it may be part of a password.
 func (d *decoder) expandEnv(n *node) (string, bool) {
 	if strings.Contains(n.text, "${") {
 		return d.expand(n)
@@ -193,7 +208,11 @@ func (d *decoder) expandEnv(n *node) (string, bool) {
 			return value
 		}
 		if !d.disabled {
-			d.warn(n, "looks like a variable, which is not set, and stays as written", "set it, or write ${NAME} to have it checked")
+			d.addWarning(
+				n,
+				"looks like a variable, which is not set, and stays as written",
+				"set it, or write ${NAME} to have it checked",
+			)
 		}
 		return ref
 	}), true

@@ -9,11 +9,11 @@ import (
 	"unicode"
 )
 
-// Fault is one thing wrong with a configuration.
+// Fault is one mistake in a configuration.
 type Fault struct {
-	// File is the file it is in, as it was named to Load.
+	// File is the file that the fault is in, as it was named to Load.
 	File string `json:"file"`
-	// Line and Column count from 1; 0 means the file as a whole.
+	// Line and Column count from 1; 0 stands for the whole file.
 	Line   int `json:"line"`
 	Column int `json:"column"`
 	// Key is the path to the value, such as digests.morning.schedule or channels[0].match.
@@ -23,7 +23,7 @@ type Fault struct {
 	Remedy string `json:"remedy"`
 }
 
-// String is the fault as one line: file:line: key: reason — remedy.
+// String returns the fault on one line: file:line: key: reason — remedy.
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(f.File)
@@ -41,7 +41,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Faults is the error of Load for files that were read and are wrong: all of their faults, in the order of the lines.
+// Faults is the error of Load for files that could be read and are wrong: all of their faults, sorted by line.
 type Faults struct{ List []Fault }
 
 // Error returns one line a fault.
@@ -59,7 +59,7 @@ func sortFaults(list []Fault) {
 	})
 }
 
-// joinKey appends a member's name to a key path, quoted where it would blur the path.
+// joinKey appends a member's name to a key path, in quotes where it would make the path ambiguous.
 func joinKey(path, name string) string {
 	plain := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-$*/:@", r))
@@ -73,33 +73,37 @@ func joinKey(path, name string) string {
 	return path + "." + name
 }
 
-// quote shows a value of the file in a reason, short and on one line.
+// quote returns a value of the file for a reason, shortened and on one line.
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
+// clip cuts s to 60 characters.
 func clip(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	const maxRunes = 60
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes]) + "…"
 	}
 	return s
 }
 
-// nearest returns the known name that name is most likely a misspelling of, or "".
+// nearest returns the known name that name most likely misspells, or "".
 func nearest(name string, known []string) string {
-	best, least := "", len(name)/3+2
+	// A third of the name may be wrong; beyond that a suggestion would only puzzle.
+	best, limit := "", len(name)/3+2
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
-			best, least = k, d
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < limit {
+			best, limit = k, d
 		}
 	}
 	return best
 }
 
-// distance is the number of single-character edits between a and b; long names are not compared.
+// distance returns the number of single-character edits between a and b (Levenshtein). Long names count as different,
+// which bounds the work.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}
+	// One row of the usual matrix is enough.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -119,8 +123,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// didYouMean is the remedy for a name that is not known.
-func didYouMean(name string, known []string) string {
+// suggest returns the remedy for an unknown name.
+func suggest(name string, known []string) string {
 	if near := nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
@@ -131,19 +135,19 @@ func didYouMean(name string, known []string) string {
 	return "known here: " + clipList(strings.Join(sorted, ", "))
 }
 
-// oneOf is the remedy for a value that is not among the few allowed, which the reason has named.
-func oneOf(value string, allowed []string) string {
+// suggestOneOf returns the remedy for a value that is not one of the allowed ones, which the reason lists.
+func suggestOneOf(value string, allowed []string) string {
 	if near := nearest(value, allowed); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return fmt.Sprintf("write one of these, such as %q", allowed[0])
 }
 
-// clipList is clip for lists of names.
+// clipList cuts a list of names to 240 characters.
 func clipList(s string) string {
-	const most = 240
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	const maxRunes = 240
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes]) + "…"
 	}
 	return s
 }

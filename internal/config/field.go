@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// field is a struct field as the file knows it.
+// field is a struct field under the name that the file uses.
 type field struct {
 	name  string
 	index []int
 	tag   reflect.StructTag
 }
 
-// fieldsOf maps each name the file may use, aliases too, to its field.
-func fieldsOf(t reflect.Type) map[string]field {
+// fieldsByName returns the fields by each name that the file may use, including aliases.
+func fieldsByName(t reflect.Type) map[string]field {
 	out := make(map[string]field)
 	for _, f := range reflect.VisibleFields(t) {
 		name := f.Tag.Get("json")
@@ -31,8 +31,8 @@ func fieldsOf(t reflect.Type) map[string]field {
 	return out
 }
 
-// namesOf lists the names of a struct's fields in the order they are declared, without aliases.
-func namesOf(t reflect.Type) []string {
+// fieldNames returns the names of a struct's fields in the order of their declaration, without aliases.
+func fieldNames(t reflect.Type) []string {
 	var out []string
 	for _, f := range reflect.VisibleFields(t) {
 		if name := f.Tag.Get("json"); name != "" && name != "-" {

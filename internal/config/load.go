@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// Options are what Load needs from outside.
+// Options is what Load needs from outside.
 type Options struct {
-	// Env looks a variable up in the process's environment, which wins over .env. nil: os.LookupEnv.
+	// Env looks up a variable of the process's environment, which wins over .env. nil: os.LookupEnv.
 	Env func(string) (string, bool)
-	// Checks judge values that other packages understand.
+	// Checks validates values that other packages understand.
 	Checks Checks
 }
 
-// Checks judge values that other packages understand; a nil one passes everything. Their errors are shown to the
+// Checks validates values that other packages understand; a nil check accepts everything. Its errors are shown to the
 // operator as reasons.
 type Checks struct {
-	// Schedule judges a cron expression read in an IANA zone that exists.
+	// Schedule checks a schedule in an existing IANA zone.
 	Schedule func(expr, zone string) error
-	// Address judges where a digest is posted.
+	// Address checks the address that a digest is posted to.
 	Address func(address string) error
-	// Bundled judges the NAME of a feed written bundled:NAME.
+	// Bundled checks the NAME of a feed written bundled:NAME.
 	Bundled func(name string) error
-	// Filter judges a filter of a digest, Template the template of one.
+	// Filter checks a filter of a digest, Template the template of one.
 	Filter, Template func(text string) error
-	// Tariff judges the file that the billing tools compute with.
+	// Tariff checks the file of the billing tools.
 	Tariff func(path string) error
 }
 
-// Load reads the file at path and the .env beside it. The error is a *Faults when the files were read and are wrong,
-// and wraps the cause when config.json cannot be read at all.
+// Load reads the file at path and the .env file beside it. It returns a *Faults when the files could be read and are
+// wrong, and another error when config.json cannot be read at all.
 func Load(path string, opts Options) (*Config, error) {
 	text, err := readLimited(path, maxFileBytes)
 	if err != nil {
@@ -43,15 +43,16 @@ func Load(path string, opts Options) (*Config, error) {
 	return Parse(text, path, opts)
 }
 
-// Parse is Load for a text that stands, or is to stand, in the file at path.
+// Parse is Load for a text that is, or will be, in the file at path.
 func Parse(text []byte, path string, opts Options) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of %s: %w", path, err)
 	}
 	d := &decoder{file: path, dir: dir, text: text}
-	d.env = environment(opts.Env, d.dotEnv())
-	c := d.load(opts.Checks)
+	// .env is read first, so that its faults are reported together with those of the file.
+	d.env = envLookup(opts.Env, d.dotEnv())
+	c := d.decodeConfig(opts.Checks)
 	if len(d.faults) > 0 {
 		sortFaults(d.faults)
 		return nil, &Faults{d.faults}
@@ -61,17 +62,16 @@ func Parse(text []byte, path string, opts Options) (*Config, error) {
 	return c, nil
 }
 
-// Entry reads one entry, such as one of mcpServers, that comes from elsewhere but is
-// written as in the file: variables and paths mean what they mean there. into points
-// to an MCPServer, an Agent or a Digest. The error is a *Faults; warnings are for
-// whoever sent it.
-func (c *Config) Entry(text []byte, into any) (warnings []Fault, err error) {
-	return c.entry(text, into, nil)
+// ParseEntry reads one entry, such as one of mcpServers, that comes from elsewhere but is written as in the file:
+// variables and paths mean what they mean there. into points to an MCPServer, an Agent or a Digest. The error is a
+// *Faults; the warnings are for whoever sent the entry.
+func (c *Config) ParseEntry(text []byte, into any) (warnings []Fault, err error) {
+	return c.parseEntry(text, into, nil)
 }
 
-// AgentEntry reads an agent as Entry does, and looks whether the models and MCP servers that it names are there.
-// servers are those beside the file's.
-func (c *Config) AgentEntry(text []byte, servers []string) (a Agent, warnings []Fault, err error) {
+// ParseAgentEntry reads an agent as ParseEntry does, and checks that the models and MCP servers that it names exist.
+// servers are those that are not in the file.
+func (c *Config) ParseAgentEntry(text []byte, servers []string) (a Agent, warnings []Fault, err error) {
 	known := maps.Clone(c.MCPServers)
 	if known == nil {
 		known = map[string]MCPServer{}
@@ -79,22 +79,28 @@ func (c *Config) AgentEntry(text []byte, servers []string) (a Agent, warnings []
 	for _, name := range servers {
 		known[name] = MCPServer{}
 	}
-	warnings, err = c.entry(text, &a, func(d *decoder, root *node) { checker{d, c, root, Checks{}}.agent(a, known) })
+	warnings, err = c.parseEntry(
+		text,
+		&a,
+		func(d *decoder, root *node) { checker{d, c, root, Checks{}}.checkAgent(a, known) },
+	)
 	return a, warnings, err
 }
 
-// entry reads an entry; check, where it is not nil, looks at what was read.
-func (c *Config) entry(text []byte, into any, check func(*decoder, *node)) (warnings []Fault, err error) {
+// parseEntry reads an entry. check, if not nil, validates what was read.
+func (c *Config) parseEntry(text []byte, into any, check func(*decoder, *node)) (warnings []Fault, err error) {
 	d := &decoder{file: "request", dir: c.Dir, text: append(bytes.Clone(text), '\n'), env: c.env}
+	// A Config that was not loaded from a file, as in tests.
 	if d.env == nil {
 		d.env = os.LookupEnv
 	}
 	if root := d.parseNode(d.text); root != nil && d.expect(root, '{', "an object") {
-		root.take("name")
+		// The API sends the entry's name inside the entry; in the file it is the key.
+		root.remove("name")
 		v := reflect.ValueOf(into).Elem()
 		d.setDefaults(v)
 		d.decode(root, v, "")
-		d.warnForeign(nil)
+		d.warnForeignKeys(nil)
 		if check != nil {
 			check(d, root)
 		}
@@ -107,8 +113,8 @@ func (c *Config) entry(text []byte, into any, check func(*decoder, *node)) (warn
 	return d.warnings, nil
 }
 
-// environment looks in the process's environment first, then in .env.
-func environment(process func(string) (string, bool), file map[string]string) func(string) (string, bool) {
+// envLookup returns a function that looks up a variable in the process's environment first, then in .env.
+func envLookup(process func(string) (string, bool), file map[string]string) func(string) (string, bool) {
 	if process == nil {
 		process = os.LookupEnv
 	}
@@ -121,7 +127,8 @@ func environment(process func(string) (string, bool), file map[string]string) fu
 	}
 }
 
-func (d *decoder) load(checks Checks) *Config {
+// decodeConfig reads the whole file. It returns nil where the text is not a JSON object.
+func (d *decoder) decodeConfig(checks Checks) *Config {
 	// The parser wants a line break behind a last comment. A byte order mark becomes blanks, so that offsets stay true.
 	d.text = append(d.text, '\n')
 	if bytes.HasPrefix(d.text, []byte("\xef\xbb\xbf")) {
@@ -135,45 +142,50 @@ func (d *decoder) load(checks Checks) *Config {
 	v := reflect.ValueOf(c).Elem()
 	d.setDefaults(v)
 	var inputs []member
-	if n := root.take("inputs"); n != nil {
+	// VS Code writes "inputs" beside its servers; pasted files keep it.
+	if n := root.remove("inputs"); n != nil {
 		inputs = []member{{"inputs", n.offset, n}}
 	}
 	d.decode(root, v, "")
-	d.warnForeign(inputs)
-	d.complete(c, root)
+	d.warnForeignKeys(inputs)
+	// The checks come last: they rely on defaults and built-in entries.
+	d.addBuiltins(c, root)
 	d.check(c, root, checks)
 	return c
 }
 
-// complete adds what the file may leave out and other parts rely on.
-func (d *decoder) complete(c *Config, root *node) {
+// addBuiltins adds what the file may leave out and other packages rely on.
+func (d *decoder) addBuiltins(c *Config, root *node) {
 	if c.Models == nil {
 		c.Models = make(map[string]Model)
 	}
+	// A bot without any model still answers: offline is always there.
 	for _, name := range []string{"offline", "default"} {
 		if _, ok := c.Models[name]; !ok {
-			c.Models[name] = builtin[Model](d, "provider", "offline")
+			c.Models[name] = builtinEntry[Model](d, "provider", "offline")
 		}
 	}
 	for name, m := range c.Models {
-		n := at(root, "models", name)
+		n := nodeAt(root, "models", name)
 		key := n.get("apiKey")
-		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "openai" && key != nil)
+		// Gemini and Anthropic always need a key. OpenAI's protocol does not (Ollama), so only an apiKey that is
+		// written and empty counts as missing.
+		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "anthropic" || m.Provider == "openai" && key != nil)
 		if m.Provider == "openai" && m.BaseURL.value == "" {
 			m.BaseURL = Mask("https://api.openai.com/v1")
 		}
 		c.Models[name] = m
 	}
 	if c.Agents == nil {
-		c.Agents = map[string]Agent{"default": builtin[Agent](d, "model", "default")}
+		c.Agents = map[string]Agent{"default": builtinEntry[Agent](d, "model", "default")}
 	}
 	if u := &c.Platforms.Slack.APIBaseURL; !strings.HasSuffix(u.value, "/") {
-		*u = Masked{u.value + "/", u.shown + "/"}
+		*u = Masked{u.value + "/", u.display + "/"}
 	}
 }
 
-// builtin is an entry as if the file held it with one member.
-func builtin[T any](d *decoder, name, value string) T {
+// builtinEntry returns an entry as if the file held it with one member.
+func builtinEntry[T any](d *decoder, name, value string) T {
 	var entry T
 	v := reflect.ValueOf(&entry).Elem()
 	d.setDefaults(v)

@@ -12,8 +12,8 @@ func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" 
 // SlackEnabled reports whether there is a bot token for Slack.
 func (c *Config) SlackEnabled() bool { return c.Platforms.Slack.BotToken != "" }
 
-// ChannelFor returns the first rule whose match covers an address, a thread's under its channel's. Where none does:
-// the default agent, mentions, everyone.
+// ChannelFor returns the first rule whose match covers an address; a channel's rule covers its threads. Where none
+// does it returns the default: agent default, mentions, everyone.
 func (c *Config) ChannelFor(address string) Channel {
 	if ch, ok := c.ChannelRule(address); ok {
 		return ch
@@ -21,7 +21,7 @@ func (c *Config) ChannelFor(address string) Channel {
 	return Channel{Match: address, Agent: "default", AllowUsers: []string{"*"}, RespondTo: "mentions"}
 }
 
-// ChannelRule returns the first rule whose match covers an address, if there is one.
+// ChannelRule returns the first rule whose match covers an address, and false where there is none.
 func (c *Config) ChannelRule(address string) (Channel, bool) {
 	for _, ch := range c.Channels {
 		if Covers(ch.Match, address) {
@@ -31,7 +31,8 @@ func (c *Config) ChannelRule(address string) (Channel, bool) {
 	return Channel{}, false
 }
 
-// Covers reports whether an address, or the channel that it is a thread of, fits a pattern such as slack:T123/*.
+// Covers reports whether a pattern such as slack:T123/* matches an address, or the channel that the address is a
+// thread of.
 func Covers(pattern, address string) bool {
 	want, err := splitAddress(pattern)
 	if err != nil {
@@ -41,6 +42,7 @@ func Covers(pattern, address string) bool {
 	if err != nil || len(have) < len(want) {
 		return false
 	}
+	// Only the pattern's parts are compared, so that a channel's pattern covers its threads.
 	for i, p := range want {
 		if !glob(p, have[i]) {
 			return false
@@ -49,7 +51,7 @@ func Covers(pattern, address string) bool {
 	return true
 }
 
-// glob reports whether s fits pattern, in which * stands for any text.
+// glob reports whether a pattern matches s. * stands for any text.
 func glob(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -61,6 +63,7 @@ func glob(pattern, s string) bool {
 	s = s[len(head):]
 	pieces := strings.Split(rest, "*")
 	last := pieces[len(pieces)-1]
+	// Taking the first occurrence of each piece is enough: a later one would leave less text for the rest.
 	for _, piece := range pieces[:len(pieces)-1] {
 		i := strings.Index(s, piece)
 		if i < 0 {
@@ -71,10 +74,11 @@ func glob(pattern, s string) bool {
 	return strings.HasSuffix(s, last)
 }
 
-// AllowsUser reports whether a user is answered. id is the platform's lasting id; name is the unique user name, never
-// a display name, which anybody can take.
+// AllowsUser reports whether a user is answered. id is the platform's permanent id; name is the unique user name,
+// never a display name, which anybody can choose.
 func (ch Channel) AllowsUser(id, name string) bool {
 	return slices.ContainsFunc(ch.AllowUsers, func(allowed string) bool {
+		// Platforms treat user names as case-insensitive, ids are not.
 		byName := glob(strings.ToLower(strings.TrimPrefix(allowed, "@")), strings.ToLower(name))
 		return glob(allowed, id) || name != "" && byName
 	})
@@ -105,6 +109,7 @@ func (c *Config) ModelChain(name string) []string {
 		if !ok || seen[name] {
 			return
 		}
+		// The file may hold a cycle of fallbacks when it is used despite its faults.
 		seen[name] = true
 		if !m.KeyMissing {
 			chain = append(chain, name)

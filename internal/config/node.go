@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxFileBytes and maxDepth bound what the recursive parser sees: too deep a nesting would end the process.
+	// maxFileBytes and maxDepth limit what the recursive parser sees: too deep a nesting would overflow its stack and
+	// end the process.
 	maxFileBytes = 4 << 20
 	maxDepth     = 64
 )
@@ -21,7 +22,7 @@ type node struct {
 	kind    byte
 	offset  int
 	path    string
-	text    string // a string's value as written, else the literal
+	text    string // a string's value as written, otherwise the literal
 	members []member
 	elems   []*node
 }
@@ -32,6 +33,7 @@ type member struct {
 	value  *node
 }
 
+// get returns a member's value, or nil.
 func (n *node) get(name string) *node {
 	for _, m := range n.members {
 		if m.name == name {
@@ -41,8 +43,8 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// take removes a member and returns it.
-func (n *node) take(name string) *node {
+// remove removes a member and returns its value, or nil.
+func (n *node) remove(name string) *node {
 	for i, m := range n.members {
 		if m.name == name {
 			n.members = append(n.members[:i:i], n.members[i+1:]...)
@@ -52,6 +54,7 @@ func (n *node) take(name string) *node {
 	return nil
 }
 
+// kindName returns the kind of a node for use in a sentence.
 func (n *node) kindName() string {
 	switch n.kind {
 	case '{':
@@ -68,10 +71,11 @@ func (n *node) kindName() string {
 	return "true or false"
 }
 
-// parseNode parses the text of a file. A second use of a name in one object is a fault.
+// parseNode parses the text of a file. It adds a fault and returns nil where the text is not JSON.
 func (d *decoder) parseNode(text []byte) *node {
-	if offset, key, deep := outline(text, len(text)); deep {
-		d.faultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
+	// Before parsing: the parser recurses and cannot be stopped.
+	if offset, key, deep := scanOutline(text, len(text)); deep {
+		d.addFaultAt(offset, key, fmt.Sprintf("nested more than %d levels deep", maxDepth), "remove the surplus brackets")
 		return nil
 	}
 	v, err := hujson.Parse(text)
@@ -79,15 +83,16 @@ func (d *decoder) parseNode(text []byte) *node {
 		d.syntaxFault(text, err)
 		return nil
 	}
-	return d.convert(&v, "")
+	return d.newNode(&v, "")
 }
 
-// syntaxFault reports where parsing stopped in our own words: the parser's may quote half a secret.
+// syntaxFault reports in our own words where parsing stopped: the parser's message may quote half a secret.
 func (d *decoder) syntaxFault(text []byte, err error) {
 	var line, column int
+	// hujson has no error type with a position, so it is read from the text.
 	fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column)
 	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
-	reason, remedy := "a value is no JSON", `strings stand in double quotes, and a backslash in them is written \\`
+	reason, remedy := "a value is not JSON", `strings stand in double quotes, and a backslash in them is written \\`
 	switch said := err.Error(); {
 	case len(bytes.TrimSpace(text)) == 0:
 		line, column = 1, 1
@@ -101,18 +106,19 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	case strings.Contains(said, "UTF-8"):
 		reason, remedy = "a comment is not in UTF-8", "save the file as UTF-8"
 	}
-	_, key, _ := outline(text, offsetOf(text, line, column))
-	d.add(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
+	_, key, _ := scanOutline(text, offsetOf(text, line, column))
+	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
-func (d *decoder) convert(v *hujson.Value, path string) *node {
+// newNode converts hujson's value. A name that an object uses twice is a fault.
+func (d *decoder) newNode(v *hujson.Value, path string) *node {
 	n := &node{kind: byte(v.Value.Kind()), offset: v.StartOffset, path: path}
 	switch value := v.Value.(type) {
 	case hujson.Literal:
 		n.text = value.String()
 	case *hujson.Array:
 		for i := range value.Elements {
-			n.elems = append(n.elems, d.convert(&value.Elements[i], fmt.Sprintf("%s[%d]", path, i)))
+			n.elems = append(n.elems, d.newNode(&value.Elements[i], fmt.Sprintf("%s[%d]", path, i)))
 		}
 	case *hujson.Object:
 		seen := make(map[string]int, len(value.Members))
@@ -120,19 +126,20 @@ func (d *decoder) convert(v *hujson.Value, path string) *node {
 			m := &value.Members[i]
 			name := m.Name.Value.(hujson.Literal).String()
 			key := joinKey(path, name)
+			// encoding/json would silently take the last one.
 			if first, ok := seen[name]; ok {
 				line, _ := d.position(first)
-				d.faultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
+				d.addFaultAt(m.Name.StartOffset, key, fmt.Sprintf("given twice, first on line %d", line), "keep one of them")
 				continue
 			}
 			seen[name] = m.Name.StartOffset
-			n.members = append(n.members, member{name, m.Name.StartOffset, d.convert(&m.Value, key)})
+			n.members = append(n.members, member{name, m.Name.StartOffset, d.newNode(&m.Value, key)})
 		}
 	}
 	return n
 }
 
-// position turns a byte offset into a line and a column.
+// position returns the line and column of a byte offset, counted from 1.
 func (d *decoder) position(offset int) (line, column int) {
 	before := d.text[:offset]
 	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')

@@ -6,22 +6,24 @@ import (
 	"fmt"
 )
 
-// level is an open object or list: where in it the scan stands.
-type level struct {
+// scope is an open object or list, and the position in it.
+type scope struct {
 	list     bool
 	wantName bool
 	name     string
 	index    int
 }
 
-// outline scans text up to an offset without judging it, and returns the key it ends in. It stops early, and says so,
-// at the bracket that opens one level too many. It serves texts that do not parse, or must not be parsed yet.
-func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
-	var open []level
+// scanOutline scans text up to an offset and returns the key that it ends in. It stops early, with tooDeep set, at
+// the bracket that opens one level too many. It does not validate: it serves texts that cannot be parsed, or must not
+// be parsed yet.
+func scanOutline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
+	var open []scope
 	for i := 0; i < upTo; i++ {
 		switch text[i] {
 		case '"':
 			end := stringEnd(text, i)
+			// In an object, the first string after "{" or "," is a name.
 			if n := len(open); n > 0 && open[n-1].wantName && end <= upTo {
 				open[n-1].name, open[n-1].wantName = unquote(text[i:end]), false
 			}
@@ -30,9 +32,9 @@ func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
 			i += commentLength(text[i:])
 		case '[', '{':
 			if len(open) == maxDepth {
-				return i, pathOf(open), true
+				return i, scopePath(open), true
 			}
-			open = append(open, level{list: text[i] == '[', wantName: text[i] == '{'})
+			open = append(open, scope{list: text[i] == '[', wantName: text[i] == '{'})
 		case ']', '}':
 			open = open[:max(len(open)-1, 0)]
 		case ',':
@@ -42,10 +44,11 @@ func outline(text []byte, upTo int) (offset int, key string, tooDeep bool) {
 			}
 		}
 	}
-	return upTo, pathOf(open), false
+	return upTo, scopePath(open), false
 }
 
-func pathOf(open []level) string {
+// scopePath returns the key path of the open scopes.
+func scopePath(open []scope) string {
 	path := ""
 	for _, l := range open {
 		switch {
@@ -58,7 +61,7 @@ func pathOf(open []level) string {
 	return path
 }
 
-// stringEnd is the offset behind the string that starts at an offset.
+// stringEnd returns the offset behind the string that starts at an offset.
 func stringEnd(text []byte, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {
@@ -71,6 +74,7 @@ func stringEnd(text []byte, start int) int {
 	return len(text)
 }
 
+// unquote returns the value of a string literal, or "" where it is malformed.
 func unquote(literal []byte) string {
 	var s string
 	if json.Unmarshal(literal, &s) != nil {
@@ -79,7 +83,7 @@ func unquote(literal []byte) string {
 	return s
 }
 
-// offsetOf is the reverse of position.
+// offsetOf returns the byte offset of a line and column. It is the inverse of position.
 func offsetOf(text []byte, line, column int) int {
 	offset := 0
 	for ; line > 1; line-- {
@@ -92,7 +96,7 @@ func offsetOf(text []byte, line, column int) int {
 	return min(offset+max(column-1, 0), len(text))
 }
 
-// commentLength is how many bytes to skip at a slash so that the loop's next step stands behind the comment.
+// commentLength returns how many bytes to skip at a slash so that the loop's next step is behind the comment.
 func commentLength(text []byte) int {
 	end := -1
 	switch {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Print writes the configuration in effect, defaults included, as JSON. Secrets, header values, the environment of MCP
-// servers and passwords in addresses are masked.
+// Print writes the configuration in effect as JSON, including defaults. It masks secrets, header values, the
+// environment of MCP servers and passwords in addresses.
 func Print(w io.Writer, c *Config) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -16,7 +16,7 @@ var source string
 
 // Schema returns the JSON Schema (draft 2020-12) of config.json, made from the structs and their comments.
 func Schema() []byte {
-	g := generator{docs: docsOf(source), defs: make(map[string]any)}
+	g := generator{docs: parseDocs(source), defs: make(map[string]any)}
 	root := g.object(reflect.TypeFor[Config]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "ravenbot configuration"
@@ -28,8 +28,8 @@ func Schema() []byte {
 	return append(out, '\n')
 }
 
-// docsOf maps Type and Type.Field to their comments.
-func docsOf(source string) map[string]string {
+// parseDocs returns the comments of types and fields of config.go, by Type and Type.Field.
+func parseDocs(source string) map[string]string {
 	docs := make(map[string]string)
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", source, parser.ParseComments)
 	if err != nil {
@@ -57,6 +57,7 @@ func docsOf(source string) map[string]string {
 
 func oneLine(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
 
+// generator builds the schema; docs are the descriptions, defs the types used so far.
 type generator struct {
 	docs map[string]string
 	defs map[string]any
@@ -88,10 +89,14 @@ func (g generator) object(t reflect.Type) map[string]any {
 	}
 	switch t {
 	case reflect.TypeFor[MCPServer]():
-		g.asOtherHostsWriteIt(properties)
-		return out // with any key of other hosts
+		g.widenServerEntry(properties)
+		return out // keys of other hosts are allowed
 	case reflect.TypeFor[Digest]():
-		something := map[string]any{"properties": map[string]any{"feeds": map[string]any{"minItems": 1}}, "required": []string{"feeds"}}
+		// The same rule as checkHasTask: feeds or a prompt.
+		something := map[string]any{
+			"properties": map[string]any{"feeds": map[string]any{"minItems": 1}},
+			"required":   []string{"feeds"},
+		}
 		out["anyOf"] = []any{something, map[string]any{"required": []string{"prompt"}}}
 	case reflect.TypeFor[Config]():
 		properties["inputs"] = map[string]any{"description": "Ignored; other hosts ask their user for these."}
@@ -100,8 +105,8 @@ func (g generator) object(t reflect.Type) map[string]any {
 	return out
 }
 
-// asOtherHostsWriteIt widens an entry of mcpServers to what its decoding takes beyond the struct.
-func (g generator) asOtherHostsWriteIt(properties map[string]any) {
+// widenServerEntry adds to an entry of mcpServers what its decoding accepts beyond the struct.
+func (g generator) widenServerEntry(properties map[string]any) {
 	properties["timeout"].(map[string]any)["type"] = []string{"string", "number"}
 	delete(properties["type"].(map[string]any), "enum") // streamable-http and other names of the three count too
 	properties["transport"] = map[string]any{"type": []string{"string", "object"},
@@ -119,6 +124,7 @@ func (g generator) field(f reflect.StructField) map[string]any {
 	if enum := f.Tag.Get("enum"); enum != "" {
 		inner["enum"] = strings.Split(enum, "|")
 	}
+	// Limits of durations are strings and have no keyword in JSON Schema.
 	if s["type"] != "string" {
 		for tag, keyword := range map[string]string{"min": "minimum", "max": "maximum"} {
 			if n, err := strconv.ParseFloat(f.Tag.Get(tag), 64); err == nil {
@@ -153,7 +159,10 @@ func (g generator) value(t reflect.Type) map[string]any {
 	case reflect.TypeFor[Args]():
 		return map[string]any{"type": "array", "items": str}
 	case reflect.TypeFor[Env]():
-		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}}}
+		return map[string]any{
+			"type":                 "object",
+			"additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}},
+		}
 	case reflect.TypeFor[Headers]():
 		return map[string]any{"type": []string{"object", "array"}, "additionalProperties": str, "items": str}
 	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot](), reflect.TypeFor[DigestFeed]():

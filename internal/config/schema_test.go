@@ -87,7 +87,7 @@ func TestSchemaJudgesAsLoadDoes(t *testing.T) {
 }
 
 func TestSchemaDescribesEveryKey(t *testing.T) {
-	for key, text := range docsOf(source) {
+	for key, text := range parseDocs(source) {
 		if text == "" && key != "Config.Dir" {
 			t.Errorf("%s has no comment for the schema", key)
 		}

@@ -6,36 +6,38 @@ import (
 	"strings"
 )
 
-// shortSecret is how long a secret has to be to be looked for in texts: shorter
-// ones, such as the word of a test, stand in too many.
-const shortSecret = 8
+// minSecretLength is how long a secret must be to be masked in texts: shorter ones, such as the word "test", occur in
+// too many places.
+const minSecretLength = 8
 
-// Masker gives a function that takes every secret of the configuration out of a
-// text.
+// Masker returns a function that masks every secret of the configuration in a text.
 func (c *Config) Masker() func(string) string {
 	found := map[string]bool{}
-	collect(reflect.ValueOf(c).Elem(), found)
+	collectSecrets(reflect.ValueOf(c).Elem(), found)
 	var pairs []string
 	list := make([]string, 0, len(found))
 	for s := range found {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	// longest first: one secret may contain another
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
 	for _, s := range list {
 		pairs = append(pairs, s, mask)
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
 
-func collect(v reflect.Value, found map[string]bool) {
+// collectSecrets adds the secrets in a value to found.
+func collectSecrets(v reflect.Value, found map[string]bool) {
 	switch x := v.Interface().(type) {
 	case Secret:
-		if len(x) >= shortSecret {
+		if len(x) >= minSecretLength {
 			found[string(x)] = true
 		}
 		return
 	case Masked:
-		if x.value != x.shown && len(x.value) >= shortSecret {
+		// A Masked that is shown in full holds no secret.
+		if x.value != x.display && len(x.value) >= minSecretLength {
 			found[x.value] = true
 		}
 		return
@@ -44,20 +46,20 @@ func collect(v reflect.Value, found map[string]bool) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				collect(v.Field(i), found)
+				collectSecrets(v.Field(i), found)
 			}
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			collect(v.Elem(), found)
+			collectSecrets(v.Elem(), found)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			collect(v.Index(i), found)
+			collectSecrets(v.Index(i), found)
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			collect(v.MapIndex(key), found)
+			collectSecrets(v.MapIndex(key), found)
 		}
 	}
 }

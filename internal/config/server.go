@@ -15,16 +15,18 @@ func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
 	}
+	// Known before anything else is decoded: in a disabled entry variables may be unset.
 	off := isLiteral(n.get("disabled"), 't') || isLiteral(n.get("enabled"), 'f')
 	if e := n.get("enabled"); e != nil && (e.kind == 't' || e.kind == 'f') {
-		n.take("enabled")
+		n.remove("enabled")
 	}
 	d.inServer, d.disabled = true, off
+	// The decoder goes on to other parts of the file.
 	defer func() { d.inServer, d.disabled = false, false }()
 
 	flattenTransport(n)
 	preferHTTPURL(n)
-	d.plainType(n)
+	d.normalizeType(n)
 	d.decodeStruct(n, reflect.ValueOf(s).Elem())
 	s.Disabled = off
 	if off {
@@ -47,13 +49,14 @@ func flattenTransport(n *node) {
 	switch {
 	case t == nil:
 	case t.kind == '"':
-		n.take("transport")
+		n.remove("transport")
 		if n.get("type") == nil {
 			n.members = append(n.members, member{"type", t.offset, t})
 		}
 	case t.kind == '{':
-		n.take("transport")
+		n.remove("transport")
 		for _, m := range t.members {
+			// What the entry itself says wins.
 			if n.get(m.name) == nil {
 				n.members = append(n.members, m)
 			}
@@ -61,19 +64,22 @@ func flattenTransport(n *node) {
 	}
 }
 
-// preferHTTPURL reads httpUrl, with which Gemini CLI names the Streamable HTTP address beside an older SSE url.
+// preferHTTPURL reads httpUrl, the name that Gemini CLI gives the Streamable HTTP address beside an older SSE url.
 func preferHTTPURL(n *node) {
-	if h := n.take("httpUrl"); h != nil {
-		n.take("url")
+	if h := n.remove("httpUrl"); h != nil {
+		n.remove("url")
 		n.members = append(n.members, member{"url", h.offset, h})
 		if n.get("type") == nil {
-			n.members = append(n.members, member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}})
+			n.members = append(
+				n.members,
+				member{"type", h.offset, &node{kind: '"', offset: h.offset, path: h.path, text: "http"}},
+			)
 		}
 	}
 }
 
-// plainType turns the names other hosts have for a transport into stdio, http and sse.
-func (d *decoder) plainType(n *node) {
+// normalizeType turns other hosts' names for a transport into stdio, http and sse.
+func (d *decoder) normalizeType(n *node) {
 	t := n.get("type")
 	if t == nil || t.kind != '"' {
 		return
@@ -86,29 +92,34 @@ func (d *decoder) plainType(n *node) {
 	case "sse", "httpsse":
 		t.text = "sse"
 	case "remote":
-		n.take("type")
+		n.remove("type")
 	}
 }
 
+// check checks that an entry is either a command or a URL.
 func (s *MCPServer) check(d *decoder, n *node) {
-	if d.faulty(n.path) {
+	if d.hasFault(n.path) {
 		return
 	}
 	const both = "keep the one that is meant; two servers need two entries"
 	switch {
 	case s.Command == "" && s.URL.value == "":
-		d.fault(n, "neither command nor url"+d.misspelt(n.path, "command", "url"), `give "command" for a program to start or "url" for a server to call`)
+		d.addFault(
+			n,
+			"neither command nor url"+d.misspellingHint(n.path, "command", "url"),
+			`give "command" for a program to start or "url" for a server to call`,
+		)
 	case s.Command != "" && s.URL.value != "":
-		d.fault(n, "both command and url", both)
+		d.addFault(n, "both command and url", both)
 	case s.Command == "" && s.Type == "stdio":
-		d.fault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
+		d.addFault(n, "type is stdio, but there is no command", `give "command", or leave type out`)
 	case s.URL.value == "" && (s.Type == "http" || s.Type == "sse"):
-		d.fault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
+		d.addFault(n, "type is "+s.Type+", but there is no url", `give "url", or leave type out`)
 	}
 }
 
-// misspelt names a key of an entry that was left aside and is close to one of some.
-func (d *decoder) misspelt(path string, known ...string) string {
+// misspellingHint names an ignored key of an entry that is close to one of the known names.
+func (d *decoder) misspellingHint(path string, known ...string) string {
 	if path != "" {
 		path += "."
 	}
@@ -131,13 +142,13 @@ func (a *Args) decode(d *decoder, n *node, _ reflect.StructTag) {
 			continue
 		}
 		if value, ok := d.expand(e); ok {
-			*a = append(*a, Masked{value, egress.Shown(e.text)})
+			*a = append(*a, Masked{value, egress.RedactURL(e.text)})
 		}
 	}
 	a.maskFlags()
 }
 
-// decode reads variables; numbers and booleans count as their text, as other hosts have it.
+// decode reads variables; numbers and booleans count as their text, as in other hosts.
 func (v *Env) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
@@ -164,7 +175,7 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 	case '{':
 		for _, m := range n.members {
 			if d.expect(m.value, '"', "a string") {
-				h.set(d, m.value, m.name, m.value)
+				h.add(d, m.value, m.name, m.value)
 			}
 		}
 	case '[':
@@ -174,35 +185,42 @@ func (h *Headers) decode(d *decoder, n *node, _ reflect.StructTag) {
 			}
 			name, value, ok := strings.Cut(e.text, ":")
 			if !ok {
-				d.fault(e, "a header without a colon", `write "Name: value"`)
+				d.addFault(e, "a header without a colon", `write "Name: value"`)
 				continue
 			}
+			// A copy: faults still quote the whole line.
 			plain := *e
 			plain.text = strings.TrimSpace(value)
-			h.set(d, e, strings.TrimSpace(name), &plain)
+			h.add(d, e, strings.TrimSpace(name), &plain)
 		}
 	default:
 		d.expect(n, '{', "an object")
 	}
 }
 
-func (h *Headers) set(d *decoder, place *node, name string, text *node) {
+// add adds a header whose name and value are valid.
+func (h *Headers) add(d *decoder, place *node, name string, text *node) {
 	value, ok := d.expand(text)
 	if !ok {
 		return
 	}
+	// A line break would let a value add headers of its own.
 	switch {
-	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
-		d.fault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
+	case name == "" || strings.ContainsFunc(name, isNotHeaderRune):
+		d.addFault(place, quote(name)+" is not the name of a header", "write letters, digits and hyphens")
 	case strings.ContainsAny(value, "\r\n\x00"):
-		d.fault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
+		d.addFault(place, "the header's value holds a line break", "remove it; a file's last one is dropped for you")
 	default:
 		(*h)[name] = Secret(value)
 	}
 }
 
-// decode reads how to sign in; true and false, by which some hosts turn it on and
-// off, say nothing here.
+// isNotHeaderRune reports whether a character is not allowed in the name of a header (RFC 9110, 5.6.2).
+func isNotHeaderRune(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// decode reads how to sign in. true and false, by which some hosts turn it on and off, mean nothing here.
 func (o *ServerOAuth) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if n.kind != 't' && n.kind != 'f' && d.expect(n, '{', "an object") {
 		d.decodeStruct(n, reflect.ValueOf(o).Elem())
@@ -227,10 +245,10 @@ func (r *FileRoot) decode(d *decoder, n *node, _ reflect.StructTag) {
 	} else if d.expect(n, '"', `a path or {"path", "name", "write"}`) {
 		path, ok := d.expand(n)
 		if ok && path == "" {
-			d.fault(n, "an empty path", "name a folder, or remove it")
+			d.addFault(n, "an empty path", "name a folder, or remove it")
 		}
 		if path != "" {
-			r.Path = d.abs(path)
+			r.Path = d.absPath(path)
 		}
 	}
 	if r.Name == "" && r.Path != "" {
@@ -247,8 +265,8 @@ func (f *DigestFeed) decode(d *decoder, n *node, tag reflect.StructTag) {
 	}
 }
 
-// warnForeign says once which keys of other hosts were left aside.
-func (d *decoder) warnForeign(top []member) {
+// warnForeignKeys adds one warning for all ignored keys of other hosts.
+func (d *decoder) warnForeignKeys(top []member) {
 	all := append(slices.Clone(d.foreign), top...)
 	if len(all) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// TokenPath is where the administrator's token is kept when http.adminToken is empty: beside the store.
+// TokenPath returns where the administrator's token is kept when http.adminToken is empty: beside the store.
 func (c *Config) TokenPath() string {
 	if store := c.Store.Reveal(); !strings.Contains(store, "://") {
 		return store + ".token"
@@ -18,7 +18,7 @@ func (c *Config) TokenPath() string {
 	return filepath.Join(c.Dir, "data", "ravenbot.token")
 }
 
-// BackupFolder is where copies of the store are kept: backup.folder, else beside the store.
+// BackupFolder returns where copies of the store are kept: backup.folder, else beside the store.
 func (c *Config) BackupFolder() string {
 	if c.Backup.Folder != "" {
 		return c.Backup.Folder
@@ -26,14 +26,16 @@ func (c *Config) BackupFolder() string {
 	return c.Store.Reveal() + ".backups"
 }
 
-// AdminToken returns the administrator's token for the daemon: the configured one, else the one kept beside the store,
-// which is made at the first call. created says that this call made it. Concurrent first calls agree on one token.
+// AdminToken returns the administrator's token for the daemon: the configured one, or else the one kept beside the
+// store, which the first call creates. created reports whether this call created it. Concurrent first calls agree on
+// one token.
 func (c *Config) AdminToken() (token Secret, created bool, err error) {
 	token, err = c.FindAdminToken()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return token, false, err
 	}
-	if err := createToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
+	// Another process may have been faster; its token is as good.
+	if err := writeNewToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", false, fmt.Errorf("make the administrator's token: %w", err)
 	} else if err == nil {
 		created = true
@@ -42,8 +44,8 @@ func (c *Config) AdminToken() (token Secret, created bool, err error) {
 	return token, created, err
 }
 
-// FindAdminToken is AdminToken for commands that talk to a running daemon: it makes nothing. The error wraps
-// fs.ErrNotExist when no daemon has made a token yet.
+// FindAdminToken is AdminToken for commands that talk to a running daemon: it creates nothing. The error wraps
+// fs.ErrNotExist when no daemon has created a token yet.
 func (c *Config) FindAdminToken() (Secret, error) {
 	if c.HTTP.AdminToken != "" {
 		return c.HTTP.AdminToken, nil
@@ -57,8 +59,12 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the administrator's token %s: %w", path, plainCause(err))
 	}
+	// Whoever can read the token can run every tool.
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the administrator's token in %s can be read by others: chmod 600 it, or delete it to have a new one made", path)
+		return "", fmt.Errorf(
+			"the administrator's token in %s can be read by others: chmod 600 it, or delete it to have a new one made",
+			path,
+		)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
@@ -67,12 +73,13 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	return Secret(token), nil
 }
 
-// createToken writes a new token so that the file is either absent or whole, and never replaces another.
-func createToken(path string) error {
+// writeNewToken writes a new token so that the file is either absent or complete, and never replaces an existing one.
+func writeNewToken(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	// In the same folder, so that the link stays on one file system.
 	f, err := os.CreateTemp(dir, ".token-*") // mode 0600
 	if err != nil {
 		return err
@@ -82,6 +89,7 @@ func createToken(path string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	// Unlike a rename, a link fails when the file exists.
 	err = os.Link(f.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return os.Rename(f.Name(), path) // a file system without hard links

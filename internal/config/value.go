@@ -14,13 +14,13 @@ import (
 
 const mask = "***"
 
-// Secret is a value that prints as *** wherever it is printed, logged or marshalled. Only Reveal gives it away.
+// Secret is a value that prints as *** wherever it is printed, logged or marshalled. Only Reveal returns the value.
 type Secret string
 
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String returns ***, or nothing for an empty secret.
+// String returns ***, or "" for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -28,10 +28,10 @@ func (s Secret) String() string {
 	return mask
 }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// Format prints String for every verb: fmt would show the bytes to a verb that does not suit strings.
+// Format prints String for every verb: for a verb that does not suit strings, fmt would print the bytes.
 func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // MarshalJSON marshals String.
@@ -40,32 +40,32 @@ func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) 
 // LogValue logs String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Masked is a text that may hold a secret: an address or an argument of a command. It prints as it was written, so
-// that ${TOKEN} stays a name, and with passwords and keys in it as ***. Only Reveal gives them away.
-type Masked struct{ value, shown string }
+// Masked is a text that may contain a secret: an address or an argument of a command. It prints as it was written, so
+// that ${TOKEN} stays a name, with passwords and keys in it as ***. Only Reveal returns the whole text.
+type Masked struct{ value, display string }
 
-// Mask makes a Masked of an address or an argument that no file holds.
-func Mask(s string) Masked { return Masked{s, egress.Shown(s)} }
+// Mask returns a Masked for an address or an argument that does not come from a file.
+func Mask(s string) Masked { return Masked{s, egress.RedactURL(s)} }
 
-// Reveal returns the text as it is to be used.
+// Reveal returns the text to use.
 func (m Masked) Reveal() string { return m.value }
 
-// String returns the text as it may be shown.
-func (m Masked) String() string { return m.shown }
+// String returns the text to show.
+func (m Masked) String() string { return m.display }
 
-// GoString is String, for %#v.
-func (m Masked) GoString() string { return m.shown }
+// GoString returns String, for %#v.
+func (m Masked) GoString() string { return m.display }
 
 // Format prints String for every verb.
-func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.shown) }
+func (m Masked) Format(f fmt.State, _ rune) { io.WriteString(f, m.display) }
 
 // MarshalJSON marshals String.
-func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.shown) }
+func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.display) }
 
 // LogValue logs String.
-func (m Masked) LogValue() slog.Value { return slog.StringValue(m.shown) }
+func (m Masked) LogValue() slog.Value { return slog.StringValue(m.display) }
 
-var keyName = regexp.MustCompile(egress.KeyName)
+var secretName = regexp.MustCompile(egress.SecretNamePattern)
 
 // Duration is a time.Duration written like "90s" or "1h30m".
 type Duration time.Duration
@@ -73,9 +73,10 @@ type Duration time.Duration
 // Std returns the duration as the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String writes the duration without parts that are zero: 15m rather than 15m0s.
+// String returns the duration without parts that are zero: 15m rather than 15m0s.
 func (d Duration) String() string {
 	s := time.Duration(d).String()
+	// time.Duration always prints all smaller units.
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
@@ -88,10 +89,10 @@ func (d Duration) String() string {
 // MarshalJSON marshals String.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// Args are the arguments of a command. What is written out behind a flag such as --api-key prints as ***.
+// Args are the arguments of a command. A value after a flag such as --api-key prints as ***.
 type Args []Masked
 
-// Reveal returns the arguments as they are to be used.
+// Reveal returns the arguments to use.
 func (a Args) Reveal() []string {
 	out := make([]string, len(a))
 	for i, arg := range a {
@@ -100,24 +101,26 @@ func (a Args) Reveal() []string {
 	return out
 }
 
-// maskFlags hides what was written out behind a flag that looks like it takes a secret.
+// maskFlags masks the values of flags whose names suggest a secret.
 func (a Args) maskFlags() {
 	for i, arg := range a {
-		flag, value, joined := strings.Cut(arg.shown, "=")
-		switch secret := strings.HasPrefix(flag, "-") && keyName.MatchString(flag); {
-		case strings.Contains(arg.shown, "${"):
+		flag, value, joined := strings.Cut(arg.display, "=")
+		switch secret := strings.HasPrefix(flag, "-") && secretName.MatchString(flag); {
+		// A reference is safe to show and more useful than ***.
+		case strings.Contains(arg.display, "${"):
 		case secret && joined && value != "":
-			a[i].shown = flag + "=" + mask
-		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.shown, "-"):
-			a[i].shown = mask
-		case strings.HasPrefix(strings.ToLower(arg.shown), "authorization:"):
-			a[i].shown = "Authorization: " + mask
+			a[i].display = flag + "=" + mask
+		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.display, "-"):
+			a[i].display = mask
+		case strings.HasPrefix(strings.ToLower(arg.display), "authorization:"):
+			a[i].display = "Authorization: " + mask
 		}
 	}
 }
 
+// flagTakesSecret reports whether the argument after a flag is likely to be a secret.
 func flagTakesSecret(flag string) bool {
-	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && keyName.MatchString(flag)
+	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretName.MatchString(flag)
 }
 
 // Env is the environment of an MCP server, by variable name.
@@ -126,7 +129,7 @@ type Env map[string]Secret
 // Headers are the headers sent to an MCP server, by name.
 type Headers map[string]Secret
 
-// marshalPlain leaves <, > and & readable: these texts go to terminals, not into pages.
+// marshalPlain marshals a string without escaping <, > and &: these texts are shown in terminals, not in pages.
 func marshalPlain(s string) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -92,7 +92,7 @@ func (c Catalog) Replace(ctx context.Context, name string, entry json.RawMessage
 
 func (c Catalog) parse(name string, entry json.RawMessage) (Plan, error) {
 	var d config.Digest
-	if _, err := c.Config().Entry(entry, &d); err != nil {
+	if _, err := c.Config().ParseEntry(entry, &d); err != nil {
 		return Plan{}, BadPlan{err}
 	}
 	if !c.Agents.Exists(d.Agent) {

@@ -65,7 +65,7 @@ const mostFiltered = 16 << 10
 
 // filtered names the filter that an item fails, or is empty.
 func filtered(i *item, filters []filter, now time.Time) string {
-	text := i.Heading() + "\n" + feed.Plain(i.Summary) + "\n" + strings.Join(i.Categories, "\n")
+	text := i.Heading() + "\n" + feed.PlainText(i.Summary) + "\n" + strings.Join(i.Categories, "\n")
 	text = text[:min(len(text), mostFiltered)]
 	var wanted []string
 	found := false

@@ -1,11 +1,10 @@
-// Package egress is the one way out for everything that fetches what a stranger
-// named: feeds, pages, pictures, discovery documents.
+// Package egress is the one HTTP client for everything that fetches addresses which strangers name: feeds, pages,
+// pictures, discovery documents.
 //
-// It promises that no connection is made to an address that is not publicly
-// routable unless the operator allowed it: the address actually dialled is
-// checked, at every redirect, whatever DNS answered before. It takes http and
-// https alone, ignores proxy settings of the environment, and bounds time, bytes
-// (after decompression) and redirects.
+// It promises that no connection is made to an address that is not publicly routable unless the operator allowed it.
+// It checks the address that is actually dialled, at every redirect, whatever DNS answered before. It accepts http
+// and https only, ignores proxy settings of the environment, and bounds time, bytes (after decompression) and
+// redirects.
 //
 // What the bytes mean, when to ask again, and caching are left to the caller.
 package egress
@@ -27,18 +26,18 @@ import (
 
 // The kinds of failure a caller may want to tell apart; test with errors.Is.
 var (
-	// ErrBlocked: the address is not publicly routable and not allowed.
+	// ErrBlocked: the address is not publicly routable, and the operator has not allowed it.
 	ErrBlocked = errors.New("address is not public")
-	// ErrTooLarge: the body is larger than the caller takes.
+	// ErrTooLarge: the body is larger than the caller accepts.
 	ErrTooLarge = errors.New("response is too large")
-	// ErrTimeout: no complete answer in time.
+	// ErrTimeout: there was no complete answer in time.
 	ErrTimeout = errors.New("timed out")
-	// ErrRedirects: more redirects than the caller takes.
+	// ErrRedirects: there were more redirects than the caller accepts.
 	ErrRedirects = errors.New("too many redirects")
 	// ErrURL: the address is malformed or of a kind that is never fetched.
 	ErrURL = errors.New("not a URL that can be fetched")
-	// ErrUser is an ErrURL: the address holds a user name or password.
-	ErrUser = fmt.Errorf("%w: it holds a user name or password", ErrURL)
+	// ErrUserinfo wraps ErrURL: the address holds a user name or password.
+	ErrUserinfo = fmt.Errorf("%w: it contains a user name or password", ErrURL)
 )
 
 const (
@@ -48,19 +47,19 @@ const (
 	dialTimeout      = 5 * time.Second
 )
 
-// Resolver finds the addresses of a host name; *net.Resolver is one.
+// Resolver looks up the addresses of a host name; *net.Resolver is one.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 // Options configure a Client.
 type Options struct {
-	// AllowPrivateHosts are host names, IP addresses or CIDR blocks, each with an
-	// optional ":port", that may be reached although they are not public.
+	// AllowPrivateHosts are host names, IP addresses or CIDR blocks, each with an optional ":port", that may be
+	// reached although they are not public.
 	AllowPrivateHosts []string
 	// UserAgent is sent with every request of Get.
 	UserAgent string
-	// Resolver is asked for host names; nil is net.DefaultResolver.
+	// Resolver looks up host names. nil: net.DefaultResolver.
 	Resolver Resolver
 }
 
@@ -71,7 +70,7 @@ type Client struct {
 	transport *http.Transport
 }
 
-// New makes a client. The error names each allowed host that cannot be read.
+// New returns a client. The error names each allowed host that cannot be parsed.
 func New(opts Options) (*Client, error) {
 	rules, err := parseRules(opts.AllowPrivateHosts)
 	if err != nil {
@@ -80,11 +79,12 @@ func New(opts Options) (*Client, error) {
 	if opts.Resolver == nil {
 		opts.Resolver = net.DefaultResolver
 	}
+	// Proxy stays nil on purpose: behind a proxy the checks would see the proxy's address only.
 	g := &guard{rules: rules, resolver: opts.Resolver}
 	return &Client{opts: opts, guard: g, transport: &http.Transport{
 		DialContext:            g.dial,
 		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // decompressed by Get, under its cap
+		DisableCompression:     true, // Get decompresses, so that its limit holds
 		TLSHandshakeTimeout:    10 * time.Second,
 		IdleConnTimeout:        30 * time.Second,
 		MaxIdleConns:           64,
@@ -93,42 +93,43 @@ func New(opts Options) (*Client, error) {
 	}}, nil
 }
 
-// WithAllowed is a client like this one that may also reach the given hosts.
+// WithAllowed returns a client like this one that may also reach the given hosts.
 func (c *Client) WithAllowed(hosts ...string) (*Client, error) {
+	// A new transport: pooled connections of one client must not serve requests that the other forbids.
 	opts := c.opts
 	opts.AllowPrivateHosts = slices.Concat(c.opts.AllowPrivateHosts, hosts)
 	return New(opts)
 }
 
-// CloseIdle closes connections that no request is using.
+// CloseIdle closes connections that no request uses.
 func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
-// HTTP is a plain client behind the same guards, for libraries that want one.
-// It follows five redirects and caps neither time nor bytes: its user must.
-func (c *Client) HTTP() *http.Client {
+// HTTPClient returns an *http.Client behind the same checks, for libraries that need one. It follows five redirects
+// and limits neither time nor bytes: its user must.
+func (c *Client) HTTPClient() *http.Client {
 	return &http.Client{
 		Transport: guardedTripper{c.transport},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-			return checkHops(len(via), defaultRedirects)
+			return checkRedirects(len(via), defaultRedirects)
 		},
 	}
 }
 
-// GetOptions bound one request. Zero values mean the defaults named.
+// GetOptions limits one request. Zero values mean the defaults named.
 type GetOptions struct {
-	// Header is sent along; it is not changed.
+	// Header is sent with the request; it is not changed.
 	Header http.Header
 	// Accept is the Accept header.
 	Accept string
-	// MaxBytes caps the body, before and after decompression: 10 MiB.
+	// MaxBytes limits the body, before and after decompression: 10 MiB.
 	MaxBytes int64
-	// Timeout bounds everything from dialling to the last byte: 15 seconds.
+	// Timeout limits the time from dialling to the last byte: 15 seconds.
 	Timeout time.Duration
-	// MaxRedirects is 5; negative follows none and returns the redirect itself.
+	// MaxRedirects is 5; a negative number follows none and returns the redirect itself.
 	MaxRedirects int
 }
 
-// Response is a complete answer, of whatever status.
+// Response is a complete answer with any status.
 type Response struct {
 	Status int
 	Header http.Header
@@ -136,21 +137,20 @@ type Response struct {
 	Body []byte
 	// URL is where the answer came from, after redirects.
 	URL string
-	// PermanentURL is where the server says the resource has moved for good: the
-	// last hop of the permanent redirects (301, 308) the chain began with. Empty
-	// when there was none.
+	// PermanentURL is the new permanent address of the resource: the last hop of the permanent redirects (301, 308)
+	// that the chain began with. It is empty when there was none.
 	PermanentURL string
 }
 
-// Get fetches a URL. Any status is a Response; an error means that there is no
-// complete answer, and says what was attempted. Nothing is retried.
+// Get fetches a URL. It returns a Response for any status; an error means that there is no complete answer, and says
+// what was attempted. Get never retries.
 func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
 	o = o.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	res, err := c.get(ctx, rawURL, o)
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", Shown(rawURL), plainCause(err, o.Timeout))
+		return nil, fmt.Errorf("fetch %s: %w", RedactURL(rawURL), classifyError(err, o.Timeout))
 	}
 	return res, nil
 }
@@ -169,20 +169,20 @@ func (o GetOptions) withDefaults() GetOptions {
 }
 
 func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
-	req, err := c.request(ctx, rawURL, o)
+	req, err := c.newRequest(ctx, rawURL, o)
 	if err != nil {
 		return nil, err
 	}
-	trail := &trail{limit: o.MaxRedirects, permanent: true}
+	trail := &redirectTracker{limit: o.MaxRedirects, permanent: true}
 	client := &http.Client{Transport: guardedTripper{c.transport}, CheckRedirect: trail.check}
 	res, err := client.Do(req)
 	if err != nil {
-		if repeats, ok := errors.AsType[*url.Error](err); ok {
-			err = repeats.Err // the caller's error names the URL already
+		if urlError, ok := errors.AsType[*url.Error](err); ok {
+			err = urlError.Err // the caller's error names the URL already
 		}
 		return nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // nothing is owed to a body that was read or given up
+	defer func() { _ = res.Body.Close() }() // an error would say nothing about what was read
 	body, err := readBody(res, o.MaxBytes)
 	if err != nil {
 		return nil, err
@@ -193,14 +193,15 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	}, nil
 }
 
-func (c *Client) request(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(rawURL), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrURL, bare(err))
+		return nil, fmt.Errorf("%w: %w", ErrURL, stripURL(err))
 	}
 	for key, values := range o.Header {
 		req.Header[http.CanonicalHeaderKey(key)] = slices.Clone(values)
 	}
+	// Setting it ourselves keeps net/http from decompressing without a limit.
 	req.Header.Set("Accept-Encoding", "gzip")
 	if o.Accept != "" {
 		req.Header.Set("Accept", o.Accept)
@@ -211,21 +212,23 @@ func (c *Client) request(ctx context.Context, rawURL string, o GetOptions) (*htt
 	return req, nil
 }
 
-// trail watches the redirects of one request.
-type trail struct {
+// redirectTracker follows the redirects of one request.
+type redirectTracker struct {
 	limit     int
-	permanent bool
-	moved     string
+	permanent bool   // every redirect so far was permanent
+	moved     string // target of the last permanent redirect
 }
 
-func (t *trail) check(req *http.Request, via []*http.Request) error {
+// check is the CheckRedirect function of a client.
+func (t *redirectTracker) check(req *http.Request, via []*http.Request) error {
 	if t.limit < 0 {
 		return http.ErrUseLastResponse
 	}
-	if err := checkHops(len(via), t.limit); err != nil {
+	if err := checkRedirects(len(via), t.limit); err != nil {
 		return err
 	}
 	status := req.Response.StatusCode
+	// After one temporary hop, the rest of the chain says nothing about where the resource lives.
 	t.permanent = t.permanent && (status == http.StatusMovedPermanently || status == http.StatusPermanentRedirect)
 	if t.permanent {
 		t.moved = req.URL.String()
@@ -233,17 +236,17 @@ func (t *trail) check(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func checkHops(hops, limit int) error {
+func checkRedirects(hops, limit int) error {
 	if hops > limit {
 		return fmt.Errorf("%w: more than %d", ErrRedirects, limit)
 	}
 	return nil
 }
 
-// readBody reads at most limit bytes off the wire and out of the decompressor.
+// readBody reads at most limit bytes from the connection, and at most limit bytes from the decompressor.
 func readBody(res *http.Response, limit int64) ([]byte, error) {
 	if res.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, tooLargeError(limit)
 	}
 	wire := &cappedReader{r: res.Body, left: limit, limit: limit}
 	var body io.Reader = wire
@@ -259,7 +262,7 @@ func readBody(res *http.Response, limit int64) ([]byte, error) {
 		}
 		body = &cappedReader{r: unzipped, left: limit, limit: limit}
 	default:
-		return nil, fmt.Errorf("content encoding %q was not asked for", encoding)
+		return nil, fmt.Errorf("the server sent content encoding %q, which was not requested", encoding)
 	}
 	data, err := io.ReadAll(body)
 	if err != nil {
@@ -268,37 +271,41 @@ func readBody(res *http.Response, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// cappedReader fails, rather than ends, where the cap is passed.
+// cappedReader returns an error, rather than EOF, at the limit, so that a cut-off document is never taken for a whole
+// one.
 type cappedReader struct {
 	r           io.Reader
 	left, limit int64
 }
 
 func (c *cappedReader) Read(p []byte) (int, error) {
+	// One byte beyond the limit tells a body of exactly that size from a larger one.
 	if int64(len(p)) > c.left+1 {
 		p = p[:c.left+1]
 	}
 	n, err := c.r.Read(p)
 	if int64(n) > c.left {
-		return int(c.left), tooLarge(c.limit)
+		return int(c.left), tooLargeError(c.limit)
 	}
 	c.left -= int64(n)
 	return n, err
 }
 
-func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
+func tooLargeError(limit int64) error {
+	return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+}
 
-// plainCause gives time-outs their own kind.
-// bare takes the address out of an error, which may hold secrets.
-func bare(err error) error {
+// stripURL removes the address from an error, because it may hold secrets.
+func stripURL(err error) error {
 	if of, ok := err.(*url.Error); ok {
 		return of.Err
 	}
 	return err
 }
 
-func plainCause(err error, limit time.Duration) error {
-	err = bare(err)
+// classifyError gives timeouts their own kind.
+func classifyError(err error, limit time.Duration) error {
+	err = stripURL(err)
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return fmt.Errorf("%w: no complete answer within %s: %w", ErrTimeout, limit, err)

@@ -137,7 +137,7 @@ func TestRedirectsAreGuarded(t *testing.T) {
 	for path := range targets {
 		for name, get := range map[string]func(string) error{
 			"Get":  func(u string) error { _, err := c.Get(t.Context(), u, GetOptions{}); return err },
-			"HTTP": func(u string) error { return plainGet(c.HTTP(), u) },
+			"HTTP": func(u string) error { return plainGet(c.HTTPClient(), u) },
 		} {
 			if err := get(outside.URL + path); !errors.Is(err, ErrBlocked) && !errors.Is(err, ErrURL) {
 				t.Errorf("%s %s: error %v", name, path, err)

@@ -13,34 +13,34 @@ import (
 	"syscall"
 )
 
-// guardedTripper checks the URL of every hop; the dialer behind it checks where
-// the hop really leads.
+// guardedTripper checks the URL of every hop; the dialer behind it checks the address that the hop really leads to.
 type guardedTripper struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (g guardedTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := checkURL(req.URL); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // owed by the RoundTripper contract; the refusal is what matters
+			_ = req.Body.Close() // the RoundTripper contract requires it; the refusal is the error to report
 		}
 		return nil, err
 	}
 	return g.next.RoundTrip(req)
 }
 
+// checkURL returns an error for addresses that are never fetched.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%w: scheme %q, only http and https are", ErrURL, u.Scheme)
+		return fmt.Errorf("%w: scheme %q; only http and https can be fetched", ErrURL, u.Scheme)
 	case u.User != nil:
-		return ErrUser
+		return ErrUserinfo
 	case u.Hostname() == "":
 		return fmt.Errorf("%w: it names no host", ErrURL)
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if _, err := netip.ParseAddr(host); err == nil {
 		if strings.Contains(host, "%") {
-			return fmt.Errorf("%w: an address with a zone", ErrURL)
+			return fmt.Errorf("%w: the address has a zone", ErrURL)
 		}
 		return nil
 	}
@@ -57,13 +57,14 @@ func isDigits(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
 
-// guard dials, and refuses to dial what is not public.
+// guard dials, and refuses addresses that are neither public nor allowed.
 type guard struct {
 	rules    []rule
 	resolver Resolver
 	dialer   net.Dialer
 }
 
+// dial connects to the first address of a host that accepts.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -79,23 +80,25 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	d := g.dialer
 	d.Timeout = dialTimeout
+	// The name is resolved here and the address checked in control, so both see the same answer.
 	d.ControlContext = g.control(host, g.dialer.ControlContext)
-	var failure error
+	var firstErr error
 	for _, addr := range addrs {
 		conn, err := d.DialContext(ctx, network, netip.AddrPortFrom(addr, uint16(port)).String())
 		if err == nil {
 			return conn, nil
 		}
-		if failure == nil {
-			failure = err
+		if firstErr == nil {
+			firstErr = err
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, failure
+	return nil, firstErr
 }
 
+// resolve looks up a host. It returns at most four addresses, which bounds the time that dialling takes.
 func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -112,8 +115,8 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 
 type control func(ctx context.Context, network, address string, c syscall.RawConn) error
 
-// control runs between the creation of the socket and its connection: what it
-// sees is the address that will be connected to.
+// control returns a function that runs between the creation of the socket and its connection: what it sees is the
+// address that will be connected to. A check before dialling would miss DNS answers that change.
 func (g *guard) control(host string, next control) control {
 	return func(ctx context.Context, network, address string, c syscall.RawConn) error {
 		dialled, err := netip.ParseAddrPort(address)
@@ -131,6 +134,7 @@ func (g *guard) control(host string, next control) control {
 	}
 }
 
+// allows reports whether the operator has allowed an address.
 func (g *guard) allows(host string, dialled netip.AddrPort) bool {
 	host = canonicalHost(host)
 	for _, r := range g.rules {
@@ -141,11 +145,11 @@ func (g *guard) allows(host string, dialled netip.AddrPort) bool {
 	return false
 }
 
-// rule is one entry of the allow list: a name or a block, and a port or any.
+// rule is one entry of the allow list: a name or a prefix, and a port.
 type rule struct {
-	name  string
-	block netip.Prefix
-	port  uint16
+	name   string
+	prefix netip.Prefix
+	port   uint16 // 0: any
 }
 
 func (r rule) matches(host string, dialled netip.AddrPort) bool {
@@ -155,9 +159,10 @@ func (r rule) matches(host string, dialled netip.AddrPort) bool {
 	if r.name != "" {
 		return r.name == host
 	}
-	return r.block.Contains(dialled.Addr().Unmap())
+	return r.prefix.Contains(dialled.Addr().Unmap())
 }
 
+// parseRules parses the allow list. The error names every entry that is wrong.
 func parseRules(entries []string) ([]rule, error) {
 	var rules []rule
 	var faults error
@@ -165,6 +170,7 @@ func parseRules(entries []string) ([]rule, error) {
 		r, err := parseRule(strings.TrimSpace(entry))
 		if err != nil {
 			err = fmt.Errorf("allowed host %q: %w", entry, err)
+			// errors.Join would put each fault on a line of its own, which a log line cannot hold.
 			if faults != nil {
 				err = fmt.Errorf("%w; %w", faults, err)
 			}
@@ -176,8 +182,13 @@ func parseRules(entries []string) ([]rule, error) {
 	return rules, faults
 }
 
-// parseRule reads host, host:port, 10.0.0.0/8, 10.0.0.0/8:80, ::1, [::1]:80,
-// fd00::/8 and [fd00::/8]:80.
+// CheckAllowedHost returns an error where an entry of Options.AllowPrivateHosts cannot be parsed.
+func CheckAllowedHost(entry string) error {
+	_, err := parseRule(entry)
+	return err
+}
+
+// parseRule reads host, host:port, 10.0.0.0/8, 10.0.0.0/8:80, ::1, [::1]:80, fd00::/8 and [fd00::/8]:80.
 func parseRule(entry string) (rule, error) {
 	host, port, err := splitPort(entry)
 	if err != nil {
@@ -185,14 +196,14 @@ func parseRule(entry string) (rule, error) {
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addr = addr.Unmap()
-		return rule{block: netip.PrefixFrom(addr, addr.BitLen()), port: port}, nil
+		return rule{prefix: netip.PrefixFrom(addr, addr.BitLen()), port: port}, nil
 	}
 	if strings.Contains(host, "/") {
 		block, err := netip.ParsePrefix(host)
 		if err != nil {
 			return rule{}, errors.New("not a host, an address or a CIDR block; leave out scheme and path")
 		}
-		return rule{block: block.Masked(), port: port}, nil
+		return rule{prefix: block.Masked(), port: port}, nil
 	}
 	name := canonicalHost(host)
 	if !isHostName(name) {
@@ -201,6 +212,8 @@ func parseRule(entry string) (rule, error) {
 	return rule{name: name, port: port}, nil
 }
 
+// splitPort separates the port of an entry. port is 0 where there is none; an IPv6 address with a port stands in
+// brackets.
 func splitPort(entry string) (host string, port uint16, err error) {
 	host, text, found := entry, "", false
 	switch {
@@ -222,7 +235,7 @@ func splitPort(entry string) (host string, port uint16, err error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("%q is no port", text)
+		return "", 0, fmt.Errorf("%q is not a port", text)
 	}
 	return host, uint16(n), nil
 }
@@ -234,13 +247,13 @@ func isHostName(name string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || strings.IndexFunc(label, notInName) >= 0 {
+		if label == "" || len(label) > 63 || strings.IndexFunc(label, isNotNameRune) >= 0 {
 			return false
 		}
 	}
 	return !isDigits(name[strings.LastIndexByte(name, '.')+1:])
 }
 
-func notInName(r rune) bool {
+func isNotNameRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }

@@ -1,21 +1,20 @@
-// Package failpoint names the places at which a crash is tried: built with the
-// tag failpoint the process kills itself at one of them, else a place costs
-// nothing. It promises nothing beyond that and imports nothing of ours.
+// Package failpoint names the places at which tests crash the daemon. Built with the tag failpoint, the process kills
+// itself at one of them; otherwise a place costs nothing. It imports nothing of ours.
 package failpoint
 
-// The places, in the order in which a message comes by them.
+// The places, in the order in which a message passes them.
 const (
 	Received     = "received"      // a message has arrived and is not stored
-	Stored       = "stored"        // it is stored, and its platform not told so
+	Stored       = "stored"        // it is stored, and its platform has not been told yet
 	Acked        = "acked"         // its platform has been told
-	ModelCalled  = "model-called"  // a model has answered, which is not on record
-	ToolStarted  = "tool-started"  // a call is on record and about to run
-	ToolDone     = "tool-done"     // it has run, which is not on record
-	PostRecorded = "post-recorded" // an answer is on record and not sent
-	PostSent     = "post-sent"     // a platform has taken a post, which is not on record
+	ModelCalled  = "model-called"  // a model has answered; the answer is not stored
+	ToolStarted  = "tool-started"  // a call is stored and about to run
+	ToolDone     = "tool-done"     // the call has run; its result is not stored
+	PostRecorded = "post-recorded" // an answer is stored and not sent
+	PostSent     = "post-sent"     // a platform has accepted a post; that is not stored
 )
 
-// All are the places.
+// All returns all places.
 func All() []string {
 	return []string{Received, Stored, Acked, ModelCalled, ToolStarted, ToolDone, PostRecorded, PostSent}
 }

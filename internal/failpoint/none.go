@@ -2,5 +2,5 @@
 
 package failpoint
 
-// Here marks a place.
+// Here does nothing in this build.
 func Here(string) {}

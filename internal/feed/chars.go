@@ -8,18 +8,18 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// allowedChars takes out characters that XML does not allow, written plainly or
-// as a numeric reference, and reads references to the control block 128–159 as
-// the windows-1252 characters their writers meant.
-func allowedChars(data []byte) []byte {
-	if isAllowed(data) {
+// removeInvalidChars removes characters that XML does not allow, written plainly or as a numeric reference. It reads
+// references to 128–159 as the windows-1252 characters that their writers meant.
+func removeInvalidChars(data []byte) []byte {
+	if hasOnlyValidChars(data) {
 		return data
 	}
 	out := make([]byte, 0, len(data))
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
+		// A reference to a forbidden character is as fatal to an XML parser as the character itself.
 		if r == '&' && len(data) > 2 && data[1] == '#' {
-			if code, length := reference(data); length > 0 {
+			if code, length := parseCharReference(data); length > 0 {
 				if code >= 0x80 && code < 0xA0 {
 					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
 				} else if isXMLChar(code) {
@@ -37,18 +37,21 @@ func allowedChars(data []byte) []byte {
 	return out
 }
 
-func isAllowed(data []byte) bool {
+// hasOnlyValidChars reports whether removeInvalidChars has nothing to do, which is true of most feeds.
+func hasOnlyValidChars(data []byte) bool {
 	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
 }
 
+// isXMLChar reports whether XML 1.0 allows the character (production 2).
 func isXMLChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xD7FF ||
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= 0x10FFFF
 }
 
-// reference reads "&#65;" or "&#x41;" at the start of data; its length is zero
-// when there is none. A code beyond Unicode comes back as 0.
-func reference(data []byte) (code rune, length int) {
+// parseCharReference reads "&#65;" or "&#x41;" at the start of data. length is 0 when there is none, and code is 0
+// when it lies beyond Unicode.
+func parseCharReference(data []byte) (code rune, length int) {
+	// The longest valid reference has ten bytes; 16 leaves room for leading zeros.
 	end := bytes.IndexByte(data[:min(len(data), 16)], ';')
 	if end < 3 {
 		return 0, 0

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
@@ -15,16 +16,16 @@ import (
 )
 
 const (
-	maxDepth   = 256       // of nested elements; parsers recurse on them
-	maxItems   = 2_000     // of a feed; the rest is left out
+	maxDepth   = 256       // of nested elements; the parser behind recurses on them
+	maxItems   = 2_000     // of a feed; further items are left out
 	maxText    = 512 << 10 // bytes of one element's text; the rest is cut off
 	maxAttr    = 64 << 10
-	maxRepairs = 1_000 // of broken markup; then the document counts as ended
+	maxRepairs = 1_000 // of broken markup; then the rest of the document is left out
 )
 
-// cleaner copies an XML document as what a parser can read without surprises:
-// well formed, no deeper, longer or larger than the limits, link addresses
-// absolute. Where the document breaks off, the item it breaks off in is left out.
+// cleaner copies an XML document into a form that a parser can read without surprises: well formed, within the limits
+// on depth, length and size, link addresses absolute. Where the document breaks off, the item that is incomplete is
+// left out.
 type cleaner struct {
 	out   bytes.Buffer
 	stack []frame
@@ -35,21 +36,22 @@ type cleaner struct {
 
 // frame is an open element.
 type frame struct {
-	source   string // its name in the document
-	name     string // its name in the copy
-	local    string // that without a prefix, lower case
-	base     *url.URL
-	attr     map[string]string
-	start    int // of the element in out
-	inner    int // of its content in out
-	item     bool
-	markup   bool // its content is HTML or text, for a reader
-	inside   bool // it is part of such content
-	children bool
-	text     []byte // not written yet
+	source      string // its name in the document
+	name        string // its name in the copy
+	local       string // that without a prefix, lower case
+	base        *url.URL
+	attr        map[string]string
+	start       int // of the element in out
+	inner       int // of its content in out
+	isItem      bool
+	isMarkup    bool // read and not yet written
+	inMarkup    bool // it is part of such content
+	hasChildren bool
+	text        []byte // not written yet
 }
 
-// cleanXML gives the cleaned document in out, and the local name of its root.
+// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name of its root
+// element.
 func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	c := &cleaner{}
 	c.out.Grow(len(data) + len(data)/8)
@@ -57,13 +59,15 @@ func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 		return c, err
 	}
 	if c.root == "" {
-		return c, errors.New("no element in it")
+		return c, errors.New("it has no element")
 	}
 	return c, nil
 }
 
-var errEnough = errors.New("as many items as are read")
+// errMaxItems ends the copying of a document with more than maxItems items.
+var errMaxItems = errors.New("as many items as are read")
 
+// copy copies the document token by token. It returns an error only where nothing useful can be made of it.
 func (c *cleaner) copy(data []byte, base *url.URL) error {
 	at := 0 // start of the decoder's input in data
 	d := newDecoder(data)
@@ -71,8 +75,8 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 		start := at + int(d.InputOffset())
 		token, err := d.RawToken()
 		if err == nil {
-			err = c.token(token, base)
-			if errors.Is(err, errEnough) || c.root != "" && len(c.stack) == 0 {
+			err = c.handleToken(token, base)
+			if errors.Is(err, errMaxItems) || c.root != "" && len(c.stack) == 0 {
 				break
 			}
 			if err != nil {
@@ -80,18 +84,20 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 			}
 			continue
 		}
+		// encoding/xml stops for good at its first syntax error, so a new decoder continues behind the broken token.
 		end := at + int(d.InputOffset())
 		if errors.Is(err, io.EOF) || isTruncation(err) || repairs == maxRepairs || start >= len(data) {
 			break
 		}
 		repairs++
-		at = c.skip(data, start, end)
+		at = c.skipToken(data, start, end)
 		d = newDecoder(data[at:])
 	}
 	c.finish()
 	return nil
 }
 
+// newDecoder returns a decoder that accepts HTML entities, unquoted attributes and unclosed elements.
 func newDecoder(data []byte) *xml.Decoder {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.Strict = false
@@ -100,85 +106,97 @@ func newDecoder(data []byte) *xml.Decoder {
 	return d
 }
 
+// isTruncation reports whether the document ended in the middle of an element. encoding/xml has no error value for
+// it.
 func isTruncation(err error) bool {
 	var syntax *xml.SyntaxError
 	return errors.As(err, &syntax) && strings.Contains(syntax.Msg, "unexpected EOF")
 }
 
-// skip takes a token that is no XML as text and returns where to go on.
-func (c *cleaner) skip(data []byte, start, end int) int {
+// skipToken copies a token that is not XML as text and returns the offset to continue at.
+func (c *cleaner) skipToken(data []byte, start, end int) int {
+	// Some servers send a second XML declaration in the middle of the document.
 	if bytes.HasPrefix(data[start:], []byte("<?")) { // a second declaration, say
 		if length := bytes.Index(data[start:], []byte("?>")); length > 0 {
 			return start + length + 2
 		}
 	}
 	if data[start] == '<' {
-		c.text([]byte("<"))
+		c.appendText([]byte("<"))
 		return start + 1
 	}
 	end = max(end, start+1)
-	c.text([]byte(html.UnescapeString(string(data[start:end]))))
+	c.appendText([]byte(html.UnescapeString(string(data[start:end]))))
 	return end
 }
 
-func (c *cleaner) token(token xml.Token, base *url.URL) error {
+func (c *cleaner) handleToken(token xml.Token, base *url.URL) error {
 	switch t := token.(type) {
 	case xml.StartElement:
-		return c.open(t, base)
+		return c.openElement(t, base)
 	case xml.EndElement:
-		c.close(qualified(t.Name))
+		c.closeElement(qualifiedName(t.Name))
 	case xml.CharData:
-		c.text(t)
+		c.appendText(t)
 	}
 	return nil
 }
 
-func qualified(name xml.Name) string {
+func qualifiedName(name xml.Name) string {
 	if name.Space == "" {
 		return name.Local
 	}
 	return name.Space + ":" + name.Local
 }
 
-func (c *cleaner) open(t xml.StartElement, base *url.URL) error {
-	f := frame{source: qualified(t.Name), name: qualified(t.Name), local: strings.ToLower(t.Name.Local), base: base}
+// openElement writes a start tag. It returns errMaxItems at one item too many.
+func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
+	f := frame{
+		source: qualifiedName(t.Name),
+		name:   qualifiedName(t.Name),
+		local:  strings.ToLower(t.Name.Local),
+		base:   base,
+	}
 	if len(c.stack) > 0 {
 		parent := &c.stack[len(c.stack)-1]
 		f.base = parent.base
-		c.flush(parent)
-		parent.children = true
-		f.inside = parent.markup || parent.inside
+		// Text before a child element has to be written before the child.
+		c.flushText(parent)
+		parent.hasChildren = true
+		f.inMarkup = parent.isMarkup || parent.inMarkup
 	} else {
 		c.root = f.local
 	}
-	c.rename(&f)
+	c.renameElement(&f)
+	// A document that is nested this deeply is an attack; it is refused rather than repaired.
 	if len(c.stack) == maxDepth {
 		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
 	}
 	if (f.local == "item" || f.local == "entry") && !c.inItem() {
 		if c.items == maxItems {
-			return errEnough
+			return errMaxItems
 		}
 		c.items++
-		f.item = true
+		f.isItem = true
 	}
+	// finish cuts the output back to here when the item turns out to be incomplete.
 	f.start = c.out.Len()
 	f.attr = map[string]string{}
 	c.out.WriteByte('<')
 	c.out.WriteString(f.name)
-	c.attributes(&f, t.Attr)
+	c.writeAttributes(&f, t.Attr)
 	c.out.WriteByte('>')
 	f.inner = c.out.Len()
 	c.stack = append(c.stack, f)
-	c.attributesAsElements(f)
+	c.writeAttributesAsElements(f)
 	return nil
 }
 
-// rename settles what the element is called in the copy.
-func (c *cleaner) rename(f *frame) {
+// renameElement decides what the element is called in the copy.
+func (c *cleaner) renameElement(f *frame) {
 	switch {
-	case f.inside:
-		f.name = f.local // prefixes of XHTML mean nothing to HTML
+	case f.inMarkup:
+		f.name = f.local // HTML knows no prefixes such as xhtml:
 		return
 	case c.root == "channel":
 		c.renameCDF(f)
@@ -187,11 +205,10 @@ func (c *cleaner) rename(f *frame) {
 	case c.root != "feed" && c.inItem() && (f.local == "body" || f.local == "fullitem"):
 		f.name, f.local = "content:encoded", "encoded"
 	}
-	f.markup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
+	f.isMarkup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
 }
 
-// renameCDF makes RSS of the Channel Definition Format of 1997, whose elements
-// mean much the same.
+// renameCDF turns the Channel Definition Format of 1997, whose elements mean much the same, into RSS.
 func (c *cleaner) renameCDF(f *frame) {
 	if len(c.stack) == 0 {
 		c.out.WriteString("<rss>")
@@ -204,77 +221,80 @@ func (c *cleaner) renameCDF(f *frame) {
 
 func (c *cleaner) inItem() bool {
 	for i := range c.stack {
-		if c.stack[i].item {
+		if c.stack[i].isItem {
 			return true
 		}
 	}
 	return false
 }
 
-// attributesAsElements writes as elements what RDF and CDF have as attributes.
-func (c *cleaner) attributesAsElements(f frame) {
+// writeAttributesAsElements writes as elements what RDF and CDF have as attributes, because gofeed reads elements
+// only.
+func (c *cleaner) writeAttributesAsElements(f frame) {
 	element := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&c.out, "<%s>%s</%s>", name, html.EscapeString(value), name)
 		}
 	}
 	switch {
-	case c.root == "rdf" && f.item:
+	case c.root == "rdf" && f.isItem:
 		element("guid", f.attr["rdf:about"])
-	case c.root == "channel" && (f.item || f.local == "channel"):
+	case c.root == "channel" && (f.isItem || f.local == "channel"):
 		date := "lastBuildDate"
-		if f.item {
+		if f.isItem {
 			date = "dc:date"
 		}
-		element("link", firstOf(f.attr["HREF"], f.attr["href"]))
-		element(date, firstOf(f.attr["LASTMOD"], f.attr["lastmod"]))
+		element("link", cmp.Or(f.attr["HREF"], f.attr["href"]))
+		element(date, cmp.Or(f.attr["LASTMOD"], f.attr["lastmod"]))
 	}
 }
 
-// linkAttrs hold addresses in feeds and in the XHTML inside them.
+// linkAttrs are the attributes that hold addresses, in feeds and in the XHTML inside them.
 var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
 
-func (c *cleaner) attributes(f *frame, attrs []xml.Attr) {
+func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
+	// xml:base applies to every attribute of its element, so it is read first.
 	for _, a := range attrs {
 		if a.Name.Space == "xml" && a.Name.Local == "base" {
-			f.base = join(f.base, a.Value)
+			f.base = resolveURL(f.base, a.Value)
 		}
 	}
 	for _, a := range attrs {
-		name := qualified(a.Name)
+		name := qualifiedName(a.Name)
 		if _, twice := f.attr[name]; twice || name == "xml:base" || len(a.Value) > maxAttr {
 			continue
 		}
 		value := a.Value
 		if linkAttrs[strings.ToLower(a.Name.Local)] {
-			value = absolute(f.base, value)
+			value = absoluteURL(f.base, value)
 		}
 		f.attr[name] = value
-		if c.drops(f, name) {
+		if c.dropsAttribute(f, name) {
 			continue
 		}
 		c.out.WriteByte(' ')
 		c.out.WriteString(name)
 		c.out.WriteString(`="`)
-		escape(&c.out, []byte(value))
+		escapeXML(&c.out, []byte(value))
 		c.out.WriteByte('"')
 	}
 }
 
-// drops says whether an attribute has no place in the copy: what is said of the
-// form of a text, since the copy has its own, and the label of a category, which
-// the parser would take for its name.
-func (c *cleaner) drops(f *frame, name string) bool {
-	return f.markup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
+// dropsAttribute reports whether an attribute is left out of the copy: type and mode of a text, because the copy has
+// a form of its own, and the label of a category, which gofeed would take for its name.
+func (c *cleaner) dropsAttribute(f *frame, name string) bool {
+	return f.isMarkup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
 }
 
-func (c *cleaner) text(data []byte) {
+// appendText keeps up to maxText bytes of an element's text, cut between characters.
+func (c *cleaner) appendText(data []byte) {
 	if len(c.stack) == 0 {
 		return
 	}
 	f := &c.stack[len(c.stack)-1]
 	room := maxText - len(f.text)
 	if len(data) > room {
+		// A character cut in half would make the copy invalid UTF-8.
 		for room > 0 && !utf8.RuneStart(data[room]) {
 			room--
 		}
@@ -283,16 +303,17 @@ func (c *cleaner) text(data []byte) {
 	f.text = append(f.text, data...)
 }
 
-// flush writes the text that stands beside child elements.
-func (c *cleaner) flush(f *frame) {
-	escape(&c.out, f.text)
+// flushText writes the text that stands beside child elements.
+func (c *cleaner) flushText(f *frame) {
+	escapeXML(&c.out, f.text)
 	f.text = nil
 }
 
-// close ends the nearest open element of that name and all inside it. An end
-// without a beginning is left out.
-func (c *cleaner) close(name string) {
+// closeElement closes the nearest open element of that name and all inside it. It ignores an end tag without a start
+// tag.
+func (c *cleaner) closeElement(name string) {
 	depth := len(c.stack) - 1
+	// Inner elements that were never closed, such as <br>, are closed with the outer one.
 	for depth >= 0 && c.stack[depth].source != name {
 		depth--
 	}
@@ -307,17 +328,18 @@ func (c *cleaner) close(name string) {
 func (c *cleaner) pop() {
 	f := &c.stack[len(c.stack)-1]
 	switch {
-	case f.children:
-		c.flush(f)
-		if f.markup {
+	case f.hasChildren:
+		c.flushText(f)
+		// The content was written as elements; it is taken back out and written as escaped HTML, which gofeed reads.
+		if f.isMarkup {
 			inner := bytes.Clone(c.out.Bytes()[f.inner:])
 			c.out.Truncate(f.inner)
-			c.cdata(inlineMarkup(inner, strings.ToLower(f.attr["type"])))
+			c.writeCDATA(unwrapMarkup(inner, strings.ToLower(f.attr["type"])))
 		}
-	case f.inside:
-		c.flush(f)
+	case f.inMarkup:
+		c.flushText(f)
 	default:
-		c.leaf(f)
+		c.writeLeaf(f)
 	}
 	c.out.WriteString("</")
 	c.out.WriteString(f.name)
@@ -326,40 +348,48 @@ func (c *cleaner) pop() {
 }
 
 // linkElements hold an address as their text.
-var linkElements = map[string]bool{"link": true, "url": true, "uri": true, "docs": true, "comments": true, "icon": true, "logo": true}
+var linkElements = map[string]bool{
+	"link":     true,
+	"url":      true,
+	"uri":      true,
+	"docs":     true,
+	"comments": true,
+	"icon":     true,
+	"logo":     true,
+}
 
-// markupElements hold HTML as their text, whatever they say.
+// markupElements hold HTML as their text, whatever type they declare.
 var markupElements = map[string]bool{"description": true, "encoded": true, "content": true, "summary": true,
 	"subtitle": true, "tagline": true, "info": true, "title": true, "rights": true, "copyright": true}
 
-// leaf writes the text of an element without children, as CDATA, so that no
-// later reader decodes it a second time.
-func (c *cleaner) leaf(f *frame) {
+// writeLeaf writes the text of an element without children as CDATA, so that no later reader decodes it a second
+// time.
+func (c *cleaner) writeLeaf(f *frame) {
 	text := bytes.TrimSpace(f.text)
 	if len(text) == 0 {
 		return
 	}
+	// Only short texts can be a number of minutes or the name of a day.
 	if depth := len(c.stack); depth > 1 && len(text) < 20 {
-		c.pace.note(c.stack[depth-2].local, f.local, string(text))
+		c.pace.readElement(c.stack[depth-2].local, f.local, string(text))
 	}
 	if linkElements[f.local] {
-		text = []byte(absolute(f.base, string(text)))
+		text = []byte(absoluteURL(f.base, string(text)))
 	}
-	if f.markup {
-		text = c.markupText(f, text)
+	if f.isMarkup {
+		text = c.leafMarkup(f, text)
 	}
-	c.cdata(text)
+	c.writeCDATA(text)
 }
 
-// markupText is the HTML that an element's text stands for. RSS texts are HTML;
-// Atom says what they are.
-func (c *cleaner) markupText(f *frame, text []byte) []byte {
+// leafMarkup returns the HTML that an element's text stands for. Texts of RSS are HTML; Atom declares what they are.
+func (c *cleaner) leafMarkup(f *frame, text []byte) []byte {
 	kind, mode := strings.ToLower(strings.TrimSpace(f.attr["type"])), strings.ToLower(f.attr["mode"])
 	isAtom := c.root == "feed"
 	switch {
 	case mode == "base64" || isAtom && mode == "" && isBinary(kind):
 		if decoded, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
-			text = allowedChars(bytes.ToValidUTF8(decoded, []byte("\uFFFD")))
+			text = removeInvalidChars(bytes.ToValidUTF8(decoded, []byte("\uFFFD")))
 		}
 	case isAtom && (kind == "text" || kind == "text/plain" || kind == "" && mode == ""):
 		if bytes.IndexByte(text, '<') >= 0 {
@@ -370,38 +400,40 @@ func (c *cleaner) markupText(f *frame, text []byte) []byte {
 	return absoluteMarkup(f.base, text)
 }
 
-// isBinary is the rule of Atom for content in base64: a media type that is
-// neither text nor XML.
+// isBinary reports whether Atom content of this media type is in base64: neither text nor XML (RFC 4287, 4.1.3.3).
 func isBinary(kind string) bool {
 	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
 }
 
-var wrapping = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
+var wrapperDiv = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
 
-// inlineMarkup is what stands for a reader in an element with child elements.
-// Atom 1.0 wraps it in a div that is no part of it.
-func inlineMarkup(markup []byte, kind string) []byte {
-	m := wrapping.FindSubmatch(markup)
+// unwrapMarkup returns the markup without the div that Atom 1.0 wraps XHTML in and that is not part of it (RFC 4287,
+// 3.1.1.3).
+func unwrapMarkup(markup []byte, kind string) []byte {
+	// Several divs in a row are content; only a single one is the wrapper.
+	m := wrapperDiv.FindSubmatch(markup)
 	if m == nil || bytes.Contains(m[1], []byte("<div")) || kind != "xhtml" && kind != "html" && kind != "application/xml" {
 		return markup
 	}
 	inner := bytes.TrimSpace(m[1])
 	if kind == "html" && bytes.IndexByte(inner, '<') < 0 {
-		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as a blog host does
+		return []byte(html.UnescapeString(string(inner))) // escaped and wrapped, as some blog hosts do
 	}
 	return inner
 }
 
-func (c *cleaner) cdata(text []byte) {
+// writeCDATA writes text as CDATA. A "]]>" inside is split over two sections.
+func (c *cleaner) writeCDATA(text []byte) {
 	c.out.WriteString("<![CDATA[")
 	c.out.Write(bytes.ReplaceAll(text, []byte("]]>"), []byte("]]]]><![CDATA[>")))
 	c.out.WriteString("]]>")
 }
 
-// finish drops the item that is not complete and closes what is open.
+// finish drops the item that is incomplete and closes the elements that are open.
 func (c *cleaner) finish() {
+	// A truncated item may lack its link or end in half a sentence, so it must not be posted.
 	for i := range c.stack {
-		if c.stack[i].item {
+		if c.stack[i].isItem {
 			c.out.Truncate(c.stack[i].start)
 			c.stack = c.stack[:i]
 			break
@@ -415,8 +447,9 @@ func (c *cleaner) finish() {
 	}
 }
 
-// escape writes text for XML. Characters XML does not allow were taken out before.
-func escape(out *bytes.Buffer, text []byte) {
+// escapeXML writes text with XML's special characters escaped. Characters that XML does not allow were removed
+// before.
+func escapeXML(out *bytes.Buffer, text []byte) {
 	for len(text) > 0 {
 		next := bytes.IndexAny(text, `<>&"`)
 		if next < 0 {

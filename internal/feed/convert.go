@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"html"
@@ -16,98 +17,106 @@ import (
 	ext "github.com/mmcdole/gofeed/extensions"
 )
 
-const maxField = 2_000 // bytes of a short field: a category, an author, an address
+const maxField = 2_000 // bytes of a short text: a category, an author, an address
 
-func convert(in *gofeed.Feed) Document {
+// convertFeed converts gofeed's result into a Document: sanitized, bounded, with absolute links.
+func convertFeed(in *gofeed.Feed) Document {
 	doc := Document{
 		Feed: Feed{
-			Title:       SafeHTML(firstOf(in.Title, extension(in.Extensions, "atom", "title"))),
+			Title:       sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "atom", "title"))),
 			Link:        safeLink(in.Link),
-			Description: SafeHTML(firstOf(in.Description, extension(in.Extensions, "itunes", "subtitle"))),
-			Language:    strings.ReplaceAll(field(in.Language), "_", "-"),
-			Copyright:   SafeHTML(in.Copyright),
-			Author:      people(in.Authors),
-			Published:   when(in.PublishedParsed, in.Published, extension(in.Extensions, "dcterms", "issued")),
-			Updated:     when(in.UpdatedParsed, in.Updated, extension(in.Extensions, "dcterms", "modified")),
-			Categories:  categories(in.Categories),
+			Description: sanitizeHTML(cmp.Or(in.Description, extensionText(in.Extensions, "itunes", "subtitle"))),
+			Language:    strings.ReplaceAll(shortText(in.Language), "_", "-"),
+			Copyright:   sanitizeHTML(in.Copyright),
+			Author:      formatAuthors(in.Authors),
+			Published:   firstDate(in.PublishedParsed, in.Published, extensionText(in.Extensions, "dcterms", "issued")),
+			Updated:     firstDate(in.UpdatedParsed, in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
+			Categories:  cleanCategories(in.Categories),
 		},
 		Items: make([]Item, 0, len(in.Items)),
 	}
 	if in.Image != nil {
 		doc.Feed.Image = safeLink(in.Image.URL)
 	}
+	// gofeed may leave nil where it failed on an item.
 	for _, item := range in.Items[:min(len(in.Items), maxItems)] {
 		if item != nil {
 			doc.Items = append(doc.Items, convertItem(item))
 		}
 	}
-	doc.adoptBase()
-	doc.attribute()
+	doc.resolveItemLinks()
+	doc.setSource()
 	return doc
 }
 
 func convertItem(in *gofeed.Item) Item {
 	item := Item{
-		Title:      SafeHTML(firstOf(in.Title, extension(in.Extensions, "media", "title"))),
+		Title:      sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title"))),
 		Link:       safeLink(in.Link),
-		Summary:    SafeHTML(in.Description),
-		Content:    SafeHTML(in.Content),
-		Author:     people(in.Authors),
-		Published:  when(in.PublishedParsed, in.Published, extension(in.Extensions, "dcterms", "issued")),
-		Updated:    when(in.UpdatedParsed, in.Updated, extension(in.Extensions, "dcterms", "modified")),
-		Categories: categories(append(in.Categories, moreCategories(in.Extensions)...)),
+		Summary:    sanitizeHTML(in.Description),
+		Content:    sanitizeHTML(in.Content),
+		Author:     formatAuthors(in.Authors),
+		Published:  firstDate(in.PublishedParsed, in.Published, extensionText(in.Extensions, "dcterms", "issued")),
+		Updated:    firstDate(in.UpdatedParsed, in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
+		Categories: cleanCategories(append(in.Categories, extensionCategories(in.Extensions)...)),
 		Enclosures: []Enclosure{},
 	}
+	// Many feeds state a wrong or empty length; the file itself is still useful.
 	for _, e := range in.Enclosures {
 		if address := safeLink(e.URL); address != "" {
 			length, err := strconv.ParseInt(strings.TrimSpace(e.Length), 10, 64)
 			if err != nil || length < 0 {
 				length = 0
 			}
-			item.Enclosures = append(item.Enclosures, Enclosure{URL: address, Type: field(e.Type), Length: length})
+			item.Enclosures = append(item.Enclosures, Enclosure{URL: address, Type: shortText(e.Type), Length: length})
 		}
 	}
-	mediaOf(in.Extensions).adopt(&item, in)
-	guid := field(in.GUID)
-	if item.Link == "" && isWeb(guid) {
+	collectMedia(in.Extensions).applyTo(&item, in)
+	guid := shortText(in.GUID)
+	// In RSS a guid is a permanent link unless the feed says otherwise, and often the only one.
+	if item.Link == "" && isWebURL(guid) {
 		item.Link = safeLink(guid)
 	}
-	item.ID = identity(guid, item)
+	item.ID = itemID(guid, item)
 	return item
 }
 
-func identity(guid string, item Item) string {
+// itemID returns the identifier of an item. It must not change between fetches, or the item would be posted twice.
+func itemID(guid string, item Item) string {
 	switch {
 	case guid != "":
 		return guid
 	case item.Link != "":
 		return item.Link
 	}
+	// Dates are left out of the hash: some feeds stamp every item with the time of the request.
 	sum := sha256.Sum256([]byte(item.Title + "\x00" + item.Summary + "\x00" + item.Content))
 	return "sha256:" + hex.EncodeToString(sum[:16])
 }
 
-// adoptBase resolves what is still relative, in a document without an address,
-// against the feed's own link.
-func (d *Document) adoptBase() {
-	base := join(nil, d.Feed.Link)
+// resolveItemLinks makes item links that are still relative, in a document without an address, absolute with the
+// feed's own link.
+func (d *Document) resolveItemLinks() {
+	base := resolveURL(nil, d.Feed.Link)
 	for i := range d.Items {
-		if link := &d.Items[i].Link; *link != "" && !isWeb(*link) {
-			*link = absolute(base, *link)
+		if link := &d.Items[i].Link; *link != "" && !isWebURL(*link) {
+			*link = absoluteURL(base, *link)
 		}
 	}
 }
 
-// safeLink keeps addresses that a reader may follow, and relative ones.
+// safeLink returns link if a reader may follow it or if it is relative, else "". It keeps script: and data: addresses
+// out of posts.
 func safeLink(link string) string {
-	link = field(link)
+	link = shortText(link)
 	u, err := url.Parse(link)
 	if err != nil {
-		if isWeb(link) {
+		if isWebURL(link) {
 			return link
 		}
 		return ""
 	}
+	// An allow list: what a reader's client does with other schemes is unknown.
 	switch strings.ToLower(u.Scheme) {
 	case "", "http", "https", "ftp", "mailto", "magnet", "gopher", "news":
 		return link
@@ -115,13 +124,13 @@ func safeLink(link string) string {
 	return ""
 }
 
-func isWeb(link string) bool {
+func isWebURL(link string) bool {
 	lower := strings.ToLower(link)
 	return strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")
 }
 
-// field is a short text without markup, on one line.
-func field(s string) string {
+// shortText returns s on one line, cut to maxField bytes.
+func shortText(s string) string {
 	s = oneLine(s)
 	if len(s) > maxField {
 		s = strings.ToValidUTF8(s[:maxField], "")
@@ -129,7 +138,7 @@ func field(s string) string {
 	return s
 }
 
-// oneLine folds white space and drops control characters, which could steer a terminal.
+// oneLine collapses white space and removes control characters, which could steer a terminal.
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) && !unicode.IsSpace(c) {
@@ -140,17 +149,18 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// people is "Name (email)" of each, without repeats.
-func people(list []*gofeed.Person) string {
+// formatAuthors returns "Name (email)" of each person, without repeats.
+func formatAuthors(list []*gofeed.Person) string {
 	var out []string
 	for _, p := range list {
 		if p == nil {
 			continue
 		}
-		name, email := field(html.UnescapeString(p.Name)), field(p.Email)
-		if m := angled.FindStringSubmatch(firstOf(name, email)); m != nil {
+		name, email := shortText(html.UnescapeString(p.Name)), shortText(p.Email)
+		if m := namedAddress.FindStringSubmatch(cmp.Or(name, email)); m != nil {
 			name, email = m[1], m[2]
 		}
+		// The address may be repeated as the name.
 		switch {
 		case name == "":
 			name = email
@@ -164,11 +174,11 @@ func people(list []*gofeed.Person) string {
 	return strings.Join(out, ", ")
 }
 
-// angled is the way of mail headers: Name <email>.
-var angled = regexp.MustCompile(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
+// namedAddress matches the form of mail headers: Name <email>.
+var namedAddress = regexp.MustCompile(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
 
-// extension is the first value of an element of another vocabulary.
-func extension(all ext.Extensions, prefix, name string) string {
+// extensionText returns the first value of an element of another vocabulary, or "".
+func extensionText(all ext.Extensions, prefix, name string) string {
 	for _, e := range all[prefix][name] {
 		if value := strings.TrimSpace(e.Value); value != "" {
 			return value
@@ -177,15 +187,15 @@ func extension(all ext.Extensions, prefix, name string) string {
 	return ""
 }
 
-// moreCategories are those that podcasts and media feeds have.
-func moreCategories(all ext.Extensions) (out []string) {
+// extensionCategories returns the categories of Media RSS and podcasts.
+func extensionCategories(all ext.Extensions) (out []string) {
 	for _, e := range all["media"]["category"] {
 		out = append(out, e.Value)
 	}
 	return append(out, podcastCategories(all["itunes"]["category"])...)
 }
 
-// podcastCategories hold their name as an attribute and may be nested once.
+// podcastCategories returns podcast categories, which have their name in an attribute and may be nested once.
 func podcastCategories(list []ext.Extension) (out []string) {
 	for _, e := range list {
 		out = append(out, e.Attrs["text"])
@@ -196,31 +206,32 @@ func podcastCategories(list []ext.Extension) (out []string) {
 	return out
 }
 
-func categories(list []string) []string {
+// cleanCategories returns up to 100 categories, shortened and without repeats.
+func cleanCategories(list []string) []string {
 	out := []string{}
 	for _, c := range list {
-		if c = field(c); c != "" && !slices.Contains(out, c) && len(out) < 100 {
+		if c = shortText(c); c != "" && !slices.Contains(out, c) && len(out) < 100 {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// when is the first date that can be read, in UTC.
-func when(parsed *time.Time, texts ...string) time.Time {
+// firstDate returns the first date that can be read, in UTC, or the zero time.
+func firstDate(parsed *time.Time, texts ...string) time.Time {
 	if parsed != nil {
-		return inRange(*parsed)
+		return clampDate(*parsed)
 	}
 	for _, text := range texts {
-		if t := inRange(parseDate(text)); !t.IsZero() {
+		if t := clampDate(parseDate(text)); !t.IsZero() {
 			return t
 		}
 	}
 	return time.Time{}
 }
 
-// inRange is zero for years that JSON has no date for.
-func inRange(t time.Time) time.Time {
+// clampDate returns t in UTC and whole seconds, or the zero time for years that JSON cannot express.
+func clampDate(t time.Time) time.Time {
 	t = t.UTC().Truncate(time.Second)
 	if t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}

@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	maxPage  = 1 << 20 // of a page is searched
-	maxLinks = 20
-	// searchTime bounds all of a search, probeTime one of its guesses.
-	searchTime = 30 * time.Second
-	probeTime  = 5 * time.Second
+	maxSearchedPage = 1 << 20 // bytes of a page that are searched for links
+	maxLinks        = 20
+	// searchTimeout bounds all of a search, probeTime one of its guesses.
+	searchTimeout = 30 * time.Second
+	probeTimeout  = 5 * time.Second
 )
 
-// Link is a feed that a page has.
+// Link is a feed that a page offers.
 type Link struct {
 	URL   string `json:"url"`
 	Title string `json:"title"` // as the page or the feed has it; may be empty
 	Type  string `json:"type"`  // a media type
 }
 
-// ErrNoFeed says that a page has no feed, as far as can be found out.
+// ErrNoFeed says that no feed of a page was found.
 var ErrNoFeed = errors.New("no feed was found")
 
-// Find offers the feeds that a web page has, the likeliest first: the address itself
-// where it is a feed, those that its site documents (YouTube, GitHub, Reddit and
-// others), those that the page names, and only where there is none, what lies in the
-// usual places. An address without a scheme is taken for https. The error is ErrNoFeed
-// where there is a page and no feed.
+// Find returns the feeds that a web page offers, the likeliest first: the address itself where it is a feed, the
+// feeds that its site documents (YouTube, GitHub, Reddit and others), those that the page names, and only where there
+// is none of these, a feed in one of the usual places. An address without a scheme counts as https. The error wraps
+// ErrNoFeed where there is a page and no feed.
 func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	address = strings.TrimSpace(address)
 	if !strings.Contains(address, ":") || !strings.Contains(address, "//") && !strings.HasPrefix(address, bundledScheme) {
@@ -54,32 +53,34 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if err != nil || page.Host == "" {
 		return nil, fmt.Errorf("find feeds of %.100q: %w", address, egress.ErrURL)
 	}
-	if list := known(page); len(list) > 0 {
+	// Documented addresses are known without a request.
+	if list := documentedFeeds(page); len(list) > 0 {
 		return list, nil
 	}
-	res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes})
+	res, err := f.getPage(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes})
 	if err != nil {
 		return nil, err
 	}
-	if link, ok := asFeed(res); ok {
+	if link, ok := parseAsFeed(res); ok {
 		return []Link{link}, nil
 	}
-	if list := Discover(res.Body, res.URL); len(list) > 0 {
+	if list := discoverLinks(res.Body, res.URL); len(list) > 0 {
 		return list, nil
 	}
+	// After a redirect the usual places are those of the host that answered.
 	if final, err := url.Parse(res.URL); err == nil {
 		page = final
 	}
-	return f.probe(ctx, page)
+	return f.probeUsualPlaces(ctx, page)
 }
 
-// look fetches a page in its host's turn.
-func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
-	turn, err := f.hosts.enter(ctx, hostOf(address))
+// getPage fetches a page while it holds the lock of the page's host.
+func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
+	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
+		return nil, fmt.Errorf("fetch %s: wait for another request to its host: %w", egress.RedactURL(address), err)
 	}
-	defer turn.leave()
+	defer lock.release()
 	res, err := f.client.Get(ctx, address, o)
 	switch {
 	case err != nil:
@@ -93,22 +94,27 @@ func (f *Fetcher) look(ctx context.Context, address string, o egress.GetOptions)
 	return res, nil
 }
 
-func asFeed(res *egress.Response) (Link, bool) {
-	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
+// parseAsFeed returns a response as a Link, and false where it is not a feed.
+func parseAsFeed(res *egress.Response) (Link, bool) {
+	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
 	if err != nil {
 		return Link{}, false
 	}
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: field(kind)}, true
+	return Link{URL: res.URL, Title: doc.Feed.Heading(), Type: shortText(kind)}, true
 }
 
-// probe tries the usual places and stops at the first feed, or where the server has
-// had enough of it. Redirects are not followed: they lead to front pages.
-func (f *Fetcher) probe(ctx context.Context, page *url.URL) ([]Link, error) {
-	for _, address := range usual(page) {
-		res, err := f.look(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTime, MaxRedirects: -1})
+// probeUsualPlaces tries the usual places and stops at the first feed, or when the server fails or refuses. It does
+// not follow redirects: they lead to front pages.
+func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, error) {
+	for _, address := range usualAddresses(page) {
+		res, err := f.getPage(
+			ctx,
+			address,
+			egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1},
+		)
 		if err == nil {
-			if link, ok := asFeed(res); ok {
+			if link, ok := parseAsFeed(res); ok {
 				return []Link{link}, nil
 			}
 			continue
@@ -117,18 +123,22 @@ func (f *Fetcher) probe(ctx context.Context, page *url.URL) ([]Link, error) {
 			return nil, fmt.Errorf("%s names no feed, and looking in the usual places failed: %w", page, err)
 		}
 	}
-	return nil, fmt.Errorf("find feeds of %s: %w: the page names none, and there is none in the usual places", page, ErrNoFeed)
+	return nil, fmt.Errorf(
+		"find feeds of %s: %w: the page names none, and there is none in the usual places",
+		page,
+		ErrNoFeed,
+	)
 }
 
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 
-// Discover finds the feeds that a web page names for itself, in its order. The
-// address of the page is the base of relative links.
-func Discover(page []byte, pageURL string) []Link {
-	base := join(nil, pageURL)
+// discoverLinks returns the feeds that a web page names in link elements, in its order. pageURL is the base of
+// relative links.
+func discoverLinks(page []byte, pageURL string) []Link {
+	base := resolveURL(nil, pageURL)
 	links := []Link{}
-	z := xhtml.NewTokenizer(bytes.NewReader(page[:min(len(page), maxPage)]))
+	z := xhtml.NewTokenizer(bytes.NewReader(page[:min(len(page), maxSearchedPage)]))
 	for len(links) < maxLinks {
 		kind := z.Next()
 		if kind == xhtml.ErrorToken {
@@ -138,24 +148,26 @@ func Discover(page []byte, pageURL string) []Link {
 			continue
 		}
 		token := z.Token()
-		attr := attributes(token)
+		attr := attributeMap(token)
 		switch token.Data {
 		case "base":
-			base = join(base, attr["href"])
+			base = resolveURL(base, attr["href"])
 		case "link":
 			mime := strings.ToLower(strings.TrimSpace(attr["type"]))
 			rel := strings.Fields(strings.ToLower(attr["rel"]))
-			address := absolute(base, attr["href"])
+			address := absoluteURL(base, attr["href"])
 			known := slices.ContainsFunc(links, func(l Link) bool { return l.URL == address })
-			if slices.Contains(rel, "alternate") && slices.Contains(feedTypes, mime) && isWeb(address) && !known {
-				links = append(links, Link{URL: address, Title: field(attr["title"]), Type: mime})
+			// rel and type are compared in lower case; real pages write them in any.
+			if slices.Contains(rel, "alternate") && slices.Contains(feedTypes, mime) && isWebURL(address) && !known {
+				links = append(links, Link{URL: address, Title: shortText(attr["title"]), Type: mime})
 			}
 		}
 	}
 	return links
 }
 
-func attributes(token xhtml.Token) map[string]string {
+// attributeMap returns the attributes of a token; the first of a name counts, as in browsers.
+func attributeMap(token xhtml.Token) map[string]string {
 	attr := map[string]string{}
 	for _, a := range token.Attr {
 		if _, twice := attr[a.Key]; !twice {

@@ -35,7 +35,7 @@ func TestKnownSites(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, l := range known(u) {
+		for _, l := range documentedFeeds(u) {
 			got = append(got, l.URL)
 		}
 		if strings.Join(got, " ") != want {
@@ -106,5 +106,21 @@ func TestFindFails(t *testing.T) {
 		if _, err := f.Find(t.Context(), address); !errors.Is(err, egress.ErrURL) {
 			t.Errorf("%q: %v", address, err)
 		}
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	page := `<html><head><base href="https://b.example/blog/">
+		<link rel="ALTERNATE home" type="Application/Atom+XML" title=" All
+		posts " href="atom.xml"><link rel="alternate" type="application/rss+xml" href="/rss">
+		<link rel="alternate" type="application/rss+xml" href="/rss"><link rel="alternate" hreflang="de" href="/de">
+		<link rel="stylesheet" type="application/rss+xml" href="/no"><link rel=alternate type=application/feed+json href="javascript:x()">
+		` + strings.Repeat(" ", 10) + `</head>`
+	want := []Link{
+		{URL: "https://b.example/blog/atom.xml", Title: "All posts", Type: "application/atom+xml"},
+		{URL: "https://b.example/rss", Type: "application/rss+xml"},
+	}
+	if diff := cmp.Diff(want, discoverLinks([]byte(page), "https://a.example/")); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/text/encoding/unicode/utf32"
 )
 
-// marks are byte order marks and the ways a document without one betrays that
-// its characters are wider than a byte. Longer ones come first.
-var marks = []struct {
+// byteOrderMarks are byte order marks, and the first bytes by which a document without one shows that its characters
+// are wider than a byte. Longer ones come first.
+var byteOrderMarks = []struct {
 	bytes []byte
 	skip  bool
 	enc   encoding.Encoding
@@ -34,18 +34,18 @@ var marks = []struct {
 	{[]byte{0x4C, 0x6F, 0xA7, 0x94}, false, charmap.CodePage037},
 }
 
-var declared = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+var xmlEncoding = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// toUTF8 turns the document into valid UTF-8. The byte order mark decides, then
-// the server's charset, then the XML declaration, then the bytes themselves; a
-// claim that the bytes contradict is passed over. It cannot fail: what no claim
+// toUTF8 converts the document to valid UTF-8. The byte order mark decides, then the server's charset, then the XML
+// declaration, then the bytes themselves; a claim that the bytes contradict is ignored. It cannot fail: what no claim
 // explains is read as windows-1252, as browsers do.
 func toUTF8(data []byte, contentType string) []byte {
-	for _, m := range marks {
+	for _, m := range byteOrderMarks {
 		if bytes.HasPrefix(data, m.bytes) {
 			if m.skip {
 				data = data[len(m.bytes):]
 			}
+			// UTF-8 with a byte order mark: the mark is cut off, and the checks below still apply.
 			if m.enc == encoding.Nop {
 				break
 			}
@@ -55,7 +55,7 @@ func toUTF8(data []byte, contentType string) []byte {
 			break
 		}
 	}
-	for _, name := range []string{charsetOf(contentType), declaration(data)} {
+	for _, name := range []string{charsetOf(contentType), declaredCharset(data)} {
 		if decoded, ok := decodeAs(data, name); ok {
 			return decoded
 		}
@@ -73,6 +73,7 @@ func toUTF8(data []byte, contentType string) []byte {
 	return decoded
 }
 
+// charsetOf returns the charset of a Content-Type header, or "".
 func charsetOf(contentType string) string {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -81,15 +82,17 @@ func charsetOf(contentType string) string {
 	return params["charset"]
 }
 
-func declaration(data []byte) string {
-	match := declared.FindSubmatch(data[:min(len(data), 1024)])
+// declaredCharset returns the encoding that the XML declaration names, or "".
+func declaredCharset(data []byte) string {
+	match := xmlEncoding.FindSubmatch(data[:min(len(data), 1024)])
 	if match == nil {
 		return ""
 	}
 	return string(match[1])
 }
 
-// decodeAs is false when the name is unknown or the bytes are not in that encoding.
+// decodeAs decodes data from the named encoding. It returns false when the name is unknown or the bytes are not in
+// that encoding.
 func decodeAs(data []byte, name string) ([]byte, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	switch {
@@ -98,10 +101,11 @@ func decodeAs(data []byte, name string) ([]byte, bool) {
 	case name == "utf-8" || name == "utf8":
 		return data, utf8.Valid(data)
 	case strings.HasPrefix(name, "utf-16") || strings.HasPrefix(name, "utf-32") || strings.HasPrefix(name, "ucs-"):
-		return nil, false // the bytes would have said so themselves
+		return nil, false // toUTF8 would have seen it from the first bytes
 	case strings.Contains(name, "ascii"):
 		return data, isASCII(data)
 	}
+	// Browsers' names first: they read iso-8859-1 as windows-1252, which is what its users mean.
 	enc, err := htmlindex.Get(name)
 	if err != nil {
 		enc, err = ianaindex.IANA.Encoding(name)
@@ -120,7 +124,8 @@ func isASCII(data []byte) bool {
 	return bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// mostlyUTF8 says that a few bytes are broken in what is otherwise UTF-8.
+// mostlyUTF8 reports whether a few bytes are broken in what is otherwise UTF-8: read as windows-1252, all of its
+// other letters would become two.
 func mostlyUTF8(data []byte) bool {
 	var good, bad int
 	for len(data) > 0 {

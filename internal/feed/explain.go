@@ -9,19 +9,19 @@ import (
 	"ravenbot/internal/egress"
 )
 
-// Explain says in one sentence, for people, why a feed could not be read. Secrets in its
-// address are not shown.
+// Explain says in one sentence, for people, why a feed could not be read. It masks secrets in the address.
 func Explain(address string, err error) string {
-	address = egress.Shown(address)
+	// The sentence is shown in chats and stored with the feed, so it must not hold a token of its address.
+	address = egress.RedactURL(address)
 	switch {
 	case errors.Is(err, egress.ErrBlocked):
-		return address + " is on a private network, which feeds may not be read from unless the operator allows it."
+		return address + " is on a private network. Feeds there can be read only when the operator allows it."
 	case errors.Is(err, egress.ErrTooLarge):
-		return address + " is too large to be read."
+		return address + " is too large to read."
 	case errors.Is(err, egress.ErrTimeout):
 		return address + " did not answer in time."
-	case errors.Is(err, egress.ErrUser):
-		return address + " holds a user name or password, which the bot sends to nobody."
+	case errors.Is(err, egress.ErrUserinfo):
+		return address + " contains a user name or password, which the bot does not send. Remove it from the address."
 	case errors.Is(err, egress.ErrURL):
 		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
 	}
@@ -31,26 +31,32 @@ func Explain(address string, err error) string {
 	var page *PageError
 	switch {
 	case errors.As(err, &wait):
-		return fmt.Sprintf("%s asks not to be read again before %s.", address, wait.Until.UTC().Format("15:04 MST"))
+		return fmt.Sprintf("%s asks to wait until %s before it is read again.", address, wait.Until.UTC().Format("15:04 MST"))
 	case errors.As(err, &failing):
-		return fmt.Sprintf("%s has failed %d times since %s and is tried again after %s. The last time: %s", address, failing.Times,
-			failing.Since.UTC().Format("2 January 15:04 MST"), failing.TryAgain.UTC().Format("2 January 15:04 MST"), failing.Last)
+		return fmt.Sprintf(
+			"%s has failed %d times since %s. The next attempt is after %s. The last failure: %s",
+			address,
+			failing.Times,
+			failing.Since.UTC().Format("2 January 15:04 MST"),
+			failing.TryAgain.UTC().Format("2 January 15:04 MST"),
+			failing.Last,
+		)
 	case errors.As(err, &status) && status.Status == http.StatusGone:
-		return address + " is gone for good, its server says."
+		return address + " is gone for good: its server says that it was removed."
 	case errors.As(err, &status):
 		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
 	case errors.As(err, &page) && len(page.Links) > 0:
 		names := make([]string, len(page.Links))
 		for i, l := range page.Links {
-			names[i] = egress.Shown(l.URL)
+			names[i] = egress.RedactURL(l.URL)
 		}
 		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
 	case errors.Is(err, ErrNoFeed):
-		return address + " names no feed, and there is none in the usual places."
+		return address + " does not link to a feed, and there is none in the usual places."
 	case errors.Is(err, ErrNotFeed):
 		return address + " is not a feed."
 	case strings.HasPrefix(address, "bundled:"):
-		return "No feed called " + address + " came with the bot."
+		return "There is no bundled feed called " + address + "."
 	}
 	return address + " could not be fetched: the connection failed or the feed is malformed."
 }

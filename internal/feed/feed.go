@@ -1,14 +1,12 @@
-// Package feed reads web feeds: RSS, RDF, Atom and JSON Feed, as they really are.
+// Package feed reads web feeds as servers really send them: RSS, RDF, Atom and JSON Feed.
 //
-// Parse promises that no document, however broken or hostile, takes more than
-// bounded time and memory or ends the process: it is brought to UTF-8, repaired
-// and limited in depth, length and number of items before the feed parser sees
-// it, and what comes out holds absolute links and no active markup. Fetcher asks
-// a server politely: only for what changed, one request a host at a time, not
-// before the server says so, and remembers where a feed has moved for good and
-// since when it fails. Group puts together what tells the same, and says why.
+// It promises that no document, however broken or hostile, takes more than bounded time and memory or ends the
+// process. Parse converts a document to UTF-8, repairs it and limits its depth, its length and the number of its
+// items before the feed parser sees it; the result holds absolute links and no active markup. Fetcher asks a server
+// for changes only, makes one request to a host at a time, and waits where the server asks for it; it remembers
+// permanent moves and failures. Group finds items of several feeds that tell the same story and says why.
 //
-// What is new, what is worth telling and how it looks is left to the digest.
+// Which items are new, which are worth posting and how they look is left to package digest.
 package feed
 
 import (
@@ -16,11 +14,11 @@ import (
 	"time"
 )
 
-// ErrNotFeed is the kind of error Parse gives for a document that is no feed.
+// ErrNotFeed is wrapped by the error of Parse for a document that is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Document is a parsed feed. Links are absolute where the document's address was
-// known; HTML is sanitised; times are UTC and zero where unknown.
+// Document is a parsed feed. Links are absolute where the document's address was known; HTML is sanitized; times are
+// in UTC, and zero where they are unknown.
 type Document struct {
 	Feed  Feed   `json:"feed"`
 	Items []Item `json:"items"`
@@ -43,10 +41,9 @@ type Feed struct {
 
 // Item is one entry of a feed.
 type Item struct {
-	// ID is the feed's own identifier, else the link, else a hash of the text. It
-	// is stable and never empty.
+	// ID is the feed's own identifier, else the link, else a hash of the text. It is stable and never empty.
 	ID string `json:"id"`
-	// Title may hold inline HTML, sanitised; Heading is its plain text.
+	// Title may hold sanitized inline HTML; Heading returns its plain text.
 	Title      string      `json:"title"`
 	Link       string      `json:"link"`
 	Summary    string      `json:"summary"` // HTML
@@ -57,7 +54,7 @@ type Item struct {
 	Updated    time.Time   `json:"updated,omitzero"`
 	Categories []string    `json:"categories"`
 	Enclosures []Enclosure `json:"enclosures"`
-	// Source is the heading of the feed that the item is from.
+	// Source is the heading of the item's feed.
 	Source string `json:"-"`
 }
 
@@ -68,21 +65,21 @@ type Enclosure struct {
 	Length int64  `json:"length"` // bytes; 0 where unknown
 }
 
-// Heading is the title as plain text on one line.
-func (f Feed) Heading() string { return oneLine(Plain(f.Title)) }
+// Heading returns the title as plain text on one line.
+func (f Feed) Heading() string { return oneLine(PlainText(f.Title)) }
 
-// Heading is the title as plain text on one line; empty when there is none.
-func (i Item) Heading() string { return oneLine(Plain(i.Title)) }
+// Heading returns the title as plain text on one line. It returns "" when the item has no title.
+func (i Item) Heading() string { return oneLine(PlainText(i.Title)) }
 
-// Text is the item's content as plain text, its summary when it has no content.
+// Text returns the item's content as plain text, or its summary when it has no content.
 func (i Item) Text() string {
-	if text := Plain(i.Content); text != "" {
+	if text := PlainText(i.Content); text != "" {
 		return text
 	}
-	return Plain(i.Summary)
+	return PlainText(i.Summary)
 }
 
-// Time is when the item was published, else updated; zero when unknown.
+// Time returns when the item was published, or else updated. It returns the zero time when neither is known.
 func (i Item) Time() time.Time {
 	if i.Published.IsZero() {
 		return i.Updated

@@ -29,7 +29,7 @@ func (e expectation) hint() Hint {
 	for key, value := range e.Headers {
 		h.Set(key, value)
 	}
-	return HintOf("http://127.0.0.1:8097/tests/"+e.File, h)
+	return newHint("http://127.0.0.1:8097/tests/"+e.File, h)
 }
 
 func TestFeedparserCorpus(t *testing.T) {

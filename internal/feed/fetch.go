@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,63 +20,61 @@ import (
 const (
 	accept = "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.9, " +
 		"application/xml;q=0.8, text/xml;q=0.8, application/json;q=0.5, text/html;q=0.3, */*;q=0.1"
-	defaultWait = 5 * time.Minute // where a server asks to wait and not for how long
-	longestWait = 24 * time.Hour
+	defaultRetryAfter = 5 * time.Minute // where a server asks to wait and does not say how long
+	maxRetryAfter     = 24 * time.Hour  // a longer Retry-After counts as this
 	// bundledScheme marks feeds that come with the program.
 	bundledScheme = "bundled:"
 )
 
-// StateStore keeps what is known about a feed between fetches. It is called for
-// one URL at a time, and for different ones in parallel.
+// StateStore keeps what is known about a feed between fetches. Its methods are called for one URL at a time, and for
+// different URLs in parallel.
 type StateStore interface {
-	// LoadFeed is false when nothing is known.
+	// LoadFeed returns false when nothing is known about the feed.
 	LoadFeed(ctx context.Context, url string) (State, bool, error)
 	SaveFeed(ctx context.Context, s State) error
 }
 
-// Options configure a Fetcher.
+// Options configures a Fetcher.
 type Options struct {
-	// Bundled holds NAME.xml for each address bundled:NAME; nil: there are none.
+	// Bundled holds NAME.xml for each address bundled:NAME. nil: no feed is bundled.
 	Bundled fs.FS
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
-	// HostPause is how long Poll leaves a host alone between two requests.
+	// HostPause is the mean time that Poll waits between two requests to a host.
 	HostPause time.Duration
 }
 
-// Fetcher gets feeds. It is safe for concurrent use; feeds of one host are fetched
-// one after the other.
+// Fetcher fetches feeds. It is safe for concurrent use; feeds of one host are fetched one after the other.
 type Fetcher struct {
-	client *egress.Client
-	store  StateStore
-	opts   Options
-	hosts  hosts
-	fresh  sync.Map // address → time.Time, until when an answer of "not modified" serves
+	client     *egress.Client
+	store      StateStore
+	opts       Options
+	hosts      hostLocks
+	freshUntil sync.Map // address → time.Time until which a "not modified" answer counts as fresh
 }
 
-// NewFetcher makes a Fetcher. Without a store (nil) every fetch is the first, and
-// gives whole documents; with one, the texts of items are cut to what is kept.
+// NewFetcher returns a Fetcher. Without a store (nil) every fetch is the first one and returns the whole document;
+// with a store, the texts of items are cut to what the store keeps.
 func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Fetcher{client: client, store: store, opts: opts, hosts: hosts{known: map[string]*host{}}}
+	return &Fetcher{client: client, store: store, opts: opts, hosts: hostLocks{byName: map[string]*host{}}}
 }
 
 // Result is the outcome of a fetch.
 type Result struct {
 	Document
-	// NotModified says that the server had nothing newer; the document is then
-	// the remembered one.
+	// NotModified says that the server had nothing newer; the document is then the stored one.
 	NotModified bool
-	// FinalURL is where the document came from.
+	// FinalURL is where the document came from, after redirects.
 	FinalURL string
-	// MovedTo is where the feed is from now on, when that is not the address
-	// asked for. Later fetches go there by themselves.
+	// MovedTo is the feed's new permanent address, where it differs from the address that was asked for. Later
+	// fetches use it by themselves.
 	MovedTo string
 }
 
-// WaitError says that the server wants to be left alone for a while.
+// WaitError says that the server wants no requests until a given time.
 type WaitError struct {
 	URL   string
 	Until time.Time
@@ -83,10 +82,14 @@ type WaitError struct {
 
 // Error implements error.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.Shown(e.URL), e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(
+		"fetch %s: the server asks to wait until %s",
+		egress.RedactURL(e.URL),
+		e.Until.UTC().Format(time.RFC3339),
+	)
 }
 
-// StatusError says that the server answered, but not with a document.
+// StatusError says that the server answered with a status that is neither success nor a request to wait.
 type StatusError struct {
 	URL    string
 	Status int
@@ -94,10 +97,10 @@ type StatusError struct {
 
 // Error implements error.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("fetch %s: the server answers %d %s", egress.Shown(e.URL), e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("fetch %s: the server answered %d %s", egress.RedactURL(e.URL), e.Status, http.StatusText(e.Status))
 }
 
-// FailingError says that Poll did not ask, because the feed has failed before.
+// FailingError says that Poll made no request because the feed has failed before.
 type FailingError struct {
 	URL      string
 	Since    time.Time // the first failure
@@ -108,12 +111,17 @@ type FailingError struct {
 
 // Error implements error.
 func (e *FailingError) Error() string {
-	return fmt.Sprintf("fetch %s: it has failed %d times since %s and is asked again after %s; last: %s", egress.Shown(e.URL), e.Times,
-		e.Since.UTC().Format(time.RFC3339), e.TryAgain.UTC().Format(time.RFC3339), e.Last)
+	return fmt.Sprintf(
+		"fetch %s: it has failed %d times since %s, next attempt after %s; last failure: %s",
+		egress.RedactURL(e.URL),
+		e.Times,
+		e.Since.UTC().Format(time.RFC3339),
+		e.TryAgain.UTC().Format(time.RFC3339),
+		e.Last,
+	)
 }
 
-// PageError says that the address is that of a web page, and which feeds the
-// page names. It is an ErrNotFeed.
+// PageError says that the address is that of a web page, and which feeds the page names. It wraps ErrNotFeed.
 type PageError struct {
 	URL   string
 	Links []Link
@@ -123,120 +131,110 @@ type PageError struct {
 // Error implements error.
 func (e *PageError) Error() string {
 	if len(e.Links) == 0 {
-		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.Shown(e.URL), e.cause)
+		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.RedactURL(e.URL), e.cause)
 	}
 	names := make([]string, len(e.Links))
 	for i, l := range e.Links {
 		names[i] = l.URL
 	}
-	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.Shown(e.URL), e.cause, strings.Join(names, ", "))
+	return fmt.Sprintf(
+		"fetch %s: %v; it names these feeds: %s",
+		egress.RedactURL(e.URL),
+		e.cause,
+		strings.Join(names, ", "),
+	)
 }
 
-// Unwrap gives the error of Parse.
+// Unwrap returns the error of Parse.
 func (e *PageError) Unwrap() error { return e.cause }
 
-// Fetch gets a feed for somebody who wants it now: an http or https address, that
-// of a page that names a single feed, or bundled:NAME. It asks for what changed since
-// the last success, and asks nothing only where the server said so (Retry-After).
-// Nothing is retried; the errors WaitError, StatusError, PageError and those of
-// egress tell what to do next.
+// Fetch fetches a feed for somebody who is waiting for it. address is an http or https address, the address of a page
+// that names a single feed, or bundled:NAME. Fetch asks the server for what changed since the last success, and makes
+// no request only while the server has asked for that (Retry-After). It never retries; the errors *WaitError,
+// *StatusError, *PageError and those of package egress say what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
-	return f.read(ctx, strings.TrimSpace(address), false)
+	return f.fetchInTurn(ctx, strings.TrimSpace(address), false)
 }
 
-// Poll is Fetch for looking again and again while nobody waits. It asks for nothing
-// while the last document is fresh (ttl, Cache-Control, Expires, skipHours, skipDays)
-// and gives that one, leaves a feed alone for longer the more often it failed (the
-// error is then a FailingError), and spaces its requests to a host.
+// Poll is Fetch for regular polling while nobody waits. It makes no request while the last document is fresh (ttl,
+// Cache-Control, Expires, skipHours, skipDays) and returns that document. It waits longer the more often the feed has
+// failed, and then returns a *FailingError. It spaces its requests to a host.
 func (f *Fetcher) Poll(ctx context.Context, address string) (Result, error) {
-	return f.read(ctx, strings.TrimSpace(address), true)
+	return f.fetchInTurn(ctx, strings.TrimSpace(address), true)
 }
 
-// State is what is known about a feed, such as since when it fails.
+// State returns what is known about a feed, such as since when it fails.
 func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
-	return f.load(ctx, strings.TrimSpace(address))
+	return f.loadState(ctx, strings.TrimSpace(address))
 }
 
-// Told notes that a reader was told how the feed is, so that State.News has nothing
-// for that reader until it changes.
-func (f *Fetcher) Told(ctx context.Context, address, reader string) error {
-	address = strings.TrimSpace(address)
-	turn, err := f.hosts.enter(ctx, hostOf(address))
-	if err != nil {
-		return fmt.Errorf("note what was told of %s: %w", egress.Shown(address), err)
-	}
-	defer turn.leave()
-	state, err := f.load(ctx, address)
-	if err != nil || state.News(reader) == NoNews {
-		return err
-	}
-	state.tell(reader)
-	return f.save(ctx, state)
-}
-
-func (f *Fetcher) read(ctx context.Context, address string, politely bool) (Result, error) {
+// fetchInTurn fetches a feed while it holds the lock of the feed's host. polite is set for Poll.
+func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) (Result, error) {
 	if name, ok := strings.CutPrefix(address, bundledScheme); ok {
-		return f.bundled(name)
+		return f.readBundled(name)
 	}
-	turn, err := f.hosts.enter(ctx, hostOf(address))
+	// The lock also covers the state: two fetches of one feed would overwrite each other's.
+	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: wait for the host's turn: %w", egress.Shown(address), err)
+		return Result{}, fmt.Errorf("fetch %s: wait for another request to its host: %w", egress.RedactURL(address), err)
 	}
-	defer turn.leave()
-	state, err := f.load(ctx, address)
+	defer lock.release()
+	state, err := f.loadState(ctx, address)
 	if err != nil {
 		return Result{}, err
 	}
 	if f.opts.Now().Before(state.NextAllowed) {
 		return Result{}, &WaitError{address, state.NextAllowed}
 	}
-	if politely {
-		if res, spared, err := f.spare(&state); spared {
+	if polite {
+		if res, spared, err := f.answerFromState(&state); spared {
 			return res, err
 		}
-		if err := turn.pause(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
-			return Result{}, fmt.Errorf("fetch %s: leave its host alone for a while: %w", egress.Shown(address), err)
+		if err := lock.waitForGap(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
+			return Result{}, fmt.Errorf("fetch %s: wait between two requests to its host: %w", egress.RedactURL(address), err)
 		}
 	}
 	res, err := f.fetch(ctx, &state)
 	if err != nil && state.MovedTo != "" && isGone(err) {
-		state.forgetPlace() // the new one was not for good after all
+		state.resetAddress() // the move was not permanent after all: ask the old address again
 		res, err = f.fetch(ctx, &state)
 	}
 	if wait, ok := errors.AsType[*WaitError](err); ok {
-		turn.closed(wait.Until)
+		lock.blockUntil(wait.Until)
 	}
-	return f.remember(ctx, &state, res, err)
+	return f.recordOutcome(ctx, &state, res, err)
 }
 
-// spare answers without a request where none is due.
-func (f *Fetcher) spare(s *State) (Result, bool, error) {
+// answerFromState answers a poll without a request, where none is due. It returns false where a request is due.
+func (f *Fetcher) answerFromState(s *State) (Result, bool, error) {
 	now := f.opts.Now()
 	if s.Failures > 0 && now.Before(s.TryAgain) {
 		return Result{}, true, &FailingError{s.URL, s.FailingSince, s.Failures, s.TryAgain, s.LastFailure}
 	}
+	// A "not modified" answer prolongs freshness in memory only, so the newer of the two times counts.
 	until := s.FreshUntil
-	if later, ok := f.fresh.Load(s.URL); ok {
+	if later, ok := f.freshUntil.Load(s.URL); ok {
 		until = later.(time.Time)
 	}
-	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.rests(now) {
+	// After a failure the stored document may be outdated, so freshness does not count then.
+	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.skips(now) {
 		return Result{}, false, nil
 	}
-	s.Document.attribute()
-	return Result{Document: s.Document, NotModified: true, FinalURL: s.address(), MovedTo: s.MovedTo}, true, nil
+	s.Document.setSource()
+	return Result{Document: s.Document, NotModified: true, FinalURL: s.fetchAddress(), MovedTo: s.MovedTo}, true, nil
 }
 
 // fetched is an answer on its way to a Result.
 type fetched struct {
 	Result
-	changed bool // there is something to remember
+	changed bool // the state has to be saved
 }
 
-// remember keeps what an attempt taught. One that was cut off taught nothing.
-func (f *Fetcher) remember(ctx context.Context, s *State, got fetched, err error) (Result, error) {
+// recordOutcome saves what an attempt showed. An attempt that ctx cut off shows nothing about the feed.
+func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err error) (Result, error) {
 	if err == nil {
-		if s.healed() || got.changed {
-			err = f.save(ctx, *s)
+		if s.clearFailures() || got.changed {
+			err = f.saveState(ctx, *s)
 		}
 		return got.Result, err
 	}
@@ -244,10 +242,12 @@ func (f *Fetcher) remember(ctx context.Context, s *State, got fetched, err error
 		return Result{}, err
 	}
 	status, _ := errors.AsType[*StatusError](err)
-	s.failed(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
-	return Result{}, errors.Join(err, f.save(ctx, *s))
+	// LastFailure is shown to people, so it is the explained text, without the internals of the error.
+	s.addFailure(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
+	return Result{}, errors.Join(err, f.saveState(ctx, *s))
 }
 
+// isGone reports whether an error says that there is no feed at an address.
 func isGone(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.Status == http.StatusNotFound || status.Status == http.StatusGone
@@ -255,14 +255,16 @@ func isGone(err error) bool {
 	return errors.Is(err, ErrNotFeed)
 }
 
-func (f *Fetcher) bundled(name string) (Result, error) {
+// readBundled returns a feed that comes with the program.
+func (f *Fetcher) readBundled(name string) (Result, error) {
 	if f.opts.Bundled == nil {
-		return Result{}, fmt.Errorf("fetch %s%s: no feeds are bundled with this program", bundledScheme, name)
+		return Result{}, fmt.Errorf("fetch %s%s: this program has no bundled feeds", bundledScheme, name)
 	}
 	file, err := f.opts.Bundled.Open(name + ".xml")
 	if err != nil {
 		return Result{}, fmt.Errorf("fetch %s%s: no bundled feed of that name: %w", bundledScheme, name, err)
 	}
+	// One byte more than allowed, so that Parse can tell a document that is too large.
 	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err = errors.Join(err, file.Close()); err != nil {
 		return Result{}, fmt.Errorf("fetch %s%s: %w", bundledScheme, name, err)
@@ -274,14 +276,15 @@ func (f *Fetcher) bundled(name string) (Result, error) {
 	return Result{Document: doc, FinalURL: bundledScheme + name}, nil
 }
 
-func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
+// loadState returns the stored state of a feed, or a new one where there is none of this version.
+func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) {
 	fresh := State{Version: stateVersion, URL: address}
 	if f.store == nil {
 		return fresh, nil
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
-		return fresh, fmt.Errorf("fetch %s: load what is known of it: %w", egress.Shown(address), err)
+		return fresh, fmt.Errorf("fetch %s: load its state: %w", egress.RedactURL(address), err)
 	}
 	if !found || state.Version != stateVersion {
 		return fresh, nil
@@ -290,107 +293,112 @@ func (f *Fetcher) load(ctx context.Context, address string) (State, error) {
 	return state, nil
 }
 
-func (f *Fetcher) save(ctx context.Context, state State) error {
+func (f *Fetcher) saveState(ctx context.Context, state State) error {
 	if f.store == nil {
 		return nil
 	}
 	if err := f.store.SaveFeed(ctx, state); err != nil {
-		return fmt.Errorf("fetch %s: remember it: %w", egress.Shown(state.URL), err)
+		return fmt.Errorf("fetch %s: save its state: %w", egress.RedactURL(state.URL), err)
 	}
 	return nil
 }
 
-// fetch asks once, and once more where a page names the feed.
+// fetch makes one request, and a second one where the address is a page that names a single feed.
 func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
-	address := state.address()
-	res, doc, err := f.ask(ctx, state, address)
+	address := state.fetchAddress()
+	res, doc, err := f.request(ctx, state, address)
+	// Only an unambiguous page is followed; with several feeds a person has to choose.
 	if page, ok := errors.AsType[*PageError](err); ok && len(page.Links) == 1 {
 		address = page.Links[0].URL
-		if res, doc, err = f.ask(ctx, state, address); err == nil {
-			state.MovedOnce = firstOf(res.PermanentURL, address) // the page itself is never the feed
+		if res, doc, err = f.request(ctx, state, address); err == nil {
+			state.MovedOnce = cmp.Or(res.PermanentURL, address) // the page itself is never the feed
 			res.PermanentURL = state.MovedOnce
 		}
 	}
 	if err != nil {
 		return fetched{}, err
 	}
-	got := fetched{Result: Result{Document: doc, FinalURL: res.URL}, changed: state.moved(res.PermanentURL)}
+	got := fetched{Result: Result{Document: doc, FinalURL: res.URL}, changed: state.noteMove(res.PermanentURL)}
 	if got.MovedTo = state.MovedTo; res.PermanentURL != "" && res.PermanentURL != state.URL {
 		got.MovedTo = res.PermanentURL
 	}
+	// Validators and freshness belong to the document, so they are kept only from an answer that brought one.
 	now := f.opts.Now()
 	if res.Status == http.StatusNotModified {
 		got.NotModified = true
-		f.fresh.Store(state.URL, now.Add(jittered(freshFor(res.Header, state.Pace.TTL, now)))) // not worth a write
+		// in memory alone: not worth a write to the store
+		f.freshUntil.Store(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now))))
 		return got, nil
 	}
 	got.changed = true
-	f.fresh.Delete(state.URL)
+	f.freshUntil.Delete(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = now, time.Time{}
-	state.Pace, state.FreshUntil = doc.Pace, now.Add(jittered(freshFor(res.Header, doc.Pace.TTL, now)))
+	state.Pace, state.FreshUntil = doc.Pace, now.Add(addJitter(freshFor(res.Header, doc.Pace.TTL, now)))
 	if state.Document = doc.excerpt(); f.store != nil {
 		got.Document = state.Document
 	}
 	return got, nil
 }
 
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func (f *Fetcher) ask(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
-	res, err := f.client.Get(ctx, address, egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditions(address)})
+// request makes one conditional request and parses the answer. For "not modified" it returns the stored document.
+func (f *Fetcher) request(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
+	res, err := f.client.Get(
+		ctx,
+		address,
+		egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditionalHeader(address)},
+	)
 	if err != nil {
 		return nil, Document{}, err
 	}
 	switch {
 	case res.Status == http.StatusNotModified && state.FetchedAt.IsZero():
-		return nil, Document{}, &StatusError{address, res.Status} // nobody asked for that
+		return nil, Document{}, &StatusError{address, res.Status} // no condition was sent, so there is no document
 	case res.Status == http.StatusNotModified:
 		doc := state.Document
-		doc.attribute()
+		doc.setSource()
 		return res, doc, nil
 	case res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable:
-		return nil, Document{}, f.wait(state, address, res)
+		return nil, Document{}, f.noteRetryAfter(state, address, res)
 	case res.Status < 200 || res.Status > 299:
 		return nil, Document{}, &StatusError{address, res.Status}
 	}
-	doc, err := Parse(res.Body, HintOf(res.URL, res.Header))
+	// The base of relative links is the address after redirects.
+	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
 	if errors.Is(err, ErrNotFeed) {
-		return nil, Document{}, &PageError{address, Discover(res.Body, res.URL), err}
+		return nil, Document{}, &PageError{address, discoverLinks(res.Body, res.URL), err}
 	}
 	if err != nil {
-		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.Shown(address), err)
+		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.RedactURL(address), err)
 	}
 	return res, doc, nil
 }
 
-// wait notes until when the server wants no requests. A plain 503 without a time
-// is an error like others.
-func (f *Fetcher) wait(state *State, address string, res *egress.Response) error {
+// noteRetryAfter records until when the server wants no requests, and returns a *WaitError. A 503 without a time is a
+// *StatusError like other failures.
+func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Response) error {
 	pause, said := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
 	if !said && res.Status == http.StatusServiceUnavailable {
 		return &StatusError{address, res.Status}
 	}
+	// Saved with the state, so that a restart does not forget the server's request.
 	state.NextAllowed = f.opts.Now().Add(pause)
 	return &WaitError{address, state.NextAllowed}
 }
 
+// retryAfter reads a Retry-After header: seconds or a date. said is false where it holds neither.
 func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, longestWait), true
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), longestWait), true
+		return min(max(at.Sub(now), 0), maxRetryAfter), true
 	}
-	return defaultWait, false
+	return defaultRetryAfter, false
 }
 
+// hostOf returns the host and port of an address, in lower case, or "".
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

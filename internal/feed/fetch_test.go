@@ -159,7 +159,7 @@ func TestFetchHonoursRetryAfter(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 2, 3, 8, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
-		"120": 2 * time.Minute, "": defaultWait, "soon": defaultWait, "-5": defaultWait, "999999999": longestWait,
+		"120": 2 * time.Minute, "": defaultRetryAfter, "soon": defaultRetryAfter, "-5": defaultRetryAfter, "999999999": maxRetryAfter,
 		"Tue, 03 Feb 2026 08:30:00 GMT": 30 * time.Minute, "Tue, 03 Feb 2026 07:30:00 GMT": 0,
 	} {
 		if got, _ := retryAfter(header, now); got != want {
@@ -205,10 +205,10 @@ func TestFetchErrors(t *testing.T) {
 	s.mux.HandleFunc("/500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	s.mux.HandleFunc("/503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	for address, want := range map[string]string{
-		s.URL + "/404":   "the server answers 404 Not Found",
-		s.URL + "/304":   "the server answers 304",
-		s.URL + "/500":   "the server answers 500",
-		s.URL + "/503":   "the server answers 503",
+		s.URL + "/404":   "the server answered 404 Not Found",
+		s.URL + "/304":   "the server answered 304",
+		s.URL + "/500":   "the server answered 500",
+		s.URL + "/503":   "the server answered 503",
 		"ftp://x.test/f": "not a URL that can be fetched",
 		"bundled:none":   "no bundled feed of that name",
 		"bundled:../x":   "no bundled feed of that name",
@@ -260,18 +260,18 @@ func TestFetchOneAtATime(t *testing.T) {
 	if most.Load() != 1 || total.Load() != 8 {
 		t.Errorf("%d requests, up to %d at once", total.Load(), most.Load())
 	}
-	if len(f.hosts.known) != 0 {
-		t.Errorf("%d host locks are left over", len(f.hosts.known))
+	if len(f.hosts.byName) != 0 {
+		t.Errorf("%d host locks are left over", len(f.hosts.byName))
 	}
 }
 
 func TestFetchWaitingEndsWithItsContext(t *testing.T) {
 	s, f := newSite(t)
-	turn, err := f.hosts.enter(t.Context(), hostOf(s.URL))
+	turn, err := f.hosts.acquire(t.Context(), hostOf(s.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer turn.leave()
+	defer turn.release()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.Fetch(ctx, s.URL+"/feed"); !errors.Is(err, context.Canceled) {
@@ -313,7 +313,7 @@ func TestStateIsBounded(t *testing.T) {
 	doc := mustParse(t, "<rss><channel>"+many.String()+"</channel></rss>", Hint{})
 	excerpt := doc.excerpt()
 	data, err := json.Marshal(State{Document: excerpt})
-	if err != nil || len(excerpt.Items) != keptItems || len(data) > 2<<20 {
+	if err != nil || len(excerpt.Items) != maxKeptItems || len(data) > 2<<20 {
 		t.Errorf("%d items in %d bytes, %v", len(excerpt.Items), len(data), err)
 	}
 	if len(doc.Items) != 220 || len(doc.Items[0].Summary) < 4_000 {
@@ -325,11 +325,11 @@ func TestStateIsBounded(t *testing.T) {
 // TestExcerptKeepsTheNewest has the oldest item first, as some feeds do.
 func TestExcerptKeepsTheNewest(t *testing.T) {
 	var doc Document
-	for i := range 3 * keptItems {
+	for i := range 3 * maxKeptItems {
 		doc.Items = append(doc.Items, Item{ID: fmt.Sprint(i), Published: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC)})
 	}
 	items := doc.excerpt().Items
-	if len(items) != keptItems || items[0].ID != fmt.Sprint(2*keptItems) || items[keptItems-1].ID != fmt.Sprint(3*keptItems-1) {
+	if len(items) != maxKeptItems || items[0].ID != fmt.Sprint(2*maxKeptItems) || items[maxKeptItems-1].ID != fmt.Sprint(3*maxKeptItems-1) {
 		t.Errorf("%d items from %s on", len(items), items[0].ID)
 	}
 }
@@ -343,11 +343,11 @@ func TestStoredStateOfVersion1(t *testing.T) {
 	if err := json.Unmarshal([]byte(stored), &s); err != nil {
 		t.Fatal(err)
 	}
-	h := s.conditions("https://a.example/g")
-	if s.Version != stateVersion || s.address() != "https://a.example/g" || h.Get("If-None-Match") != `"e"` || s.Document.Items[0].ID != "1" {
+	h := s.conditionalHeader("https://a.example/g")
+	if s.Version != stateVersion || s.fetchAddress() != "https://a.example/g" || h.Get("If-None-Match") != `"e"` || s.Document.Items[0].ID != "1" {
 		t.Errorf("state %+v, conditions %v", s, h)
 	}
-	if h := s.conditions("https://a.example/other"); len(h) != 0 {
+	if h := s.conditionalHeader("https://a.example/other"); len(h) != 0 {
 		t.Errorf("conditions of another address: %v", h)
 	}
 }

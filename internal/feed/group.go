@@ -10,14 +10,14 @@ import (
 // Entry is an item among those of several feeds.
 type Entry struct {
 	Item
-	// Feed names the feed it is from. Two items of one feed are two posts to their
-	// publisher, so that more is asked of them before they count as one.
+	// Feed names the feed that the item is from. Two items of one feed are two posts to their publisher, so they must
+	// be more alike to count as one.
 	Feed string
-	// Alone says that the item is never put together with others.
+	// Alone says that the item is never grouped with others.
 	Alone bool
 }
 
-// Reason says why an item was put together with others.
+// Reason says why an item was grouped with others.
 type Reason string
 
 // The reasons, the strongest first.
@@ -28,233 +28,249 @@ const (
 	SameStory Reason = "same story" // another text about the same
 )
 
-// Member is an entry, by its index, of a group.
+// Member is an entry of a group, by its index.
 type Member struct {
 	Index  int
 	Reason Reason // empty for the first of a group
 }
 
-// GroupOptions change what counts as the same. Zero values mean the defaults named.
+// GroupOptions changes what counts as the same. Zero values mean the defaults named.
 type GroupOptions struct {
-	// Window is how far apart two items may be published that are the same by more
-	// than their link: 72 hours. Items without a date are never too far apart.
+	// Window is how far apart two items may be published to be the same by anything but their link: 72 hours. Items
+	// without a date are never too far apart.
 	Window time.Duration
 }
 
 const (
-	defaultWindow = 72 * time.Hour
-	reprint       = 0.7  // share of word triples in common
-	reprintAtHome = 0.9  // the same within one feed
-	story         = 0.35 // cosine of title and lead
-	storyAtHome   = 0.75
-	borneOut      = 0.15 // share of what one title alone says that the other's text says too
-	turned        = 0.25 // share of word triples in common, where the titles have the same words
-	fellow        = 0.6  // share of story that every two members of a group must reach
-	homeLinks     = 3    // titles to one link in one feed make the link a home page
-	crowd         = 32   // candidates of one kind that an item is compared with
+	defaultWindow      = 72 * time.Hour
+	minReprint         = 0.7  // share of word triples in common
+	minReprintSameFeed = 0.9  // the same within one feed
+	minStory           = 0.35 // cosine of title and lead
+	minStorySameFeed   = 0.75
+	minAgreement       = 0.15 // share of what one title alone says that the other's text says too
+	minReordered       = 0.25 // share of word triples in common, where the titles have the same words
+	memberFactor       = 0.6  // share of minStory that every two members of a group must reach
+	homePageTitles     = 3    // titles to one link in one feed make the link a home page
+	minTitleRunes      = 20   // characters a title needs before it can identify a story: "Weekly update" names many
+	maxCandidates      = 32   // candidates of one kind that an item is compared with
 )
 
-// Group puts the entries together that tell the same. Every two members of a group
-// are alike, not only neighbours in a chain; which entries come together depends
-// neither on their order nor on chance. Groups and their members are in the order of
-// the entries, so that the first member of each is the one that the caller put
-// first. Its work grows little faster than the number of entries.
+// Group puts entries together that tell the same story. Every two members of a group are alike, not only neighbours
+// in a chain; the result depends neither on the order of the entries nor on chance. Groups and their members are in
+// the order of the entries, so that the first member of each group is the one that the caller put first. The work
+// grows little faster than the number of entries.
 func Group(entries []Entry, o GroupOptions) [][]Member {
 	if o.Window <= 0 {
 		o.Window = defaultWindow
 	}
-	g := newGrouping(entries, o)
+	g := newGrouper(entries, o)
 	for _, e := range g.edges() {
-		g.join(e)
+		g.merge(e)
 	}
-	return g.result(len(entries))
+	return g.groups(len(entries))
 }
 
-// grouping works on the entries in an order of their own.
-type grouping struct {
-	window time.Duration
-	list   []*told
-	group  []int   // of each entry
-	member [][]int // of each group
-	reason []Reason
+// grouper works on the entries in an order of its own.
+type grouper struct {
+	window  time.Duration
+	entries []*groupEntry // sorted, so that the result does not depend on the caller's order
+	groupOf []int         // of each entry, the index of its group
+	members [][]int       // of each group, the indices of its entries
+	reasons []Reason
 }
 
-// told is an entry and what of it is compared.
-type told struct {
+// groupEntry is an entry with what is compared of it.
+type groupEntry struct {
 	Entry
-	index    int
-	link     string // canonical, without the scheme; empty where it tells nothing
-	fragment string
-	title    string
-	figures  figures
-	head     vector // terms of the title alone
-	terms    vector
-	shingles []uint64
-	at       time.Time
+	index      int
+	link       string // canonical, without the scheme; "" where it identifies nothing
+	fragment   string
+	title      string
+	numbers    titleNumbers
+	titleTerms vector // terms of the title alone
+	terms      vector
+	shingles   []uint64
+	at         time.Time
 }
 
-func newGrouping(entries []Entry, o GroupOptions) *grouping {
-	g := &grouping{window: o.Window}
+func newGrouper(entries []Entry, o GroupOptions) *grouper {
+	g := &grouper{window: o.Window}
 	for i, e := range entries {
-		g.list = append(g.list, tell(e, i))
+		g.entries = append(g.entries, newGroupEntry(e, i))
 	}
-	slices.SortStableFunc(g.list, func(a, b *told) int {
-		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.Feed, b.Feed), strings.Compare(a.ID, b.ID),
-			strings.Compare(a.Link, b.Link), strings.Compare(a.title, b.title), strings.Compare(a.Summary, b.Summary), strings.Compare(a.Content, b.Content))
+	// Every field that a comparison uses takes part, so that equal keys mean equal entries.
+	slices.SortStableFunc(g.entries, func(a, b *groupEntry) int {
+		return cmp.Or(
+			a.at.Compare(b.at),
+			strings.Compare(a.Feed, b.Feed),
+			strings.Compare(a.ID, b.ID),
+			strings.Compare(a.Link, b.Link),
+			strings.Compare(a.title, b.title),
+			strings.Compare(a.Summary, b.Summary),
+			strings.Compare(a.Content, b.Content),
+		)
 	})
-	g.forgetHomePages()
-	weigh(g.list)
-	for i := range g.list {
-		g.group = append(g.group, i)
-		g.member = append(g.member, []int{i})
-		g.reason = append(g.reason, "")
+	g.clearHomePageLinks()
+	weighTerms(g.entries)
+	for i := range g.entries {
+		g.groupOf = append(g.groupOf, i)
+		g.members = append(g.members, []int{i})
+		g.reasons = append(g.reasons, "")
 	}
 	return g
 }
 
-func tell(e Entry, index int) *told {
-	t := &told{Entry: e, index: index, title: TitleKey(e.Title), at: e.Time()}
+func newGroupEntry(e Entry, index int) *groupEntry {
+	t := &groupEntry{Entry: e, index: index, title: titleKey(e.Title), at: e.Time()}
 	_, t.link, _ = strings.Cut(CanonicalURL(e.Link), "://") // one page by http and https
+	// Links to a front page are shared by unrelated posts.
 	if !strings.ContainsAny(t.link, "/?") {
 		t.link = "" // the front page of a site
 	}
 	_, t.fragment, _ = strings.Cut(e.Link, "#")
-	t.figures = figuresOf(e.Heading())
-	t.shingles = shingle(e.Text())
+	t.numbers = parseTitleNumbers(e.Heading())
+	t.shingles = hashShingles(e.Text())
 	return t
 }
 
-// forgetHomePages takes links that many posts of one feed share for no links.
-func (g *grouping) forgetHomePages() {
+// clearHomePageLinks clears links that many posts of one feed share: they lead to a home page and identify nothing.
+func (g *grouper) clearHomePageLinks() {
 	titles := map[[2]string][]string{}
-	for _, t := range g.list {
+	for _, t := range g.entries {
 		key := [2]string{t.Feed, t.link}
-		if !slices.Contains(titles[key], t.title) && len(titles[key]) < homeLinks {
+		if !slices.Contains(titles[key], t.title) && len(titles[key]) < homePageTitles {
 			titles[key] = append(titles[key], t.title)
 		}
 	}
-	for _, t := range g.list {
-		if len(titles[[2]string{t.Feed, t.link}]) >= homeLinks {
+	for _, t := range g.entries {
+		if len(titles[[2]string{t.Feed, t.link}]) >= homePageTitles {
 			t.link = ""
 		}
 	}
 }
 
-// edge says that two entries are the same.
+// edge says that two entries tell the same.
 type edge struct {
 	a, b   int
 	reason Reason
 	weight float64
 }
 
-// edges are the pairs that are the same, the surest first.
-func (g *grouping) edges() []edge {
+// edges returns the pairs that tell the same, the surest first.
+func (g *grouper) edges() []edge {
 	var list []edge
-	for _, pair := range candidates(g.list) {
-		if reason, weight := g.compare(g.list[pair[0]], g.list[pair[1]]); reason != "" {
+	for _, pair := range candidatePairs(g.entries) {
+		if reason, weight := g.compare(g.entries[pair[0]], g.entries[pair[1]]); reason != "" {
 			list = append(list, edge{pair[0], pair[1], reason, weight})
 		}
 	}
+	// The surest pairs are merged first: they decide whom weaker ones may join.
 	slices.SortFunc(list, func(x, y edge) int {
 		return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
 	})
 	return list
 }
 
-// compare gives the strongest reason for which two entries are the same, and how
-// strong it is; none: they are not.
-func (g *grouping) compare(a, b *told) (Reason, float64) {
-	atHome := a.Feed == b.Feed
+// compare returns the strongest reason for which two entries tell the same, and its weight. It returns "" where they
+// do not.
+func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
+	sameFeed := a.Feed == b.Feed
 	switch {
 	case a.Alone || b.Alone:
 		return "", 0
-	case a.link != "" && a.link == b.link && !(atHome && a.fragment != b.fragment):
+	case a.link != "" && a.link == b.link && !(sameFeed && a.fragment != b.fragment):
 		return SameLink, 4
-	case g.isFar(a, b) || a.figures.conflict(b.figures):
+	case g.isTooFarApart(a, b) || a.numbers.conflictsWith(b.numbers):
 		return "", 0
-	case !atHome && a.title == b.title && isTelling(a.title):
+	case !sameFeed && a.title == b.title && isDistinctive(a.title):
 		return SameTitle, 3
 	}
-	limit, same := story, reprint
-	if atHome {
-		limit, same = storyAtHome, reprintAtHome
+	// Posts of one feed share a style and standing phrases, so they must be more alike.
+	limit, same := minStory, minReprint
+	if sameFeed {
+		limit, same = minStorySameFeed, minReprintSameFeed
 	}
+	// A high share of common word triples means the same text, whatever the titles say.
 	j := jaccard(a.shingles, b.shingles)
 	if j >= same {
 		return Reprint, 1 + j
 	}
 	c := a.terms.cosine(b.terms)
 	switch {
-	case c >= limit && agreement(a, b) >= borneOut, j >= turned && !atHome && sameTerms(a.head, b.head) && isTelling(a.title):
+	case c >= limit && agreement(a, b) >= minAgreement,
+		j >= minReordered && !sameFeed && sameTerms(a.titleTerms, b.titleTerms) && isDistinctive(a.title):
 		return SameStory, c
 	}
 	return "", 0
 }
 
-func (g *grouping) isFar(a, b *told) bool {
+// isTooFarApart reports whether two entries were published further apart than the window allows.
+func (g *grouper) isTooFarApart(a, b *groupEntry) bool {
 	return !a.at.IsZero() && !b.at.IsZero() && b.at.Sub(a.at).Abs() > g.window
 }
 
-// alike says that two entries may be in one group.
-func (g *grouping) alike(a, b *told) bool {
+// mayShareGroup reports whether two entries may be in one group. That is a weaker condition than telling the same,
+// which only some pairs of a group meet.
+func (g *grouper) mayShareGroup(a, b *groupEntry) bool {
 	if reason, _ := g.compare(a, b); reason != "" {
 		return true
 	}
-	return !a.Alone && !b.Alone && !g.isFar(a, b) && !a.figures.conflict(b.figures) && a.Feed != b.Feed &&
-		a.terms.cosine(b.terms) >= fellow*story
+	return !a.Alone && !b.Alone && !g.isTooFarApart(a, b) && !a.numbers.conflictsWith(b.numbers) && a.Feed != b.Feed &&
+		a.terms.cosine(b.terms) >= memberFactor*minStory
 }
 
-// join makes one group of two where all their members are alike.
-func (g *grouping) join(e edge) {
-	from, to := g.group[e.a], g.group[e.b]
+// merge makes one group of two, where every member of one may share a group with every member of the other.
+func (g *grouper) merge(e edge) {
+	from, to := g.groupOf[e.a], g.groupOf[e.b]
 	if from == to {
-		g.explain(e)
+		g.setReason(e)
 		return
 	}
-	for _, a := range g.member[from] {
-		for _, b := range g.member[to] {
-			if !g.alike(g.list[a], g.list[b]) {
+	// Comparing all pairs keeps chains apart, in which the first and the last have nothing in common.
+	for _, a := range g.members[from] {
+		for _, b := range g.members[to] {
+			if !g.mayShareGroup(g.entries[a], g.entries[b]) {
 				return
 			}
 		}
 	}
-	for _, a := range g.member[from] {
-		g.group[a] = to
+	for _, a := range g.members[from] {
+		g.groupOf[a] = to
 	}
-	g.member[to] = append(g.member[to], g.member[from]...)
-	g.member[from] = nil
-	g.explain(e)
+	g.members[to] = append(g.members[to], g.members[from]...)
+	g.members[from] = nil
+	g.setReason(e)
 }
 
-// explain keeps the first, and so the strongest, reason of each.
-func (g *grouping) explain(e edge) {
+// setReason records the first reason of each entry, which is the strongest because edges are sorted.
+func (g *grouper) setReason(e edge) {
 	for _, i := range []int{e.a, e.b} {
-		if g.reason[i] == "" {
-			g.reason[i] = e.reason
+		if g.reasons[i] == "" {
+			g.reasons[i] = e.reason
 		}
 	}
 }
 
-// result is in the order in which the entries were given.
-func (g *grouping) result(n int) [][]Member {
+// groups returns the groups in the order in which the entries were given.
+func (g *grouper) groups(n int) [][]Member {
 	place := make([]int, n) // of each entry in the list
-	for i, t := range g.list {
+	for i, t := range g.entries {
 		place[t.index] = i
 	}
 	var groups [][]Member
 	known := map[int]int{}
 	for index, i := range place {
-		if at, ok := known[g.group[i]]; ok {
-			groups[at] = append(groups[at], Member{index, g.reason[i]})
+		if at, ok := known[g.groupOf[i]]; ok {
+			groups[at] = append(groups[at], Member{index, g.reasons[i]})
 			continue
 		}
-		known[g.group[i]] = len(groups)
+		known[g.groupOf[i]] = len(groups)
 		groups = append(groups, []Member{{Index: index}})
 	}
 	return groups
 }
 
-// isTelling says that a title names one story: "Weekly update" names many.
-func isTelling(title string) bool {
-	return len([]rune(title)) >= telling || len(pairsOf(title)) >= telling/3
+// isDistinctive reports whether a title identifies one story: "Weekly update" names many.
+func isDistinctive(title string) bool {
+	return len([]rune(title)) >= minTitleRunes || len(ideographPairs(title)) >= minTitleRunes/3
 }

@@ -13,26 +13,27 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// policy lets text markup, links, pictures and tables pass, and nothing that acts.
-var policy = sync.OnceValue(func() *bluemonday.Policy {
+// sanitizerPolicy allows text markup, links, pictures and tables, and nothing that can act.
+var sanitizerPolicy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.RequireNoFollowOnLinks(false)
 	p.AllowAttrs("title", "alt").Globally() // texts, whatever they say
 	return p
 })
 
-// SafeHTML is the fragment with everything taken out that could act: scripts,
-// event handlers, styles, frames, forms, addresses of other kinds than http,
-// https and mailto. What is harmless comes back as it was written.
-func SafeHTML(fragment string) string {
+// sanitizeHTML removes everything that can act from a fragment: scripts, event handlers, styles, frames, forms,
+// addresses other than http, https and mailto. It returns harmless fragments exactly as they were written.
+func sanitizeHTML(fragment string) string {
 	if !tagStart.MatchString(fragment) {
 		return fragment
 	}
-	safe := policy().Sanitize(fragment)
-	if isPlainMarkup(fragment) && respelled(fragment) == respelled(safe) {
+	safe := sanitizerPolicy().Sanitize(fragment)
+	// The sanitizer respells what it lets through. An unchanged text keeps its hash, so the item does not count as
+	// new.
+	if isPlainMarkup(fragment) && normalizeMarkup(fragment) == normalizeMarkup(safe) {
 		return fragment
 	}
-	return quotesBack(safe)
+	return unescapeQuotes(safe)
 }
 
 var (
@@ -40,13 +41,14 @@ var (
 	plainTag = regexp.MustCompile(`^</?[a-zA-Z][a-zA-Z0-9]*(\s+[a-zA-Z-]+="[^"<>` + "`" + `]*")*\s*/?>$`)
 )
 
-// isPlainMarkup says that every reader of the markup finds the same tags in it.
+// isPlainMarkup reports whether every HTML parser finds the same tags in the fragment.
 func isPlainMarkup(fragment string) bool {
 	for rest := fragment; ; {
 		start := strings.IndexByte(rest, '<')
 		if start < 0 {
 			return true
 		}
+		// Quotes are part of plainTag, so a ">" inside an attribute makes the match fail.
 		length := strings.IndexByte(rest[start:], '>') + 1
 		if length == 0 || !plainTag.MatchString(rest[start:start+length]) {
 			return false
@@ -55,9 +57,8 @@ func isPlainMarkup(fragment string) bool {
 	}
 }
 
-// respelled is the markup as the tokenizer writes it, so that two spellings of
-// the same compare equal.
-func respelled(fragment string) string {
+// normalizeMarkup returns the markup as the tokenizer writes it, so that two spellings of the same compare as equal.
+func normalizeMarkup(fragment string) string {
 	var out strings.Builder
 	z := xhtml.NewTokenizer(strings.NewReader(fragment))
 	for z.Next() != xhtml.ErrorToken {
@@ -66,9 +67,9 @@ func respelled(fragment string) string {
 	return out.String()
 }
 
-// quotesBack undoes the needless escaping of quotation marks outside of tags. In
-// sanitised HTML every "<" begins a tag and every ">" ends one.
-func quotesBack(safe string) string {
+// unescapeQuotes reverts the needless escaping of quotation marks outside of tags. In sanitized HTML every "<" begins
+// a tag and every ">" ends one.
+func unescapeQuotes(safe string) string {
 	if !strings.Contains(safe, "&#3") {
 		return safe
 	}
@@ -87,10 +88,9 @@ func quotesBack(safe string) string {
 	return out.String()
 }
 
-// Plain is what a reader sees of an HTML fragment: its text, entities decoded,
-// white space collapsed, blocks set apart by blank lines, list items and breaks
-// by line ends.
-func Plain(fragment string) string {
+// PlainText returns what a reader sees of an HTML fragment: its text with entities decoded and white space collapsed,
+// blocks separated by blank lines, list items and breaks by line ends.
+func PlainText(fragment string) string {
 	var b plainBuilder
 	z := xhtml.NewTokenizer(strings.NewReader(fragment))
 	for {
@@ -99,29 +99,30 @@ func Plain(fragment string) string {
 			return b.String()
 		case xhtml.TextToken:
 			if b.hidden == 0 {
-				b.text(string(z.Text()))
+				b.addText(string(z.Text()))
 			}
 		case xhtml.StartTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), 1)
+			b.addTag(atom.Lookup(name), 1)
 		case xhtml.EndTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), -1)
+			b.addTag(atom.Lookup(name), -1)
 		case xhtml.SelfClosingTagToken:
 			name, _ := z.TagName()
-			b.tag(atom.Lookup(name), 0)
+			b.addTag(atom.Lookup(name), 0)
 		}
 	}
 }
 
-// plainBuilder collapses white space as it goes.
+// plainBuilder collapses white space while it collects text.
 type plainBuilder struct {
 	out    strings.Builder
-	gap    string // owed before the next word
+	gap    string // to be written before the next word
 	hidden atom.Atom
 }
 
-func (b *plainBuilder) text(s string) {
+// addText adds text, with entities decoded.
+func (b *plainBuilder) addText(s string) {
 	s = html.UnescapeString(s)
 	for len(s) > 0 {
 		word, rest, spaced := cutSpace(s)
@@ -132,6 +133,7 @@ func (b *plainBuilder) text(s string) {
 			b.gap = ""
 			b.out.WriteString(word)
 		}
+		// White space never replaces a stronger gap, such as that of a paragraph.
 		if spaced && b.gap == "" {
 			b.gap = " "
 		}
@@ -139,6 +141,7 @@ func (b *plainBuilder) text(s string) {
 	}
 }
 
+// cutSpace splits s at its first white space.
 func cutSpace(s string) (word, rest string, spaced bool) {
 	at := strings.IndexAny(s, " \t\r\n\f\u00a0")
 	if at < 0 {
@@ -147,9 +150,12 @@ func cutSpace(s string) (word, rest string, spaced bool) {
 	return s[:at], strings.TrimLeft(s[at:], " \t\r\n\f\u00a0"), true
 }
 
-func (b *plainBuilder) tag(name atom.Atom, change int) {
+// addTag adds the gap that a tag stands for. change is 1 for a start tag, -1 for an end tag and 0 for a self-closing
+// one.
+func (b *plainBuilder) addTag(name atom.Atom, change int) {
 	switch name {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Head, atom.Iframe:
+		// Hidden elements are not nested in each other, so their own end tag ends them.
 		if change > 0 && b.hidden == 0 {
 			b.hidden = name
 		} else if change < 0 && b.hidden == name {
@@ -159,8 +165,9 @@ func (b *plainBuilder) tag(name atom.Atom, change int) {
 		if b.gap != "\n\n" {
 			b.gap = "\n"
 		}
-	case atom.P, atom.Div, atom.Ul, atom.Ol, atom.Dl, atom.Table, atom.Blockquote, atom.Pre, atom.Hr, atom.H1, atom.H2, atom.H3,
-		atom.H4, atom.H5, atom.H6, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Figure, atom.Figcaption, atom.Aside:
+	case atom.P, atom.Div, atom.Ul, atom.Ol, atom.Dl, atom.Table, atom.Blockquote, atom.Pre, atom.Hr, atom.H1, atom.H2,
+		atom.H3, atom.H4, atom.H5, atom.H6, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Figure,
+		atom.Figcaption, atom.Aside:
 		b.gap = "\n\n"
 	case atom.Td, atom.Th:
 		if b.gap == "" {
@@ -172,11 +179,22 @@ func (b *plainBuilder) tag(name atom.Atom, change int) {
 func (b *plainBuilder) String() string { return b.out.String() }
 
 // markupLinks are the attributes of HTML that hold an address.
-var markupLinks = map[string]bool{"href": true, "src": true, "cite": true, "action": true, "background": true, "longdesc": true,
-	"data": true, "codebase": true, "usemap": true, "classid": true, "profile": true, "poster": true}
+var markupLinks = map[string]bool{
+	"href":       true,
+	"src":        true,
+	"cite":       true,
+	"action":     true,
+	"background": true,
+	"longdesc":   true,
+	"data":       true,
+	"codebase":   true,
+	"usemap":     true,
+	"classid":    true,
+	"profile":    true,
+	"poster":     true,
+}
 
-// absoluteMarkup makes the addresses in HTML absolute and leaves every other
-// byte as it is.
+// absoluteMarkup makes the addresses in HTML absolute and leaves every other byte unchanged.
 func absoluteMarkup(base *url.URL, markup []byte) []byte {
 	if base == nil || bytes.IndexByte(markup, '<') < 0 {
 		return markup
@@ -193,11 +211,11 @@ func absoluteMarkup(base *url.URL, markup []byte) []byte {
 			}
 			continue
 		}
-		raw = bytes.Clone(raw) // reading the token changes it
+		raw = bytes.Clone(raw) // z.Token reuses the buffer
 		token, changed := z.Token(), false
 		for i, a := range token.Attr {
 			if markupLinks[a.Key] {
-				token.Attr[i].Val = absolute(base, a.Val)
+				token.Attr[i].Val = absoluteURL(base, a.Val)
 				changed = changed || token.Attr[i].Val != a.Val
 			}
 		}
@@ -208,8 +226,8 @@ func absoluteMarkup(base *url.URL, markup []byte) []byte {
 	}
 }
 
-// absolute resolves a reference; what is no reference stays as it is.
-func absolute(base *url.URL, ref string) string {
+// absoluteURL resolves a reference against base. It returns anything else unchanged.
+func absoluteURL(base *url.URL, ref string) string {
 	ref = strings.TrimSpace(ref)
 	if base == nil || ref == "" {
 		return ref
@@ -221,7 +239,9 @@ func absolute(base *url.URL, ref string) string {
 	return base.ResolveReference(u).String()
 }
 
-func join(base *url.URL, ref string) *url.URL {
+// resolveURL returns ref resolved against base, which may be nil. It returns base where ref is not a URL, and nil
+// where the result would be relative.
+func resolveURL(base *url.URL, ref string) *url.URL {
 	u, err := url.Parse(strings.TrimSpace(ref))
 	switch {
 	case err != nil:

@@ -20,7 +20,7 @@ func TestPlain(t *testing.T) {
 		"non\u00a0breaking &nbsp; space":              "non breaking space",
 		"":                                            "",
 	} {
-		if got := Plain(fragment); got != want {
+		if got := PlainText(fragment); got != want {
 			t.Errorf("Plain(%q) is %q, want %q", fragment, got, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestSafeHTML(t *testing.T) {
 		`<a title="it's &quot;x&quot;" href="/r" id=1>y`:    `<a title="it&#39;s &#34;x&#34;" href="/r" id="1">y`,
 		"<b>a</b><!-- <script>x</script> --><svg/onload=x>": "<b>a</b>",
 	} {
-		if got := SafeHTML(fragment); got != want {
+		if got := sanitizeHTML(fragment); got != want {
 			t.Errorf("SafeHTML(%q) is %q, want %q", fragment, got, want)
 		}
 	}
@@ -65,10 +65,10 @@ func FuzzSafeHTML(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, fragment string) {
-		safe := SafeHTML(fragment)
+		safe := sanitizeHTML(fragment)
 		checkInert(t, "fragment", safe)
-		if strings.Contains(Plain(safe), "\n\n\n") {
-			t.Errorf("plain text with holes: %q", Plain(safe))
+		if strings.Contains(PlainText(safe), "\n\n\n") {
+			t.Errorf("plain text with holes: %q", PlainText(safe))
 		}
 	})
 }

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
+// parseJSON parses a JSON Feed.
 func parseJSON(text []byte, base *url.URL) (Document, error) {
-	f, err := readJSON(text)
+	f, err := readJSONFeed(text)
 	if err != nil {
 		return Document{}, fmt.Errorf("%w: broken JSON: %w", ErrNotFeed, err)
 	}
 	if !strings.Contains(string(f.fields["version"]), "jsonfeed.org") && f.items == nil {
-		return Document{}, fmt.Errorf("%w: it is JSON, but neither of JSON Feed's version nor with items", ErrNotFeed)
+		return Document{}, fmt.Errorf("%w: it is JSON without a JSON Feed version and without items", ErrNotFeed)
 	}
 	clean, err := f.encode()
 	if err != nil {
@@ -26,14 +27,13 @@ func parseJSON(text []byte, base *url.URL) (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("parse JSON feed: %w", err)
 	}
-	doc := convert(parsed)
-	doc.quoteTexts(f.items)
-	doc.rebase(base)
+	doc := convertFeed(parsed)
+	doc.escapePlainTexts(f.items)
+	doc.resolveLinks(base)
 	return doc, nil
 }
 
-// jsonFeed is a document as far as it goes: what breaks off is left out, and so are
-// items beyond those that are read.
+// jsonFeed is a document as far as it could be read: what is cut off is left out, and so are items beyond maxItems.
 type jsonFeed struct {
 	fields map[string]json.RawMessage // without the items
 	items  []json.RawMessage          // nil: there is no such list
@@ -43,29 +43,30 @@ type jsonFeed struct {
 const maxFields = 1000
 
 var (
-	errShape  = errors.New("not an object")
-	errFields = fmt.Errorf("more than %d fields", maxFields)
+	errNotObject = errors.New("not an object")
+	errMaxFields = fmt.Errorf("more than %d fields", maxFields)
 )
 
-// readJSON fails where the document breaks off before its first item.
-func readJSON(text []byte) (jsonFeed, error) {
+// readJSONFeed reads a document token by token. It fails where the document breaks off before its first item.
+func readJSONFeed(text []byte) (jsonFeed, error) {
 	f := jsonFeed{fields: map[string]json.RawMessage{}}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return f, errors.Join(errShape, err)
+		return f, errors.Join(errNotObject, err)
 	}
 	for n := 0; d.More(); n++ {
 		token, err := d.Token()
 		if err == nil && n == maxFields {
-			err = errFields
+			err = errMaxFields
 		}
 		if err != nil {
-			return f, f.cut(err)
+			return f, f.truncationError(err)
 		}
 		key, isKey := token.(string)
 		if !isKey {
-			return f, errShape
+			return f, errNotObject
 		}
+		// Items are read one by one, so that a document that breaks off keeps those that are complete.
 		if key == "items" && f.items == nil {
 			err = f.readItems(d)
 		} else {
@@ -74,19 +75,19 @@ func readJSON(text []byte) (jsonFeed, error) {
 				f.fields[key] = value
 			}
 		}
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errMaxItems) {
 			return f, nil
 		}
 		if err != nil {
-			return f, f.cut(err)
+			return f, f.truncationError(err)
 		}
 	}
 	_, err := d.Token()
-	return f, f.cut(err)
+	return f, f.truncationError(err)
 }
 
-// cut is the fault of a document that broke off; none where it holds items already.
-func (f *jsonFeed) cut(err error) error {
+// truncationError returns err, or nil where the document holds items already and is usable.
+func (f *jsonFeed) truncationError(err error) error {
 	if len(f.items) > 0 {
 		return nil
 	}
@@ -100,12 +101,13 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 	f.items = []json.RawMessage{}
 	for d.More() {
 		if len(f.items) == maxItems {
-			return errEnough
+			return errMaxItems
 		}
 		var item json.RawMessage
 		if err := d.Decode(&item); err != nil {
 			return err
 		}
+		// An item that is not an object would make gofeed fail on the whole document.
 		if bytes.HasPrefix(item, []byte("{")) {
 			f.items = append(f.items, item)
 		}
@@ -114,6 +116,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 	return err
 }
 
+// encode returns the document as complete JSON for gofeed.
 func (f *jsonFeed) encode() ([]byte, error) {
 	whole := map[string]any{}
 	for key, value := range f.fields {
@@ -123,9 +126,9 @@ func (f *jsonFeed) encode() ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// quoteTexts makes HTML of contents that are plain text, which the parser does not
-// tell apart.
-func (d *Document) quoteTexts(items []json.RawMessage) {
+// escapePlainTexts escapes contents that are plain text, which gofeed does not tell apart from HTML.
+func (d *Document) escapePlainTexts(items []json.RawMessage) {
+	// gofeed may have dropped items; then the lists do not match and nothing is safe to assume.
 	if len(items) != len(d.Items) {
 		return
 	}
@@ -140,22 +143,21 @@ func (d *Document) quoteTexts(items []json.RawMessage) {
 	}
 }
 
-// rebase makes the links of a JSON feed absolute; XML is done before parsing,
-// where xml:base is known.
-func (d *Document) rebase(base *url.URL) {
+// resolveLinks makes the links of a JSON feed absolute. In XML that happens before parsing, where xml:base is known.
+func (d *Document) resolveLinks(base *url.URL) {
 	if base == nil {
 		return
 	}
-	d.Feed.Link = absolute(base, d.Feed.Link)
-	d.Feed.Image = absolute(base, d.Feed.Image)
+	d.Feed.Link = absoluteURL(base, d.Feed.Link)
+	d.Feed.Image = absoluteURL(base, d.Feed.Image)
 	for i := range d.Items {
 		item := &d.Items[i]
-		item.Link = absolute(base, item.Link)
-		item.Image = absolute(base, item.Image)
+		item.Link = absoluteURL(base, item.Link)
+		item.Image = absoluteURL(base, item.Image)
 		item.Summary = string(absoluteMarkup(base, []byte(item.Summary)))
 		item.Content = string(absoluteMarkup(base, []byte(item.Content)))
 		for k := range item.Enclosures {
-			item.Enclosures[k].URL = absolute(base, item.Enclosures[k].URL)
+			item.Enclosures[k].URL = absoluteURL(base, item.Enclosures[k].URL)
 		}
 	}
 }

@@ -17,9 +17,10 @@ type media struct {
 	text     string
 }
 
-const mostMedia = 50
+const maxMedia = 50 // files of one item
 
-func mediaOf(all ext.Extensions) (m media) {
+// collectMedia reads the media elements of an item, two levels of group and content deep.
+func collectMedia(all ext.Extensions) (m media) {
 	var previews []string
 	var visit func(elements map[string][]ext.Extension, depth int)
 	visit = func(elements map[string][]ext.Extension, depth int) {
@@ -45,9 +46,10 @@ func mediaOf(all ext.Extensions) (m media) {
 	return m
 }
 
+// add adds a media:content element.
 func (m *media) add(e ext.Extension) {
-	address, kind := safeLink(e.Attrs["url"]), field(e.Attrs["type"])
-	if address == "" || len(m.files) == mostMedia {
+	address, kind := safeLink(e.Attrs["url"]), shortText(e.Attrs["type"])
+	if address == "" || len(m.files) == maxMedia {
 		return
 	}
 	length, _ := strconv.ParseInt(e.Attrs["fileSize"], 10, 64) // 0 where it is no number
@@ -57,16 +59,17 @@ func (m *media) add(e ext.Extension) {
 	}
 }
 
-// adopt takes over what the item's other elements do not say.
-func (m media) adopt(item *Item, in *gofeed.Item) {
+// applyTo fills the fields of an item that its other elements left empty, and appends enclosures.
+func (m media) applyTo(item *Item, in *gofeed.Item) {
 	for _, file := range m.files {
 		if !slices.ContainsFunc(item.Enclosures, func(e Enclosure) bool { return e.URL == file.URL }) {
 			item.Enclosures = append(item.Enclosures, file)
 		}
 	}
 	if item.Summary == "" && item.Content == "" {
-		item.Summary = SafeHTML(m.text)
+		item.Summary = sanitizeHTML(m.text)
 	}
+	// The feed's own choice comes first; pictures in the text are the last resort.
 	pictures := m.pictures
 	if in.Image != nil {
 		pictures = append([]string{in.Image.URL}, pictures...)
@@ -79,8 +82,8 @@ func (m media) adopt(item *Item, in *gofeed.Item) {
 	}
 }
 
-// firstPicture is the address of the first picture of a fragment that is there to be
-// seen, and not to count readers.
+// firstPicture returns the address of the first picture of a fragment that is large enough to be seen; smaller ones
+// count readers.
 func firstPicture(fragment string) string {
 	if !strings.Contains(fragment, "<img") {
 		return ""
@@ -92,14 +95,16 @@ func firstPicture(fragment string) string {
 			return ""
 		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
 			token := z.Token()
-			if attr := attributes(token); token.Data == "img" && !isDot(attr["width"]) && !isDot(attr["height"]) && isWeb(attr["src"]) {
+			if attr := attributeMap(token); token.Data == "img" && !isTinySize(attr["width"]) && !isTinySize(attr["height"]) &&
+				isWebURL(attr["src"]) {
 				return attr["src"]
 			}
 		}
 	}
 }
 
-func isDot(size string) bool {
+// isTinySize reports whether a width or height is below ten pixels.
+func isTinySize(size string) bool {
 	n, err := strconv.Atoi(strings.TrimSuffix(size, "px"))
 	return err == nil && n < 10
 }

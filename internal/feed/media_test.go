@@ -40,7 +40,7 @@ func TestMediaAreEnclosures(t *testing.T) {
 	if diff := cmp.Diff(want, doc.Items[0].Enclosures); diff != "" {
 		t.Errorf("enclosures (-want +got):\n%s", diff)
 	}
-	if Plain(doc.Items[0].Summary) != "What is seen" {
+	if PlainText(doc.Items[0].Summary) != "What is seen" {
 		t.Errorf("summary %q", doc.Items[0].Summary)
 	}
 }

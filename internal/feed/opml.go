@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,21 +13,20 @@ import (
 
 const (
 	maxOutlines = 50_000 // of a list of feeds
-	maxFolders  = 32     // inside one another; deeper ones count as the last of them
+	maxFolders  = 32     // nested in one another; deeper ones are left out of Outline.Folder
 )
 
-// Outline is a feed in a list of feeds (OPML).
+// Outline is one feed of an OPML file.
 type Outline struct {
-	Title  string // plain text, never empty
-	URL    string // of the feed
-	Page   string // of the site it belongs to; may be empty
-	Folder []string
+	Title  string   // plain text, never empty
+	URL    string   // of the feed
+	Page   string   // of the site it belongs to; may be empty
+	Folder []string // the folders that it lies in, outermost first
 }
 
-// ReadOPML reads a list of feeds as feed readers export it, in its order, each with
-// the folders it lies in. Names may be in any case, titles missing, the end cut off;
-// outlines without a web address are passed over. It reads at most 10 MiB and 50,000
-// feeds and expands no entities of the document's own.
+// ReadOPML reads a list of feeds as feed readers export it, in its order. Names may be in any letter case, titles may
+// be missing and the end may be cut off; outlines without a web address count as folders. It reads at most 10 MiB and
+// 50,000 feeds, and expands no entities that the document declares.
 func ReadOPML(r io.Reader) ([]Outline, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -35,34 +35,34 @@ func ReadOPML(r io.Reader) ([]Outline, error) {
 	if len(data) > maxBytes {
 		return nil, fmt.Errorf("read OPML: it is larger than %d bytes", maxBytes)
 	}
-	text := allowedChars(withoutPreamble(toUTF8(data, "")))
-	o := opml{list: []Outline{}}
+	text := removeInvalidChars(withoutPreamble(toUTF8(data, "")))
+	o := opmlReader{list: []Outline{}}
 	if err := o.read(newDecoder(text)); err != nil {
 		return nil, fmt.Errorf("read OPML: %w", err)
 	}
 	return o.list, nil
 }
 
-// opml is a list being read.
-type opml struct {
+// opmlReader collects the outlines of a list.
+type opmlReader struct {
 	list    []Outline
 	root    string
 	folders []string // of the open outlines; empty for feeds
 }
 
-func (o *opml) read(d *xml.Decoder) error {
+func (o *opmlReader) read(d *xml.Decoder) error {
 	for {
 		token, err := d.RawToken()
 		var syntax *xml.SyntaxError
 		if errors.Is(err, io.EOF) || errors.As(err, &syntax) && o.root != "" {
-			break // what was read until here is what there is
+			break // keep what was read until here
 		}
 		if err != nil {
-			return fmt.Errorf("it is no XML: %w", err)
+			return fmt.Errorf("it is not XML: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			if err := o.open(t); err != nil {
+			if err := o.handleStart(t); err != nil {
 				return err
 			}
 		case xml.EndElement:
@@ -72,12 +72,12 @@ func (o *opml) read(d *xml.Decoder) error {
 		}
 	}
 	if o.root == "" {
-		return errors.New("there is no element in it")
+		return errors.New("it has no element")
 	}
 	return nil
 }
 
-func (o *opml) open(t xml.StartElement) error {
+func (o *opmlReader) handleStart(t xml.StartElement) error {
 	name := strings.ToLower(t.Name.Local)
 	if o.root == "" {
 		if o.root = name; name != "opml" {
@@ -91,24 +91,31 @@ func (o *opml) open(t xml.StartElement) error {
 	for _, a := range t.Attr {
 		attr[strings.ToLower(a.Name.Local)] = a.Value
 	}
-	title, address := field(firstOf(attr["title"], attr["text"])), field(firstOf(attr["xmlurl"], attr["url"]))
-	if !isWeb(address) {
+	title, address := shortText(cmp.Or(attr["title"], attr["text"])), shortText(cmp.Or(attr["xmlurl"], attr["url"]))
+	// An outline without an address is a folder, also where it has an unknown type.
+	if !isWebURL(address) {
 		o.folders = append(o.folders, title)
 		return nil
 	}
+	// Feeds may be written as open elements too; an empty name keeps the stack balanced.
 	o.folders = append(o.folders, "")
 	if len(o.list) == maxOutlines {
 		return fmt.Errorf("it has more than %d feeds", maxOutlines)
 	}
 	if tagStart.MatchString(title) {
-		title = oneLine(Plain(title))
+		title = oneLine(PlainText(title))
 	}
-	o.list = append(o.list, Outline{Title: firstOf(title, nameOf(address)), URL: address, Page: safeLink(attr["htmlurl"]), Folder: o.path()})
+	o.list = append(o.list, Outline{
+		Title:  cmp.Or(title, titleFromURL(address)),
+		URL:    address,
+		Page:   safeLink(attr["htmlurl"]),
+		Folder: o.folderPath(),
+	})
 	return nil
 }
 
-// path names the open folders.
-func (o *opml) path() (path []string) {
+// folderPath returns the names of the open folders.
+func (o *opmlReader) folderPath() (path []string) {
 	for _, name := range o.folders {
 		if name != "" && len(path) < maxFolders {
 			path = append(path, name)
@@ -117,8 +124,8 @@ func (o *opml) path() (path []string) {
 	return path
 }
 
-// nameOf stands for a title that is missing.
-func nameOf(address string) string {
+// titleFromURL returns a title for a feed that has none.
+func titleFromURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return address
@@ -126,26 +133,29 @@ func nameOf(address string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// WriteOPML writes a list of feeds that other feed readers take, one folder inside
-// the other. Feeds of one folder should follow one another.
+// WriteOPML writes a list of feeds that other feed readers can import, with nested folders. Feeds of one folder
+// should follow one another, or the folder is written several times.
 func WriteOPML(w io.Writer, title string, list []Outline) error {
 	var b strings.Builder
-	b.WriteString(xml.Header + "<opml version=\"2.0\">\n<head><title>" + attribute(title) + "</title></head>\n<body>\n")
+	b.WriteString(
+		xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n",
+	)
 	var open []string
 	for _, o := range list {
+		// Close the folders that this feed does not share with the one before it, then open its own.
 		same := 0
 		for same < min(len(open), len(o.Folder)) && open[same] == o.Folder[same] {
 			same++
 		}
 		b.WriteString(strings.Repeat("</outline>\n", len(open)-same))
 		for _, name := range o.Folder[same:] {
-			fmt.Fprintf(&b, "<outline text=\"%s\">\n", attribute(name))
+			fmt.Fprintf(&b, "<outline text=\"%s\">\n", escapeAttribute(name))
 		}
 		open = slices.Clone(o.Folder)
-		name := attribute(firstOf(o.Title, nameOf(o.URL)))
-		fmt.Fprintf(&b, "<outline type=\"rss\" text=\"%s\" title=\"%s\" xmlUrl=\"%s\"", name, name, attribute(o.URL))
+		name := escapeAttribute(cmp.Or(o.Title, titleFromURL(o.URL)))
+		fmt.Fprintf(&b, "<outline type=\"rss\" text=\"%s\" title=\"%s\" xmlUrl=\"%s\"", name, name, escapeAttribute(o.URL))
 		if o.Page != "" {
-			fmt.Fprintf(&b, " htmlUrl=\"%s\"", attribute(o.Page))
+			fmt.Fprintf(&b, " htmlUrl=\"%s\"", escapeAttribute(o.Page))
 		}
 		b.WriteString("/>\n")
 	}
@@ -156,9 +166,9 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 	return nil
 }
 
-// attribute is text as it stands in an attribute.
-func attribute(text string) string {
+// escapeAttribute escapes text for an XML attribute.
+func escapeAttribute(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder never fails
 	return b.String()
 }

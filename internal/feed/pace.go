@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	longestFresh = 12 * time.Hour // however long a server says that nothing changes
-	firstBackoff = 10 * time.Minute
-	lastBackoff  = 48 * time.Hour
-	goneBackoff  = 7 * 24 * time.Hour
+	maxFresh    = 12 * time.Hour // a server's longer freshness counts as this
+	minBackoff  = 10 * time.Minute
+	maxBackoff  = 48 * time.Hour
+	goneBackoff = 7 * 24 * time.Hour
 )
 
-// Pace is how often a feed says it is worth reading.
+// Pace is how often a feed says that it changes.
 type Pace struct {
 	TTL       time.Duration `json:"ttl,omitempty"`
 	SkipHours uint32        `json:"skipHours,omitempty"` // bit n: not between n and n+1 o'clock, UTC
 	SkipDays  uint8         `json:"skipDays,omitempty"`  // bit n: not on that time.Weekday
 }
 
-// rests says that the feed is not worth reading at that time.
-func (p Pace) rests(at time.Time) bool {
+// skips reports whether the feed asks not to be read at that time.
+func (p Pace) skips(at time.Time) bool {
 	at = at.UTC()
 	return p.SkipHours&(1<<at.Hour()) != 0 || p.SkipDays&(1<<at.Weekday()) != 0
 }
 
-// note takes over what an element of a channel says about the pace. A feed that
-// names all hours or all days means something else.
-func (p *Pace) note(parent, element, text string) {
+// readElement reads what an element of a channel says about the pace. A feed that names all hours or all days cannot
+// mean it, so that is ignored.
+func (p *Pace) readElement(parent, element, text string) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
 	switch {
 	case parent == "channel" && element == "ttl" && err == nil:
@@ -44,6 +44,7 @@ func (p *Pace) note(parent, element, text string) {
 			}
 		}
 	}
+	// Checked after each element: the list may be complete at any of them.
 	if p.SkipHours == 1<<24-1 {
 		p.SkipHours = 0
 	}
@@ -52,21 +53,24 @@ func (p *Pace) note(parent, element, text string) {
 	}
 }
 
-// freshFor is how long an answer may serve without asking again: the longest that
-// the feed's ttl, Cache-Control and Expires say, within reason.
+// freshFor returns how long an answer counts as fresh: the longest that the feed's ttl, Cache-Control and Expires
+// say, up to maxFresh.
 func freshFor(h http.Header, ttl time.Duration, now time.Time) time.Duration {
 	fresh := ttl
+	// Cache-Control overrides Expires (RFC 9111, 5.3).
 	if age, said := maxAge(h.Get("Cache-Control")); said {
 		fresh = max(fresh, age)
 	} else if expires, err := http.ParseTime(h.Get("Expires")); err == nil {
+		// Expires is relative to the server's clock, which may be wrong but is consistent with itself.
 		if date, err := http.ParseTime(h.Get("Date")); err == nil {
 			now = date
 		}
 		fresh = max(fresh, expires.Sub(now))
 	}
-	return min(fresh, longestFresh)
+	return min(fresh, maxFresh)
 }
 
+// maxAge reads the max-age of a Cache-Control header. said is false where the header says nothing about freshness.
 func maxAge(header string) (age time.Duration, said bool) {
 	for directive := range strings.SplitSeq(strings.ToLower(header), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
@@ -82,13 +86,13 @@ func maxAge(header string) (age time.Duration, said bool) {
 	return age, said
 }
 
-// backoff is how long a feed is left alone that failed so many times in a row.
+// backoff returns how long a feed is left alone after a number of failures in a row.
 func backoff(failures int) time.Duration {
-	return jittered(min(firstBackoff<<min(max(failures-1, 0), 16), lastBackoff))
+	return addJitter(min(minBackoff<<min(max(failures-1, 0), 16), maxBackoff))
 }
 
-// jittered is up to a tenth longer, so that what failed or was fresh together is
-// not asked for together.
-func jittered(d time.Duration) time.Duration {
+// addJitter returns a duration up to a tenth longer, so that feeds that failed or were fetched together are not asked
+// for together again.
+func addJitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d/10)+1))
 }

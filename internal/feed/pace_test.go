@@ -32,7 +32,7 @@ func TestFreshFor(t *testing.T) {
 		{"Expires: Tue, 03 Feb 2026 09:00:00 GMT|Date: Tue, 03 Feb 2026 08:45:00 GMT", 0, 15 * time.Minute},
 		{"Expires: Tue, 03 Feb 2026 07:00:00 GMT", 0, 0},
 		{"Expires: 0", 0, 0},
-		{"Cache-Control: max-age=31536000", 0, longestFresh},
+		{"Cache-Control: max-age=31536000", 0, maxFresh},
 	} {
 		h := http.Header{}
 		for line := range strings.SplitSeq(tc.headers, "|") {
@@ -111,8 +111,7 @@ func TestPollAsksOnlyWhenItIsTime(t *testing.T) {
 	}
 }
 
-// TestFailingFeed fails for weeks and heals by itself; who reads it is told of each
-// once.
+// TestFailingFeed polls a feed that fails for weeks and then recovers by itself.
 func TestFailingFeed(t *testing.T) {
 	s, f := newSite(t)
 	var asked, broken atomic.Int64
@@ -125,32 +124,16 @@ func TestFailingFeed(t *testing.T) {
 		fmt.Fprint(w, rss)
 	})
 	address, began := s.URL+"/feed", s.now
-	news := func() News {
-		state, err := f.State(t.Context(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return state.News("discord:1/2")
-	}
-	pollFor := func(d time.Duration) (told int) {
+	pollFor := func(d time.Duration) {
 		for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(30 * time.Minute) {
 			_, err := f.Poll(t.Context(), address)
 			if failing, ok := errors.AsType[*FailingError](err); ok && (failing.Times < 1 || !strings.Contains(failing.Last, "status 500")) {
 				t.Fatalf("error %v", err)
 			}
-			if news() != NoNews {
-				told++
-				if err := f.Told(t.Context(), address, "discord:1/2"); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}
-		return told
 	}
 	broken.Store(500)
-	if told := pollFor(28 * 24 * time.Hour); told != 1 {
-		t.Errorf("told %d times of the failure", told)
-	}
+	pollFor(28 * 24 * time.Hour)
 	if n := asked.Load(); n < 15 || n > 30 {
 		t.Errorf("asked %d times in four weeks of failure", n)
 	}
@@ -158,17 +141,12 @@ func TestFailingFeed(t *testing.T) {
 	if since, times := state.Failing(); err != nil || !since.Equal(began) || int64(times) != asked.Load() {
 		t.Errorf("failing since %s, %d times, %v", since, times, err)
 	}
-	if state.News("discord:1/3") != Fails {
-		t.Error("another reader has no news of the failure")
-	}
-	if _, err := f.Fetch(t.Context(), address); err == nil || strings.Contains(err.Error(), "asked again") {
+	if _, err := f.Fetch(t.Context(), address); err == nil || strings.Contains(err.Error(), "next attempt after") {
 		t.Errorf("a person's wish was not served: %v", err)
 	}
 	broken.Store(0)
-	if told := pollFor(3 * 24 * time.Hour); told != 1 || news() != NoNews {
-		t.Errorf("told %d times that it is well", told)
-	}
-	if state, err := f.State(t.Context(), address); err != nil || state.Failures != 0 || len(state.Told) != 0 {
+	pollFor(3 * 24 * time.Hour)
+	if state, err := f.State(t.Context(), address); err != nil || state.Failures != 0 {
 		t.Errorf("after it healed: %+v, %v", state, err)
 	}
 }
@@ -187,18 +165,18 @@ func TestGoneFeed(t *testing.T) {
 		s.now = s.now.Add(23 * time.Hour)
 	}
 	state, err := f.State(t.Context(), s.URL+"/feed")
-	if asked.Load() != 1 || err != nil || !state.Gone || state.News("x") != Fails || !strings.Contains(state.LastFailure, "gone for good") {
+	if asked.Load() != 1 || err != nil || !state.Gone || !strings.Contains(state.LastFailure, "gone for good") {
 		t.Errorf("asked %d times in a week; %+v, %v", asked.Load(), state, err)
 	}
 }
 
-func TestPassingFaultIsNoNews(t *testing.T) {
+func TestState_OneFailure_IsCounted(t *testing.T) {
 	s, f := newSite(t)
 	if _, err := f.Fetch(t.Context(), s.URL+"/nothing"); err == nil {
 		t.Fatal("no error")
 	}
 	state, err := f.State(t.Context(), s.URL+"/nothing")
-	if _, times := state.Failing(); err != nil || times != 1 || state.News("x") != NoNews {
+	if _, times := state.Failing(); err != nil || times != 1 {
 		t.Errorf("after one failure: %+v, %v", state, err)
 	}
 }
@@ -230,33 +208,33 @@ func TestHostThatIsBusy(t *testing.T) {
 
 func TestPollLeavesHostsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := hosts{known: map[string]*host{}}
+		all := hostLocks{byName: map[string]*host{}}
 		begin := time.Now()
 		for _, name := range []string{"a", "b", "a", "a"} {
-			turn, err := all.enter(t.Context(), name)
+			turn, err := all.acquire(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := turn.pause(t.Context(), time.Second, begin); err != nil {
+			if err := turn.waitForGap(t.Context(), time.Second, begin); err != nil {
 				t.Fatal(err)
 			}
-			turn.leave()
+			turn.release()
 		}
 		if took := time.Since(begin); took < time.Second || took > (2+Patience)*time.Second {
 			t.Errorf("three requests to one host took %s", took)
 		}
-		for n := range 2 * mostHosts {
-			turn, err := all.enter(t.Context(), fmt.Sprint(n))
+		for n := range 2 * maxIdleHosts {
+			turn, err := all.acquire(t.Context(), fmt.Sprint(n))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := turn.pause(t.Context(), time.Second, begin); err != nil {
+			if err := turn.waitForGap(t.Context(), time.Second, begin); err != nil {
 				t.Fatal(err)
 			}
-			turn.leave()
+			turn.release()
 		}
-		if len(all.known) > mostHosts {
-			t.Errorf("%d hosts are remembered", len(all.known))
+		if len(all.byName) > maxIdleHosts {
+			t.Errorf("%d hosts are remembered", len(all.byName))
 		}
 	})
 }
@@ -264,9 +242,9 @@ func TestPollLeavesHostsAlone(t *testing.T) {
 func TestExplainFailing(t *testing.T) {
 	at := time.Date(2026, 2, 3, 8, 0, 0, 0, time.UTC)
 	for want, err := range map[string]error{
-		"F has failed 4 times since 3 February 08:00 UTC and is tried again after 3 February 09:00 UTC. The last time: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
-		"F is gone for good, its server says.": &StatusError{"F", 410},
-		"F did not answer in time.":            fmt.Errorf("fetch: %w", egress.ErrTimeout),
+		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
+		"F is gone for good: its server says that it was removed.":                                                                                       &StatusError{"F", 410},
+		"F did not answer in time.": fmt.Errorf("fetch: %w", egress.ErrTimeout),
 	} {
 		if got := Explain("F", err); got != want {
 			t.Errorf("%q, want %q", got, want)

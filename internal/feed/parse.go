@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,10 +12,10 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// maxBytes of a document are read.
+// maxBytes is the largest document that is read.
 const maxBytes = 10 << 20
 
-// Hint is what is known about a document beside its bytes. All of it is optional.
+// Hint is what is known about a document apart from its bytes. Every field is optional.
 type Hint struct {
 	URL             string // where it came from: the base of relative links
 	ContentType     string // header of the response
@@ -22,43 +23,52 @@ type Hint struct {
 	ContentLanguage string // header of the response
 }
 
-// HintOf is what a response says about its body.
-func HintOf(url string, h http.Header) Hint {
-	return Hint{URL: url, ContentType: h.Get("Content-Type"), ContentLocation: h.Get("Content-Location"), ContentLanguage: h.Get("Content-Language")}
+// newHint returns what a response's headers say about its body.
+func newHint(url string, h http.Header) Hint {
+	return Hint{
+		URL:             url,
+		ContentType:     h.Get("Content-Type"),
+		ContentLocation: h.Get("Content-Location"),
+		ContentLanguage: h.Get("Content-Language"),
+	}
 }
 
+// base returns the address that relative links count from, or nil where none is known.
 func (h Hint) base() *url.URL {
-	base := join(nil, h.URL)
+	base := resolveURL(nil, h.URL)
 	if h.ContentLocation != "" {
-		base = join(base, h.ContentLocation)
+		base = resolveURL(base, h.ContentLocation)
 	}
 	return base
 }
 
-// Parse reads a feed. It never panics. An error that is an ErrNotFeed says what
-// the document is instead.
+// Parse reads a feed. It never panics. For a document that is not a feed it returns an error that wraps ErrNotFeed
+// and says what the document is instead.
 func Parse(data []byte, hint Hint) (doc Document, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the parser below is not ours
-			doc, err = Document{}, fmt.Errorf("parse feed: the parser failed on it: %v", p)
+		if p := recover(); p != nil { // gofeed is third-party code and reads what strangers wrote
+			doc, err = Document{}, fmt.Errorf("parse feed: the feed parser panicked: %v", p)
 		}
 	}()
 	if len(data) > maxBytes {
-		return Document{}, fmt.Errorf("parse feed: %d bytes are more than the %d that are read", len(data), maxBytes)
+		return Document{}, fmt.Errorf("parse feed: the document has %d bytes, more than the limit of %d", len(data), maxBytes)
 	}
 	text := withoutPreamble(toUTF8(data, hint.ContentType))
+	// JSON Feed allows characters that XML forbids, so only XML is cleaned of them.
 	parse := parseXML
 	if bytes.HasPrefix(text, []byte("{")) {
 		parse = parseJSON
 	} else {
-		text = allowedChars(text)
+		text = removeInvalidChars(text)
 	}
 	doc, err = parse(text, hint.base())
-	doc.Feed.Language = firstOf(doc.Feed.Language, field(hint.ContentLanguage))
+	// The header is the last resort: a language in the document itself is more specific.
+	doc.Feed.Language = cmp.Or(doc.Feed.Language, shortText(hint.ContentLanguage))
 	return doc, err
 }
 
 func parseXML(text []byte, base *url.URL) (Document, error) {
+	// Pages are the most common mistake, so they are refused before anything tries to repair them.
 	if isPage(text) {
 		return Document{}, notFeed(text)
 	}
@@ -78,11 +88,12 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	}
-	doc := convert(parsed)
+	doc := convertFeed(parsed)
 	doc.Pace = c.pace
 	return doc, nil
 }
 
+// newParser returns a gofeed parser that does not scan item contents for images; media.go does that.
 func newParser() *gofeed.Parser {
 	p := gofeed.NewParser()
 	p.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
@@ -96,16 +107,17 @@ var (
 )
 
 const (
+	// preamble is how many bytes may stand before the document; declared in bytes.
 	preamble   = 4 << 10 // bytes in which the document must begin
 	blankStart = " \t\r\n\x00\uFEFF"
 )
 
-// withoutPreamble takes off what some servers send before the document: blank
-// lines, stray bytes, warnings of a script, and the XML declaration itself, which
-// has said all it can.
+// withoutPreamble removes what some servers send before the document: blank lines, stray bytes, warnings of a script,
+// and the XML declaration, whose encoding toUTF8 has used already.
 func withoutPreamble(text []byte) []byte {
 	text = bytes.TrimLeft(text, blankStart)
 	head := text[:min(len(text), preamble)]
+	// A JSON feed may mention <rss in a text, so only XML is searched.
 	if len(head) > 0 && head[0] != '{' && !pageStart.Match(head) {
 		if at := opening.FindIndex(head); at != nil {
 			text = text[at[0]:]
@@ -114,13 +126,14 @@ func withoutPreamble(text []byte) []byte {
 	return bytes.TrimLeft(text[len(xmlHead.Find(text)):], blankStart)
 }
 
-// isPage says that the document is an HTML page. A feed with an HTML doctype,
-// which exists, is not one.
+// isPage reports whether the document is an HTML page. A feed with an HTML doctype, which some servers send, is not
+// one.
 func isPage(text []byte) bool {
 	head := text[:min(len(text), preamble)]
 	return pageStart.Match(head) && !opening.Match(head)
 }
 
+// notFeed returns an error that says what the document is instead of a feed.
 func notFeed(text []byte) error {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -137,6 +150,7 @@ func notFeed(text []byte) error {
 	return fmt.Errorf("%w: it looks like an HTML page titled %.100q", ErrNotFeed, title)
 }
 
+// pageTitle returns the title of an HTML page, or "".
 func pageTitle(page []byte) string {
 	z := xhtml.NewTokenizer(bytes.NewReader(page))
 	for {

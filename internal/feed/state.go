@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"html"
 	"net/http"
 	"slices"
@@ -10,124 +11,75 @@ import (
 
 const (
 	stateVersion = 1
-	keptItems    = 120
-	keptText     = 4 << 10  // bytes of a field of a kept item,
-	keptSize     = 96 << 10 // of all of them, unless
-	leastText    = 256      // each has no more
+	maxKeptItems = 120
+	maxKeptText  = 4 << 10  // bytes of one text of a kept item
+	maxKeptSize  = 96 << 10 // bytes of all texts; maxKeptText is halved until they fit
+	minKeptText  = 256      // bytes that each text keeps at least
 )
 
-// State is what is kept of a feed between fetches. It is stored as JSON; a state
-// of another version is treated as if there were none.
+// State is what is kept of a feed between fetches. It is stored as JSON; a state of another version counts as absent.
 type State struct {
 	Version int `json:"version"`
-	// URL is the address the feed is known by, and the key.
+	// URL is the address that the feed is known by, and the key of the record.
 	URL string `json:"url"`
-	// MovedTo is where it is asked for instead.
+	// MovedTo is the address that requests go to instead of URL.
 	MovedTo string `json:"movedTo,omitempty"`
-	// MovedOnce is where it was said to have moved for good, once.
+	// MovedOnce is an address that the server has named as the feed's permanent one once. The second time it becomes
+	// MovedTo.
 	MovedOnce    string `json:"movedOnce,omitempty"`
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"lastModified,omitempty"`
-	// FetchedAt is when the document below came.
+	// FetchedAt is when Document was fetched.
 	FetchedAt time.Time `json:"fetchedAt,omitzero"`
-	// NextAllowed is until when the server wants no request.
+	// NextAllowed is until when the server wants no requests.
 	NextAllowed time.Time `json:"nextAllowed,omitzero"`
-	// FreshUntil is until when the document need not be asked for again.
+	// FreshUntil is until when Document counts as fresh.
 	FreshUntil time.Time `json:"freshUntil,omitzero"`
 	Pace       Pace      `json:"pace,omitzero"`
-	// FailingSince is when the first of the latest failures in a row was, Failures
-	// how many they are, LastFailure what the last of them was, for people.
+	// FailingSince is when the current row of failures began, Failures their number, and LastFailure the last one in
+	// words for people.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	Failures     int       `json:"failures,omitempty"`
 	LastFailure  string    `json:"lastFailure,omitempty"`
-	// Gone says that the server declared the feed removed for good.
+	// Gone says that the server has declared the feed removed for good (status 410).
 	Gone bool `json:"gone,omitempty"`
-	// TryAgain is when Poll asks again after failures.
+	// TryAgain is when Poll makes a request again after failures.
 	TryAgain time.Time `json:"tryAgain,omitzero"`
-	// Told is who was told of failures, and of those since when.
-	Told map[string]time.Time `json:"told,omitempty"`
-	// Document is an excerpt of the last one: its newest items, long texts cut. It is
-	// what a fetch gives, so that it does not matter whether the server had something
-	// new.
+	// Document is an excerpt of the last document: its newest items, long texts cut. Fetches with a store return it,
+	// so that a changed and an unchanged feed look alike.
 	Document Document `json:"document"`
 }
 
-const (
-	tellAfter  = 3              // failures in a row
-	tellWithin = 24 * time.Hour // or failures for so long
-	mostTold   = 100
-)
-
-// Failing is since when the feed has failed at every attempt, and how often; zero
-// when the last attempt was good.
+// Failing returns when the current row of failures began and how many there are. Both are zero when the last attempt
+// succeeded.
 func (s *State) Failing() (since time.Time, times int) { return s.FailingSince, s.Failures }
 
-// News is what a reader of the feed has not been told of yet.
-type News int
-
-// What there is to tell.
-const (
-	NoNews News = iota
-	// Fails: the feed fails, and not by a passing fault.
-	Fails
-	// Heals: it failed, the reader was told so, and it is well again.
-	Heals
-)
-
-// News says what a reader, such as the address of a channel, is to be told of the
-// feed's health. Fetcher.Told notes that it was.
-func (s *State) News(reader string) News {
-	told, knows := s.Told[reader]
-	switch {
-	case s.Failures == 0 && knows:
-		return Heals
-	case s.Failures == 0 || told.Equal(s.FailingSince):
-		return NoNews
-	case s.Gone || s.Failures >= tellAfter || s.Failures > 1 && s.TryAgain.Sub(s.FailingSince) >= tellWithin:
-		return Fails
-	}
-	return NoNews
-}
-
-// tell notes that a reader knows how the feed is.
-func (s *State) tell(reader string) {
-	if s.Failures == 0 {
-		delete(s.Told, reader)
-		return
-	}
-	if s.Told == nil {
-		s.Told = map[string]time.Time{}
-	}
-	if _, knows := s.Told[reader]; knows || len(s.Told) < mostTold {
-		s.Told[reader] = s.FailingSince
-	}
-}
-
-// failed counts a failure.
-func (s *State) failed(now time.Time, gone bool, why string) {
+// addFailure records one more failure and computes when Poll tries again.
+func (s *State) addFailure(now time.Time, gone bool, why string) {
 	if s.Failures == 0 {
 		s.FailingSince = now
 	}
 	s.Failures++
-	s.Gone, s.LastFailure = gone, field(why)
+	s.Gone, s.LastFailure = gone, shortText(why)
 	s.TryAgain = now.Add(backoff(s.Failures))
 	if gone {
-		s.TryAgain = now.Add(jittered(goneBackoff))
+		s.TryAgain = now.Add(addJitter(goneBackoff))
 	}
 }
 
-// healed forgets the failures, and tells whether there were any.
-func (s *State) healed() bool {
+// clearFailures resets the failures and reports whether there were any.
+func (s *State) clearFailures() bool {
 	was := s.Failures > 0
 	s.FailingSince, s.TryAgain, s.Failures, s.Gone, s.LastFailure = time.Time{}, time.Time{}, 0, false, ""
 	return was
 }
 
-func (s *State) address() string { return firstOf(s.MovedTo, s.URL) }
+// fetchAddress returns the address that requests go to.
+func (s *State) fetchAddress() string { return cmp.Or(s.MovedTo, s.URL) }
 
-// moved takes over where a server says that the feed is for good, at the second
-// time it says so, and tells whether that is worth remembering.
-func (s *State) moved(to string) bool {
+// noteMove records a permanent move at the second time that the server names the same address, and reports whether
+// the state has changed. One wrong redirect, such as that of a captive portal, must not move a feed.
+func (s *State) noteMove(to string) bool {
 	was := [2]string{s.MovedTo, s.MovedOnce}
 	switch {
 	case to == "" || to == s.URL:
@@ -140,17 +92,17 @@ func (s *State) moved(to string) bool {
 	return was != [2]string{s.MovedTo, s.MovedOnce}
 }
 
-// forgetPlace begins again at the address the feed is known by.
-func (s *State) forgetPlace() {
+// resetAddress makes requests go to the address that the feed is known by again.
+func (s *State) resetAddress() {
 	s.MovedTo, s.MovedOnce, s.ETag, s.LastModified = "", "", "", ""
 	s.FetchedAt, s.Document = time.Time{}, Document{}
 }
 
-// conditions ask for nothing when nothing changed. They belong to the address
-// the remembered document came from.
-func (s *State) conditions(address string) http.Header {
+// conditionalHeader returns the header of a conditional request. It is empty for an address that the stored document
+// did not come from, whose validators would be somebody else's.
+func (s *State) conditionalHeader(address string) http.Header {
 	h := http.Header{}
-	if s.FetchedAt.IsZero() || address != s.address() {
+	if s.FetchedAt.IsZero() || address != s.fetchAddress() {
 		return h
 	}
 	if s.ETag != "" {
@@ -162,11 +114,12 @@ func (s *State) conditions(address string) http.Header {
 	return h
 }
 
-// excerpt is a copy of bounded size.
+// excerpt returns a copy of bounded size.
 func (d Document) excerpt() Document {
-	items := newest(d.Items, keptItems)
-	limit := keptText
-	for limit > leastText && size(items, limit) > keptSize {
+	items := newestItems(d.Items, maxKeptItems)
+	// Long texts are shortened evenly rather than dropping items: an item that is missing would count as new later.
+	limit := maxKeptText
+	for limit > minKeptText && textSize(items, limit) > maxKeptSize {
 		limit /= 2
 	}
 	for i := range items {
@@ -176,13 +129,13 @@ func (d Document) excerpt() Document {
 		items[i].Enclosures = items[i].Enclosures[:min(len(items[i].Enclosures), 10)]
 	}
 	d.Items = items
-	d.Feed.Description = excerptHTML(d.Feed.Description, keptText)
+	d.Feed.Description = excerptHTML(d.Feed.Description, maxKeptText)
 	return d
 }
 
-// newest are the n youngest items, in the feed's order, which for items without a
-// date is that of their age.
-func newest(items []Item, n int) []Item {
+// newestItems returns the n newest items in the feed's order. Among items without a date, those that come first count
+// as newer.
+func newestItems(items []Item, n int) []Item {
 	if len(items) <= n {
 		return slices.Clone(items)
 	}
@@ -190,6 +143,7 @@ func newest(items []Item, n int) []Item {
 	for i := range byAge {
 		byAge[i] = i
 	}
+	// A stable sort keeps the feed's order among equal dates.
 	slices.SortStableFunc(byAge, func(a, b int) int { return items[b].Time().Compare(items[a].Time()) })
 	byAge = byAge[:n]
 	slices.Sort(byAge)
@@ -202,8 +156,8 @@ func newest(items []Item, n int) []Item {
 
 func (i *Item) texts() []*string { return []*string{&i.Title, &i.Summary, &i.Content} }
 
-// size is what the texts take when they are cut at the limit.
-func size(items []Item, limit int) (sum int) {
+// textSize returns how many bytes the texts take when each is cut at limit.
+func textSize(items []Item, limit int) (sum int) {
 	for i := range items {
 		for _, text := range items[i].texts() {
 			sum += min(len(*text), limit)
@@ -212,21 +166,21 @@ func size(items []Item, limit int) (sum int) {
 	return sum
 }
 
-// excerptHTML cuts a long fragment to the beginning of its plain text, since
-// markup cannot be cut anywhere.
+// excerptHTML cuts a long fragment to the beginning of its plain text, because markup cannot be cut at any place.
 func excerptHTML(fragment string, limit int) string {
 	if len(fragment) <= limit {
 		return fragment
 	}
-	text := Plain(fragment)
+	text := PlainText(fragment)
+	// The limit counts bytes, and the cut may fall inside a character.
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return html.EscapeString(text)
 }
 
-// attribute tells every item which feed it is from.
-func (d *Document) attribute() {
+// setSource sets Source of every item.
+func (d *Document) setSource() {
 	source := d.Feed.Heading()
 	for i := range d.Items {
 		d.Items[i].Source = source

@@ -4,7 +4,7 @@ package hook
 
 import "os/exec"
 
-// group has nothing to ask for where there are no process groups.
-func group(*exec.Cmd) {}
+// setProcessGroup does nothing: this system has no process groups.
+func setProcessGroup(*exec.Cmd) {}
 
 func killGroup(*exec.Cmd) {}

@@ -7,16 +7,15 @@ import (
 	"syscall"
 )
 
-// group puts a command into a process group of its own, and has its end end all of
-// it.
-func group(cmd *exec.Cmd) {
+// setProcessGroup starts a command in a process group of its own, and kills the whole group when its context ends.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// killGroup ends what a command left running.
+// killGroup kills the processes that a command left running.
 func killGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody left is what we want
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // an error means that none is left
 	}
 }

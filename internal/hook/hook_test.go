@@ -22,7 +22,7 @@ import (
 // command is a hook that runs a shell script, which is the test's, not ours.
 func command(when, script string, lenient bool) hook.Command {
 	return hook.Command{When: when, Matches: func(n tool.Named) bool { return n.Name == "s_do" }, Command: []string{"sh", "-c", script},
-		Timeout: 5 * time.Second, Lenient: lenient, Log: slog.New(slog.DiscardHandler)}
+		Timeout: 5 * time.Second, AllowOnError: lenient, Log: slog.New(slog.DiscardHandler)}
 }
 
 func intent(name string) tool.Intent {
@@ -45,7 +45,7 @@ func TestACommandDecides(t *testing.T) {
 		"status 1":     {script: `echo broken >&2; exit 1`, want: tool.Ruling{Decision: tool.Allow}, fails: "broken"},
 		"lenient":      {script: `exit 1`, lenient: true, want: tool.Ruling{Decision: tool.Allow}},
 		"no JSON":      {script: `echo hello`, want: tool.Ruling{Decision: tool.Allow}, fails: "invalid character"},
-		"unknown word": {script: `echo '{"decision":"maybe"}'`, want: tool.Ruling{Decision: tool.Allow}, fails: "want allow, ask or deny"},
+		"unknown word": {script: `echo '{"decision":"maybe"}'`, want: tool.Ruling{Decision: tool.Allow}, fails: "not allow, ask or deny"},
 		"too much":     {script: `head -c 3000000 /dev/zero`, want: tool.Ruling{Decision: tool.Allow}, fails: "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"ravenbot/internal/failpoint"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -76,7 +77,7 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	began := i.o.Now()
 	in.Caller.Shown = shown
 	res, note := i.perform(ctx, &in)
-	res.Text = tool.Clean(res.Text)
+	res.Text = text.Clean(res.Text)
 	record := i.record(in, res, note, began, shown)
 	i.log(ctx, record)
 	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
@@ -175,7 +176,7 @@ func hookWord(r tool.Ruling) string {
 	if r.Decision == tool.Ask {
 		word = "wants an approval for it"
 	}
-	if reason := tool.Clean(strings.TrimSpace(r.Reason)); reason != "" {
+	if reason := text.Clean(strings.TrimSpace(r.Reason)); reason != "" {
 		word += ": " + reason
 	}
 	return word

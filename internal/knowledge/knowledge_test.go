@@ -28,7 +28,7 @@ func pages(_ context.Context, data []byte) ([]string, error) {
 	return strings.Split(string(data), "\f"), nil
 }
 
-func base(t *testing.T) (*knowledge.Base, string) {
+func base(t *testing.T) (*knowledge.Repository, string) {
 	t.Helper()
 	dir := t.TempDir()
 	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), PDF: pages, Log: slog.New(slog.DiscardHandler)}), dir
@@ -47,7 +47,7 @@ func write(t *testing.T, path, text string) string {
 
 func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	b, dir := base(t)
-	if text := b.Recall(t.Context(), "default", nil, "anything"); text != "" {
+	if text := b.PromptText(t.Context(), "default", nil, "anything"); text != "" {
 		t.Errorf("without files it says %q", text)
 	}
 	for name, data := range map[string]string{
@@ -59,7 +59,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 		}
 	}
 	notes := write(t, filepath.Join(dir, "notes.txt"), "The cat is Mons.")
-	got := b.Recall(t.Context(), "default", []string{notes}, "anything")
+	got := b.PromptText(t.Context(), "default", []string{notes}, "anything")
 	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.", "[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
 		"[page.html, Opening]\n# Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
 		if !strings.Contains(got, want) {
@@ -69,7 +69,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	if strings.Contains(got, "evil") {
 		t.Errorf("a script is known:\n%s", got)
 	}
-	if other := b.Recall(t.Context(), "other", nil, "holidays"); other != "" {
+	if other := b.PromptText(t.Context(), "other", nil, "holidays"); other != "" {
 		t.Errorf("another agent knows %q", other)
 	}
 }
@@ -93,7 +93,7 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	got := b.Recall(t.Context(), "default", nil, "Who keeps lighthouse 371, please?")
+	got := b.PromptText(t.Context(), "default", nil, "Who keeps lighthouse 371, please?")
 	t.Logf("read, indexed and searched in %v", time.Since(began))
 	if !strings.Contains(got, "Keeper371") || !strings.Contains(got, "[book.md, Chapter 371]") || len(got) > 10<<10 {
 		t.Errorf("%d bytes: %.2000s", len(got), got)
@@ -101,13 +101,13 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	if err := b.Put(t.Context(), "default", "pay.md", []byte("# Pay\n\nSalaries come on the 25th.")); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Recall(t.Context(), "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
+	if got := b.PromptText(t.Context(), "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
 		t.Errorf("of a word that says the same it says %.500s", got)
 	}
-	if got := b.Recall(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
+	if got := b.PromptText(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
 		t.Errorf("of nothing it says %.500s", got)
 	}
-	search := b.Search(func(string) []string { return nil })
+	search := b.SearchTool(func(string) []string { return nil })
 	res, err := search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "default", Shown: 3000}), json.RawMessage(`{"query":"keeper of lighthouse 12"}`))
 	if err != nil || res.IsError || !strings.Contains(res.Text, "Keeper12.") || len(res.Text) > 3000 {
 		t.Errorf("found %+v, %v", res, err)
@@ -128,7 +128,7 @@ func TestAPassageOfPlainTextTellsItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 1234, 2000} {
-		got := b.Recall(t.Context(), "default", nil, fmt.Sprintf("thing%d", n))
+		got := b.PromptText(t.Context(), "default", nil, fmt.Sprintf("thing%d", n))
 		var line int
 		_, source, _ := strings.Cut(got, "\n\n[log.txt, ")
 		if _, err := fmt.Sscanf(source, "from line %d]", &line); err != nil {
@@ -148,7 +148,7 @@ func TestAFileIsReadAgainWhenItChanges(t *testing.T) {
 	path := write(t, filepath.Join(folder, "a.txt"), "The door code is 1111.")
 	write(t, filepath.Join(folder, ".hidden.txt"), "hidden")
 	write(t, filepath.Join(folder, "sub", "b.md"), "below")
-	recall := func() string { return b.Recall(t.Context(), "default", []string{folder}, "door code") }
+	recall := func() string { return b.PromptText(t.Context(), "default", []string{folder}, "door code") }
 	if got := recall(); !strings.Contains(got, "1111") || !strings.Contains(got, "[sub/b.md]") || strings.Contains(got, "hidden") {
 		t.Errorf("at first %q", got)
 	}
@@ -181,7 +181,7 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	for name, data := range map[string]string{"a.pdf": "broken", "b.txt": "fine", "c.txt": "\x00\x01"} {
 		named = append(named, write(t, filepath.Join(dir, name), data))
 	}
-	if got := b.Recall(t.Context(), "default", named, "x"); !strings.Contains(got, "fine") {
+	if got := b.PromptText(t.Context(), "default", named, "x"); !strings.Contains(got, "fine") {
 		t.Errorf("it says %q", got)
 	}
 	got := map[string]string{}
@@ -207,7 +207,7 @@ func TestAnUploadedFileThatCannotBeReadTakesNoOthersPlace(t *testing.T) {
 			t.Errorf("%s %q: %v, want %s", c.name, c.data, err, c.want)
 		}
 	}
-	if got := b.Recall(t.Context(), "default", nil, "x"); !strings.HasSuffix(got, "[a.pdf, p. 1]\nfine") {
+	if got := b.PromptText(t.Context(), "default", nil, "x"); !strings.HasSuffix(got, "[a.pdf, p. 1]\nfine") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -233,7 +233,7 @@ func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 	if err := b.Put(t.Context(), "default", "große Tabelle (2).csv", []byte("a,b\n1,2\n")); err != nil {
 		t.Error(err)
 	}
-	if err := b.Forget("default"); err != nil || b.Has("default", nil) {
+	if err := b.DeleteAll("default"); err != nil || b.HasFiles("default", nil) {
 		t.Errorf("after forgetting: %v", err)
 	}
 }
@@ -255,8 +255,8 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 		if err := b.Put(t.Context(), "default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
-		got := b.Recall(context.Background(), "default", nil, "x")
-		if err := b.Forget("default"); err != nil {
+		got := b.PromptText(context.Background(), "default", nil, "x")
+		if err := b.DeleteAll("default"); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range words {

@@ -1,8 +1,8 @@
-// Package llm is the vocabulary between the agent and language models: what is
-// asked (Request), what comes back (Chunk), what it cost (Usage) and what can go
-// wrong (Error). A Part keeps a provider's own bytes, so that a conversation that
-// was stored can be continued with thought signatures and call ids intact. The
-// package imports only the standard library; each provider is a folder below it.
+// Package llm is the vocabulary between the agent and language models: what is asked (Request), what is answered
+// (Chunk), what it cost (Usage) and what can go wrong (Error).
+//
+// A Part keeps a provider's own bytes, so that a stored conversation can be continued with its thought signatures and
+// call ids. The package imports only the standard library; each provider is a package below it.
 package llm
 
 import (
@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// Role says who speaks a Message.
+// Role says who wrote a Message.
 type Role string
 
-// The roles. Tool messages hold the results of the calls in the model message
-// before them.
+// The roles. A tool message holds the results of the calls in the model message before it.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
 )
 
-// Message is one turn of speech, in order of its parts.
+// Message is what one role said, as a list of parts in order.
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
@@ -33,30 +32,30 @@ type Message struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// Part is a piece of a message. One of Text, Call and Result is set, or none
-// where Raw alone matters (a signature on an empty part).
+// Part is a piece of a message. One of Text, Call, Result and Media is set, or none of them where Raw alone matters
+// (a signature on an empty part).
 type Part struct {
 	Text    string  `json:"text,omitempty"`
-	Thought bool    `json:"thought,omitempty"` // Text is the model's thinking, not for the reader
+	Thought bool    `json:"thought,omitempty"` // Text is the model's reasoning, not meant for the reader
 	Call    *Call   `json:"call,omitempty"`
 	Result  *Result `json:"result,omitempty"`
-	// Raw is the provider's own form of the part, returned to it byte for byte.
+	// Raw is the provider's own form of the part. It is sent back byte for byte.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Media is an image of the user's. It is not stored.
+	// Media is an image from the user. It is not stored.
 	Media *Media `json:"-"`
 }
 
-// Media is what is to be looked at.
+// Media is an image for the model to look at.
 type Media struct {
 	Type string // image/png, image/jpeg, image/webp or image/gif
 	Data []byte
 }
 
-// Call is the model's wish to run a tool.
+// Call is the model's request to run a tool.
 type Call struct {
-	ID   string          `json:"id"` // unique within the conversation's turn; made up where the provider gives none
+	ID   string          `json:"id"` // unique within the conversation's turn; generated where the provider sends none
 	Name string          `json:"name"`
-	Args json.RawMessage `json:"args"` // a JSON object; whatever the model sent where it is malformed
+	Args json.RawMessage `json:"args"` // a JSON object; anything the model sent where it is malformed
 }
 
 // Result answers the Call of the same ID.
@@ -75,38 +74,36 @@ type ToolSpec struct {
 	Schema      json.RawMessage
 }
 
-// Request is everything that the model is told. Messages are well formed: they
-// begin with the user, every call has its result, and roles alternate.
+// Request is everything that the model gets. Messages are well formed: they begin with the user, every call has its
+// result, and roles alternate.
 type Request struct {
 	System   string
 	Messages []Message
-	Tools    []ToolSpec // none: the model must answer, though Messages may hold earlier calls
+	Tools    []ToolSpec // none: the model must answer in text, though Messages may hold earlier calls
 }
 
-// Chunk is a piece of the answer as it streams in. Parts are new ones, to be
-// appended: a text part continues the text before it. Usage counts so far, set
-// when the provider tells; Finish is set on the last chunk.
+// Chunk is a piece of an answer as it streams in. Parts are new and are appended; a text part continues the text
+// before it. Usage counts so far and is set when the provider reports it; Finish is set on the last chunk.
 type Chunk struct {
-	Parts  []Part
-	Usage  *Usage
-	Finish Finish
-	Served string // the model that really answered, where the provider tells
+	Parts    []Part
+	Usage    *Usage
+	Finish   Finish
+	ServedBy string // the model that really answered, where the provider reports it
 }
 
 // Finish says why the answer ended.
 type Finish string
 
-// The ways in which an answer ends. Providers map their own reasons on these;
-// what they do not know becomes FinishOther.
+// The ways in which an answer ends. Providers map their own reasons to these; unknown ones become FinishOther.
 const (
 	FinishStop      Finish = "stop"
 	FinishLength    Finish = "length"    // cut at the output limit
 	FinishBlocked   Finish = "blocked"   // withheld by a safety filter
-	FinishMalformed Finish = "malformed" // a tool call that the provider could not read
+	FinishMalformed Finish = "malformed" // a tool call that the provider could not parse
 	FinishOther     Finish = "other"
 )
 
-// Usage counts tokens of one request.
+// Usage is the number of tokens of a request.
 type Usage struct {
 	Input  int `json:"input"`
 	Cached int `json:"cached,omitempty"` // part of Input
@@ -123,49 +120,48 @@ func (u Usage) Sub(v Usage) Usage {
 	return Usage{Input: u.Input - v.Input, Cached: u.Cached - v.Cached, Output: u.Output - v.Output}
 }
 
-// Model answers requests. Generate streams one answer: the sequence ends after
-// the chunk with Finish set, or with one error (an *Error where the provider
-// said what is wrong). Leaving the loop early or ending ctx cancels the request.
-// Generate never retries and is safe for concurrent use.
+// Model answers requests. Generate streams one answer: the sequence ends after the chunk with Finish set, or with one
+// error (an *Error where the provider reported what is wrong). Leaving the loop early or ending ctx cancels the
+// request. Generate never retries and is safe for concurrent use.
 type Model interface {
-	// ID is the provider and model, as in Message.Origin.
+	// ID returns the provider and model, as in Message.Origin.
 	ID() string
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Embedder is a Model that gives texts as vectors, in their order: the more alike the
-// direction of two, the more alike what they mean. Errors are as those of Generate.
+// Embedder is a Model that returns vectors for texts, in their order: the closer the direction of two vectors, the
+// closer the meaning of their texts. Errors are like those of Generate.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, Usage, error)
 }
 
-// Kind classes an Error by what can be done about it.
+// Kind classifies an Error by what can be done about it.
 type Kind string
 
 // The kinds of error.
 const (
 	RateLimited Kind = "rate limited" // wait, then try again
 	Unavailable Kind = "unavailable"  // overloaded, broken or cut off; try again
-	Blocked     Kind = "blocked"      // the prompt was refused; the same again is refused again
-	BadRequest  Kind = "bad request"  // ours is malformed or too large
-	Denied      Kind = "denied"       // the key is refused or may not use the model
-	Exhausted   Kind = "exhausted"    // the day's quota or the account's money is spent
-	Capped      Kind = "over budget"  // a cap of the operator's is reached; Reason is for whoever asked
+	Blocked     Kind = "blocked"      // the prompt was refused; repeating it does not help
+	BadRequest  Kind = "bad request"  // our request is malformed or too large
+	Denied      Kind = "denied"       // the key is invalid or may not use the model
+	Exhausted   Kind = "exhausted"    // the day's quota or the account's credit is used up
+	Capped      Kind = "over budget"  // a budget of the operator is used up; Reason is for whoever asked
 )
 
-// Narrow is a Model that can do only some requests, as the offline one. It is
-// asked before it stands in for a model that failed.
-type Narrow interface {
-	Understands(r Request) bool
+// Selective is a Model that can answer only some requests, such as the offline one. It is asked before it is used
+// instead of a model that failed.
+type Selective interface {
+	CanAnswer(r Request) bool
 }
 
-// Error is a failure that the provider reported or that reaching it met.
+// Error is a failure that the provider reported, or a failure to reach the provider.
 type Error struct {
-	Kind     Kind
-	Provider string        // "gemini"
-	After    time.Duration // how long the provider asks us to wait; zero where it did not say
-	Reason   string        // the provider's own word, for the operator
-	Err      error
+	Kind       Kind
+	Provider   string        // "gemini"
+	RetryAfter time.Duration // how long the provider asks to wait; zero where it did not say
+	Reason     string        // in the provider's words, for the operator
+	Err        error
 }
 
 func (e *Error) Error() string {
@@ -181,10 +177,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Again reports whether the same request may succeed later.
-func (e *Error) Again() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
+// IsRetryable reports whether the same request may succeed later.
+func (e *Error) IsRetryable() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
 
-// Text joins the parts of a message that are meant for the reader.
+// Text returns the text that is meant for the reader.
 func (m Message) Text() string {
 	var s string
 	for _, p := range m.Parts {
@@ -195,7 +191,7 @@ func (m Message) Text() string {
 	return s
 }
 
-// Calls lists the tool calls of a message in order.
+// Calls returns the tool calls of a message in order.
 func (m Message) Calls() []Call {
 	var calls []Call
 	for _, p := range m.Parts {

@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/anthropic"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/openai"
 	simmodel "ravenbot/internal/sim/model"
@@ -32,6 +33,7 @@ func world(t *testing.T) (*simmodel.Server, map[string]llm.Model) {
 	return sim, map[string]llm.Model{
 		"gemini":        g,
 		"openai":        openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "gpt-sim", BaseURL: sim.OpenAIURL()}),
+		"anthropic":     anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: sim.AnthropicURL()}),
 		"google-openai": openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GoogleOpenAIURL()}),
 	}
 }
@@ -51,8 +53,8 @@ func collect(ctx context.Context, m llm.Model, r llm.Request) (llm.Message, llm.
 		if c.Finish != "" {
 			last.Finish = c.Finish
 		}
-		if c.Served != "" {
-			last.Served = c.Served
+		if c.ServedBy != "" {
+			last.ServedBy = c.ServedBy
 		}
 	}
 	return out, last, nil
@@ -73,7 +75,7 @@ func TestAnAnswerStreams(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Text() != "Hello wörld" || last.Finish != llm.FinishStop || last.Served == "" {
+			if got.Text() != "Hello wörld" || last.Finish != llm.FinishStop || last.ServedBy == "" {
 				t.Errorf("answered %q, %+v", got.Text(), last)
 			}
 			if last.Usage == nil || last.Usage.Input != 7 || last.Usage.Output < 3 || last.Usage.Cached != 1 {
@@ -200,7 +202,7 @@ func TestFaultsAreTold(t *testing.T) {
 				sim.SetScript(simmodel.Sequence(c.reply))
 				_, _, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}})
 				var fault *llm.Error
-				if !errors.As(err, &fault) || fault.Kind != c.want || fault.After != c.after {
+				if !errors.As(err, &fault) || fault.Kind != c.want || fault.RetryAfter != c.after {
 					t.Errorf("got %v, want %s after %v", err, c.want, c.after)
 				}
 			})

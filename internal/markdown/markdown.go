@@ -14,33 +14,31 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// flavour is Markdown as models write it: CommonMark with tables, struck text,
-// bare links and task lists. It is not changed after it was made.
-var flavour = goldmark.New(
+// dialect is Markdown as models write it: CommonMark with tables, strikethrough, bare links and task lists.
+var dialect = goldmark.New(
 	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList),
 	goldmark.WithRendererOptions(
 		ghtml.WithHardWraps(),
-		renderer.WithNodeRenderers(util.Prioritized(literal{}, 1)),
+		renderer.WithNodeRenderers(util.Prioritized(literalRenderer{}, 1)),
 	))
 
-func parse(src []byte) ast.Node { return flavour.Parser().Parse(text.NewReader(src)) }
+func parse(src []byte) ast.Node { return dialect.Parser().Parse(text.NewReader(src)) }
 
-// HTML renders Markdown for a page. Raw HTML is shown as the text that it is,
-// links of dangerous schemes lose their target, and images become links, so that
-// showing an answer loads nothing from elsewhere.
+// HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target,
+// and images become links, so that showing an answer loads nothing from other servers.
 func HTML(src string) string {
 	var b bytes.Buffer
-	if err := flavour.Convert([]byte(src), &b); err != nil {
-		return html.EscapeString(src) // a bytes.Buffer does not fail
+	if err := dialect.Convert([]byte(src), &b); err != nil {
+		return html.EscapeString(src) // not reached: writing to a bytes.Buffer does not fail
 	}
 	return b.String()
 }
 
-// literal renders what must not reach a page as it is.
-type literal struct{}
+// literalRenderer renders the nodes that must not reach a page unchanged.
+type literalRenderer struct{}
 
-// RegisterFuncs tells goldmark which nodes are rendered here.
-func (literal) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+// RegisterFuncs registers the functions that render these nodes with goldmark.
+func (literalRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindRawHTML, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if entering {
 			escape(w, src, n.(*ast.RawHTML).Segments)
@@ -80,8 +78,8 @@ func escape(w util.BufWriter, src []byte, segments *text.Segments) {
 	}
 }
 
-// Plain gives the text of Markdown without its marks, one line a block: for
-// notifications and places that show no formatting.
+// Plain returns the text of Markdown without formatting, one line a block, for notifications and places that show no
+// formatting.
 func Plain(src string) string {
 	source := []byte(src)
 	var b strings.Builder

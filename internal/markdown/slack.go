@@ -2,12 +2,11 @@ package markdown
 
 import "regexp"
 
-// ping is whatever Slack might take for a call to people.
-var ping = regexp.MustCompile(`(<)([!@#])|(@)(channel|here|everyone)\b`)
+// mentions matches everything that Slack might treat as a mention of people.
+var mentions = regexp.MustCompile(`(<)([!@#])|(@)(channel|here|everyone)\b`)
 
-// Slack makes Markdown harmless for Slack's markdown blocks and text: forms that
-// would call people are shown as they are and call nobody. An invisible space
-// does that in code too, where an escape would be shown.
+// Slack returns Markdown for Slack's markdown blocks and text in which mentions notify nobody. An invisible space
+// breaks them, since an escape would be visible in code.
 func Slack(src string) string {
-	return ping.ReplaceAllString(src, "$1$3\u200b$2$4")
+	return mentions.ReplaceAllString(src, "$1$3\u200b$2$4")
 }

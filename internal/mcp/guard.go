@@ -25,7 +25,7 @@ const (
 // Authorize gives what carries requests to a server over HTTP with credentials that
 // are not configured as headers. Errors of it with a method Authorizing are shown
 // as they are; one with a method Link as well says that a person has to consent
-// first (see oauth.ConsentNeeded).
+// first (see oauth.ConsentNeededError).
 type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
 
 // guard is how servers are reached over HTTP: the configured headers go to the

@@ -190,7 +190,7 @@ func newHost(t *testing.T, patterns ...string) *host {
 			Description: "Does " + name + ".", Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`), Hints: tool.Hints{ReadOnly: &yes}}}}
 	}
 	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false), named("office", "bake_cake", false)}
-	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.Any, Shown: func() int { return 5000 }, Version: "1",
+	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
 		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
 		Calls: h})
 	h.streams = s

@@ -1,7 +1,7 @@
-// Package metrics shows what the bot counts in the form that Prometheus reads. It
-// promises that counting costs nothing here: values are asked for when somebody
-// looks. What is counted, and who may look, is others' business. It is the only
-// importer of Prometheus' client library.
+// Package metrics serves the bot's counters in the form that Prometheus reads.
+//
+// It promises that counting costs nothing here: values are read when somebody asks. What is counted, and who may ask,
+// is left to others. It is the only importer of Prometheus' client library.
 package metrics
 
 import (
@@ -13,34 +13,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Sample is one value. Those of one Name have the same Help and the same labels,
-// which are given as name, value, name, value.
+// Sample is one value. Samples with the same Name have the same Help and the same label names.
 type Sample struct {
-	Name   string // with its unit, such as ravenbot_store_bytes
-	Help   string
-	Count  bool // it only grows while the process lives
-	Value  float64
-	Labels []string
+	Name      string // with its unit, such as ravenbot_store_bytes
+	Help      string
+	IsCounter bool // the value only grows while the process lives
+	Value     float64
+	Labels    []string // name, value, name, value
 }
 
-// Handler answers with the samples that read gives, and with those of the process
-// and of Go's runtime. read may be called concurrently.
+// Handler returns a handler that serves the samples that read returns, and those of the process and of Go's runtime.
+// read may be called concurrently.
 func Handler(read func() []Sample) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(reader(read), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(
+		collector(read),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	// A scrape reads the store; four at a time are plenty and keep a busy scraper from slowing the bot.
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-type reader func() []Sample
+type collector func() []Sample
 
-// Describe names nothing beforehand: which labels there are may change.
-func (reader) Describe(chan<- *prometheus.Desc) {}
+// Describe describes nothing in advance: the labels may change. That makes the collector an unchecked one.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives the samples of this moment.
-func (read reader) Collect(out chan<- prometheus.Metric) {
+// Collect sends the current samples.
+func (read collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range read() {
 		kind := prometheus.GaugeValue
-		if s.Count {
+		if s.IsCounter {
 			kind = prometheus.CounterValue
 		}
 		var names, values []string

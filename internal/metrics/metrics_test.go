@@ -13,8 +13,8 @@ func TestSamplesAreReadWhenAskedFor(t *testing.T) {
 	h := metrics.Handler(func() []metrics.Sample {
 		n++
 		return []metrics.Sample{
-			{Name: "ravenbot_posts_total", Help: "Posts.", Count: true, Value: n, Labels: []string{"outcome", "posted"}},
-			{Name: "ravenbot_posts_total", Help: "Posts.", Count: true, Value: 0, Labels: []string{"outcome", `gi"ven`}},
+			{Name: "ravenbot_posts_total", Help: "Posts.", IsCounter: true, Value: n, Labels: []string{"outcome", "posted"}},
+			{Name: "ravenbot_posts_total", Help: "Posts.", IsCounter: true, Value: 0, Labels: []string{"outcome", `gi"ven`}},
 			{Name: "ravenbot_store_bytes", Help: "Size.", Value: 4096},
 		}
 	})

@@ -1,7 +1,6 @@
-// Package page makes Markdown of HTML: the title and the main text of a page, without
-// its scripts, menus and hidden parts. It promises to end for whatever it is given, and
-// that what it makes is valid UTF-8. What a page says is data; who reads it must not
-// take it for an order. Where pages come from is left to others.
+// Package page converts HTML to Markdown: the title and the main text of a page, without its scripts, menus and hidden
+// parts. It promises to end for every input, and to return valid UTF-8. What a page says is data, never an instruction.
+// Fetching pages is left to the caller.
 package page
 
 import (
@@ -16,9 +15,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Decoded is a text in UTF-8, read by what its server or the page itself says of its
-// encoding.
-func Decoded(body []byte, contentType string) string {
+// Decode returns a text in UTF-8. Its encoding is what the content type or the page itself says.
+func Decode(body []byte, contentType string) string {
 	r, err := charset.NewReader(bytes.NewReader(body), contentType)
 	if err != nil {
 		return strings.ToValidUTF8(string(body), "\uFFFD")
@@ -30,14 +28,14 @@ func Decoded(body []byte, contentType string) string {
 	return b.String()
 }
 
-// Markdown gives the title of a page, on one line, and its main text. address, where it
-// is not empty, makes relative links whole.
+// Markdown returns the title of a page, on one line, and its main text. Relative links are resolved against address,
+// unless that is empty.
 func Markdown(body []byte, contentType, address string) (title, text string) {
-	doc, err := html.Parse(strings.NewReader(Decoded(body, contentType)))
-	if err != nil { // html.Parse takes whatever it is given; its reader does not fail
+	doc, err := html.Parse(strings.NewReader(Decode(body, contentType)))
+	if err != nil { // not reached: html.Parse accepts any text, and the reader does not fail
 		return "", ""
 	}
-	title = strings.Join(strings.Fields(words(find(doc, "title"))), " ")
+	title = strings.Join(strings.Fields(innerText(find(doc, "title"))), " ")
 	prune(doc, 0)
 	main := mainPart(doc)
 	var options []converter.ConvertOptionFunc
@@ -46,22 +44,23 @@ func Markdown(body []byte, contentType, address string) (title, text string) {
 	}
 	md, err := htmltomarkdown.ConvertNode(main, options...)
 	if err != nil || !utf8.Valid(md) {
-		md = []byte(strings.Join(strings.Fields(words(main)), " "))
+		md = []byte(strings.Join(strings.Fields(innerText(main)), " "))
 	}
 	return title, strings.TrimSpace(string(md))
 }
 
-// left are the elements that hold no text of the page.
-var left = map[string]bool{"script": true, "style": true, "noscript": true, "nav": true, "header": true, "footer": true,
+// skippedElements are the elements that are not part of the text of a page.
+var skippedElements = map[string]bool{"script": true, "style": true, "noscript": true, "nav": true, "header": true, "footer": true,
 	"aside": true, "form": true, "svg": true, "iframe": true, "template": true, "button": true, "dialog": true}
 
-// deepest is how many levels of elements are read.
-const deepest = 400
+// maxDepth is how many levels of elements are read: deeper ones would need too much stack.
+const maxDepth = 400
 
+// prune removes comments, skipped and hidden elements, and those that are too deep.
 func prune(n *html.Node, depth int) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
-		if c.Type == html.CommentNode || c.Type == html.ElementNode && (depth > deepest || left[c.Data] || hidden(c)) {
+		if c.Type == html.CommentNode || c.Type == html.ElementNode && (depth > maxDepth || skippedElements[c.Data] || isHidden(c)) {
 			n.RemoveChild(c)
 		} else {
 			prune(c, depth+1)
@@ -70,8 +69,8 @@ func prune(n *html.Node, depth int) {
 	}
 }
 
-// hidden text is a way to give orders to a model that no reader sees.
-func hidden(n *html.Node) bool {
+// isHidden reports whether readers of the page do not see an element: hidden text can carry instructions for a model.
+func isHidden(n *html.Node) bool {
 	for _, a := range n.Attr {
 		style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
 		switch {
@@ -84,15 +83,15 @@ func hidden(n *html.Node) bool {
 	return false
 }
 
-// mainPart is the longest article, else the main element, else the body.
+// mainPart returns the longest article, else the main element, else the body.
 func mainPart(doc *html.Node) *html.Node {
 	var best *html.Node
 	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && n.Data == "article" && (best == nil || len(words(n)) > len(words(best))) {
+		if n.Type == html.ElementNode && n.Data == "article" && (best == nil || len(innerText(n)) > len(innerText(best))) {
 			best = n
 		}
 	}
-	if best != nil && len(words(best)) > 200 {
+	if best != nil && len(innerText(best)) > 200 {
 		return best
 	}
 	for _, name := range []string{"main", "body"} {
@@ -112,7 +111,7 @@ func find(doc *html.Node, name string) *html.Node {
 	return nil
 }
 
-func words(n *html.Node) string {
+func innerText(n *html.Node) string {
 	if n == nil {
 		return ""
 	}

@@ -23,15 +23,15 @@ type font struct {
 
 const (
 	usualWidth = 500     // about that of a letter, where a font tells none
-	mostCodes  = 1 << 16 // of one font
-	mostInRows = 1 << 20 // the same code may be in many
+	maxCodes   = 1 << 16 // of one font
+	maxMapped  = 1 << 20 // the same code may be in many
 	// windows are the characters from 0x80 to 0x9f of the encoding that most files
 	// mean where they only say what differs from it.
 	windows = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 )
 
 func readFont(v pdf.Value) *font {
-	f := &font{composite: v.Key("Subtype").Name() == "Type0", texts: map[int]string{}, widths: map[int]float64{}, width: usualWidth, left: mostInRows}
+	f := &font{composite: v.Key("Subtype").Name() == "Type0", texts: map[int]string{}, widths: map[int]float64{}, width: usualWidth, left: maxMapped}
 	if f.composite {
 		f.readWide(v.Key("DescendantFonts").Index(0))
 	} else {
@@ -108,17 +108,17 @@ func (f *font) readWide(v pdf.Value) {
 		f.width = w.Float64()
 	}
 	list := v.Key("W")
-	for i := 0; i+1 < list.Len() && len(f.widths) < mostCodes; {
+	for i := 0; i+1 < list.Len() && len(f.widths) < maxCodes; {
 		first, next := int(list.Index(i).Int64()), list.Index(i+1)
 		if next.Kind() == pdf.Array {
-			for j := range min(next.Len(), mostCodes) {
+			for j := range min(next.Len(), maxCodes) {
 				f.widths[first+j] = next.Index(j).Float64()
 			}
 			i += 2
 			continue
 		}
 		w := list.Index(i + 2).Float64()
-		for code := first; code <= min(int(next.Int64()), first+mostCodes) && f.left > 0; code++ {
+		for code := first; code <= min(int(next.Int64()), first+maxCodes) && f.left > 0; code++ {
 			f.widths[code] = w
 			f.left--
 		}
@@ -172,7 +172,7 @@ func (f *font) readUnicode(table pdf.Value) {
 
 // meanRange takes a row of codes, whose characters follow on one, or are listed.
 func (f *font) meanRange(first, last int, from string, list []string) {
-	for code := first; code <= min(last, first+mostCodes) && f.left > 0; code++ {
+	for code := first; code <= min(last, first+maxCodes) && f.left > 0; code++ {
 		f.left--
 		switch at := code - first; {
 		case list == nil:
@@ -197,7 +197,7 @@ func unhex(t string) string {
 }
 
 func (f *font) means(code int, text string) {
-	if len(f.texts) < mostCodes {
+	if len(f.texts) < maxCodes {
 		f.texts[code] = text
 	}
 }

@@ -27,8 +27,8 @@ const (
 
 // Bounds of one operator.
 const (
-	mostOperands = 1000
-	mostListed   = 100_000
+	maxOperands  = 1000
+	maxListItems = 100_000
 )
 
 // lexer takes what a page shows apart. It is our own because that of the library does
@@ -58,7 +58,7 @@ func (l *lexer) each(do func(op string, args []operand)) {
 		case op != "":
 			do(op, args)
 			args = nil
-		case len(args) < mostOperands:
+		case len(args) < maxOperands:
 			args = append(args, o)
 		}
 	}
@@ -130,7 +130,7 @@ func (l *lexer) listed() operand {
 		switch {
 		case !ok, op == "]":
 			return list
-		case op == "" && len(list.list) < mostListed:
+		case op == "" && len(list.list) < maxListItems:
 			list.list = append(list.list, o)
 		}
 	}

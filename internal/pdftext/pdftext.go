@@ -34,8 +34,8 @@ const (
 	maxTime  = 30 * time.Second
 	maxMem   = 512 << 20 // bytes of memory of the process that reads
 	maxStack = 64 << 20
-	// mostDepth is that of the tree of pages.
-	mostDepth = 50
+	// maxDepth is that of the tree of pages.
+	maxDepth = 50
 )
 
 // What may be said of a PDF whose text is not given.
@@ -81,7 +81,7 @@ func leaves(root pdf.Value) iter.Seq2[pdf.Value, pdf.Value] {
 		visits := 0
 		var walk func(node, resources pdf.Value, depth int) bool
 		walk = func(node, resources pdf.Value, depth int) bool {
-			if visits++; visits > 4*MaxPages || depth > mostDepth {
+			if visits++; visits > 4*MaxPages || depth > maxDepth {
 				return false
 			}
 			if own := node.Key("Resources"); own.Kind() == pdf.Dict {

@@ -18,10 +18,10 @@ type piece struct {
 
 // Bounds of what is looked at on one page.
 const (
-	mostBytes = 64 << 20 // of what it is written in
-	mostForms = 2000     // uses of them
-	deepest   = 8        // forms within forms
-	mostSaved = 512      // states
+	maxContentBytes = 64 << 20 // of what it is written in
+	maxForms        = 2000     // uses of them
+	maxFormDepth    = 8        // forms within forms
+	maxSavedStates  = 512      // states
 )
 
 // matrix is a transformation: a b c d e f as a PDF writes them.
@@ -61,7 +61,7 @@ type shower struct {
 // show gives the pieces of a page as they are shown; where it is damaged, those before
 // the damage.
 func (r *reader) show(content, resources pdf.Value) (pieces []piece) {
-	s := &shower{reader: r, state: state{ctm: matrix{1, 0, 0, 1, 0, 0}, wide: 1}, left: mostBytes}
+	s := &shower{reader: r, state: state{ctm: matrix{1, 0, 0, 1, 0, 0}, wide: 1}, left: maxContentBytes}
 	defer func() {
 		_ = recover() // what the library cannot read it panics at
 		pieces = s.pieces
@@ -97,7 +97,7 @@ func (s *shower) run(content, resources pdf.Value, depth int) {
 // damaged part what is before the damage.
 func (s *shower) bytes(content pdf.Value) (data []byte) {
 	if content.Kind() == pdf.Array {
-		for i := range min(content.Len(), mostForms) {
+		for i := range min(content.Len(), maxForms) {
 			data = append(append(data, s.bytes(content.Index(i))...), '\n')
 		}
 		return data
@@ -119,7 +119,7 @@ func (r *reader) fontOf(v pdf.Value) *font {
 
 // form shows what several pages may have in common.
 func (s *shower) form(v, resources pdf.Value, depth int) {
-	if s.forms++; v.Key("Subtype").Name() != "Form" || depth >= deepest || s.forms > mostForms {
+	if s.forms++; v.Key("Subtype").Name() != "Form" || depth >= maxFormDepth || s.forms > maxForms {
 		return
 	}
 	if own := v.Key("Resources"); own.Kind() == pdf.Dict {
@@ -161,7 +161,7 @@ func (s *shower) do(op string, args []operand) {
 	at := func(i int) float64 { return args[i].n }
 	switch op {
 	case "q":
-		if len(s.saved) < mostSaved {
+		if len(s.saved) < maxSavedStates {
 			s.saved = append(s.saved, s.state)
 		}
 	case "Q":

@@ -225,7 +225,7 @@ func (q inquiry) askAgent(name, why string) Finding {
 		return finding(layer, false, about+"it is not linked to MCP server "+spec.Server)
 	}
 	switch {
-	case spec.Native && policy.Any(q.member.Tools, q.tool):
+	case spec.Native && policy.MatchesAny(q.member.Tools, q.tool):
 		return finding(layer, true, about+fmt.Sprintf("its tools (%s) name it", strings.Join(q.member.Tools, ", ")))
 	case spec.Native && matchAny(q.member.access.fallback, spec.Server), !spec.Native && q.member.access.fallback != nil:
 		return finding(layer, true, about+fmt.Sprintf("no server is linked, and fallbackServers (%s) name %s",
@@ -243,7 +243,7 @@ func (q inquiry) askPolicy() Finding {
 	rules := q.r.o.Rules()
 	decision, _ := rules.Decide(q.tool)
 	class := q.tool.Tool.Spec().Hints.Class()
-	line := rules.Line(q.tool)
+	line := rules.RuleIndex(q.tool)
 	if line < 0 {
 		return Finding{Layer: "policy", Decision: string(decision), Reason: "no line of tools.policy is about it (its hint is " + class + ")"}
 	}
@@ -267,7 +267,7 @@ func describeRule(r config.Policy) string {
 func (q inquiry) askHooks() Finding {
 	var names []string
 	for i, h := range q.state.config.Tools.Hooks {
-		if policy.Any(h.Tools, q.tool) {
+		if policy.MatchesAny(h.Tools, q.tool) {
 			names = append(names, fmt.Sprintf("tools.hooks[%d], %s the call", i, h.When))
 		}
 	}

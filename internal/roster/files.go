@@ -25,7 +25,7 @@ type File struct {
 }
 
 // Files are the files that agents know. Errors are ErrNotFound, ErrNoFile, and those of
-// knowledge.Base.
+// knowledge.Repository.
 type Files struct{ *Roster }
 
 // List returns the files of an agent, sorted by name, with those that its entry names.

@@ -38,7 +38,7 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			Uses:      toolFilter(m, c.Tools.Enabled),
 			Servers:   m.access.server,
 			Recall: func(ctx context.Context, question string) string {
-				return r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question)
+				return r.o.Knowledge.PromptText(ctx, name, m.Agent.Knowledge, question)
 			},
 		}
 	}
@@ -83,13 +83,13 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
 	if name, channel, maxTokens, ok := r.o.Tasks.Task(m.Conversation); ok {
 		name = r.agentOf(s, name, channel)
-		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.For(channel, ""))
+		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(channel, ""))
 		p.MaxTokens = maxTokens
 		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
 		return p
 	}
 	name, _ := r.agentAt(s, m.Conversation)
-	return withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.For(m.Conversation, m.Author.ID))
+	return withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(m.Conversation, m.Author.ID))
 }
 
 // agentOf returns the agent of a digest: the one that it names, else that of its channel.
@@ -208,6 +208,6 @@ func toolFilter(m member, enabled bool) func(tool.Named) bool {
 		case spec.Server == "knowledge":
 			return m.knows()
 		}
-		return spec.Server == "result" || matchAny(m.access.fallback, spec.Server) || policy.Any(m.Tools, n)
+		return spec.Server == "result" || matchAny(m.access.fallback, spec.Server) || policy.MatchesAny(m.Tools, n)
 	}
 }

@@ -80,8 +80,8 @@ type Tasks interface {
 // Options are what a Roster needs.
 type Options struct {
 	Store     Items
-	Knowledge *knowledge.Base
-	Settings  *settings.Book
+	Knowledge *knowledge.Repository
+	Settings  *settings.Repository
 	Servers   *mcp.Host
 	Tools     Toolbox
 	Tasks     Tasks
@@ -166,7 +166,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 	}
 	for name, raw := range kept {
 		var a config.Agent
-		_, err := c.Entry(raw, &a)
+		_, err := c.ParseEntry(raw, &a)
 		if _, taken := all[name]; taken {
 			err = errors.New("the configuration has an agent of that name")
 		}
@@ -184,7 +184,7 @@ func (r *Roster) member(c *config.Config, name string, a config.Agent, source st
 		Agent:  a,
 		source: source,
 		access: r.toolAccess(c, a),
-		knows:  func() bool { return r.o.Knowledge.Has(name, a.Knowledge) },
+		knows:  func() bool { return r.o.Knowledge.HasFiles(name, a.Knowledge) },
 	}
 }
 
@@ -380,7 +380,7 @@ func (r *Roster) save(ctx context.Context, name string, entry json.RawMessage, o
 	for _, s := range r.o.Servers.Servers() {
 		servers = append(servers, s.Name)
 	}
-	if _, _, err := r.state.Load().config.AgentEntry(entry, servers); err != nil {
+	if _, _, err := r.state.Load().config.ParseAgentEntry(entry, servers); err != nil {
 		return Agent{}, InputError{err}
 	}
 	err := r.o.Store.SaveItem(ctx, agentKind, name, entry, overwrite)
@@ -407,7 +407,7 @@ func (r *Roster) Remove(ctx context.Context, name string) error {
 	if err := r.o.Store.DeleteItem(ctx, agentKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return errors.Join(r.refresh(), r.o.Knowledge.Forget(name))
+	return errors.Join(r.refresh(), r.o.Knowledge.DeleteAll(name))
 }
 
 // Rooms returns the web rooms for which an agent was chosen.

@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// button is one below a post, and where that is.
+// button is a button below a post, with the place of the post.
 type button struct {
 	label, id     string
 	channel, post string
 }
 
-// buttons finds what can be pressed in the components of Discord or the blocks of Slack.
-func buttons(channel, post string, raw ...json.RawMessage) []button {
+// findButtons returns the buttons in the components of Discord or the blocks of Slack.
+func findButtons(channel, post string, raw ...json.RawMessage) []button {
 	var all []button
 	for _, r := range raw {
 		var v any
 		if json.Unmarshal(r, &v) == nil {
-			all = pressable(all, v)
+			all = appendButtons(all, v)
 		}
 	}
 	for i := range all {
@@ -29,11 +29,12 @@ func buttons(channel, post string, raw ...json.RawMessage) []button {
 	return all
 }
 
-func pressable(all []button, v any) []button {
+// appendButtons appends the buttons inside a JSON value.
+func appendButtons(all []button, v any) []button {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			all = pressable(all, e)
+			all = appendButtons(all, e)
 		}
 	case map[string]any:
 		b := button{}
@@ -52,15 +53,16 @@ func pressable(all []button, v any) []button {
 		if b.label != "" && b.id != "" {
 			return append(all, b)
 		}
+		// These are the members that hold further components on either platform.
 		for _, inner := range []string{"components", "elements", "accessory", "actions"} {
-			all = pressable(all, v[inner])
+			all = appendButtons(all, v[inner])
 		}
 	}
 	return all
 }
 
-// labels shows buttons below a text.
-func labels(text string, all []button) string {
+// withLabels returns a text with the labels of its buttons below.
+func withLabels(text string, all []button) string {
 	if len(all) == 0 {
 		return text
 	}
@@ -71,41 +73,44 @@ func labels(text string, all []button) string {
 	return text
 }
 
-// press presses the newest button of a label on a platform, if it is still there.
+// press presses the newest button with a label on a platform, if there is one.
 func (w *World) press(ctx context.Context, wg *sync.WaitGroup, win *window, at, label string) {
 	current := w.discordButtons
 	if at == "slack" {
 		current = w.slackButtons
 	}
+	// Posts may have lost their buttons since they were shown, so the buttons are read again.
 	all := current()
+	// The newest post comes last.
 	slices.Reverse(all)
 	i := slices.IndexFunc(all, func(b button) bool { return strings.EqualFold(b.label, label) })
 	switch {
 	case i < 0:
 		win.show(at, "sandbox", "there is no button "+label+" there")
 	case at == "slack":
-		w.awaitSlack(ctx, wg, win, w.slack.Click(all[i].channel, all[i].post, w.slackYou, all[i].id))
+		w.awaitSlack(ctx, wg, win, w.slack.Click(all[i].channel, all[i].post, w.slackUser, all[i].id))
 	default:
-		w.awaitDiscord(ctx, wg, win, w.discord.Click(all[i].post, w.discordYou, all[i].id))
+		w.awaitDiscord(ctx, wg, win, w.discord.Click(all[i].post, w.discordUser, all[i].id))
 	}
 }
 
-// discordButtons are those that can be pressed in #general now, oldest first.
+// discordButtons returns the buttons in #general, oldest first.
 func (w *World) discordButtons() []button {
 	var all []button
-	for _, p := range w.discord.Posts(w.discordHas.ID) {
+	for _, p := range w.discord.Posts(w.discordChannel.ID) {
 		if !p.Deleted {
-			all = append(all, buttons(p.ChannelID, p.ID, p.Components...)...)
+			all = append(all, findButtons(p.ChannelID, p.ID, p.Components...)...)
 		}
 	}
 	return all
 }
 
+// slackButtons returns the buttons in #general, oldest first.
 func (w *World) slackButtons() []button {
 	var all []button
-	for _, p := range w.slack.Posts(w.slackHas.ID) {
+	for _, p := range w.slack.Posts(w.slackChannel.ID) {
 		if !p.Deleted {
-			all = append(all, buttons(p.Channel, p.TS, p.Blocks)...)
+			all = append(all, findButtons(p.Channel, p.TS, p.Blocks)...)
 		}
 	}
 	return all

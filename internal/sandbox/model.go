@@ -9,47 +9,50 @@ import (
 	simmodel "ravenbot/internal/sim/model"
 )
 
-// label begins what the model says, so that nobody takes it for more.
+// label begins what the model says, so that nobody takes it for a real answer.
 const label = "(simulated model) "
 
-// shownOfResult is how much of a tool's result is repeated, in characters.
-const shownOfResult = 1500
+// maxResultRunes is how much of a tool's result the model repeats.
+const maxResultRunes = 1500
 
-// script is all that the model can do: it repeats what it is told, calls a tool that is
-// named, and makes a sentence of each item of a digest.
+// script is the whole model: it repeats what it is told, calls a tool that is named, and writes a sentence for each
+// item of a digest.
 func script(r simmodel.Request) simmodel.Reply {
 	if results := r.Last().Results; len(results) > 0 {
 		var said []string
 		for _, res := range results {
 			text := []rune(res.Content)
-			if len(text) > shownOfResult {
-				text = append(text[:shownOfResult:shownOfResult], '…')
+			if len(text) > maxResultRunes {
+				text = append(text[:maxResultRunes:maxResultRunes], '…')
 			}
 			said = append(said, "The tool "+res.Name+" answered:\n\n"+string(text))
 		}
 		return simmodel.Say(label + strings.Join(said, "\n\n"))
 	}
-	asked := speaker.ReplaceAllString(r.Asked(), "")
-	if sentences := digest(r.System, asked); sentences != "" {
+	// The bot names the speaker in front of each message; the model answers the words alone.
+	asked := speakerPrefix.ReplaceAllString(r.Asked(), "")
+	// Digests first: their items may contain the name of a tool.
+	if sentences := digestSentences(r.System, asked); sentences != "" {
 		return simmodel.Say(sentences)
 	}
-	if call, ok := named(r, asked); ok {
+	if call, ok := namedCall(r, asked); ok {
 		return simmodel.Reply{Calls: []simmodel.Call{call}}
 	}
 	return simmodel.Reply{Text: strings.SplitAfter(label+"You said: "+asked, " ")}
 }
 
-// speaker is who speaks where several people may.
-var speaker = regexp.MustCompile(`^\S+ says:\n`)
+// speakerPrefix matches the line that names the speaker where several people may speak.
+var speakerPrefix = regexp.MustCompile(`^\S+ says:\n`)
 
-var item = regexp.MustCompile(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
+var itemPattern = regexp.MustCompile(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
 
-// digest makes a sentence of each numbered item, where the model is asked for a digest.
-func digest(system, asked string) string {
+// digestSentences writes a sentence for each numbered item, where the model is asked for a digest, and returns ""
+// otherwise.
+func digestSentences(system, asked string) string {
 	if !strings.Contains(system, "news digest") {
 		return ""
 	}
-	items := item.FindAllStringSubmatch(asked, -1)
+	items := itemPattern.FindAllStringSubmatch(asked, -1)
 	bullets := strings.Contains(system, `begins with "- "`)
 	var lines []string
 	for n, m := range items {
@@ -63,23 +66,23 @@ func digest(system, asked string) string {
 	return strings.Join(lines, "\n")
 }
 
-var word = regexp.MustCompile(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
+var wordPattern = regexp.MustCompile(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
 
-// named is the call of the first tool whose name is among the words.
-func named(r simmodel.Request, asked string) (simmodel.Call, bool) {
-	for _, at := range word.FindAllStringIndex(asked, -1) {
+// namedCall returns a call of the first tool whose name is among the words.
+func namedCall(r simmodel.Request, asked string) (simmodel.Call, bool) {
+	for _, at := range wordPattern.FindAllStringIndex(asked, -1) {
 		name := asked[at[0]:at[1]]
 		i := slices.IndexFunc(r.Tools, func(t simmodel.Tool) bool { return t.Name == name })
 		if i >= 0 && r.Declares(name) {
-			return simmodel.Call{Name: name, Args: arguments(r.Tools[i].Schema, strings.Trim(asked[at[1]:], ": \n"))}, true
+			return simmodel.Call{Name: name, Args: callArguments(r.Tools[i].Schema, strings.Trim(asked[at[1]:], ": \n"))}, true
 		}
 	}
 	return simmodel.Call{}, false
 }
 
-// arguments are an object that stands behind the tool's name, else the words behind it
-// as each text that the tool requires.
-func arguments(schema json.RawMessage, rest string) json.RawMessage {
+// callArguments returns the object after the tool's name, or else the words after it as each text that the tool
+// requires.
+func callArguments(schema json.RawMessage, rest string) json.RawMessage {
 	if json.Valid([]byte(rest)) && strings.HasPrefix(rest, "{") {
 		return json.RawMessage(rest)
 	}
@@ -91,6 +94,7 @@ func arguments(schema json.RawMessage, rest string) json.RawMessage {
 	}
 	args := map[string]string{}
 	if json.Unmarshal(schema, &s) == nil {
+		// Other types cannot be guessed from words.
 		for _, name := range s.Required {
 			if strings.EqualFold(s.Properties[name].Type, "string") {
 				args[name] = rest

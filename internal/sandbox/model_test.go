@@ -41,7 +41,7 @@ func TestWhatTheModelDoes(t *testing.T) {
 
 func TestWhatAToolAnswered(t *testing.T) {
 	got := script(simmodel.Request{Messages: []simmodel.Message{{Role: simmodel.RoleTool, Results: []simmodel.Result{{Name: "long", Content: strings.Repeat("ø", 5000)}}}}})
-	if text := strings.Join(got.Text, ""); !strings.HasPrefix(text, "(simulated model) The tool long answered:\n\nøø") || strings.Count(text, "ø") != shownOfResult || !strings.HasSuffix(text, "…") {
+	if text := strings.Join(got.Text, ""); !strings.HasPrefix(text, "(simulated model) The tool long answered:\n\nøø") || strings.Count(text, "ø") != maxResultRunes || !strings.HasSuffix(text, "…") {
 		t.Errorf("said %q", got.Text)
 	}
 }
@@ -56,7 +56,7 @@ func TestCommandsAsDiscordSendsThem(t *testing.T) {
 		"digest edit morning style titles":      `digest {"action":"edit","more":"style titles","name":"morning"}`,
 		"digest create weekdays at 9 bundled:a": `digest {"action":"create","more":"weekdays at 9 bundled:a"}`,
 	} {
-		sub, options := parts(line)
+		sub, options := splitCommand(line)
 		text, err := json.Marshal(options)
 		if err != nil || sub+" "+string(text) != want {
 			t.Errorf("%q: %s %s, want %s", line, sub, text, want)

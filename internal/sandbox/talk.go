@@ -28,37 +28,38 @@ type window struct {
 	mu     sync.Mutex
 	out    io.Writer
 	prompt bool
-	at     string // the platform that lines go to
+	at     string // the platform that typed lines go to
 }
 
+// show prints a message.
 func (w *window) show(where, who, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	begin := ""
 	if w.prompt {
-		begin = "\n" // behind the prompt
+		begin = "\n" // the prompt is on the current line
 	}
 	fmt.Fprintf(w.out, "%s[%s] %s: %s\n", begin, where, who, strings.TrimSpace(text))
-	w.ask()
+	w.showPrompt()
 }
 
-// ask shows the prompt; the lock is held.
-func (w *window) ask() {
+// showPrompt prints the prompt. The caller holds mu.
+func (w *window) showPrompt() {
 	if w.prompt {
 		fmt.Fprint(w.out, w.at+"> ")
 	}
 }
 
-func (w *window) turn(at string) {
+// setPlatform sets the platform that lines go to, and prints the prompt.
+func (w *window) setPlatform(at string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at = at
-	w.ask()
+	w.showPrompt()
 }
 
-// Talk says what is read, a line each, as a person on the simulated platforms, and shows
-// what the bot posts there, until ctx ends. The end of the input does not end it. prompt
-// shows where a line goes to before it is typed.
+// Talk sends each line of in as a message of a person on the simulated platforms, and prints what the bot posts
+// there, until ctx ends. The end of in does not end it. prompt says whether to show where the next line goes.
 func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bool) {
 	win := &window{out: out, prompt: prompt, at: "discord"}
 	var wg sync.WaitGroup
@@ -69,8 +70,9 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<10)
 	at := "discord"
-	for win.turn(at); lines.Scan(); win.turn(at) {
+	for win.setPlatform(at); lines.Scan(); win.setPlatform(at) {
 		text := strings.TrimSpace(lines.Text())
+		// The prefix also switches the platform for the lines that follow.
 		for _, platform := range []string{"discord", "slack"} {
 			if rest, ok := strings.CutPrefix(text, platform+">"); ok {
 				at, text = platform, strings.TrimSpace(rest)
@@ -95,11 +97,11 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
-		w.discord.Say(w.discordHas.ID, w.discordYou, text)
+		w.discord.Say(w.discordChannel.ID, w.discordUser, text)
 		return
 	}
-	sub, options := parts(strings.TrimSpace(command))
-	in, err := w.discord.Slash(w.discordHas.ID, w.discordYou, "raven", sub, options)
+	sub, options := splitCommand(strings.TrimSpace(command))
+	in, err := w.discord.Slash(w.discordChannel.ID, w.discordUser, "raven", sub, options)
 	if err != nil {
 		win.show("discord", "sandbox", err.Error())
 		return
@@ -107,17 +109,17 @@ func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window,
 	w.awaitDiscord(ctx, wg, win, in)
 }
 
-// awaitDiscord tells of a form that answers a command or button; all else is a post.
+// awaitDiscord reports a form that answers a command or button; other answers are posts.
 func (w *World) awaitDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, in simdiscord.Interaction) {
 	wg.Go(func() {
 		if back, err := w.discord.WaitCallback(ctx, in.ID); err == nil && back.Type == simdiscord.CallbackModal {
-			win.show("discord #general", "raven", form(back.Data))
+			win.show("discord #general", "raven", describeForm(back.Data))
 		}
 	})
 }
 
-// parts are the subcommand and the options of a command as Discord's client sends them.
-func parts(command string) (sub string, options map[string]any) {
+// splitCommand returns the subcommand and the options of a command as Discord's client sends them.
+func splitCommand(command string) (sub string, options map[string]any) {
 	sub, rest, _ := strings.Cut(command, " ")
 	rest, options = strings.TrimSpace(rest), map[string]any{}
 	switch {
@@ -132,6 +134,7 @@ func parts(command string) (sub string, options map[string]any) {
 	action, rest, _ := strings.Cut(rest, " ")
 	options["action"] = action
 	name, more, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	// A new digest has no name yet; the whole text describes it.
 	if action == "create" {
 		name, more = "", rest
 	}
@@ -143,8 +146,8 @@ func parts(command string) (sub string, options map[string]any) {
 	return sub, options
 }
 
-// form stands for one that was opened: its title is a text on Discord, an object on Slack.
-func form(raw json.RawMessage) string {
+// describeForm returns a text for a form that was opened. Its title is a string on Discord and an object on Slack.
+func describeForm(raw json.RawMessage) string {
 	var m struct{ Title json.RawMessage }
 	var text string
 	var object struct{ Text string }
@@ -154,22 +157,22 @@ func form(raw json.RawMessage) string {
 	return "(opened a form, which this window does not show: " + text + ")"
 }
 
-// answersWithin is how long answers to a command are waited for.
-const answersWithin = 10 * time.Minute
+// answerTimeout is how long to wait for answers to a command.
+const answerTimeout = 10 * time.Minute
 
 func (w *World) saySlack(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
-		w.slack.Say(w.slackHas.ID, w.slackYou, text)
+		w.slack.Say(w.slackChannel.ID, w.slackUser, text)
 		return
 	}
-	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackHas.ID, w.slackYou, "/raven", strings.TrimSpace(command)))
+	w.awaitSlack(ctx, wg, win, w.slack.Slash(w.slackChannel.ID, w.slackUser, "/raven", strings.TrimSpace(command)))
 }
 
-// awaitSlack shows what answers a command or button apart from the channel.
+// awaitSlack shows answers to a command or button that are not posted to the channel.
 func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window, call simslack.Call) {
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, answersWithin)
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		var last time.Time
 		for {
@@ -177,7 +180,7 @@ func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window,
 			if err != nil {
 				return
 			}
-			if last = a.At; !a.InChannel && a.Text != "" { // what is in the channel is seen there
+			if last = a.At; !a.InChannel && a.Text != "" { // watchSlack shows those that are
 				win.show("slack #general, to you alone", "raven", a.Text)
 			}
 		}
@@ -187,6 +190,7 @@ func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window,
 func (w *World) watchDiscord(ctx context.Context, win *window) {
 	shown := map[string]string{}
 	for {
+		// Posts are shown when they appear and again whenever their text changes.
 		p, err := w.discord.WaitAnyPost(ctx, func(p simdiscord.Post) bool {
 			return !p.Loading() && !p.Deleted && shown[p.ID] != discordText(p)
 		})
@@ -197,7 +201,7 @@ func (w *World) watchDiscord(ctx context.Context, win *window) {
 		switch {
 		case p.Ephemeral():
 			where += ", to you alone"
-		case p.ChannelID != w.discordHas.ID:
+		case p.ChannelID != w.discordChannel.ID:
 			where = "discord, a thread"
 		}
 		if _, before := shown[p.ID]; before {
@@ -208,7 +212,7 @@ func (w *World) watchDiscord(ctx context.Context, win *window) {
 	}
 }
 
-// discordText is what a reader sees of a post, but for pictures.
+// discordText returns what a reader sees of a post, without pictures.
 func discordText(p simdiscord.Post) string {
 	text := []string{p.Content}
 	for _, raw := range p.Embeds {
@@ -224,12 +228,13 @@ func discordText(p simdiscord.Post) string {
 		text = append(text, "(file "+f.Name+")")
 	}
 	text = slices.DeleteFunc(text, func(line string) bool { return line == "" })
-	return labels(strings.Join(text, "\n"), buttons(p.ChannelID, p.ID, p.Components...))
+	return withLabels(strings.Join(text, "\n"), findButtons(p.ChannelID, p.ID, p.Components...))
 }
 
 func (w *World) watchSlack(ctx context.Context, win *window) {
 	shown := map[string]string{}
 	for {
+		// A post that is still streamed would be shown with every piece.
 		p, err := w.slack.WaitAnyPost(ctx, func(p simslack.Post) bool {
 			return !p.Streaming && !p.Deleted && slackText(p) != "" && shown[p.TS] != slackText(p)
 		})
@@ -251,7 +256,7 @@ func (w *World) watchSlack(ctx context.Context, win *window) {
 	}
 }
 
-// watchForms tells of the forms that the bot opens on Slack.
+// watchForms reports the forms that the bot opens on Slack.
 func (w *World) watchForms(ctx context.Context, win *window) {
 	seen := map[string]bool{}
 	for {
@@ -260,13 +265,13 @@ func (w *World) watchForms(ctx context.Context, win *window) {
 			return
 		}
 		seen[v.ID] = true
-		win.show("slack #general", "raven", form(v.Raw))
+		win.show("slack #general", "raven", describeForm(v.Raw))
 	}
 }
 
 func slackText(p simslack.Post) string {
 	if p.EphemeralTo != "" {
-		return p.Shown() // its buttons are not pressed here
+		return p.Shown() // its buttons cannot be pressed here
 	}
-	return labels(p.Shown(), buttons(p.Channel, p.TS, p.Blocks))
+	return withLabels(p.Shown(), findButtons(p.Channel, p.TS, p.Blocks))
 }

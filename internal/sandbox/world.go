@@ -1,10 +1,9 @@
-// Package sandbox is a world for the bot to be tried in: a Discord, a Slack, a
-// language model and a few feeds that are simulated on loopback, and a window in the
-// terminal on what is said there.
+// Package sandbox is a simulated world to try the bot in: a Discord, a Slack, a language model and a few feeds on
+// loopback, and a view of them in the terminal.
 //
-// It promises that nothing leaves the machine, that no token is needed, and that what
-// the model says is labelled as simulated. It leaves to others: the bot itself, which
-// knows nothing of this and is only configured to call these addresses.
+// It promises that nothing leaves the machine, that no token is needed, and that the model's answers are labelled as
+// simulated. The bot itself is left to others: it knows nothing of this package and is only configured to call these
+// addresses.
 package sandbox
 
 import (
@@ -20,7 +19,7 @@ import (
 	simslack "ravenbot/internal/sim/slack"
 )
 
-// What the simulated services take. None of it opens anything elsewhere.
+// The credentials that the simulated services accept. They are worth nothing anywhere else.
 const (
 	token    = "simulated-token"
 	botToken = "xoxb-simulated"
@@ -36,16 +35,15 @@ type World struct {
 	model   *simmodel.Server
 	feeds   *simfeeds.Server
 
-	guild      simdiscord.Guild
-	discordHas simdiscord.Channel
-	discordYou simdiscord.User
-	slackHas   simslack.Channel
-	slackYou   simslack.User
-	sources    []string
+	guild          simdiscord.Guild
+	discordChannel simdiscord.Channel
+	discordUser    simdiscord.User
+	slackChannel   simslack.Channel
+	slackUser      simslack.User
+	sources        []string
 }
 
-// New makes a world: on Discord and on Slack a channel named general, with one person in
-// it who may administer.
+// New starts a world: on Discord and on Slack a channel named general, with one person in it who is an administrator.
 func New() (*World, error) {
 	w := &World{}
 	var errs [4]error
@@ -53,18 +51,19 @@ func New() (*World, error) {
 	w.slack, errs[1] = simslack.New(simslack.Options{BotToken: botToken, AppToken: appToken})
 	w.model, errs[2] = simmodel.New(simmodel.Options{APIKey: key, Models: []string{model}, Script: script})
 	w.feeds, errs[3] = simfeeds.New()
+	// Close stops those that did start.
 	if err := errors.Join(errs[:]...); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("open the simulated world: %w", err)
 	}
 	w.guild = w.discord.AddGuild("Sandbox")
-	w.discordHas, w.discordYou = w.discord.AddChannel(w.guild, "general"), w.discord.AddManager("you")
-	w.slackHas, w.slackYou = w.slack.AddChannel("general"), w.slack.AddAdmin("you")
-	w.publish()
+	w.discordChannel, w.discordUser = w.discord.AddChannel(w.guild, "general"), w.discord.AddManager("you")
+	w.slackChannel, w.slackUser = w.slack.AddChannel("general"), w.slack.AddAdmin("you")
+	w.publishFeeds()
 	return w, nil
 }
 
-// Close ends all of it.
+// Close stops all services.
 func (w *World) Close() {
 	if w.discord != nil {
 		w.discord.Close()
@@ -80,27 +79,28 @@ func (w *World) Close() {
 	}
 }
 
-// Ready returns when the bot is connected to both platforms and has its commands.
-func (w *World) Ready(ctx context.Context) error {
+// WaitReady waits until the bot is connected to both platforms and has registered its commands.
+func (w *World) WaitReady(ctx context.Context) error {
 	if err := w.discord.WaitSessions(ctx, 1); err != nil {
 		return err
 	}
+	// Discord refuses a command that is not registered yet.
 	if err := w.discord.WaitCommand(ctx, "raven"); err != nil {
 		return err
 	}
 	return w.slack.WaitConnections(ctx, 1)
 }
 
-// Config is the configuration of a bot in this world, which listens on an address and
-// keeps its store in a file.
+// Config returns the configuration of a bot in this world that listens on an address and keeps its store in a file.
 func (w *World) Config(listen, store string) ([]byte, error) {
 	type object = map[string]any
 	news, err := url.Parse(w.feeds.URL())
 	if err != nil {
 		return nil, err
 	}
+	// Feeds are guarded against private addresses, and loopback is one.
 	here := []string{news.Host}
-	discord, slack := "discord:"+w.guild.ID+"/"+w.discordHas.ID, "slack:"+simslack.TeamID+"/"+w.slackHas.ID
+	discord, slack := "discord:"+w.guild.ID+"/"+w.discordChannel.ID, "slack:"+simslack.TeamID+"/"+w.slackChannel.ID
 	return json.MarshalIndent(object{
 		"store": store,
 		"http":  object{"listen": listen, "adminToken": ""},
@@ -108,15 +108,28 @@ func (w *World) Config(listen, store string) ([]byte, error) {
 			"discord": object{"token": token, "apiBaseURL": w.discord.URL()},
 			"slack":   object{"botToken": botToken, "appToken": appToken, "apiBaseURL": w.slack.APIURL()},
 		},
-		"models": object{"default": object{"provider": "gemini", "model": model, "apiKey": key, "baseURL": w.model.GeminiURL(), "fallback": []string{"offline"}}},
+		"models": object{
+			"default": object{
+				"provider": "gemini",
+				"model":    model,
+				"apiKey":   key,
+				"baseURL":  w.model.GeminiURL(),
+				"fallback": []string{"offline"},
+			},
+		},
 		"agents": object{"default": object{"model": "default", "systemPrompt": "You are ravenbot in a simulated world."}},
 		"channels": []object{
-			{"match": discord, "respondTo": "all"}, {"match": slack, "respondTo": "all"}, {"match": "web:/*", "respondTo": "all"},
+			{
+				"match":     discord,
+				"respondTo": "all",
+			}, {"match": slack, "respondTo": "all"}, {"match": "web:/*", "respondTo": "all"},
 		},
 		"feeds":  object{"allowPrivateHosts": here},
 		"egress": object{"allowPrivateHosts": here},
-		"digests": object{"morning": object{"schedule": "30 8 * * 1-5", "timezone": "UTC", "feeds": append(w.sources, "bundled:feeds-primer"),
-			"post": []string{discord, slack, "web:/general"}, "maxItems": 6}},
+		"digests": object{
+			"morning": object{"schedule": "30 8 * * 1-5", "timezone": "UTC", "feeds": append(w.sources, "bundled:feeds-primer"),
+				"post": []string{discord, slack, "web:/general"}, "maxItems": 6},
+		},
 		"log": object{"level": "warn"},
 	}, "", "  ")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// descriptors are the named schedules of crontab(5).
-var descriptors = map[string]string{
+// namedSchedules are the names of crontab(5).
+var namedSchedules = map[string]string{
 	"@yearly":   "0 0 1 1 *",
 	"@annually": "0 0 1 1 *",
 	"@monthly":  "0 0 1 * *",
@@ -21,8 +21,7 @@ var descriptors = map[string]string{
 
 var fieldNames = [5]string{"minute", "hour", "day of month", "month", "day of week"}
 
-// isCron tells cron from words: the first two of its fields, minute and hour,
-// have no letters.
+// isCron tells cron from words: in cron the first two fields, minute and hour, have no letters.
 func isCron(text string) bool {
 	if text == "" || text[0] == '@' {
 		return true
@@ -35,9 +34,10 @@ func isCron(text string) bool {
 	return true
 }
 
+// parseCron parses a cron expression or a name such as @daily.
 func parseCron(text string) ([]rule, error) {
 	if strings.HasPrefix(text, "@") {
-		named, ok := descriptors[strings.ToLower(text)]
+		named, ok := namedSchedules[strings.ToLower(text)]
 		if !ok {
 			return nil, errors.New("unknown name; known are @hourly, @daily, @weekly, @monthly, @yearly")
 		}
@@ -45,27 +45,31 @@ func parseCron(text string) ([]rule, error) {
 	}
 	fields := strings.Fields(text)
 	if len(fields) != len(fieldNames) {
-		return nil, fmt.Errorf("want 5 fields (minute hour day-of-month month day-of-week), got %d; or say it in words: %s", len(fields), examples)
+		return nil, fmt.Errorf(
+			"want 5 fields (minute hour day-of-month month day-of-week), got %d; or use words: %s",
+			len(fields),
+			examples,
+		)
 	}
-	fields[4] = sundayAsZero(fields[4])
+	fields[4] = replaceSunday7(fields[4])
+	// crontab(5): where one day field is a star, both have to match; where neither is, one is enough.
 	r := rule{anyDay: isStar(fields[2]) || isStar(fields[4]), elapsed: isPlainStar(fields[1])}
 	for i, dst := range []*uint64{&r.minute, &r.hour, &r.dom, &r.month, &r.dow} {
 		bits, err := parseField(i, fields[i])
 		if err != nil {
 			return nil, fmt.Errorf("%s field %q: %w", fieldNames[i], fields[i], err)
 		}
-		*dst = bits & masks[i]
+		*dst = bits & fieldMasks[i]
 	}
 	return []rule{r}, nil
 }
 
-// masks are the values that each field may have; the parser marks stars by a bit
-// beyond them.
-var masks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekdays}
+// fieldMasks are the values that each field may have. The parser marks stars by a bit beyond them.
+var fieldMasks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekdays}
 
-// parseField asks the cron parser about one field alone, so that its error can
-// be tied to that field.
+// parseField parses one field alone, so that the parser's error belongs to that field.
 func parseField(index int, field string) (uint64, error) {
+	// robfig/cron accepts these two mistakes and reads them as something else.
 	for part := range strings.SplitSeq(field, ",") {
 		if part == "" {
 			return 0, fmt.Errorf("an entry of the list is empty")
@@ -76,7 +80,9 @@ func parseField(index int, field string) (uint64, error) {
 	}
 	probe := [5]string{"*", "*", "*", "*", "*"}
 	probe[index] = field
-	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(probe[:], " "))
+	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(
+		strings.Join(probe[:], " "),
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -91,9 +97,9 @@ func isStar(field string) bool { return strings.HasPrefix(field, "*") || strings
 
 func isPlainStar(field string) bool { return isStar(field) && !strings.Contains(field, ",") }
 
-// sundayAsZero rewrites the weekday 7, which crontab(5) knows and the parser
-// does not: "7" is "0", "5-7" is "5,6,0".
-func sundayAsZero(field string) string {
+// replaceSunday7 rewrites the weekday 7, which crontab(5) knows and the parser does not: "7" becomes "0", "5-7"
+// becomes "5,6,0".
+func replaceSunday7(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {
 		span, step, stepped := strings.Cut(part, "/")
@@ -104,6 +110,7 @@ func sundayAsZero(field string) string {
 		case ranged && to == "7" && len(from) == 1 && from[0] >= '0' && from[0] <= '7':
 			by := 1
 			if stepped {
+				// A bad step is left as it is, for the parser to report.
 				if len(step) != 1 || step[0] < '1' || step[0] > '9' {
 					continue
 				}

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// days reads the days of a sentence, as rules without times; none when there is
-// nothing about days here.
-func (p *phrase) days() (list []rule, err error) {
+// parseDays reads the days of a sentence, as rules without times. It returns none where the next words name no days.
+func (p *wordParser) parseDays() (list []rule, err error) {
 	for {
 		before := p.words
+		// "first monday and tuesday" may mean every tuesday or the first one: refuse rather than guess.
 		if len(list) > 0 {
 			p.skip("and")
 		}
-		item, found, err := p.dayItem()
+		item, found, err := p.parseDay()
 		if err != nil {
 			return nil, err
 		}
@@ -26,10 +26,12 @@ func (p *phrase) days() (list []rule, err error) {
 		if len(list) > 0 {
 			last := &list[len(list)-1]
 			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
-				return nil, fmt.Errorf("it is not clear whether %q is meant of every week; say for instance \"first monday and first tuesday\"",
-					strings.Join(before[:len(before)-len(p.words)], " "))
+				return nil, fmt.Errorf(
+					"it is not clear whether %q applies to every week; say for instance \"first monday and first tuesday\"",
+					strings.Join(before[:len(before)-len(p.words)], " "),
+				)
 			}
-			if joins(last, item) {
+			if mergeRule(last, item) {
 				continue
 			}
 		}
@@ -37,8 +39,8 @@ func (p *phrase) days() (list []rule, err error) {
 	}
 }
 
-// joins adds the item to the rule where one rule can say both.
-func joins(r *rule, item rule) bool {
+// mergeRule adds the item to the rule where one rule can express both, and reports whether it can.
+func mergeRule(r *rule, item rule) bool {
 	switch {
 	case r.weeks == 0 && item.weeks == 0 && r.dow != 0 && item.dow != 0, r.weeks != 0 && r.weeks == item.weeks:
 		r.dow |= item.dow
@@ -53,82 +55,92 @@ func joins(r *rule, item rule) bool {
 	return true
 }
 
-// dayItem reads "every day", "weekdays", "monday to friday", "the first and third
-// tuesday of the month", "the 15th".
-func (p *phrase) dayItem() (item rule, found bool, err error) {
+// parseDay reads "every day", "weekdays", "monday to friday", "the first and third tuesday of the month" or "the
+// 15th".
+func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	before := p.words
 	p.skip("on")
-	every := p.take("every", "each")
+	every := p.accept("every", "each")
 	p.skip("the")
-	nth := several(p, []string{"the"}, ordinal)
+	nth := parseList(p, []string{"the"}, parseOrdinal)
 	if len(nth) > 0 {
-		item, err = p.nth(nth, every)
+		item, err = p.parseNth(nth, every)
 		return item, err == nil, err
 	}
 	switch {
-	case p.take("daily", "everyday"), every && p.take("day"):
+	case p.accept("daily", "everyday"), every && p.accept("day"):
 		return rule{dow: allWeekdays}, true, nil
-	case p.take("weekday", "weekdays", "workday", "workdays"):
+	case p.accept("weekday", "weekdays", "workday", "workdays"):
 		return rule{dow: weekdays}, true, nil
-	case p.take("weekend", "weekends"):
+	case p.accept("weekend", "weekends"):
 		return rule{dow: weekend}, true, nil
-	case p.take("working", "business"):
-		if p.take("day", "days") {
+	case p.accept("working", "business"):
+		if p.accept("day", "days") {
 			return rule{dow: weekdays}, true, nil
 		}
 	}
-	from, ok := lookUp(p, weekdayNamed)
+	from, ok := acceptFrom(p, parseWeekday)
 	if !ok {
 		p.words = before
 		return rule{}, false, nil
 	}
-	if p.take("to", "through", "until", "till") {
-		to, ok := lookUp(p, weekdayNamed)
+	if p.accept("to", "through", "until", "till") {
+		to, ok := acceptFrom(p, parseWeekday)
 		if !ok {
-			return rule{}, false, fmt.Errorf("a weekday is missing after %q", strings.Join(before[:len(before)-len(p.words)], " "))
+			return rule{}, false, fmt.Errorf(
+				"a weekday is missing after %q",
+				strings.Join(before[:len(before)-len(p.words)], " "),
+			)
 		}
-		return rule{dow: between(from, to)}, true, nil
+		return rule{dow: weekdayRange(from, to)}, true, nil
 	}
 	return rule{dow: 1 << from}, true, nil
 }
 
 const (
-	weekdays uint64 = 0b0111110
-	weekend  uint64 = 0b1000001
-	lastOne         = 0 // the ordinal "last"
+	// weekdays and weekend are sets of weekdays; bit 0 is Sunday.
+	weekdays    uint64 = 0b0111110
+	weekend     uint64 = 0b1000001
+	lastOrdinal        = 0 // the ordinal "last"
 )
 
-// nth reads what follows "first and third".
-func (p *phrase) nth(nth []int, every bool) (r rule, err error) {
-	weekday, isWeekday := lookUp(p, weekdayNamed)
+// parseNth reads what follows "first and third".
+func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
+	weekday, isWeekday := acceptFrom(p, parseWeekday)
 	if !isWeekday {
 		p.skip("day", "days")
 	}
-	monthly := p.ofMonth()
+	monthly := p.acceptOfMonth()
 	for _, n := range nth {
 		switch {
-		case !isWeekday && n == lastOne:
+		case !isWeekday && n == lastOrdinal:
 			r.lastDate = true
 		case !isWeekday:
 			r.dom |= 1 << n
 		case n > 5:
-			return rule{}, fmt.Errorf("no month has a %s %s", nameOf(n), weekdayNames[weekday])
+			return rule{}, fmt.Errorf("no month has a %s %s", ordinalName(n), weekdayNames[weekday])
 		default:
 			r.dow = 1 << weekday
 			r.weeks |= 1 << n
 		}
 	}
+	// "every second monday" is the second of a month to some and every other monday to others.
 	if isWeekday && every && !monthly && r.weeks&^0b11 != 0 {
-		return rule{}, fmt.Errorf("\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"", nameOf(nth[0]), weekdayNames[weekday])
+		return rule{}, fmt.Errorf(
+			"\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"",
+			ordinalName(nth[0]),
+			weekdayNames[weekday],
+		)
 	}
 	return r, nil
 }
 
-func (p *phrase) ofMonth() bool {
+// acceptOfMonth consumes "of the month" and reports whether it was there.
+func (p *wordParser) acceptOfMonth() bool {
 	before := p.words
-	if p.take("of", "in") {
+	if p.accept("of", "in") {
 		p.skip("the", "every", "each", "a")
-		if p.take("month", "months") {
+		if p.accept("month", "months") {
 			return true
 		}
 	}
@@ -136,7 +148,8 @@ func (p *phrase) ofMonth() bool {
 	return false
 }
 
-func between(from, to int) (set uint64) {
+// weekdayRange returns the weekdays from one to another, across Saturday where needed.
+func weekdayRange(from, to int) (set uint64) {
 	for n := from; ; n = (n + 1) % 7 {
 		set |= 1 << n
 		if n == to {
@@ -147,7 +160,8 @@ func between(from, to int) (set uint64) {
 
 var weekdayNames = [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 
-func weekdayNamed(word string) (int, bool) {
+// parseWeekday reads the name of a weekday, its plural or its first letters.
+func parseWeekday(word string) (int, bool) {
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "."), "s")
 	for n, name := range weekdayNames {
 		name = strings.ToLower(name)
@@ -162,8 +176,8 @@ var dayNumber = regexp.MustCompile(`^(\d{1,2})(st|nd|rd|th)$`)
 
 var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
 
-// ordinal reads "first" and "1st"; "last" is 0.
-func ordinal(word string) (int, bool) {
+// parseOrdinal reads "first" and "1st"; "last" is 0.
+func parseOrdinal(word string) (int, bool) {
 	for n, name := range ordinals {
 		if word == name {
 			return n, true
@@ -177,15 +191,16 @@ func ordinal(word string) (int, bool) {
 	return n, n >= 1 && n <= 31
 }
 
-func nameOf(n int) string {
+// ordinalName returns "first" to "fifth", "last", and else "6th".
+func ordinalName(n int) string {
 	if n < len(ordinals) {
 		return ordinals[n]
 	}
-	return th(n)
+	return ordinalNumber(n)
 }
 
-// th is the number with its ending: 1st, 2nd, 11th.
-func th(n int) string {
+// ordinalNumber returns the number with its ending: 1st, 2nd, 11th.
+func ordinalNumber(n int) string {
 	ending := "th"
 	if n%100/10 != 1 {
 		switch n % 10 {

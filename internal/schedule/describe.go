@@ -6,72 +6,66 @@ import (
 	"strings"
 )
 
-// Describe says in plain words when an expression, cron or words, is due, as a
-// way to show what was understood: "30 8 * * 1-5" is "weekdays at 8:30". What
-// cannot be read comes back as it is.
-func Describe(expr string) string {
-	s, err := Parse(expr, nil)
-	if err != nil {
-		return expr
-	}
-	return s.Describe()
-}
-
-// Describe says in plain words when the schedule is due. Most of these words can
-// be read by Parse again, and then mean the same.
+// Describe returns in plain words when the schedule is due: "30 8 * * 1-5" is "weekdays at 8:30". Parse can read most
+// of these words again, and then they mean the same.
 func (s Schedule) Describe() string {
 	var parts []string
-	times := map[string][]string{} // times of the same days are told together
+	times := map[string][]string{} // times of the same days are named together
 	for _, r := range s.rules {
-		days := r.days()
-		if text := r.interval(); text != "" {
+		days := r.describeDays()
+		if text := r.describeInterval(); text != "" {
 			parts = append(parts, strings.TrimPrefix(days+" "+text, "every day "))
 			continue
 		}
 		if _, told := times[days]; !told {
 			parts = append(parts, days)
 		}
-		times[days] = append(times[days], r.times()...)
+		times[days] = append(times[days], r.describeTimes()...)
 	}
+	// parts keeps the order in which the days were first named; the map has none.
 	for i, days := range parts {
 		if at, ok := times[days]; ok {
-			parts[i] = days + " at " + list(at)
+			parts[i] = days + " at " + joinList(at)
 		}
 	}
 	return strings.Join(parts, " and ")
 }
 
-func (r rule) days() string {
-	text := r.dayNames()
+// describeDays returns the days of a rule, with its months where they are limited.
+func (r rule) describeDays() string {
+	text := r.describeDates()
 	if r.month == allMonths {
 		return text
 	}
 	var months []string
 	for set := r.month; set != 0; set &= set - 1 {
-		months = append(months, monthNames[lowest(set)-1])
+		months = append(months, monthNames[lowestBit(set)-1])
 	}
-	return text + " in " + list(months)
+	return text + " in " + joinList(months)
 }
 
-func (r rule) dayNames() string {
+// describeDates returns the days of a rule without its months.
+func (r rule) describeDates() string {
 	everyDate, everyWeekday := r.dom == allDates, r.dow == allWeekdays && r.weeks == 0
-	dates := "the " + list(r.dates()) + " of the month"
+	dates := "the " + joinList(r.dateNames()) + " of the month"
+	// The order matters: an unrestricted field hides the other one with "or" and leaves it alone with "and".
 	switch {
 	case r.anyDay && everyDate && everyWeekday, !r.anyDay && (everyDate || everyWeekday):
 		return "every day"
 	case r.anyDay && everyDate, r.dom == 0 && !r.lastDate:
-		return r.weekdays()
+		return r.describeWeekdays()
 	case r.anyDay && everyWeekday, r.dow == 0:
 		return dates
 	case r.anyDay:
-		return "every " + list(r.weekdayList()) + " that is " + dates
+		return "every " + joinList(r.listWeekdays()) + " that is " + dates
 	}
-	return dates + " and " + r.weekdays()
+	return dates + " and " + r.describeWeekdays()
 }
 
-func (r rule) dates() (dates []string) {
+// dateNames returns the dates of a month: "1st", "last".
+func (r rule) dateNames() (dates []string) {
 	for set := r.dom; set != 0; set &= set - 1 {
-		dates = append(dates, th(lowest(set)))
+		dates = append(dates, ordinalNumber(lowestBit(set)))
 	}
 	if r.lastDate {
 		dates = append(dates, "last")
@@ -79,99 +73,103 @@ func (r rule) dates() (dates []string) {
 	return dates
 }
 
-func (r rule) weekdayList() (names []string) {
+func (r rule) listWeekdays() (names []string) {
 	for set := r.dow; set != 0; set &= set - 1 {
-		names = append(names, weekdayNames[lowest(set)])
+		names = append(names, weekdayNames[lowestBit(set)])
 	}
 	return names
 }
 
-func (r rule) weekdays() string {
+func (r rule) describeWeekdays() string {
 	switch {
 	case r.weeks != 0:
 		var nth []string
 		for set := uint64(r.weeks &^ 1); set != 0; set &= set - 1 {
-			nth = append(nth, ordinals[lowest(set)])
+			nth = append(nth, ordinals[lowestBit(set)])
 		}
 		if r.weeks&1 != 0 {
 			nth = append(nth, "last")
 		}
 		var each []string
-		for _, name := range r.weekdayList() {
-			each = append(each, "the "+list(nth)+" "+name+" of the month")
+		for _, name := range r.listWeekdays() {
+			each = append(each, "the "+joinList(nth)+" "+name+" of the month")
 		}
-		return list(each)
+		return joinList(each)
 	case r.dow == weekdays:
 		return "weekdays"
 	case r.dow == weekend:
 		return "weekends"
 	}
-	return "every " + list(r.weekdayList())
+	return "every " + joinList(r.listWeekdays())
 }
 
-// mostTimes are named one by one.
-const mostTimes = 12
+// maxTimes is how many times of day are listed one by one.
+const maxTimes = 12
 
-func (r rule) times() []string {
-	if bits.OnesCount64(r.hour)*bits.OnesCount64(r.minute) > mostTimes {
-		return []string{"minute " + numbers(r.minute) + " of hour " + numbers(r.hour)}
+func (r rule) describeTimes() []string {
+	// A long list is harder to read than its minutes and hours.
+	if bits.OnesCount64(r.hour)*bits.OnesCount64(r.minute) > maxTimes {
+		return []string{"minute " + formatNumbers(r.minute) + " of hour " + formatNumbers(r.hour)}
 	}
 	var times []string
 	for hours := r.hour; hours != 0; hours &= hours - 1 {
 		for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
-			times = append(times, fmt.Sprintf("%d:%02d", lowest(hours), lowest(minutes)))
+			times = append(times, fmt.Sprintf("%d:%02d", lowestBit(hours), lowestBit(minutes)))
 		}
 	}
 	return times
 }
 
-// interval is "every 2 hours" and the like, where the rule is that regular.
-func (r rule) interval() string {
+// describeInterval returns "every 2 hours" and the like where the rule is that regular, else "".
+func (r rule) describeInterval() string {
 	step := 60
+	// Ends with the smallest step whose multiples are exactly the minutes of the rule.
 	for n := 59; n > 0; n-- {
 		if 60%n == 0 && r.minute == multiples(n, 60) {
 			step = n
 		}
 	}
-	first, last := lowest(r.hour), bits.Len64(r.hour)-1
+	first, last := lowestBit(r.hour), bits.Len64(r.hour)-1
 	switch {
 	case r.elapsed && r.minute == 1:
 		for n := 1; n < 24; n++ {
 			if 24%n == 0 && r.hour == multiples(n, 24) {
-				return every(n, "hour")
+				return formatEvery(n, "hour")
 			}
 		}
 	case r.elapsed && r.hour == allHours && step < 60:
-		return every(step, "minute")
+		return formatEvery(step, "minute")
 	case r.elapsed && r.hour == allHours:
 		var offsets []string
 		for set := r.minute; set != 0; set &= set - 1 {
-			offsets = append(offsets, fmt.Sprintf(":%02d", lowest(set)))
+			offsets = append(offsets, fmt.Sprintf(":%02d", lowestBit(set)))
 		}
-		return "every hour at " + list(offsets)
+		return "every hour at " + joinList(offsets)
 	case step < 60 && last-first > 2 && bits.OnesCount64(r.hour) == last-first+1:
-		return fmt.Sprintf("%s from %d:00 to %d:%02d", every(step, "minute"), first, last, 60-step)
+		return fmt.Sprintf("%s from %d:00 to %d:%02d", formatEvery(step, "minute"), first, last, 60-step)
 	}
 	return ""
 }
 
-func every(n int, unit string) string {
+// formatEvery returns "every hour" or "every 2 hours".
+func formatEvery(n int, unit string) string {
 	if n == 1 {
 		return "every " + unit
 	}
 	return fmt.Sprintf("every %d %ss", n, unit)
 }
 
-func numbers(set uint64) string {
+// formatNumbers lists the bits of a set.
+func formatNumbers(set uint64) string {
 	var all []string
 	for ; set != 0; set &= set - 1 {
-		all = append(all, fmt.Sprint(lowest(set)))
+		all = append(all, fmt.Sprint(lowestBit(set)))
 	}
-	return list(all)
+	return joinList(all)
 }
 
-// list is "a, b and c".
-func list(items []string) string {
+// joinList returns "a, b and c".
+func joinList(items []string) string {
 	if len(items) < 2 {
 		return strings.Join(items, "")
 	}

@@ -8,44 +8,40 @@ import (
 )
 
 const (
-	// look is how often the loop looks at the clock while it waits, since the clock
-	// may jump while timers run on.
-	look = 30 * time.Second
-	// grace is how late a due instant may be met while the loop runs and still
-	// count as on time.
-	grace = 2 * time.Minute
-	// wrong is how far ahead of the clock the last due instant may lie before the
-	// loop concludes that the clock was wrong then, and starts afresh.
-	wrong = 26 * time.Hour
-	// remembered is how many of the last given instants are never given again,
-	// whatever the clock does.
-	remembered = 64
+	// clockCheckInterval is how often the loop looks at the clock while it waits: the clock may jump while timers run
+	// on.
+	clockCheckInterval = 30 * time.Second
+	// maxLateness is how late a due instant may be noticed while the loop runs and still count as on time.
+	maxLateness = 2 * time.Minute
+	// maxClockError is how far ahead of the clock the last due instant may lie before the loop concludes that the
+	// clock was wrong then, and starts again from the present.
+	maxClockError = 26 * time.Hour
+	// maxRemembered is how many of the last started instants are never started again, whatever the clock does.
+	maxRemembered = 64
 )
 
-// Job is something to be run on a schedule.
+// Job is something to run on a schedule.
 type Job struct {
-	Name     string // tells jobs apart
+	Name     string // identifies the job
 	Schedule Schedule
-	// CatchUp says that after downtime the latest missed due instant is run once;
-	// without it missed instants are passed over.
+	// CatchUp says that after downtime the latest missed instant is run once. Without it missed instants are skipped.
 	CatchUp bool
-	// Paused says that what becomes due is passed over, also once it goes on.
+	// Paused says that due instants are skipped. They are not run later either.
 	Paused bool
 }
 
 // Loop runs jobs when they are due. LastDue and Do are required.
 type Loop struct {
-	// Jobs are those to begin with; Set replaces them.
+	// Jobs are the jobs to start with; Set replaces them.
 	Jobs []Job
-	// LastDue is the last due instant of a job that was given to Do before the loop
-	// knew the job; false when there was none. Called once for each job that is new.
+	// LastDue returns the last due instant of a job for which Do was called before the loop knew the job, and false
+	// when there was none. It is called once for each new job.
 	LastDue func(name string) (time.Time, bool)
-	// Do is called for each due instant, in order, each instant once; calls
-	// for one job never overlap, those of different jobs may. Instants that
-	// pass while Do is busy are missed like those of downtime, but for the latest
-	// of them if it is at most two minutes old. Do should end soon after ctx does.
+	// Do is called for each due instant, in order, each instant once. Calls for one job never overlap, those for
+	// different jobs may. Instants that pass while Do runs are missed like those of downtime, except the latest of
+	// them if it is at most two minutes old. Do should return soon after ctx ends.
 	Do func(ctx context.Context, name string, due time.Time)
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
 
 	mu      sync.Mutex
@@ -54,10 +50,9 @@ type Loop struct {
 	wake    chan struct{} // made by Run
 }
 
-// Set replaces the jobs, by their names; it is safe to call at any time. A job that
-// stays goes on where it is: what it ran is not run again, what runs is let finish.
-// A new schedule counts from now. A job that is new is treated as when the loop
-// starts: with CatchUp the latest instant missed since LastDue is run.
+// Set replaces the jobs, by their names. It may be called at any time. A job that stays continues: instants that it
+// has run are not run again, and a running call is left to finish. A new schedule counts from now. A new job is
+// treated as when the loop starts: with CatchUp the latest instant missed since LastDue is run.
 func (l *Loop) Set(jobs []Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,31 +60,32 @@ func (l *Loop) Set(jobs []Job) {
 	if l.wake != nil {
 		select {
 		case l.wake <- struct{}{}:
-		default: // it has yet to see an earlier change
+		default: // Run has not yet seen an earlier change and will see both
 		}
 	}
 }
 
-// Run blocks until ctx ends and every call of Do has returned.
+// Run runs jobs until ctx ends, and returns when every call of Do has returned.
 func (l *Loop) Run(ctx context.Context) {
-	r := &run{loop: l, now: l.Now, states: map[string]*state{}, done: make(chan *state)}
+	r := &loopRun{loop: l, now: l.Now, states: map[string]*jobState{}, done: make(chan *jobState)}
 	if r.now == nil {
 		r.now = time.Now
 	}
 	l.mu.Lock()
 	l.wake = make(chan struct{}, 1)
+	// A Set before Run wins over Jobs.
 	if !l.changed {
 		l.next, l.changed = l.Jobs, true
 	}
 	l.mu.Unlock()
 	for ctx.Err() == nil {
-		r.apply()
-		timer := time.NewTimer(r.step(ctx))
+		r.applyJobs()
+		timer := time.NewTimer(r.startDue(ctx))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
 		case s := <-r.done:
-			r.rest(s)
+			r.finishCall(s)
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -97,28 +93,28 @@ func (l *Loop) Run(ctx context.Context) {
 	r.calls.Wait()
 }
 
-// run is the loop while it runs; all of it belongs to the goroutine of Run.
-type run struct {
+// loopRun is the state of a running loop. Only the goroutine of Run uses it, except calls.
+type loopRun struct {
 	loop   *Loop
 	now    func() time.Time
-	states map[string]*state
-	done   chan *state
+	states map[string]*jobState
+	done   chan *jobState
 	calls  sync.WaitGroup
 }
 
-// state is where a job stands: everything up to base is settled.
-type state struct {
+// jobState is the state of one job: every instant up to base has been dealt with.
+type jobState struct {
 	job     Job
 	base    time.Time
-	due     time.Time // the next after base
-	isDue   bool      // false: there is none
-	given   []time.Time
+	due     time.Time // the next one after base
+	isDue   bool      // false: there is no next one
+	started []time.Time
 	busy    bool
 	removed bool
 }
 
-// apply takes over the jobs that were set.
-func (r *run) apply() {
+// applyJobs takes over the jobs of the last Set, if there was one since.
+func (r *loopRun) applyJobs() {
 	r.loop.mu.Lock()
 	jobs, changed := r.loop.next, r.loop.changed
 	r.loop.changed = false
@@ -130,65 +126,70 @@ func (r *run) apply() {
 	for _, job := range jobs {
 		named[job.Name] = true
 		if s := r.states[job.Name]; s != nil {
-			s.become(job, r.now())
+			s.update(job, r.now())
 		} else {
-			r.states[job.Name] = r.begin(job)
+			r.states[job.Name] = r.newJobState(job)
 		}
 	}
 	for name, s := range r.states {
+		// A removed job that still runs is kept until its call ends, so that a job of that name does not run beside
+		// it.
 		if s.removed = !named[name]; s.removed && !s.busy {
 			delete(r.states, name)
 		}
 	}
 }
 
-func (r *run) begin(job Job) *state {
-	s := &state{job: job}
+// newJobState returns the state of a new job, as of its last run.
+func (r *loopRun) newJobState(job Job) *jobState {
+	s := &jobState{job: job}
 	now := r.now()
 	last, ok := r.loop.LastDue(job.Name)
 	if !ok {
-		s.settled(now)
+		s.setBase(now)
 		return s
 	}
-	s.given = append(s.given, last)
-	s.settled(last)
+	s.started = append(s.started, last)
+	s.setBase(last)
 	if onTime := now.Add(-1); !job.CatchUp && onTime.After(last) {
-		s.settled(onTime) // what is due this very instant was not missed
+		s.setBase(onTime) // what is due this very instant was not missed
 	}
 	return s
 }
 
-// become gives a job that goes on its new settings.
-func (s *state) become(job Job, now time.Time) {
-	fresh := !s.job.Schedule.same(job.Schedule) || s.job.Paused && !job.Paused || s.removed
+// update applies new settings to a job that stays.
+func (s *jobState) update(job Job, now time.Time) {
+	fresh := !s.job.Schedule.isSame(job.Schedule) || s.job.Paused && !job.Paused || s.removed
 	s.job = job
+	// Instants of a new schedule, or of a pause, that lie in the past were never promised.
 	if fresh && now.After(s.base) {
 		s.base = now
 	}
-	s.settled(s.base)
+	s.setBase(s.base)
 }
 
-func (s *state) settled(base time.Time) {
+// setBase records that everything up to base has been dealt with, and computes the next due instant.
+func (s *jobState) setBase(base time.Time) {
 	s.base = base
 	s.due, s.isDue = s.job.Schedule.Next(base)
 }
 
-// rest ends a call of Do.
-func (r *run) rest(s *state) {
+// finishCall records the end of a call of Do.
+func (r *loopRun) finishCall(s *jobState) {
 	if s.busy = false; s.removed {
 		delete(r.states, s.job.Name)
 	}
 }
 
-// step gives what is due and returns how long nothing will be.
-func (r *run) step(ctx context.Context) time.Duration {
-	now, pause := r.now(), look
+// startDue starts what is due and returns how long to wait before the next look at the clock.
+func (r *loopRun) startDue(ctx context.Context) time.Duration {
+	now, pause := r.now(), clockCheckInterval
 	for _, s := range r.states {
 		if s.busy || s.removed {
 			continue
 		}
-		if due, ok := s.settle(now); ok {
-			r.give(ctx, s, due)
+		if due, ok := s.takeDue(now); ok {
+			r.startCall(ctx, s, due)
 		} else if s.isDue {
 			pause = min(pause, s.due.Sub(now))
 		}
@@ -196,11 +197,12 @@ func (r *run) step(ctx context.Context) time.Duration {
 	return pause
 }
 
-// settle moves base to the latest due instant that has passed, and returns it when
-// it is to be given.
-func (s *state) settle(now time.Time) (due time.Time, give bool) {
-	if s.base.Sub(now) > wrong {
-		s.settled(now)
+// takeDue moves base to the latest due instant that has passed, and returns that instant and true if it is to be
+// started.
+func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
+	// Without this a clock that was once years ahead would keep the job from ever running again.
+	if s.base.Sub(now) > maxClockError {
+		s.setBase(now)
 		return time.Time{}, false
 	}
 	if !s.isDue || s.due.After(now) {
@@ -210,23 +212,25 @@ func (s *state) settle(now time.Time) (due time.Time, give bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	s.settled(due)
-	isLate := now.Sub(due) > grace && !s.job.CatchUp
-	if s.job.Paused || isLate || slices.ContainsFunc(s.given, due.Equal) {
+	s.setBase(due)
+	isLate := now.Sub(due) > maxLateness && !s.job.CatchUp
+	if s.job.Paused || isLate || slices.ContainsFunc(s.started, due.Equal) {
 		return time.Time{}, false
 	}
 	return due, true
 }
 
-func (r *run) give(ctx context.Context, s *state, due time.Time) {
-	if len(s.given) == remembered {
-		s.given = s.given[1:]
+// startCall calls Do in a goroutine of its own.
+func (r *loopRun) startCall(ctx context.Context, s *jobState, due time.Time) {
+	if len(s.started) == maxRemembered {
+		s.started = s.started[1:]
 	}
-	s.given = append(s.given, due)
+	s.started = append(s.started, due)
 	s.busy = true
 	name := s.job.Name
 	r.calls.Go(func() {
 		r.loop.Do(ctx, name, due)
+		// After ctx has ended nobody reads done any more; Run waits for calls instead.
 		select {
 		case r.done <- s:
 		case <-ctx.Done():

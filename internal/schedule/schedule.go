@@ -1,14 +1,11 @@
-// Package schedule says when something is due by the clock on a wall, and runs
-// jobs at those instants.
+// Package schedule computes when something is due by the wall clock, and runs jobs at those instants.
 //
-// It promises that a schedule fires exactly once for every local time it names:
-// a time inside a daylight-saving gap fires once, at the gap's end; a time that
-// occurs twice fires at its first pass. Only an hour field of "*" or "*/n", and
-// words such as "every 2 hours", follow elapsed time instead, so that an hourly
-// job also runs in the repeated hour. It holds the time zone database, so results
-// do not depend on the machine.
+// It promises that a schedule is due exactly once for every local time it names: a time inside a daylight-saving gap
+// is due once, at the gap's end; a time that occurs twice is due at its first pass. Only an hour field of "*" or
+// "*/n", and words such as "every 2 hours", follow elapsed time instead, so that an hourly job also runs in the
+// repeated hour. The package holds the time zone database, so results do not depend on the machine.
 //
-// What a job does, and remembering what was done, are left to the caller.
+// What a job does, and remembering which instants were done, are left to the caller.
 package schedule
 
 import (
@@ -18,7 +15,7 @@ import (
 	_ "time/tzdata" // the same zones on every machine, also in an empty container
 )
 
-// horizonYears is how far ahead Next looks before it says that nothing is due.
+// horizonYears is how far ahead Next looks before it reports that nothing is due.
 const horizonYears = 30
 
 // Schedule is a parsed expression in a time zone. It is a value, safe for
@@ -26,22 +23,22 @@ const horizonYears = 30
 type Schedule struct {
 	expr  string
 	zone  *time.Location
-	rules []rule // due is what any of them says
+	rules []rule // the schedule is due whenever any of them is
 }
 
-// Parse reads when something is due: a five-field cron expression (minute, hour,
-// day of month, month, day of week), one of @yearly, @monthly, @weekly, @daily,
-// @hourly, or plain English such as "weekdays at 8:30", "every monday and thursday
-// at 9am", "first monday of the month at 9" and "every 2 hours". In cron, months
-// and weekdays may be written by their English three-letter names; Sunday is 0 or
-// 7. The error names the field or the word at fault. A nil zone is UTC.
+// Parse reads when something is due: a five-field cron expression (minute, hour, day of month, month, day of week),
+// one of @yearly, @monthly, @weekly, @daily and @hourly, or plain English such as "weekdays at 8:30", "every monday
+// and thursday at 9am", "first monday of the month at 9" and "every 2 hours". In cron, months and weekdays may be
+// English three-letter names; Sunday is 0 or 7. The error names the field or the word that is wrong. A nil zone is
+// UTC.
 func Parse(expr string, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
 	}
 	text := strings.TrimSpace(expr)
+	// robfig/cron would accept the prefix and silently override the zone that was configured.
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
-		return Schedule{}, fmt.Errorf("schedule %q: the time zone is a setting of its own, not part of the expression", expr)
+		return Schedule{}, fmt.Errorf("schedule %q: the time zone has its own setting and is not part of the expression", expr)
 	}
 	parse := parseWords
 	if isCron(text) {
@@ -54,7 +51,7 @@ func Parse(expr string, zone *time.Location) (Schedule, error) {
 	return Schedule{expr: text, zone: zone, rules: rules}, nil
 }
 
-// LoadZone finds a time zone by its IANA name; the empty name is UTC.
+// LoadZone returns a time zone by its IANA name; the empty name is UTC.
 func LoadZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(strings.TrimSpace(name))
 	if err != nil {
@@ -63,10 +60,10 @@ func LoadZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// String is the expression as it was given.
+// String returns the expression as it was given.
 func (s Schedule) String() string { return s.expr }
 
-// Zone is the time zone the expression is read in; UTC for the zero Schedule.
+// Zone returns the time zone that the expression is read in. It returns UTC for the zero Schedule.
 func (s Schedule) Zone() *time.Location {
 	if s.zone == nil {
 		return time.UTC
@@ -74,14 +71,13 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// same says that two schedules are due at the same instants by being written the
-// same way.
-func (s Schedule) same(o Schedule) bool {
+// isSame reports whether two schedules are written the same way in the same zone.
+func (s Schedule) isSame(o Schedule) bool {
 	return s.expr == o.expr && s.Zone().String() == o.Zone().String()
 }
 
-// Next is the first due instant after the given one, which itself does not
-// count, in the schedule's zone. It is false when nothing is due within 30 years.
+// Next returns the first due instant after the given one, which itself does not count, in the schedule's zone. It
+// returns false when nothing is due within 30 years.
 func (s Schedule) Next(after time.Time) (first time.Time, found bool) {
 	for _, r := range s.rules {
 		due, ok := r.next(after, s.zone)
@@ -92,22 +88,25 @@ func (s Schedule) Next(after time.Time) (first time.Time, found bool) {
 	return first, found
 }
 
-// Latest is the last due instant in (after, until]; false when there is none.
-// Its work does not grow with the distance between the two.
+// Latest returns the last due instant in (after, until], and false when there is none. Its work does not grow with
+// the distance between the two.
 func (s Schedule) Latest(after, until time.Time) (time.Time, bool) {
+	// Look back over growing windows: most schedules are due in the first one. Nine years cover 29 February across a
+	// century year that is not a leap year.
 	for _, window := range []time.Duration{time.Hour, 36 * time.Hour, 62 * 24 * time.Hour, 9 * 366 * 24 * time.Hour} {
 		from := until.Add(-window)
 		if !from.After(after) {
 			break
 		}
-		if due, ok := s.lastFrom(from, until); ok {
+		if due, ok := s.lastDue(from, until); ok {
 			return due, true
 		}
 	}
-	return s.lastFrom(after, until)
+	return s.lastDue(after, until)
 }
 
-func (s Schedule) lastFrom(after, until time.Time) (last time.Time, found bool) {
+// lastDue walks all due instants in (after, until] and returns the last one.
+func (s Schedule) lastDue(after, until time.Time) (last time.Time, found bool) {
 	for {
 		due, ok := s.Next(after)
 		if !ok || due.After(until) {

@@ -23,18 +23,18 @@ type rule struct {
 	dom    uint64
 	month  uint64
 	dow    uint64
-	// weeks says which of a month's weekdays count: bit n the nth, bit 0 the last;
-	// none of the bits: all.
+	// weeks says which of a month's weekdays count: bit n for the nth, bit 0 for the last. No bit: all of them.
 	weeks uint8
-	// lastDate says that the last date of a month counts as well as those of dom.
+	// lastDate says that the last date of a month counts in addition to those of dom.
 	lastDate bool
-	// anyDay says that one of the two day fields starts with "*": then both must
-	// match, otherwise one is enough (crontab(5)).
+	// anyDay says that one of the two day fields starts with "*": then both must match, otherwise one is enough
+	// (crontab(5)).
 	anyDay bool
-	// elapsed says that hours are those of a stopwatch, not of the wall clock.
+	// elapsed says that hours are counted by a stopwatch and not by the wall clock.
 	elapsed bool
 }
 
+// next returns the first due instant after the given one, and false when there is none within the horizon.
 func (r rule) next(after time.Time, zone *time.Location) (time.Time, bool) {
 	if r.elapsed {
 		return r.nextElapsed(after, zone)
@@ -42,8 +42,8 @@ func (r rule) next(after time.Time, zone *time.Location) (time.Time, bool) {
 	return r.nextOnWall(after, zone)
 }
 
-// nextOnWall walks the local dates. First passes of ascending wall times are
-// ascending instants, so the first one that is late enough is the answer.
+// nextOnWall walks the local dates. First passes of ascending wall times are ascending instants, so the first one
+// that is late enough is the result.
 func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool) {
 	// A wall time in a gap fires after its own date's other times and possibly on
 	// a later date (Samoa left out a whole day), so start two dates back.
@@ -54,8 +54,9 @@ func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool)
 		}
 		for hours := r.hour; hours != 0; hours &= hours - 1 {
 			hour := time.Duration(bits.TrailingZeros64(hours)) * time.Hour
+			// Skip a whole hour when even its last minute is too early.
 			if firstPass(date.Add(hour+59*time.Minute), zone).After(after) {
-				if due, ok := r.inHour(date.Add(hour), after, zone); ok {
+				if due, ok := r.nextInHour(date.Add(hour), after, zone); ok {
 					return due, !due.After(after.AddDate(horizonYears, 0, 0))
 				}
 			}
@@ -64,7 +65,7 @@ func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool)
 	return time.Time{}, false
 }
 
-func (r rule) inHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
+func (r rule) nextInHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
 	for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
 		due := firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes))*time.Minute), zone)
 		if due.After(after) {
@@ -74,13 +75,15 @@ func (r rule) inHour(hour, after time.Time, zone *time.Location) (time.Time, boo
 	return time.Time{}, false
 }
 
-// firstPass is the first instant at which clocks show the wall time (written as
-// if it were UTC), or the end of the gap that swallows it.
+// firstPass returns the first instant at which clocks show the wall time (written as if it were UTC), or the end of
+// the gap that it falls into.
 func firstPass(wall time.Time, zone *time.Location) time.Time {
 	probe := wall.Add(-26 * time.Hour).In(zone) // before any instant of that wall time
 	for {
-		start, end, shift := stretch(probe)
+		start, end, shift := offsetPeriod(probe)
 		at := wall.Add(-shift)
+		// Within a period of constant offset the wall time is at one place: before it is a gap, behind it the next
+		// period is tried.
 		switch {
 		case !start.IsZero() && at.Before(start):
 			return start.In(zone)
@@ -91,12 +94,11 @@ func firstPass(wall time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// nextElapsed walks the stretches of constant offset; within one of them wall
-// time is elapsed time.
+// nextElapsed walks the periods of constant offset; within one of them wall time is elapsed time.
 func (r rule) nextElapsed(after time.Time, zone *time.Location) (time.Time, bool) {
 	limit := after.AddDate(horizonYears, 0, 0)
 	for probe := after.In(zone); probe.Before(limit); {
-		_, end, shift := stretch(probe)
+		_, end, shift := offsetPeriod(probe)
 		stop := limit
 		if !end.IsZero() && end.Before(limit) {
 			stop = end
@@ -108,14 +110,14 @@ func (r rule) nextElapsed(after time.Time, zone *time.Location) (time.Time, bool
 			break
 		}
 		probe = end.In(zone) // an instant exactly at the change counts too
-		if wall := wallOf(probe); r.matchesMinute(wall) {
+		if wall := wallTime(probe); r.matchesMinute(wall) {
 			return probe, !probe.After(limit)
 		}
 	}
 	return time.Time{}, false
 }
 
-// nextWall is the first matching wall time in (after, stop).
+// nextWall returns the first matching wall time in (after, stop).
 func (r rule) nextWall(after, stop time.Time) (time.Time, bool) {
 	wall := after.Truncate(time.Minute).Add(time.Minute)
 	for wall.Before(stop) {
@@ -143,12 +145,14 @@ func (r rule) matchesDate(date time.Time) bool {
 	}
 	dom := r.dom&(1<<date.Day()) != 0 || r.lastDate && date.Day() == daysIn(date)
 	dow := r.dow&(1<<int(date.Weekday())) != 0 && r.matchesWeek(date)
+	// crontab(5): two restricted day fields are joined by "or".
 	if r.anyDay {
 		return dom && dow
 	}
 	return dom || dow
 }
 
+// matchesWeek reports whether a date is one of the nth or last weekdays that the rule names.
 func (r rule) matchesWeek(date time.Time) bool {
 	nth, last := (date.Day()+6)/7, date.Day()+7 > daysIn(date)
 	return r.weeks == 0 || r.weeks&(1<<nth) != 0 || r.weeks&1 != 0 && last
@@ -158,26 +162,27 @@ func daysIn(date time.Time) int {
 	return time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// dateOf is midnight of the time's own date, written as if it were UTC.
+// dateOf returns midnight of the time's own date, written as if it were UTC.
 func dateOf(t time.Time) time.Time {
 	year, month, d := t.Date()
 	return time.Date(year, month, d, 0, 0, 0, 0, time.UTC)
 }
 
-// stretch is the time around t during which the offset from UTC stays what it is
-// at t; a zero bound is open. Two stretches in a row may have the same offset.
-func stretch(t time.Time) (start, end time.Time, shift time.Duration) {
+// offsetPeriod returns the period around t with the same offset from UTC. A zero bound is open. Two periods in a row
+// may have the same offset.
+func offsetPeriod(t time.Time) (start, end time.Time, shift time.Duration) {
 	_, offset := t.Zone()
 	start, end = t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {
+		// Bug in the standard library, seen 2026-11:
 		// Go 1.26 ends a year of a recurring rule after 365 days, leap year or not.
 		end = t.Truncate(day).Add(day)
 	}
 	return start, end, time.Duration(offset) * time.Second
 }
 
-// wallOf is what the clock shows at t, written as if it were UTC.
-func wallOf(t time.Time) time.Time {
+// wallTime returns what the clock shows at t, written as if it were UTC.
+func wallTime(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }

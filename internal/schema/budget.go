@@ -9,23 +9,22 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// maxSteps bounds the work of one check. Schemas that branch at every reference
-// need a number of steps that doubles with each; this many take a fraction of a second.
+// maxSteps limits the work of one check. In a schema that branches at every reference, the steps double with each; this
+// many take a fraction of a second.
 const maxSteps = 1 << 18
 
-// compiled is a schema that stops when a check takes too many steps.
+// compiled is a schema whose check stops after maxSteps.
 type compiled struct {
 	mu     sync.Mutex
 	schema *jsonschema.Schema
-	at     map[string]*jsonschema.Schema // its parts, by address
+	at     map[string]*jsonschema.Schema // its parts by location
 	left   int
 }
 
-// exhausted is what a step panics with when none are left: the library has no
-// other way to be stopped.
+// exhausted is the panic that ends a check after maxSteps: the library has no other way to be stopped.
 type exhausted struct{}
 
-func bounded(s *jsonschema.Schema) *compiled {
+func newCompiled(s *jsonschema.Schema) *compiled {
 	c := &compiled{schema: s, at: map[string]*jsonschema.Schema{}}
 	seen := map[*jsonschema.Schema]bool{s: true}
 	for todo := []*jsonschema.Schema{s}; len(todo) > 0; {
@@ -44,8 +43,8 @@ func bounded(s *jsonschema.Schema) *compiled {
 	return c
 }
 
-// count makes each use of s cost steps. The format is the one thing that is
-// looked at whenever a value is checked in earnest.
+// count makes each use of s count as steps. It does so with a format, the one part of a schema that is a function of
+// ours and is called for every value that is checked.
 func (c *compiled) count(s *jsonschema.Schema, steps int) {
 	format := &jsonschema.Format{Validate: func(any) error { return nil }}
 	if s.Format != nil {
@@ -61,9 +60,8 @@ func (c *compiled) count(s *jsonschema.Schema, steps int) {
 	s.Format = format
 }
 
-// validate gives what is wrong with value, or nil. A schema that makes the
-// library panic, takes too long, or refers to itself in a circle, is one that
-// says nothing.
+// validate returns what is wrong with value, or nil. It also returns nil when the schema makes the library panic, takes
+// too many steps, or refers to itself in a circle.
 func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,18 +71,18 @@ func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
 		}
 	}()
 	c.left = maxSteps
-	if errors.As(c.schema.Validate(value), &problem) && slices.ContainsFunc(leaves(problem), circular) {
+	if errors.As(c.schema.Validate(value), &problem) && slices.ContainsFunc(leaves(problem), isCircular) {
 		return nil
 	}
 	return problem
 }
 
-func circular(e *jsonschema.ValidationError) bool {
+func isCircular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is
 }
 
-// parts are the schemas that s refers to.
+// parts returns the schemas that s refers to.
 func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames,
 		s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}

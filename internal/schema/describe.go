@@ -6,18 +6,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"ravenbot/internal/text"
 )
 
 const (
 	maxProblems = 5
-	maxMessage  = 160 // bytes a problem
-	maxValue    = 40  // bytes of a name or value that is quoted
+	maxMessage  = 160 // characters a problem
+	maxValue    = 40  // characters of a name or value that is quoted
 )
 
 // describe says in one line what is wrong and where, a few problems at most.
@@ -25,7 +26,7 @@ func (c *compiled) describe(problem *jsonschema.ValidationError) string {
 	var lines []string
 	more := 0
 	for _, leaf := range leaves(problem) {
-		line := cut(field(leaf.InstanceLocation)+": "+c.reason(leaf), maxMessage)
+		line := text.Shorten(field(leaf.InstanceLocation)+": "+c.reason(leaf), maxMessage)
 		switch {
 		case slices.Contains(lines, line):
 		case len(lines) == maxProblems:
@@ -34,11 +35,11 @@ func (c *compiled) describe(problem *jsonschema.ValidationError) string {
 			lines = append(lines, line)
 		}
 	}
-	text := strings.Join(lines, "; ")
+	problems := strings.Join(lines, "; ")
 	if more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
+		problems += fmt.Sprintf("; and %d more", more)
 	}
-	return text
+	return problems
 }
 
 // field writes a location as people do: items[0].name.
@@ -55,7 +56,7 @@ func field(location []string) string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(short(part))
+		b.WriteString(shorten(part))
 	}
 	return b.String()
 }
@@ -65,21 +66,21 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 	case *kind.Required:
 		return "missing " + names(k.Missing)
 	case *kind.AdditionalProperties:
-		text := "unknown " + names(k.Properties)
-		if meant := near(k.Properties[0], c.known(leaf.SchemaURL)); meant != "" {
-			text += fmt.Sprintf(", did you mean %q?", short(meant))
+		reason := "unknown " + names(k.Properties)
+		if meant := closestName(k.Properties[0], c.propertiesAt(leaf.SchemaURL)); meant != "" {
+			reason += fmt.Sprintf(", did you mean %q?", shorten(meant))
 		}
-		return text
+		return reason
 	case *kind.Type:
 		return fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
 	case *kind.Enum:
 		var want []string
 		for _, w := range k.Want {
-			want = append(want, short(fmt.Sprint(w)))
+			want = append(want, shorten(fmt.Sprint(w)))
 		}
 		return "must be one of " + strings.Join(want, ", ")
 	case *kind.Pattern:
-		return "must match " + short(k.Want)
+		return "must match " + shorten(k.Want)
 	case *kind.FalseSchema:
 		return "must not be there"
 	}
@@ -89,22 +90,12 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 func names(list []string) string {
 	var quoted []string
 	for _, n := range list {
-		quoted = append(quoted, strconv.Quote(short(n)))
+		quoted = append(quoted, strconv.Quote(shorten(n)))
 	}
 	return strings.Join(quoted, ", ")
 }
 
-func short(s string) string { return cut(s, maxValue) }
-
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
-}
+func shorten(s string) string { return text.Shorten(s, maxValue) }
 
 func typeName(value any) string {
 	switch value.(type) {

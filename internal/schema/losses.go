@@ -6,13 +6,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 const maxLosses = 50
 
-// Losses compares a schema with what was made of it for a model provider that takes
-// less, and says what the model is not told, a line each, at most 50. What is lost
-// is still checked when the call comes. Nothing is lost of what cannot be read.
+// Losses compares a schema with its version for a model provider that supports less of JSON Schema. It returns what the
+// model does not see, one line for each difference, at most 50. What is lost is still checked when the tool is called.
+// It returns nothing when one of the two cannot be read.
 func Losses(before, after json.RawMessage) []string {
 	from, err := read(before)
 	if err != nil {
@@ -31,16 +33,16 @@ type losses struct{ list []string }
 
 func (l *losses) add(at, what string) {
 	if len(l.list) < maxLosses {
-		l.list = append(l.list, cut(at, maxMessage)+": "+what)
+		l.list = append(l.list, text.Shorten(at, maxMessage)+": "+what)
 	}
 }
 
-// compare goes through two schemas side by side.
+// compare compares two schemas part by part.
 func (l *losses) compare(at string, before, after any) {
 	from, _ := before.(map[string]any)
 	to, _ := after.(map[string]any)
 	for _, k := range slices.Sorted(maps.Keys(from)) {
-		if silent[k] {
+		if annotations[k] {
 			continue
 		}
 		name := k
@@ -50,7 +52,7 @@ func (l *losses) compare(at string, before, after any) {
 		there, ok := to[name]
 		switch {
 		case ok:
-			l.inside(at, k, from[k], there)
+			l.compareBelow(at, k, from[k], there)
 		case k == "type" && (to["anyOf"] != nil || to["oneOf"] != nil), k == "properties" && empty(from[k]):
 		case k == "allOf":
 			l.add(at, "allOf is folded into the rest, as far as that goes")
@@ -63,8 +65,8 @@ func (l *losses) compare(at string, before, after any) {
 	}
 }
 
-// silent are the keywords that demand nothing of a value.
-var silent = map[string]bool{"$schema": true, "$id": true, "$anchor": true, "$comment": true, "title": true, "description": true,
+// annotations are the keywords that require nothing of a value.
+var annotations = map[string]bool{"$schema": true, "$id": true, "$anchor": true, "$comment": true, "title": true, "description": true,
 	"examples": true, "default": true, "deprecated": true, "readOnly": true, "writeOnly": true}
 
 func empty(v any) bool {
@@ -72,8 +74,8 @@ func empty(v any) bool {
 	return ok && len(table) == 0
 }
 
-// inside goes on below a keyword that both have.
-func (l *losses) inside(at, keyword string, before, after any) {
+// compareBelow compares what is below a keyword that both schemas have.
+func (l *losses) compareBelow(at, keyword string, before, after any) {
 	switch keyword {
 	case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
 		from, _ := before.(map[string]any)
@@ -81,10 +83,10 @@ func (l *losses) inside(at, keyword string, before, after any) {
 		for _, name := range slices.Sorted(maps.Keys(from)) {
 			inner, ok := to[name]
 			if !ok {
-				l.add(at+"."+short(name), "goes by another name, or is left out")
+				l.add(at+"."+shorten(name), "goes by another name, or is left out")
 				continue
 			}
-			l.compare(at+"."+short(name), from[name], inner)
+			l.compare(at+"."+shorten(name), from[name], inner)
 		}
 	case "anyOf", "oneOf", "allOf", "prefixItems":
 		from, _ := before.([]any)

@@ -12,11 +12,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// mend changes what is of the wrong type where one change alone would do, and
-// gives the result if it then fits. The value given is left as it was.
+// mend corrects what has the wrong type where only one correction is possible. It returns the result and true if that
+// fits the schema. The value that is passed is not changed.
 func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
 	for range maxRounds {
-		changes := append(changes(value, problem), s.strangers(problem)...)
+		changes := append(changes(value, problem), s.forbiddenProperties(problem)...)
 		if len(changes) == 0 {
 			return nil, false
 		}
@@ -30,7 +30,7 @@ func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, boo
 	return nil, false
 }
 
-// change puts with in the place of what is at a location; dropped takes it away.
+// change replaces the value at a location by another; drop removes it.
 type change struct {
 	at   []string
 	with any
@@ -54,25 +54,25 @@ func changes(value any, problem *jsonschema.ValidationError) []change {
 		if len(location) == 0 {
 			continue
 		}
-		if with, ok := fit(value, location, wanted[key]); ok {
+		if with, ok := onlyChoice(value, location, wanted[key]); ok {
 			list = append(list, change{location, with})
 		}
 	}
 	return list
 }
 
-// strangers takes away the properties that the schema forbids, unless one looks
-// like a name that it has: then the model meant something, and is asked. Where the
-// schema has alternatives, what one forbids another may want.
-func (c *compiled) strangers(problem *jsonschema.ValidationError) []change {
+// forbiddenProperties returns changes that remove the properties which the schema forbids, unless one resembles an
+// allowed name: then the model probably meant that, and gets an error. Where the schema has alternatives, nothing is
+// removed, since another alternative may require the property.
+func (c *compiled) forbiddenProperties(problem *jsonschema.ValidationError) []change {
 	switch k := problem.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not:
 		return nil
 	case *kind.AdditionalProperties:
 		var list []change
-		known := c.known(problem.SchemaURL)
+		known := c.propertiesAt(problem.SchemaURL)
 		for _, name := range k.Properties {
-			if near(name, known) != "" {
+			if closestName(name, known) != "" {
 				return nil
 			}
 			list = append(list, change{append(slices.Clone(problem.InstanceLocation), name), drop{}})
@@ -81,13 +81,13 @@ func (c *compiled) strangers(problem *jsonschema.ValidationError) []change {
 	}
 	var list []change
 	for _, cause := range problem.Causes {
-		list = append(list, c.strangers(cause)...)
+		list = append(list, c.forbiddenProperties(cause)...)
 	}
 	return list
 }
 
-// fit gives what may stand at a location instead, if there is only one choice.
-func fit(root any, at, wanted []string) (any, bool) {
+// onlyChoice returns what may replace the value at a location, if there is only one choice.
+func onlyChoice(root any, at, wanted []string) (any, bool) {
 	value, parent, ok := find(root, at)
 	if !ok {
 		return nil, false
@@ -100,14 +100,14 @@ func fit(root any, at, wanted []string) (any, bool) {
 	var choice any
 	found := 0
 	for _, want := range slices.Compact(wanted) {
-		if v, ok := convert(value, want); ok && (found == 0 || !same(choice, v)) {
+		if v, ok := convert(value, want); ok && (found == 0 || !isSame(choice, v)) {
 			choice, found = v, found+1
 		}
 	}
 	return choice, found == 1
 }
 
-// convert reads value as a type named as in JSON Schema, if that is plain.
+// convert converts value to a type of JSON Schema, if that is unambiguous.
 func convert(value any, want string) (any, bool) {
 	text, isText := value.(string)
 	text = strings.TrimSpace(text)
@@ -141,13 +141,13 @@ func convert(value any, want string) (any, bool) {
 	return nil, false
 }
 
-func same(a, b any) bool {
+func isSame(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errors.Join(errX, errY) == nil && string(x) == string(y)
 }
 
-// find gives the value at a location and what holds it.
+// find returns the value at a location and what contains it.
 func find(root any, at []string) (value, parent any, ok bool) {
 	value = root
 	for _, name := range at {
@@ -170,7 +170,7 @@ func find(root any, at []string) (value, parent any, ok bool) {
 	return value, parent, true
 }
 
-// replace gives root with one place changed, copying what leads there.
+// replace returns root with the value at one location replaced, copying only what leads to it.
 func replace(root any, at []string, with any) any {
 	if len(at) == 0 {
 		return with
@@ -200,7 +200,7 @@ func replace(root any, at []string, with any) any {
 	return root
 }
 
-// leaves are the errors at the ends of the tree, a few hundred at most.
+// leaves returns the errors at the ends of the tree, a few hundred at most.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	const enough = 256
 	var list []*jsonschema.ValidationError

@@ -1,9 +1,8 @@
-// Package schema checks the arguments of tool calls against the JSON Schema that
-// the tool was described with, and mends what can be mended in one way only. It
-// promises that nothing a tool server or a model sends makes it panic, overflow
-// the stack, load anything or take long; that a schema which cannot be used costs
-// the check and not the tool; and that its errors are short and name the field.
-// It leaves to others who may call what, and schemas for model providers.
+// Package schema checks the arguments of tool calls against the JSON Schema of the tool, and corrects mistakes for
+// which there is only one correction. It promises that nothing which a tool server or a model sends makes it panic,
+// overflow the stack, load anything or take long; that a tool whose schema cannot be used can still be called, without
+// the check; and that its errors are short and name the field. Schemas for model providers are left to the packages of
+// providers.
 package schema
 
 import (
@@ -22,33 +21,29 @@ const (
 	maxSchema = 1 << 20 // bytes; a larger schema is not used
 	maxArgs   = 8 << 20 // bytes; larger arguments are refused
 	maxCached = 1024    // compiled schemas
-	// maxRounds bounds how often arguments are mended and checked again: each
-	// round reaches one level deeper.
+	// maxRounds limits how often arguments are corrected and checked again: each round reaches one level deeper.
 	maxRounds = 8
 )
 
-// Checker checks arguments and keeps the schemas it compiled. It is safe for
-// concurrent use.
+// Checker checks arguments, and caches compiled schemas. It is safe for concurrent use.
 type Checker struct {
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*compiled // nil: not usable
+	known map[[sha256.Size]byte]*compiled // by hash of the schema; nil: it cannot be used
 }
 
-// New returns a Checker that knows no schema yet.
+// New returns a Checker with an empty cache.
 func New() *Checker {
 	return &Checker{known: map[[sha256.Size]byte]*compiled{}}
 }
 
-// Check gives args as they are to be sent: unchanged where they fit the schema,
-// mended where that is possible in one way only ("5" for a number, 5 for a text, one
-// value for a list of such values, text that holds the object asked for, null for
-// what may be left out, a property that the schema forbids and that looks like none
-// it names). Missing args are {}. The schema is read as draft 2020-12 unless
-// it names an older one; what it refers to elsewhere is never loaded and holds
-// anything. Of a schema that cannot be used only remains that args is an object.
-// The error is meant for the model that made the call.
+// Check returns args as they should be sent: unchanged where they fit the schema, corrected where only one correction
+// is possible ("5" for a number, 5 for a text, one value for a list of such values, a string that contains the wanted
+// object, null for an optional property, a forbidden property that resembles no allowed one). Missing args are {}. The
+// schema is read as draft 2020-12 unless it names an older one; references to other documents are never loaded and
+// accept anything. With a schema that cannot be used, Check only requires that args is an object. The error is for the
+// model that made the call.
 func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
-	given, err := arguments(args)
+	given, err := parseArguments(args)
 	if err != nil {
 		return nil, err
 	}
@@ -66,23 +61,23 @@ func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
 	return encode(given.value, given.raw)
 }
 
-// given are arguments as read; raw is nil where the value is not what was sent.
-type given struct {
+// parsedArgs are decoded arguments; raw is what was sent, or nil where the value differs from it.
+type parsedArgs struct {
 	value any
 	raw   json.RawMessage
 }
 
-func arguments(args json.RawMessage) (given, error) {
+func parseArguments(args json.RawMessage) (parsedArgs, error) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 || string(args) == "null" {
-		return given{value: map[string]any{}}, nil
+		return parsedArgs{value: map[string]any{}}, nil
 	}
 	if len(args) > maxArgs {
-		return given{}, fmt.Errorf("the arguments are %d bytes long; at most %d are accepted", len(args), maxArgs)
+		return parsedArgs{}, fmt.Errorf("the arguments are %d bytes long; at most %d are accepted", len(args), maxArgs)
 	}
 	value, err := read(args)
 	if err != nil {
-		return given{}, err
+		return parsedArgs{}, err
 	}
 	if text, ok := value.(string); ok {
 		if inner, err := read([]byte(text)); err == nil {
@@ -90,9 +85,9 @@ func arguments(args json.RawMessage) (given, error) {
 		}
 	}
 	if _, ok := value.(map[string]any); !ok {
-		return given{}, fmt.Errorf("the arguments must be a JSON object, not %s", typeName(value))
+		return parsedArgs{}, fmt.Errorf("the arguments must be a JSON object, not %s", typeName(value))
 	}
-	return given{value, args}, nil
+	return parsedArgs{value, args}, nil
 }
 
 func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
@@ -108,7 +103,7 @@ func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// schema gives the compiled schema, or nil if there is none that can be used.
+// schema returns the compiled schema, or nil when it cannot be used.
 func (c *Checker) schema(raw json.RawMessage) *compiled {
 	if len(raw) == 0 || len(raw) > maxSchema {
 		return nil
@@ -133,8 +128,7 @@ func (c *Checker) schema(raw json.RawMessage) *compiled {
 	return s
 }
 
-// compile gives nil for whatever cannot be used, also when the library panics on
-// it: the schema is a stranger's.
+// compile returns nil for a schema that cannot be used, also when the library panics: schemas come from strangers.
 func compile(raw json.RawMessage) (s *compiled) {
 	defer func() {
 		if recover() != nil {
@@ -147,8 +141,8 @@ func compile(raw json.RawMessage) (s *compiled) {
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(unloaded{})
-	c.UseRegexpEngine(pattern)
+	c.UseLoader(permissiveLoader{})
+	c.UseRegexpEngine(compilePattern)
 	const here = "tool:///arguments"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil
@@ -157,31 +151,31 @@ func compile(raw json.RawMessage) (s *compiled) {
 	if err != nil {
 		return nil
 	}
-	return bounded(root)
+	return newCompiled(root)
 }
 
-// unloaded stands for everything outside the schema: it fits anything.
-type unloaded struct{}
+// permissiveLoader loads every other document as a schema that accepts anything.
+type permissiveLoader struct{}
 
-func (unloaded) Load(string) (any, error) { return true, nil }
+func (permissiveLoader) Load(string) (any, error) { return true, nil }
 
-// pattern compiles an expression. One that only ECMAScript knows (a look-ahead,
-// say) fits anything, rather than cost the rest of the schema.
-func pattern(expr string) (jsonschema.Regexp, error) {
+// compilePattern compiles a regular expression. One that only ECMAScript supports, such as a look-ahead, accepts
+// anything, so that the rest of the schema stays usable.
+func compilePattern(expr string) (jsonschema.Regexp, error) {
 	re, err := regexp.Compile(expr)
 	if err != nil {
-		return anything(expr), nil
+		return matchAnything(expr), nil
 	}
 	return re, nil
 }
 
-type anything string
+type matchAnything string
 
-func (anything) MatchString(string) bool { return true }
-func (a anything) String() string        { return string(a) }
+func (matchAnything) MatchString(string) bool { return true }
+func (a matchAnything) String() string        { return string(a) }
 
-// Fits says what is wrong with a value under a schema; nothing is mended. A schema
-// that cannot be used says nothing.
+// Fits returns an error when a value does not fit a schema. It corrects nothing, and returns nil when the schema cannot
+// be used.
 func (c *Checker) Fits(schema, value json.RawMessage) error {
 	if len(value) > maxArgs {
 		return fmt.Errorf("the value is %d bytes long; at most %d are accepted", len(value), maxArgs)

@@ -10,90 +10,94 @@ import (
 	"ravenbot/internal/chat"
 )
 
-func encode(l Layer) ([]byte, error) {
+// encodeLayer returns a layer as it is stored; nil for one that sets nothing.
+func encodeLayer(l Layer) ([]byte, error) {
 	if l.IsZero() {
 		return nil, nil
 	}
 	return json.Marshal(l)
 }
 
-func decode(raw []byte) (Layer, error) {
+func decodeLayer(raw []byte) (Layer, error) {
 	var l Layer
 	err := json.Unmarshal(raw, &l)
 	return l, err
 }
 
-const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, `/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
-	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; the value `default` takes one back."
+const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, " +
+	"`/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
+	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; " +
+	"the value `default` takes one back."
 
-// Command answers /raven settings: it shows what holds here, and sets it.
-func (b *Book) Command(ctx context.Context, m chat.Message) chat.Draft {
+// Command answers /raven settings: it shows the settings that apply here, or changes one.
+func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 	say := func(format string, args ...any) chat.Draft {
 		return chat.Draft{Ephemeral: true, Text: fmt.Sprintf(format, args...)}
 	}
 	words := strings.Fields(m.Text)
 	if len(words) == 0 {
-		return say("%s", b.describe(m))
+		return say("%s", r.describe(m))
 	}
 	scope, whose := User(m.Conversation.Platform, m.Author.ID), "you"
 	if words[0] == "channel" || words[0] == "me" {
 		if words[0] == "channel" {
 			if scope, whose = Channel(m.Conversation), "this channel"; !m.Author.Admin {
-				d := say("Only administrators change the settings of a channel. Yours you can change with `/raven settings KEY VALUE`.")
+				d := say("Only administrators change the settings of a channel. " +
+					"Yours you can change with `/raven settings KEY VALUE`.")
 				d.Failed = true
 				return d
 			}
 		}
 		if words = words[1:]; len(words) == 0 {
-			return say("%s", b.describe(m))
+			return say("%s", r.describe(m))
 		}
 	}
-	l := b.Layer(scope)
-	err := l.set(words)
+	l := r.Layer(scope)
+	err := l.setKey(words)
 	if err == nil {
-		err = b.Set(ctx, scope, l)
+		err = r.Set(ctx, scope, l)
 	}
 	if err != nil {
 		d := say("Nothing was changed: %v. %s", err, usage)
 		d.Failed = true
 		return d
 	}
-	return say("Set for %s.\n\n%s", whose, b.describe(m))
+	return say("Set for %s.\n\n%s", whose, r.describe(m))
 }
 
-// set changes one key of a layer.
-func (l *Layer) set(words []string) error {
+// setKey changes one value of a layer: words are its key and the words of the value, or "default" to remove it.
+func (l *Layer) setKey(words []string) error {
 	if len(words) < 2 {
 		return fmt.Errorf("a key and a value are needed")
 	}
 	key, value := words[0], strings.Join(words[1:], " ")
-	unset := value == "default"
+	reset := value == unset
 	switch key {
 	case "model":
 		l.Model = value
-		if unset {
+		if reset {
 			l.Model = ""
 		}
 	case "language":
 		l.Language = value
-		if unset {
+		if reset {
 			l.Language = ""
 		}
 	case "prompt":
 		l.Tools.SystemPrompt = &value
-		if unset {
+		if reset {
 			l.Tools.SystemPrompt = nil
 		}
 	case "tools":
 		on := value == "on"
-		if l.Tools.Enabled = &on; unset {
+		if l.Tools.Enabled = &on; reset {
 			l.Tools.Enabled = nil
 		} else if value != "on" && value != "off" {
 			return fmt.Errorf("tools are %q, want on or off", value)
 		}
 	case "steps":
 		n, err := strconv.Atoi(value)
-		if l.Tools.MaxSteps = &n; unset {
+		if l.Tools.MaxSteps = &n; reset {
 			l.Tools.MaxSteps = nil
 		} else if err != nil {
 			return fmt.Errorf("steps are %q, want a number", value)
@@ -104,15 +108,15 @@ func (l *Layer) set(words []string) error {
 	return nil
 }
 
-// describe lists what holds for whoever asks, and where it was set.
-func (b *Book) describe(m chat.Message) string {
+// describe lists the settings that apply to the author of a message, and where each was set.
+func (r *Repository) describe(m chat.Message) string {
 	layers := []struct {
 		name string
 		Layer
 	}{
-		{"set by you", b.Layer(User(m.Conversation.Platform, m.Author.ID))},
-		{"set for this channel", b.Layer(Channel(m.Conversation))},
-		{"set for the whole bot", b.Layer(Instance)},
+		{"set by you", r.Layer(User(m.Conversation.Platform, m.Author.ID))},
+		{"set for this channel", r.Layer(Channel(m.Conversation))},
+		{"set for the whole bot", r.Layer(Instance)},
 	}
 	row := func(key string, value func(Layer) string) string {
 		for _, l := range layers {
@@ -125,15 +129,7 @@ func (b *Book) describe(m chat.Message) string {
 	return strings.Join([]string{"**Settings that hold for you here**", "",
 		row("model", func(l Layer) string { return l.Model }),
 		row("language", func(l Layer) string { return l.Language }),
-		row("tools", func(l Layer) string {
-			switch {
-			case l.Tools.Enabled == nil:
-				return ""
-			case *l.Tools.Enabled:
-				return "on"
-			}
-			return "off"
-		}),
+		row("tools", func(l Layer) string { return onOrOff(l.Tools.Enabled) }),
 		row("steps", func(l Layer) string {
 			if l.Tools.MaxSteps == nil {
 				return ""

@@ -11,7 +11,7 @@ import (
 const commandName = "settings"
 
 // Commands returns the command that shows and changes settings.
-func (*Book) Commands() []chat.CommandSpec {
+func (*Repository) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    commandName,
 		Summary: "See or change settings",
@@ -25,18 +25,18 @@ func (*Book) Commands() []chat.CommandSpec {
 }
 
 // Buttons returns nothing.
-func (*Book) Buttons() []feature.Button { return nil }
+func (*Repository) Buttons() []feature.Button { return nil }
 
 // Forms returns the forms of a person's and of a channel's settings.
-func (*Book) Forms() []string { return []string{formMe, formChannel} }
+func (*Repository) Forms() []string { return []string{formMe, formChannel} }
 
 // Urgent reports false.
-func (*Book) Urgent(chat.Message) bool { return false }
+func (*Repository) Urgent(chat.Message) bool { return false }
 
 // Handle carries out the command, or takes a form that was sent.
-func (b *Book) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+func (b *Repository) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Kind() == chat.EventForm {
-		d, _ := b.Submitted(ctx, m) // the registry brings only the forms declared above
+		d, _ := b.HandleForm(ctx, m) // the registry brings only the forms declared above
 		return &d, nil
 	}
 	d := b.Command(ctx, m)
@@ -44,12 +44,12 @@ func (b *Book) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) 
 }
 
 // OpenForm returns the form that a message asks for, as Form does.
-func (b *Book) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
+func (b *Repository) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
 	return b.Form(ctx, m)
 }
 
 // Complete returns the settings that fit what was typed.
-func (b *Book) Complete(_ context.Context, _ chat.Address, command, _, typed string) []string {
+func (b *Repository) Complete(_ context.Context, _ chat.Address, command, _, typed string) []string {
 	if command != commandName {
 		return nil
 	}

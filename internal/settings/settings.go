@@ -1,9 +1,8 @@
-// Package settings holds what people may change without the operator's file: for
-// the whole bot, for a channel, and for themselves. It promises that a user's
-// layer beats the channel's and that the instance's, that what is set is checked
-// before it is kept, and that reading is quick enough for every message. Who may
-// change which layer is decided by whoever asks (Command and Form: everybody their
-// own, administrators the channel's).
+// Package settings holds what people may change in the chat, without the configuration file: for the whole bot, for
+// a channel, and for themselves. It promises that a user's layer has priority over the channel's and that over the
+// instance's, that a value is checked before it is stored, and that reading is quick enough for every message.
+// Command and Form let everybody change their own layer and administrators the channel's; callers of Set decide for
+// themselves who may.
 package settings
 
 import (
@@ -17,25 +16,25 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Layer is what is set in one place. What is not set leaves the layer below.
+// Layer is the settings of one scope. A value that is not set is taken from the layer below.
 type Layer struct {
 	Tools    Tools  `json:"tools,omitzero"`
 	Model    string `json:"model,omitempty"`    // name of a configured model
-	Language string `json:"language,omitempty"` // of answers, in any words
+	Language string `json:"language,omitempty"` // of answers, in free text
 }
 
 // Tools is the part of a Layer about tools.
 type Tools struct {
 	Enabled      *bool   `json:"enabled,omitempty"`
-	MaxSteps     *int    `json:"maxSteps,omitempty"`     // rounds of tool calls
+	MaxSteps     *int    `json:"maxSteps,omitempty"`     // rounds of tool calls in a turn
 	SystemPrompt *string `json:"systemPrompt,omitempty"` // goes before the agent's prompt
 }
 
-// IsZero reports that nothing is set.
+// IsZero reports whether nothing is set.
 func (l Layer) IsZero() bool { return l == Layer{} }
 
-// over gives l with what it leaves open taken from below.
-func (l Layer) over(below Layer) Layer {
+// withDefaults returns l with the values that it does not set taken from below.
+func (l Layer) withDefaults(below Layer) Layer {
 	if l.Tools.Enabled == nil {
 		l.Tools.Enabled = below.Tools.Enabled
 	}
@@ -54,106 +53,107 @@ func (l Layer) over(below Layer) Layer {
 	return l
 }
 
-// Scope names the place of a layer.
+// Scope names what a layer applies to. It is the key under which the layer is stored.
 type Scope string
 
-// Instance is the layer of the whole bot.
+// Instance is the scope of the whole bot.
 const Instance Scope = "instance"
 
-// Channel is the layer of a channel with all its threads.
+// Channel returns the scope of a channel with all its threads.
 func Channel(a chat.Address) Scope { return Scope("channel/" + a.Base().String()) }
 
-// User is the layer of a user of a platform, wherever they write.
+// User returns the scope of a user of a platform, wherever they write.
 func User(platform, id string) Scope { return Scope("user/" + platform + "/" + id) }
 
-// Store keeps layers by scope.
+// Store stores layers by scope.
 type Store interface {
+	// Settings returns all layers, as they were saved.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SaveSetting keeps a layer, which is JSON; nil removes it.
+	// SaveSetting stores a layer, which is JSON; nil removes it.
 	SaveSetting(ctx context.Context, scope string, layer []byte) error
 }
 
-// Book is all layers. It is safe for concurrent use.
-type Book struct {
+// Repository holds all layers. It is safe for concurrent use.
+type Repository struct {
 	store  Store
 	models func() []string // names that Model may have
 
 	mu     sync.RWMutex
-	layers map[Scope]Layer
+	layers map[Scope]Layer // all that set anything, so that reading needs no store
 }
 
-// New returns a Book that Load fills. models gives the names that may be chosen.
-func New(s Store, models func() []string) *Book {
-	return &Book{store: s, models: models, layers: map[Scope]Layer{}}
+// New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen.
+func New(s Store, models func() []string) *Repository {
+	return &Repository{store: s, models: models, layers: map[Scope]Layer{}}
 }
 
-// Models are the names that Model may have.
-func (b *Book) Models() []string { return b.models() }
+// Models returns the names that Layer.Model may have.
+func (r *Repository) Models() []string { return r.models() }
 
-// Load reads what is kept.
-func (b *Book) Load(ctx context.Context) error {
-	kept, err := b.store.Settings(ctx)
+// Load reads the stored layers. It fails when the store does, or when a layer cannot be decoded.
+func (r *Repository) Load(ctx context.Context) error {
+	kept, err := r.store.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for scope, raw := range kept {
-		l, err := decode(raw)
+		l, err := decodeLayer(raw)
 		if err != nil {
 			return fmt.Errorf("read settings of %s: %w", scope, err)
 		}
-		b.layers[Scope(scope)] = l
+		r.layers[Scope(scope)] = l
 	}
 	return nil
 }
 
-// For gives what holds for a user in a channel; zero values are set nowhere.
-func (b *Book) For(a chat.Address, user string) Layer {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if len(b.layers) == 0 {
+// Effective returns the settings that apply to a user in a channel. Its zero values are set in no layer.
+func (r *Repository) Effective(a chat.Address, user string) Layer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(r.layers) == 0 {
 		return Layer{}
 	}
-	return b.layers[User(a.Platform, user)].over(b.layers[Channel(a)]).over(b.layers[Instance])
+	return r.layers[User(a.Platform, user)].withDefaults(r.layers[Channel(a)]).withDefaults(r.layers[Instance])
 }
 
-// Layer gives what is set in one place.
-func (b *Book) Layer(s Scope) Layer {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.layers[s]
+// Layer returns the settings of one scope.
+func (r *Repository) Layer(s Scope) Layer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.layers[s]
 }
 
-// All gives every layer that sets anything.
-func (b *Book) All() map[Scope]Layer {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return maps.Clone(b.layers)
+// All returns every layer that sets anything.
+func (r *Repository) All() map[Scope]Layer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return maps.Clone(r.layers)
 }
 
-// Limits of what may be set.
+// Limits of values.
 const (
-	mostSteps    = 100
-	mostPrompt   = 8 << 10 // bytes
-	mostLanguage = 60      // characters
+	maxSteps         = 100
+	maxPromptBytes   = 8 << 10 // bytes
+	maxLanguageChars = 60      // characters
 )
 
-// Check says what is wrong with a layer, in words for whoever set it.
-func (b *Book) Check(l Layer) error {
-	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > mostSteps) {
-		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, mostSteps)
+// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed.
+func (r *Repository) Check(l Layer) error {
+	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > maxSteps) {
+		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, maxSteps)
 	}
-	if p := l.Tools.SystemPrompt; p != nil && (len(*p) > mostPrompt || !utf8.ValidString(*p)) {
-		return fmt.Errorf("tools.systemPrompt is %d bytes, want at most %d of UTF-8", len(*p), mostPrompt)
+	if p := l.Tools.SystemPrompt; p != nil && (len(*p) > maxPromptBytes || !utf8.ValidString(*p)) {
+		return fmt.Errorf("tools.systemPrompt is %d bytes, want at most %d of UTF-8", len(*p), maxPromptBytes)
 	}
-	if utf8.RuneCountInString(l.Language) > mostLanguage || strings.ContainsAny(l.Language, "\n\r") {
-		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", mostLanguage)
+	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
+		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", maxLanguageChars)
 	}
 	if l.Model == "" {
 		return nil
 	}
-	names := b.models()
+	names := r.models()
 	for _, name := range names {
 		if name == l.Model {
 			return nil
@@ -162,24 +162,25 @@ func (b *Book) Check(l Layer) error {
 	return fmt.Errorf("there is no model %q; there are: %s", l.Model, strings.Join(names, ", "))
 }
 
-// Set puts a layer in place of what was set there before; a zero one clears it.
-func (b *Book) Set(ctx context.Context, s Scope, l Layer) error {
-	if err := b.Check(l); err != nil {
+// Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store.
+func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
+	if err := r.Check(l); err != nil {
 		return err
 	}
-	raw, err := encode(l)
+	raw, err := encodeLayer(l)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.store.SaveSetting(ctx, string(s), raw); err != nil {
+	// The lock is held while the layer is stored, so that two changes of a scope end in the same order in both places.
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.store.SaveSetting(ctx, string(s), raw); err != nil {
 		return err
 	}
 	if l.IsZero() {
-		delete(b.layers, s)
+		delete(r.layers, s)
 	} else {
-		b.layers[s] = l
+		r.layers[s] = l
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (k kept) SaveSetting(_ context.Context, scope string, layer []byte) error {
 	return nil
 }
 
-func book(t *testing.T, k kept) *settings.Book {
+func book(t *testing.T, k kept) *settings.Repository {
 	t.Helper()
 	b := settings.New(k, func() []string { return []string{"default", "fast"} })
 	if err := b.Load(t.Context()); err != nil {
@@ -33,7 +33,7 @@ func book(t *testing.T, k kept) *settings.Book {
 
 var thread = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: "1.2"}
 
-func say(b *settings.Book, user chat.User, text string) chat.Draft {
+func say(b *settings.Repository, user chat.User, text string) chat.Draft {
 	return b.Command(context.Background(), chat.Message{Conversation: thread, Author: user, Text: text})
 }
 
@@ -55,20 +55,20 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	}
 	b = book(t, k) // as after a restart
 	want := settings.Layer{Model: "fast", Language: "German", Tools: settings.Tools{Enabled: &no, MaxSteps: &five}}
-	if diff := cmp.Diff(want, b.For(thread, "U1")); diff != "" {
+	if diff := cmp.Diff(want, b.Effective(thread, "U1")); diff != "" {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
-	if got := b.For(thread.Base(), "U2"); got.Language != "Norwegian" || got.Model != "default" {
+	if got := b.Effective(thread.Base(), "U2"); got.Language != "Norwegian" || got.Model != "default" {
 		t.Errorf("for somebody else %+v", got)
 	}
-	if got := b.For(chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}, "U2"); got.Language != "English" {
+	if got := b.Effective(chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}, "U2"); got.Language != "English" {
 		t.Errorf("in another channel %+v", got)
 	}
 	if text := say(b, anna, "").Text; !strings.Contains(text, "`language`: German (set by you)") || !strings.Contains(text, "`steps`: 5 (set for this channel)") {
 		t.Errorf("shown as %s", text)
 	}
 	say(b, anna, "language default")
-	if got := b.For(thread, "U1"); got.Language != "Norwegian" {
+	if got := b.Effective(thread, "U1"); got.Language != "Norwegian" {
 		t.Errorf("after taking back %+v", got)
 	}
 }
@@ -111,7 +111,7 @@ func TestAFormSetsALayerAsAWhole(t *testing.T) {
 		return f
 	}
 	send := func(by chat.User, f *chat.Form, with map[string]string) chat.Draft {
-		d, ours := b.Submitted(t.Context(), chat.Message{Conversation: thread, Author: by, Command: chat.Submitted, Text: f.ID, Values: filled(f, with)})
+		d, ours := b.HandleForm(t.Context(), chat.Message{Conversation: thread, Author: by, Command: chat.Submitted, Text: f.ID, Values: filled(f, with)})
 		if !ours || !d.Ephemeral {
 			t.Fatalf("form %s: ours %v, draft %+v", f.ID, ours, d)
 		}
@@ -124,7 +124,7 @@ func TestAFormSetsALayerAsAWhole(t *testing.T) {
 	}
 	no, seven, words := false, 7, "Be kind.\nBe brief."
 	want := settings.Layer{Model: "fast", Language: "Norwegian", Tools: settings.Tools{Enabled: &no, MaxSteps: &seven, SystemPrompt: &words}}
-	if diff := cmp.Diff(want, b.For(thread, "U1")); diff != "" {
+	if diff := cmp.Diff(want, b.Effective(thread, "U1")); diff != "" {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
 	again := open(anna, "me")
@@ -157,16 +157,16 @@ func TestAFormTellsWhatIsWrong(t *testing.T) {
 		if c.field != "steps" || c.value != "many" {
 			delete(m.Values, "tools")
 		}
-		d, _ := b.Submitted(t.Context(), m)
+		d, _ := b.HandleForm(t.Context(), m)
 		if !d.Failed || !d.Ephemeral || !strings.Contains(strings.ToLower(d.Text), strings.ToLower(c.want)) || m.Values["tools"] != "" && !strings.Contains(d.Text, "ools are") {
 			t.Errorf("%s %q is answered %q, want %q in it", c.field, c.value, d.Text, c.want)
 		}
 	}
 	m.Text, m.Values = "settings/channel", map[string]string{"model": "fast"}
-	if d, _ := b.Submitted(t.Context(), m); !strings.Contains(d.Text, "Only administrators") {
+	if d, _ := b.HandleForm(t.Context(), m); !strings.Contains(d.Text, "Only administrators") {
 		t.Errorf("somebody else sets the channel: %s", d.Text)
 	}
-	if _, ours := b.Submitted(t.Context(), chat.Message{Text: "elicit/1"}); ours {
+	if _, ours := b.HandleForm(t.Context(), chat.Message{Text: "elicit/1"}); ours {
 		t.Error("another's form is taken")
 	}
 	if len(k) != 0 {
@@ -186,7 +186,7 @@ func TestAPromptTooLongToBeShownStays(t *testing.T) {
 		t.Fatalf("form %+v, %v", f, err)
 	}
 	m.Text, m.Values = f.ID, filled(f, map[string]string{"language": "German"})
-	if _, ours := b.Submitted(t.Context(), m); !ours || *b.For(thread, "U1").Tools.SystemPrompt != long || b.For(thread, "U1").Language != "German" {
-		t.Errorf("became %+v", b.For(thread, "U1").Language)
+	if _, ours := b.HandleForm(t.Context(), m); !ours || *b.Effective(thread, "U1").Tools.SystemPrompt != long || b.Effective(thread, "U1").Language != "German" {
+		t.Errorf("became %+v", b.Effective(thread, "U1").Language)
 	}
 }

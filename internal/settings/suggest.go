@@ -2,14 +2,14 @@ package settings
 
 import "strings"
 
-// Suggest completes what somebody types behind /raven settings.
-func (b *Book) Suggest(typed string) []string {
+// Suggest returns the completions of what somebody types after /raven settings.
+func (r *Repository) Suggest(typed string) []string {
 	scope, rest := "", strings.TrimLeft(typed, " ")
 	if after, ok := strings.CutPrefix(rest, "channel "); ok {
 		scope, rest = "channel ", after
 	}
 	all := []string{fieldTools + " " + on, fieldTools + " " + off}
-	for _, name := range b.models() {
+	for _, name := range r.models() {
 		all = append(all, fieldModel+" "+name)
 	}
 	for _, key := range []string{fieldModel, fieldLanguage, fieldTools, fieldSteps, fieldPrompt} {

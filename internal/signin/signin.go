@@ -76,14 +76,14 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{o: o}
 	options := oauth.Options{
-		Egress:      o.Egress,
-		Keep:        grants{o.Store},
-		Key:         key,
-		RedirectURL: o.BaseURL + CallbackPath,
-		Consent:     s.offer,
-		Granted:     s.granted,
-		Now:         o.Now,
-		Log:         o.Log,
+		Egress:        o.Egress,
+		Store:         grants{o.Store},
+		Key:           key,
+		RedirectURL:   o.BaseURL + CallbackPath,
+		NotifyConsent: s.offer,
+		OnGranted:     s.granted,
+		Now:           o.Now,
+		Log:           o.Log,
 	}
 	// Authorization servers fetch the client metadata only from https addresses.
 	if strings.HasPrefix(o.BaseURL, "https://") {

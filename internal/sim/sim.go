@@ -1,15 +1,11 @@
-// Package sim is the common ground of the simulated world: a front door that
-// listens on loopback, writes down every request and fails on demand, and a
-// lock whose changes can be waited for. The platforms stand in the folders
-// beside it, one a package.
+// Package sim is what the simulated services share: an HTTP server that listens on loopback, records every request
+// and fails on demand, and a lock whose changes can be waited for. Each service is a package below.
 //
-// They speak the wire protocols of the real services as their own documents
-// give them, over real sockets, and know nothing of the program under test.
-// All methods of all of them are safe for concurrent use. Whoever observes
+// They speak the wire protocols of the real services as their documentation describes them, over real sockets, and
+// know nothing of the program under test. All methods of all of them are safe for concurrent use. Whoever observes
 // waits with a context and never sleeps.
 //
-// They hold everything in memory and forget nothing until Close: they serve
-// tests and trials, not production.
+// They keep everything in memory until Close: they serve tests and trials, not production.
 package sim
 
 import (
@@ -17,8 +13,8 @@ import (
 	"sync"
 )
 
-// Watch is a lock whose holders announce what they changed, so that others
-// can wait for a condition under it. The zero value is ready.
+// Watch is a lock whose holders announce their changes, so that others can wait for a condition under it. The zero
+// value is ready to use.
 type Watch struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -27,10 +23,10 @@ type Watch struct {
 // Lock takes the lock.
 func (w *Watch) Lock() { w.mu.Lock() }
 
-// Unlock gives the lock back without waking anyone.
+// Unlock releases the lock without waking anyone.
 func (w *Watch) Unlock() { w.mu.Unlock() }
 
-// Release gives the lock back after a change and wakes whoever waits.
+// Release releases the lock after a change and wakes those that wait.
 func (w *Watch) Release() {
 	if w.changed != nil {
 		close(w.changed)
@@ -39,8 +35,7 @@ func (w *Watch) Release() {
 	w.mu.Unlock()
 }
 
-// Wait returns nil once holds, called under the lock, is true, or the
-// context's error. holds must not take the lock itself.
+// Wait returns nil once holds, called under the lock, is true, or ctx's error. holds must not take the lock itself.
 func (w *Watch) Wait(ctx context.Context, holds func() bool) error {
 	for {
 		w.mu.Lock()
@@ -51,6 +46,7 @@ func (w *Watch) Wait(ctx context.Context, holds func() bool) error {
 		if w.changed == nil {
 			w.changed = make(chan struct{})
 		}
+		// Taken under the lock, so that no change between the check and the wait is missed.
 		changed := w.changed
 		w.mu.Unlock()
 		select {

@@ -37,9 +37,9 @@ func TestWatchWakesWaiters(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, h http.HandlerFunc) *sim.Door {
+func open(t *testing.T, h http.HandlerFunc) *sim.HTTPServer {
 	t.Helper()
-	d, err := sim.Open(h)
+	d, err := sim.NewHTTPServer(h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFaults(t *testing.T) {
 		{"accepted", sim.Fault{Status: 502, Accept: true}, 502, "", 1},
 		{"dropped", sim.Fault{Drop: true, Accept: true}, 0, "", 1},
 		{"late", sim.Fault{Hang: time.Millisecond}, 200, "in", 1},
-		{"another path", sim.Fault{Match: sim.To("POST", "/other"), Status: 500}, 200, "in", 1},
+		{"another path", sim.Fault{Match: sim.MatchPath("POST", "/other"), Status: 500}, 200, "in", 1},
 	}
 	for _, c := range cases {
 		mu.Lock()
@@ -120,7 +120,7 @@ func TestCloseEndsHangingRequests(t *testing.T) {
 		_, _, err := post(t, d.URL())
 		done <- err
 	}()
-	if err := d.WaitArrival(t.Context(), sim.To("POST", "")); err != nil {
+	if err := d.WaitArrival(t.Context(), sim.MatchPath("POST", "")); err != nil {
 		t.Fatal(err)
 	}
 	d.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Socket writes to one WebSocket from any number of goroutines, in the order
-// of the calls and without ever making a caller wait for the network.
+// Socket writes to one WebSocket from any number of goroutines, in the order of the calls, and never makes a caller
+// wait for the network.
 type Socket struct {
 	conn  *websocket.Conn
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type frame struct {
 	last bool
 }
 
-// NewSocket starts the writer of conn; Cut ends it.
+// NewSocket starts the goroutine that writes to conn; Cut ends it.
 func NewSocket(conn *websocket.Conn) *Socket {
 	s := &Socket{conn: conn, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.write()
@@ -39,8 +39,8 @@ func (s *Socket) Ping(data string) {
 	s.push(frame{kind: websocket.PingMessage, data: []byte(data)})
 }
 
-// CloseWith sends what is queued, then a close frame. The reader of the
-// connection sees its end when the peer answers, or after two seconds.
+// CloseWith sends what is queued and then a close frame. The reader of the connection sees its end when the peer
+// answers, or after two seconds.
 func (s *Socket) CloseWith(code int, reason string) {
 	s.push(frame{kind: websocket.CloseMessage, data: websocket.FormatCloseMessage(code, reason), last: true})
 }
@@ -55,6 +55,7 @@ func (s *Socket) Cut() {
 	<-s.done
 }
 
+// push queues a frame, unless the last one was queued before.
 func (s *Socket) push(f frame) {
 	s.mu.Lock()
 	if !s.ended {
@@ -65,6 +66,7 @@ func (s *Socket) push(f frame) {
 	s.wake()
 }
 
+// wake tells the writer that there is something to do. One pending signal is enough.
 func (s *Socket) wake() {
 	select {
 	case s.more <- struct{}{}:
@@ -72,6 +74,7 @@ func (s *Socket) wake() {
 	}
 }
 
+// write sends queued frames until the last one.
 func (s *Socket) write() {
 	defer close(s.done)
 	for range s.more {
@@ -89,6 +92,7 @@ func (s *Socket) write() {
 				return
 			}
 		}
+		// The peer has two seconds to answer the close frame.
 		if ended {
 			_ = s.conn.SetReadDeadline(time.Now().Add(2 * time.Second))
 			return

@@ -1,13 +1,10 @@
-// Package summary shortens texts without a language model, by choosing whole
-// sentences: those near the centre of what the text is about, near its top and
-// near its title, and not saying again what is already chosen. (On news, graph
-// methods such as TextRank were measured to do worse than the first three
-// sentences, and this method to do better; our own weights were compared with the
-// first three sentences on a handful of reports alone.)
+// Package summary shortens texts without a language model by choosing whole sentences: those with the words that the
+// text uses most, near its beginning and similar to its title, and not similar to one that is already chosen. (On news,
+// graph methods such as TextRank do worse than the first three sentences, and this method does better; the weights here
+// were compared with the first three sentences on a few reports only.)
 //
-// It promises the same answer for the same input, sentences in their own order
-// and wording, and a bounded amount of work for any input. It is written for
-// plain text; taking markup off is left to the caller.
+// It promises the same result for the same input, sentences in their own order and wording, and a limited amount of
+// work for any input. It expects plain text; removing markup is left to the caller.
 package summary
 
 import (
@@ -15,27 +12,27 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"ravenbot/internal/text"
 )
 
 const (
-	maxBytes     = 200_000 // of text; the rest is not looked at
-	maxSentences = 2_000   // that compete; news puts what matters first
+	maxBytes     = 200_000 // of text; the rest is ignored
+	maxSentences = 2_000   // that are compared; news puts what matters first
 	maxChosen    = 100
 
-	positionWeight = 1.0
-	titleWeight    = 0.5
-	shortSentence  = 8   // words; fewer is a heading, a caption or a quip
-	longSentence   = 80  // words; more is a list or a table
-	oddLength      = 0.5 // factor for both
-	redundant      = 0.6 // cosine with a chosen sentence
-	repeatsTitle   = 0.9 // cosine with the title
+	positionWeight     = 1.0
+	titleWeight        = 0.5
+	minUsualWords      = 8   // words; fewer is a heading, a caption or a quip
+	maxUsualWords      = 80  // words; more is a list or a table
+	oddLengthFactor    = 0.5 // factor for both
+	maxSimilarity      = 0.6 // cosine with a chosen sentence
+	maxTitleSimilarity = 0.9 // cosine with the title
 )
 
-// Summarize chooses up to the given number of sentences (at most 100) that stand
-// for the text, in the order of the text. A text of no more sentences than that
-// comes back whole. The title, which may be empty, says what matters; it is not
-// part of the answer.
+// Summarize returns up to the given number of sentences (at most 100) that represent the text, in the order of the
+// text. A text of no more sentences is returned whole. The title, which may be empty, says what matters; it is not part
+// of the result.
 func Summarize(title, text string, sentences int) []string {
 	all := Sentences(text)
 	if sentences <= 0 || len(all) == 0 {
@@ -53,7 +50,7 @@ func Summarize(title, text string, sentences int) []string {
 	return out
 }
 
-// candidate is a sentence and how well it would stand for the text.
+// candidate is a sentence and how well it represents the text.
 type candidate struct {
 	index int
 	score float64
@@ -91,15 +88,14 @@ func score(title string, sentences []string) []candidate {
 		}
 		c.title = c.terms.cosine(titleVector)
 		c.score += positionWeight/math.Sqrt(float64(i+1)) + titleWeight*c.title
-		if words := counted[i].words; words < shortSentence || words > longSentence {
-			c.score *= oddLength
+		if words := counted[i].words; words < minUsualWords || words > maxUsualWords {
+			c.score *= oddLengthFactor
 		}
 	}
 	return list
 }
 
-// choose takes the best, skips what repeats, and fills up with repeats only
-// where nothing else is left.
+// choose returns the best sentences. It skips those that repeat a chosen one, unless there are no others.
 func choose(list []candidate, want int) []int {
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
 	var chosen, spare []candidate
@@ -107,8 +103,8 @@ func choose(list []candidate, want int) []int {
 		if len(chosen) == want {
 			break
 		}
-		repeats := func(other candidate) bool { return c.terms.cosine(other.terms) >= redundant }
-		if c.title >= repeatsTitle || slices.ContainsFunc(chosen, repeats) {
+		repeats := func(other candidate) bool { return c.terms.cosine(other.terms) >= maxSimilarity }
+		if c.title >= maxTitleSimilarity || slices.ContainsFunc(chosen, repeats) {
 			spare = append(spare, c)
 			continue
 		}
@@ -125,35 +121,7 @@ func choose(list []candidate, want int) []int {
 	return indexes
 }
 
-// Keywords are up to n words that the text uses most, the most used first, in
-// the form of their first use. Common English words and short ones do not count.
-func Keywords(text string, n int) []string {
-	space := newSpace()
-	counted := space.count(clip(text))
-	var kept []count
-	for _, c := range counted.counts {
-		if utf8.RuneCountInString(space.shown[c.id]) > 2 || isIdeograph(firstRune(space.shown[c.id])) {
-			kept = append(kept, c)
-		}
-	}
-	slices.SortFunc(kept, func(a, b count) int {
-		return cmp.Or(cmp.Compare(b.times, a.times), cmp.Compare(a.id, b.id))
-	})
-	var out []string
-	for _, c := range kept[:min(max(n, 0), len(kept))] {
-		out = append(out, space.shown[c.id])
-	}
-	return out
-}
-
-// clip bounds the text at a rune and repairs it where it is not UTF-8.
-func clip(text string) string {
-	if len(text) > maxBytes {
-		end := maxBytes
-		for end > maxBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+// clip returns the text cut to maxBytes, as valid UTF-8.
+func clip(s string) string {
+	return strings.ToValidUTF8(text.Cut(s, maxBytes), "\uFFFD")
 }

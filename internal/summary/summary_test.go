@@ -94,18 +94,6 @@ func TestOtherScripts(t *testing.T) {
 	}
 }
 
-func TestKeywords(t *testing.T) {
-	if diff := cmp.Diff([]string{"harbour", "council", "bridge"}, Keywords(report, 3)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := Keywords("東京都の東京", 1); !slices.Equal(got, []string{"東京"}) {
-		t.Errorf("keywords %q", got)
-	}
-	if got := Keywords(report, -1); got != nil {
-		t.Errorf("keywords %q", got)
-	}
-}
-
 func TestHostileInputIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"many sentences": strings.Repeat("A b. ", 400_000),

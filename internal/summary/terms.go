@@ -17,12 +17,8 @@ var common = set(`a about after all also am an and any are as at be because been
 	some such than that the their them then there these they this those through to too under until up us very was we
 	were what when where which while who whom why will with would you your`)
 
-// space numbers the terms of one text in the order of their first use, so that
-// no sum depends on the order of a map.
-type space struct {
-	ids   map[string]int
-	shown []string
-}
+// space numbers the terms of one text in the order of their first use, so that no sum depends on the order of a map.
+type space struct{ ids map[string]int }
 
 // bag is the terms of one sentence.
 type bag struct {
@@ -45,18 +41,17 @@ func newSpace() *space { return &space{ids: map[string]int{}} }
 func (s *space) count(text string) bag {
 	var ids []int
 	words := 0
-	eachTerm(text, func(shown string) {
+	eachTerm(text, func(term string) {
 		words++
-		term := strings.ToLower(shown)
+		term = strings.ToLower(term)
 		if common[term] {
 			return
 		}
 		term = singular(term)
 		id, ok := s.ids[term]
 		if !ok {
-			id = len(s.shown)
+			id = len(s.ids)
 			s.ids[term] = id
-			s.shown = append(s.shown, shown)
 		}
 		ids = append(ids, id)
 	})
@@ -74,7 +69,7 @@ func (s *space) count(text string) bag {
 
 // weights is the inverse sentence frequency of every term.
 func (s *space) weights(sentences []bag) []float64 {
-	in := make([]int, len(s.shown))
+	in := make([]int, len(s.ids))
 	for _, b := range sentences {
 		for _, c := range b.counts {
 			in[c.id]++
@@ -181,9 +176,4 @@ func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) 
 
 func isIdeograph(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
-}
-
-func firstRune(s string) rune {
-	r, _ := utf8.DecodeRuneInString(s)
-	return r
 }

@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// MaxName is the longest name given to a model, in bytes; Gemini's clients cut
-// at 63.
+// MaxName is the longest name of a tool for models, in bytes: Gemini's clients cut names at 63.
 const MaxName = 63
 
-// Source gives the tools of one server or pack as they are now. It must be
-// quick: it is asked whenever a request to the model is built.
+// Source returns the current tools of one server or pack. It must be quick: it is called for every request to a
+// model.
 type Source interface {
 	Tools() []Tool
 }
@@ -24,10 +23,9 @@ type Named struct {
 	Tool Tool
 }
 
-// Registry is the table from safe names to tools. Names are given when a tool is
-// first seen and stay the same while the registry lives, whatever else comes or
-// goes; the order in which sources were added decides who gets the plain name.
-// It is safe for concurrent use.
+// Registry is the table from safe names to tools. A tool gets its name when it is first seen and keeps it while the
+// registry lives, whatever other tools come or go, since conversations name tools that were called earlier. Where two
+// tools would get the same name, the source that was added first has the plain one. It is safe for concurrent use.
 type Registry struct {
 	mu      sync.Mutex
 	sources []Source
@@ -35,19 +33,19 @@ type Registry struct {
 	owners  map[string]string // safe name → server NUL tool
 }
 
-// NewRegistry returns an empty table over the sources, native packs first.
+// NewRegistry returns a registry of the tools of sources, native packs first.
 func NewRegistry(sources ...Source) *Registry {
 	return &Registry{sources: sources, names: map[string]string{}, owners: map[string]string{}}
 }
 
-// Add puts a source behind the others.
+// Add adds a source after the others.
 func (r *Registry) Add(s Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sources = append(r.sources, s)
 }
 
-// List gives every tool that is there now, sorted by name.
+// List returns all current tools, sorted by name.
 func (r *Registry) List() []Named {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +64,7 @@ func (r *Registry) List() []Named {
 	return list
 }
 
-// Find gives the tool called name, if it is there now.
+// Find returns the tool called name, and false when there is none now.
 func (r *Registry) Find(name string) (Tool, bool) {
 	for _, n := range r.List() {
 		if n.Name == name {
@@ -86,16 +84,15 @@ func (r *Registry) name(s Spec) string {
 		name = SafeName(s.Server, s.Name)
 	}
 	if owner, taken := r.owners[name]; taken && owner != id {
-		name = hashed(name, id)
+		name = withHash(name, id)
 	}
 	r.names[id], r.owners[name] = name, id
 	return name
 }
 
-// SafeName joins server and tool to a name that every model provider takes: it
-// starts with a letter or _, holds letters, digits, _ and -, and is at most
-// MaxName long. A name that had to be cut ends in a short hash of the original;
-// the registry does the same for names that would fall together.
+// SafeName joins the names of a server and its tool to one that every model provider accepts: it starts with a letter
+// or _, contains letters, digits, _ and -, and has at most MaxName bytes. A name that had to be cut ends in a short
+// hash of the original; the registry does the same where two names would be equal.
 func SafeName(server, name string) string {
 	id := server + "\x00" + name
 	plain := server + "_" + name
@@ -109,12 +106,13 @@ func SafeName(server, name string) string {
 		safe = "_" + safe
 	}
 	if len(safe) > MaxName || len(name) == 0 {
-		return hashed(safe, id)
+		return withHash(safe, id)
 	}
 	return safe
 }
 
-func hashed(safe, id string) string {
+// withHash returns a safe name that ends in a hash of id.
+func withHash(safe, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	suffix := "_" + hex.EncodeToString(sum[:4])
 	return safe[:min(len(safe), MaxName-len(suffix))] + suffix

@@ -1,8 +1,7 @@
-// Package tool is the vocabulary of tools: what one is (Tool, Spec), what it
-// gives back (Result), who asks for it (Caller) and the table of their names
-// (Registry). Native packs live in folders below it; MCP servers bring the rest.
-// It promises that a name is never split to find its owner: the registry maps
-// safe names to tools. It leaves who may call what to policy.
+// Package tool is the vocabulary of tools: what one is (Tool, Spec), what it returns (Result), on whose behalf it runs
+// (Caller) and the table of names (Registry). Native packs live in folders below it; MCP servers bring the rest.
+// It promises that a name is never split to find its owner: the registry maps safe names to tools. Who may call what
+// is left to package policy.
 package tool
 
 import (
@@ -18,19 +17,17 @@ type Spec struct {
 	Server      string
 	Name        string
 	Description string
-	Schema      json.RawMessage // JSON Schema of the arguments, as given; nil: no arguments
+	Schema      json.RawMessage // JSON Schema of the arguments, as the server sent it; nil: no arguments
 	Hints       Hints
 	Native      bool
-	// As is the safe name that models call it by, where a native tool's is not its
-	// pack's with its own behind it.
+	// As is the safe name by which models call a native tool; empty: the pack's name followed by the tool's.
 	As string
-	// Told says that people are told of its results below the answer, whatever a model
-	// says of them.
-	Told bool
+	// ShowResult shows the results of the tool to people below the answer, whatever the model says about them.
+	ShowResult bool
 }
 
-// Hints are what a tool says of its own effects. They are claims, not authority;
-// nil means not said.
+// Hints are what a tool says about its own effects. They are claims of the server and prove nothing; nil means that
+// the server does not say.
 type Hints struct {
 	ReadOnly    *bool
 	Destructive *bool
@@ -38,7 +35,7 @@ type Hints struct {
 	OpenWorld   *bool
 }
 
-// Class is the hint by which policy rules are written.
+// Class returns the hint that policy rules name: readOnly, destructive, write or unknown.
 func (h Hints) Class() string {
 	switch {
 	case h.ReadOnly != nil && *h.ReadOnly:
@@ -51,22 +48,22 @@ func (h Hints) Class() string {
 	return "unknown"
 }
 
-// Repeatable reports whether running the tool twice is as good as once.
+// Repeatable reports whether running the tool twice has the same effect as running it once.
 func (h Hints) Repeatable() bool {
 	return h.ReadOnly != nil && *h.ReadOnly || h.Idempotent != nil && *h.Idempotent
 }
 
-// Result is what a tool said. IsError means that the tool itself failed and the
-// model may try otherwise.
+// Result is the result of a call. IsError means that the tool itself failed, and that the model may try something
+// else.
 type Result struct {
 	Text       string          // for the model and the reader
-	Structured json.RawMessage // the same as data, where the tool gives it
+	Structured json.RawMessage // the same as JSON, where the tool returns it
 	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
 	IsError    bool
 }
 
-// Tool is something that can be called. Call may be called concurrently, ends
-// when ctx does, and returns an error only when the host failed to run it.
+// Tool is something that can be called. Call may be called concurrently, ends when ctx does, and returns an error
+// only when the host could not run the tool.
 type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, args json.RawMessage) (Result, error)
@@ -76,32 +73,30 @@ type Tool interface {
 type Caller struct {
 	Conversation chat.Address
 	User         chat.User
-	Agent        string // that works on it; empty: none does
-	Turn         string // the turn that called it; empty: no conversation did
-	Call         string // the call's id in the turn
-	Shown        int    // bytes of a result that are shown at once; 0: not said
-	// Report takes a few words on how far the call is. It must not block. nil: nobody
-	// watches.
+	Agent        string // agent that made the call; empty: none did
+	Turn         string // turn that made the call; empty: it comes from no conversation
+	Call         string // id of the call in the turn
+	Shown        int    // bytes of a result that are shown to the model at once; 0: unknown
+	// Report shows progress of the call in a few words. It must not block. nil: nobody watches.
 	Report func(note string)
-	// Revised is closed when what was asked has changed or is gone: what has not begun
-	// by then need not begin. nil: it does not change.
+	// Revised is closed when the question was edited or deleted: work that has not begun by then should not begin.
+	// nil: the question cannot change.
 	Revised <-chan struct{}
-	// Servers tells which MCP servers may be reached by tools that reach several. nil:
-	// all.
+	// Servers reports which MCP servers may be used by tools that use several. nil: all.
 	Servers func(name string) bool
 }
 
-// Reaches reports whether tools may reach an MCP server for the caller.
+// Reaches reports whether tools may use an MCP server for the caller.
 func (c Caller) Reaches(server string) bool { return c.Servers == nil || c.Servers(server) }
 
 type callerKey struct{}
 
-// WithCaller returns a context that tells tools who asks.
+// WithCaller returns a context that carries the caller to the tools.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom gives the Caller put there by WithCaller, or the zero Caller.
+// CallerFrom returns the Caller that WithCaller put into the context, or the zero Caller.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
@@ -121,8 +116,8 @@ func (f Func) Call(ctx context.Context, args json.RawMessage) (Result, error) {
 	return f.Do(ctx, args)
 }
 
-// Text is a successful result of plain text.
+// Text returns a successful result of plain text.
 func Text(s string) Result { return Result{Text: s} }
 
-// Failure is a result that tells the model what went wrong.
+// Failure returns a result that tells the model what went wrong.
 func Failure(s string) Result { return Result{Text: s, IsError: true} }

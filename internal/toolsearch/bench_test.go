@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/lexicon"
+	"ravenbot/internal/search"
 )
 
 // The size at which the index is measured.
@@ -124,7 +124,7 @@ func BenchmarkTenThousandTools(b *testing.B) {
 	})
 	b.Run("search/nothing known", func(b *testing.B) {
 		var words []string
-		for i := range maxQueryWords {
+		for i := range 256 {
 			words = append(words, fmt.Sprintf("%cunknown%cword", 'a'+i%26, 'a'+i/26))
 		}
 		query := strings.Join(words, " ")
@@ -232,11 +232,7 @@ func newPlain(servers []Server) *plain {
 	return p
 }
 
-func plainWords(text string) []string {
-	var list []string
-	lexicon.Each(text, func(w string) bool { list = append(list, w); return true })
-	return list
-}
+func plainWords(text string) []string { return slices.Collect(search.Words(text)) }
 
 func (p *plain) search(query string, k int) []string {
 	const k1, b = 1.2, 0.75

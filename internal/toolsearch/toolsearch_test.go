@@ -1,6 +1,7 @@
 package toolsearch
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 func pack(server, text string, tools ...string) Server {
@@ -83,7 +84,7 @@ func TestEachSentenceOfARequestIsHeard(t *testing.T) {
 func TestOnlyWhatMayBeUsedIsFound(t *testing.T) {
 	x := filled(office()...)
 	got := names(x.Search("calendar event", 2, func(name string) bool { return name != "calendar_create" }))
-	if diff := cmp.Diff([]string{"calendar_delete", "calendar_list"}, slices.Sorted(slices.Values(got))); diff != "" {
+	if diff := gocmp.Diff([]string{"calendar_delete", "calendar_list"}, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 	if hits := x.Search("calendar", 5, func(string) bool { return false }); len(hits) != 0 {
@@ -93,7 +94,7 @@ func TestOnlyWhatMayBeUsedIsFound(t *testing.T) {
 
 func TestEqualToolsComeInTheOrderOfTheirNames(t *testing.T) {
 	x := filled(pack("s", "", "c_x: equal", "a_x: equal", "b_x: equal", "d_x: equal"))
-	if diff := cmp.Diff([]string{"a_x", "b_x", "c_x"}, names(x.Search("equal", 3, nil))); diff != "" {
+	if diff := gocmp.Diff([]string{"a_x", "b_x", "c_x"}, names(x.Search("equal", 3, nil))); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	if n := len(x.Search("equal", 0, nil)); n != 0 {
@@ -104,11 +105,11 @@ func TestEqualToolsComeInTheOrderOfTheirNames(t *testing.T) {
 func TestAServerChangesInPlace(t *testing.T) {
 	x := filled(office()...)
 	x.Replace(pack("mail", "Letters", "mail_archive: Put a message away"))
-	if diff := cmp.Diff([]string{"mail_archive"}, names(x.Search("message", 9, nil))); diff != "" {
+	if diff := gocmp.Diff([]string{"mail_archive"}, names(x.Search("message", 9, nil))); diff != "" {
 		t.Errorf("after the change (-want +got):\n%s", diff)
 	}
 	want := []Domain{{"calendar", "Appointments of the team", 3}, {"mail", "Letters", 1}, {"weather", "", 2}}
-	if diff := cmp.Diff(want, x.Domains()); diff != "" {
+	if diff := gocmp.Diff(want, x.Domains()); diff != "" {
 		t.Errorf("domains (-want +got):\n%s", diff)
 	}
 	x.Remove("calendar")
@@ -132,13 +133,13 @@ func TestHistoryLeavesNoTrace(t *testing.T) {
 	used.Replace(b)
 	fresh := filled(a, b)
 	for _, q := range append(v.questions(), "", "x") {
-		if diff := cmp.Diff(fresh.Search(q, 20, nil), used.Search(q, 20, nil)); diff != "" {
+		if diff := gocmp.Diff(fresh.Search(q, 20, nil), used.Search(q, 20, nil)); diff != "" {
 			t.Fatalf("%q (-fresh +used):\n%s", q, diff)
 		}
 	}
 	used.Sync(nil)
-	if w := used.words; len(w.ids)+len(w.grams) != 0 || used.Len() != 0 || len(used.Search("server1", 5, nil)) != 0 {
-		t.Errorf("an emptied index holds %d words and %d trigrams", len(w.ids), len(w.grams))
+	if used.Len() != 0 || len(used.Search("server1", 5, nil)) != 0 {
+		t.Errorf("an emptied index holds %d tools", used.Len())
 	}
 }
 
@@ -187,8 +188,10 @@ func TestAServerCannotFloodTheIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := filled(Server{Name: flood, Text: flood, Tools: []Doc{{Name: flood, Description: flood, Parameters: schema}}}, office()[1])
-	if n, most := len(x.words.ids), maxNameWords+maxDescriptionWords+maxParameterWords+maxServerWords+20; n > most {
-		t.Errorf("the index holds %d words, want %d at most", n, most)
+	for _, f := range indexFields {
+		if f.MaxWords < 1 || f.MaxWords > 400 {
+			t.Errorf("a field takes %d words", f.MaxWords)
+		}
 	}
 	if hits := x.Search("send a message", 1, nil); len(hits) == 0 || hits[0].Name != "mail_send" {
 		t.Errorf("found %v", hits)
@@ -211,10 +214,10 @@ func TestWhatIsMeasured(t *testing.T) {
 		t.Errorf("%d shown, times %v and %v", shown, got.P50Ms, got.P99Ms)
 	}
 	got.P50Ms, got.P99Ms = 0, 0
-	if diff := cmp.Diff(Score{Recall1: .5, Recall3: .5, Recall5: .5, Recall10: .5, NDCG10: .5, MRR: .5}, got); diff != "" {
+	if diff := gocmp.Diff(Score{Recall1: .5, Recall3: .5, Recall5: .5, Recall10: .5, NDCG10: .5, MRR: .5}, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Score{}, x.Measure(nil, 5, nil)); diff != "" {
+	if diff := gocmp.Diff(Score{}, x.Measure(nil, 5, nil)); diff != "" {
 		t.Errorf("of nothing (-want +got):\n%s", diff)
 	}
 }
@@ -246,10 +249,10 @@ func checkFound(t *testing.T, name, query string) {
 	x := filled(office()...)
 	x.Replace(Server{Name: query, Text: query, Tools: []Doc{{Name: name, Description: query, Parameters: json.RawMessage(query)}}})
 	hits := x.Search(query, 3, nil)
-	if len(hits) > 3 || !slices.IsSortedFunc(hits, better) {
+	if len(hits) > 3 || !slices.IsSortedFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) }) {
 		t.Fatalf("%q gives %v", query, hits)
 	}
-	if len(name) > maxNameWords || len(plainWords(name)) == 0 {
+	if len(name) > indexFields[0].MaxWords || len(plainWords(name)) == 0 {
 		return // its words may not all be in the index
 	}
 	if got := names(x.Search(name, 100, nil)); !slices.Contains(got, name) {

@@ -9,28 +9,29 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// declared remembers the declaration of the tools that were declared last, since
-// the same ones are declared again and again. It is written here and not by genai,
-// which turns each through reflection into maps and back: for hundreds of tools
-// that took longer than everything else that is done for a message.
-type declared struct {
-	mu   sync.Mutex
-	key  [sha256.Size]byte
-	made json.RawMessage
-	// names are the parameters that had to be renamed: tool → new name → old.
-	names map[string]map[string]string
+// declarationCache keeps the encoded declaration of the tools that were declared last, because the same tools are
+// declared for every message. It is written here and not by genai, which converts each tool through reflection into
+// maps and back: for hundreds of tools that took longer than everything else that is done for a message.
+type declarationCache struct {
+	mu      sync.Mutex
+	key     [sha256.Size]byte
+	encoded json.RawMessage
+	// originalNames are the parameters that had to be renamed: tool → new name → original name.
+	originalNames map[string]map[string]string
 }
 
-// declaration is a tool as the API takes it.
+// declaration is a tool in the API's form.
 type declaration struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitempty"`
 	Schema      map[string]any `json:"parametersJsonSchema,omitempty"`
 }
 
-func (d *declared) declare(tools []llm.ToolSpec) json.RawMessage {
+// declare returns the declaration of the tools.
+func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
 	h := sha256.New()
 	for _, t := range tools {
+		// The length of the schema keeps two lists of tools from having the same text.
 		fmt.Fprintf(h, "%q %q %d ", t.Name, t.Description, len(t.Schema))
 		h.Write(t.Schema)
 	}
@@ -38,39 +39,41 @@ func (d *declared) declare(tools []llm.ToolSpec) json.RawMessage {
 	h.Sum(key[:0])
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.made != nil && d.key == key {
-		return d.made
+	if d.encoded != nil && d.key == key {
+		return d.encoded
 	}
 	var list []declaration
-	d.names = map[string]map[string]string{}
+	d.originalNames = map[string]map[string]string{}
 	for _, t := range tools {
-		list = append(list, declaration{t.Name, t.Description, Schema(t.Schema)})
+		list = append(list, declaration{t.Name, t.Description, ConvertSchema(t.Schema)})
 		var schema any
 		if json.Unmarshal(t.Schema, &schema) == nil {
 			names := map[string]string{}
-			if renamed(schema, names); len(names) > 0 {
-				d.names[t.Name] = names
+			if collectRenamed(schema, names); len(names) > 0 {
+				d.originalNames[t.Name] = names
 			}
 		}
 	}
 	d.key = key
-	d.made, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}}) // it came from JSON
-	return d.made
+	// cannot fail: all of it came from JSON
+	d.encoded, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}})
+	return d.encoded
 }
 
-// restore gives the arguments of a call the names that the tool knows.
-func (d *declared) restore(tool string, args map[string]any) map[string]any {
+// restoreNames returns the arguments of a call under the names that the tool knows.
+func (d *declarationCache) restoreNames(tool string, args map[string]any) map[string]any {
 	d.mu.Lock()
-	names := d.names[tool]
+	names := d.originalNames[tool]
 	d.mu.Unlock()
 	if len(names) == 0 {
 		return args
 	}
-	out, _ := original(args, names).(map[string]any)
+	out, _ := restoreValue(args, names).(map[string]any)
 	return out
 }
 
-func original(v any, names map[string]string) any {
+// restoreValue renames the keys of a value at any depth.
+func restoreValue(v any, names map[string]string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
@@ -78,36 +81,35 @@ func original(v any, names map[string]string) any {
 			if old, ok := names[k]; ok {
 				k = old
 			}
-			out[k] = original(inner, names)
+			out[k] = restoreValue(inner, names)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = original(inner, names)
+			out[i] = restoreValue(inner, names)
 		}
 		return out
 	}
 	return v
 }
 
-// renamed collects the parameters of a schema, at any depth, that parameter gives
-// another name.
-func renamed(schema any, names map[string]string) {
+// collectRenamed adds the parameters of a schema, at any depth, that parameterName renames.
+func collectRenamed(schema any, names map[string]string) {
 	switch schema := schema.(type) {
 	case map[string]any:
 		props, _ := schema["properties"].(map[string]any)
 		for name := range props {
-			if safe := parameter(name); safe != name {
+			if safe := parameterName(name); safe != name {
 				names[safe] = name
 			}
 		}
 		for _, inner := range schema {
-			renamed(inner, names)
+			collectRenamed(inner, names)
 		}
 	case []any:
 		for _, inner := range schema {
-			renamed(inner, names)
+			collectRenamed(inner, names)
 		}
 	}
 }

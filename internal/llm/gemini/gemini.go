@@ -1,9 +1,8 @@
-// Package gemini speaks to Google's Gemini API through google.golang.org/genai,
-// which it alone imports. It promises that thought signatures and call ids go
-// back to the model as they came, that no request asks Google to keep it
-// (store=false), that a prompt or answer which was blocked is told apart from a
-// failure, and that nothing is retried here. Facts on the API's rules:
-// https://ai.google.dev/gemini-api/docs/thought-signatures (seen 2026-11).
+// Package gemini calls Google's Gemini API through google.golang.org/genai, which only this package imports.
+//
+// It promises that thought signatures and call ids go back to the model unchanged, that no request asks Google to
+// store it (store=false), that a blocked prompt or answer is told apart from a failure, and that nothing is retried.
+// The API's rules: https://ai.google.dev/gemini-api/docs/thought-signatures (seen 2026-11).
 package gemini
 
 import (
@@ -21,7 +20,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Options are the configuration of one model.
+// Options configures one model.
 type Options struct {
 	APIKey          string
 	Model           string // "gemini-3.8-flash"
@@ -34,10 +33,10 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *genai.Client
-	tools  declared
+	tools  declarationCache
 }
 
-// New returns a model; it reaches no network.
+// New returns a model. It makes no request.
 func New(o Options) (*Model, error) {
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		APIKey: o.APIKey, Backend: genai.BackendGeminiAPI,
@@ -50,24 +49,27 @@ func New(o Options) (*Model, error) {
 	return &Model{o: o, client: client}, nil
 }
 
-// ID is gemini/MODEL.
+// ID returns gemini/MODEL.
 func (m *Model) ID() string { return "gemini/" + m.o.Model }
 
 // Generate streams one answer.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		ctx, told := withRetryAfter(ctx)
-		body, err := m.body(r)
+		ctx, retryAfter := withRetryAfter(ctx)
+		body, err := m.requestBody(r)
 		if err != nil {
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
 			return
 		}
-		for res, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), m.config(r.System, body)) {
+		// The contents given here are replaced by requestConfig: genai requires some.
+		config := m.requestConfig(r.System, body)
+		stream := m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), config)
+		for res, err := range stream {
 			if err != nil {
-				yield(llm.Chunk{}, fault(ctx, err, told()))
+				yield(llm.Chunk{}, classifyError(ctx, err, retryAfter()))
 				return
 			}
-			c, err := m.chunk(res)
+			c, err := m.readChunk(res)
 			if !yield(c, err) || err != nil {
 				return
 			}
@@ -75,26 +77,27 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// body is what a request holds besides its configuration, as it is sent. genai would write
-// and read it as JSON twice more on its way, which for a long history or many tools
-// is most of what a request costs.
-func (m *Model) body(r llm.Request) (map[string]any, error) {
-	contents, err := contents(r.Messages)
+// requestBody returns the parts of a request that are not configuration, as they are sent. genai would convert them
+// to JSON and back twice more, which for a long history or many tools is most of the cost of a request.
+func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
+	contents, err := newContents(r.Messages)
 	if err != nil {
 		return nil, err
 	}
-	said, err := encode(contents)
+	encoded, err := encodeContents(contents)
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"contents": said}
+	body := map[string]any{"contents": encoded}
 	if len(r.Tools) > 0 {
 		body["tools"] = m.tools.declare(r.Tools)
 	}
 	return body, nil
 }
 
-func (m *Model) config(system string, body map[string]any) *genai.GenerateContentConfig {
+// requestConfig returns the configuration of a request, which puts body into the request as it is sent.
+func (m *Model) requestConfig(system string, body map[string]any) *genai.GenerateContentConfig {
+	// Absent would leave the choice to Google, so both are sent as false.
 	no := false
 	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
 	if system != "" {
@@ -111,9 +114,9 @@ func (m *Model) config(system string, body map[string]any) *genai.GenerateConten
 	return c
 }
 
-// encode writes contents with what genai leaves out: the empty text of a part that
-// carries a signature alone, without which the API refuses the part.
-func encode(contents []*genai.Content) (json.RawMessage, error) {
+// encodeContents encodes contents with what genai leaves out: the empty text of a part that has only a signature. The
+// API rejects the part without it.
+func encodeContents(contents []*genai.Content) (json.RawMessage, error) {
 	type content struct {
 		Role  string `json:"role"`
 		Parts []any  `json:"parts"`
@@ -126,6 +129,7 @@ func encode(contents []*genai.Content) (json.RawMessage, error) {
 	for i, c := range contents {
 		list[i].Role = c.Role
 		for _, p := range c.Parts {
+			// Everything but the signature is zero: exactly the parts that genai would write without a text.
 			bare := *p
 			bare.ThoughtSignature = nil
 			if len(p.ThoughtSignature) > 0 && reflect.ValueOf(bare).IsZero() {
@@ -142,11 +146,12 @@ func encode(contents []*genai.Content) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// noSignature stands for the signature of a call that another model made; Google
-// documents it for history that Gemini did not write.
+// noSignature takes the place of the signature of a call that another model made. Google documents it for history
+// that Gemini did not write.
 const noSignature = "skip_thought_signature_validator"
 
-func contents(messages []llm.Message) ([]*genai.Content, error) {
+// newContents converts messages to the API's form.
+func newContents(messages []llm.Message) ([]*genai.Content, error) {
 	ids := map[string]string{} // call id → the id that Gemini itself gave, perhaps none
 	var out []*genai.Content
 	for _, m := range messages {
@@ -155,25 +160,28 @@ func contents(messages []llm.Message) ([]*genai.Content, error) {
 			c.Role = "model"
 		}
 		for _, p := range m.Parts {
-			part, err := outgoing(p, ids)
+			part, err := newPart(p, ids)
 			if err != nil {
 				return nil, err
 			}
 			c.Parts = append(c.Parts, part)
 		}
-		sign(m.Parts, c.Parts)
+		// Calls of one message form a group, and only its first call carries a signature.
+		addSignature(m.Parts, c.Parts)
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
+// newPart converts a part. ids collects the ids of calls for the results that follow.
+func newPart(p llm.Part, ids map[string]string) (*genai.Part, error) {
 	switch {
 	case len(p.Raw) > 0:
 		part := &genai.Part{}
 		if err := json.Unmarshal(p.Raw, part); err != nil {
 			return nil, fmt.Errorf("read a stored part: %w", err)
 		}
+		// Gemini may have sent no id; its result must then carry none either.
 		if p.Call != nil && part.FunctionCall != nil {
 			ids[p.Call.ID] = part.FunctionCall.ID
 		}
@@ -186,6 +194,7 @@ func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
 		ids[p.Call.ID] = p.Call.ID
 		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: p.Call.ID, Name: p.Call.Name, Args: args}}, nil
 	case p.Result != nil:
+		// Google's documentation names these two keys for the result of a function.
 		key := "output"
 		if p.Result.IsError {
 			key = "error"
@@ -199,9 +208,9 @@ func outgoing(p llm.Part, ids map[string]string) (*genai.Part, error) {
 	return &genai.Part{Text: p.Text, Thought: p.Thought}, nil
 }
 
-// sign marks the first of a group of calls that another model made. What Gemini
-// sent is never touched: its older models send no signatures, and want none.
-func sign(from []llm.Part, parts []*genai.Part) {
+// addSignature marks the first of a group of calls that another model made. It never changes what Gemini sent: older
+// Gemini models send no signatures and accept none.
+func addSignature(from []llm.Part, parts []*genai.Part) {
 	var first *genai.Part
 	for i, p := range parts {
 		switch {
@@ -217,23 +226,25 @@ func sign(from []llm.Part, parts []*genai.Part) {
 	}
 }
 
-// chunk turns a piece of the stream into ours, or into the error that it tells.
-func (m *Model) chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
-	c := llm.Chunk{Served: served(res.ModelVersion)}
+// readChunk converts a piece of the stream, or returns the error that it reports.
+func (m *Model) readChunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
+	c := llm.Chunk{ServedBy: servedBy(res.ModelVersion)}
 	if u := res.UsageMetadata; u != nil {
 		c.Usage = &llm.Usage{Input: int(u.PromptTokenCount + u.ToolUsePromptTokenCount),
 			Cached: int(u.CachedContentTokenCount), Output: int(u.CandidatesTokenCount + u.ThoughtsTokenCount)}
 	}
+	// A blocked prompt has feedback and no candidate; a piece with usage alone has neither.
 	if len(res.Candidates) == 0 {
 		if f := res.PromptFeedback; f != nil && f.BlockReason != "" {
-			return c, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: why(string(f.BlockReason))}
+			return c, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: describeBlock(string(f.BlockReason))}
 		}
 		return c, nil
 	}
+	// Only one candidate is ever requested.
 	candidate := res.Candidates[0]
 	if candidate.Content != nil {
 		for _, p := range candidate.Content.Parts {
-			part, err := m.incoming(p)
+			part, err := m.readPart(p)
 			if err != nil {
 				return c, err
 			}
@@ -241,25 +252,28 @@ func (m *Model) chunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
 		}
 	}
 	var err error
-	c.Finish, err = finish(candidate.FinishReason)
+	c.Finish, err = readFinish(candidate.FinishReason)
 	return c, err
 }
 
-func served(version string) string {
+// servedBy returns the model that answered, in the form of Message.Origin.
+func servedBy(version string) string {
 	if version == "" {
 		return ""
 	}
 	return "gemini/" + version
 }
 
-func (m *Model) incoming(p *genai.Part) (llm.Part, error) {
+// readPart converts a part of an answer. It keeps the raw form of calls and signatures, which must go back unchanged.
+func (m *Model) readPart(p *genai.Part) (llm.Part, error) {
 	part := llm.Part{Text: p.Text, Thought: p.Thought}
 	if f := p.FunctionCall; f != nil {
 		args := f.Args
+		// The model omits empty arguments; tools expect an object.
 		if args == nil {
 			args = map[string]any{}
 		}
-		raw, err := json.Marshal(m.tools.restore(f.Name, args))
+		raw, err := json.Marshal(m.tools.restoreNames(f.Name, args))
 		if err != nil {
 			return part, fmt.Errorf("read a call: %w", err)
 		}
@@ -275,7 +289,8 @@ func (m *Model) incoming(p *genai.Part) (llm.Part, error) {
 	return part, nil
 }
 
-func finish(r genai.FinishReason) (llm.Finish, error) {
+// readFinish converts a finish reason. It returns an error for a blocked answer.
+func readFinish(r genai.FinishReason) (llm.Finish, error) {
 	switch r {
 	case "", genai.FinishReasonUnspecified:
 		return "", nil
@@ -288,14 +303,15 @@ func finish(r genai.FinishReason) (llm.Finish, error) {
 	case genai.FinishReasonOther, genai.FinishReasonLanguage:
 		return llm.FinishOther, nil
 	}
-	if reason := why(string(r)); reason != "" {
+	// A reason that describeBlock does not know is not a block as far as we can tell.
+	if reason := describeBlock(string(r)); reason != "" {
 		return llm.FinishBlocked, &llm.Error{Kind: llm.Blocked, Provider: "gemini", Reason: reason}
 	}
 	return llm.FinishOther, nil
 }
 
-// why says a block reason in words for the reader; empty: it is no block.
-func why(reason string) string {
+// describeBlock returns a block reason in words for the reader, or "" where the reason is not a block.
+func describeBlock(reason string) string {
 	switch {
 	case strings.HasSuffix(reason, "SAFETY"):
 		return "its safety filter objects"

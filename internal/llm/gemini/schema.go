@@ -11,26 +11,32 @@ import (
 	"strings"
 )
 
-// keywords are those that parametersJsonSchema takes, as genai documents them for
-// its sister field responseJsonSchema. One keyword too many and the API rejects
-// the whole request.
-var keywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
+// supportedKeywords are the keywords that parametersJsonSchema accepts, as genai documents them for its sister field
+// responseJsonSchema. The API rejects the whole request for one unknown keyword.
+var supportedKeywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
 	"items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
 	"additionalProperties", "required"}
 
-// deepest is how many levels of a schema are kept; what lies deeper may be
-// anything to the model, and is checked when the call comes.
-const deepest = 24
+// These keywords belong to one type only.
+var (
+	arrayKeywords  = []string{"items", "prefixItems", "minItems", "maxItems"}
+	objectKeywords = []string{"properties", "required", "additionalProperties"}
+)
 
-// Schema makes of a tool's JSON Schema what Gemini takes. What cannot be said to
-// it goes into the descriptions where it helps, and is left out else; calls are
-// checked against the original. It gives nil where a tool takes no arguments.
-func Schema(raw json.RawMessage) map[string]any {
+// maxDepth is how many levels of a schema are kept. The model may send anything for deeper levels; it is checked when
+// the call comes.
+const maxDepth = 24
+
+// ConvertSchema converts a tool's JSON Schema to what Gemini accepts. What cannot be expressed goes into the
+// descriptions where that helps, and is left out otherwise; calls are checked against the original. It returns nil
+// for a tool without arguments.
+func ConvertSchema(raw json.RawMessage) map[string]any {
 	var in map[string]any
 	if json.Unmarshal(raw, &in) != nil || len(in) == 0 {
 		return nil
 	}
-	out := compile(in, deepest)
+	out := convert(in, maxDepth)
+	// Arguments are always an object, also where the schema does not say so.
 	if _, ok := out["$ref"]; !ok {
 		out["type"] = "object"
 	}
@@ -40,39 +46,43 @@ func Schema(raw json.RawMessage) map[string]any {
 	return out
 }
 
-func compile(in map[string]any, depth int) map[string]any {
+// convert converts one level of a schema.
+func convert(in map[string]any, depth int) map[string]any {
 	if depth == 0 {
 		return map[string]any{}
 	}
-	in = maps.Clone(merged(in))
+	in = maps.Clone(mergeAllOf(in))
 	out := map[string]any{}
+	// Beside $ref the API accepts only keywords that begin with $.
 	if ref, ok := in["$ref"].(string); ok && strings.HasPrefix(ref, "#") {
 		for _, k := range []string{"$ref", "$defs", "$id", "$anchor"} {
 			if v, ok := in[k]; ok {
-				out[k] = value(k, v, depth)
+				out[k] = convertKeyword(k, v, depth)
 			}
 		}
 		renameDefinitions(in, out, depth)
 		return out
 	}
-	for _, k := range keywords {
-		if v, ok := in[k]; ok && k != "$ref" && sane(k, v) {
-			out[k] = value(k, v, depth)
+	for _, k := range supportedKeywords {
+		if v, ok := in[k]; ok && k != "$ref" && hasValidType(k, v) {
+			out[k] = convertKeyword(k, v, depth)
 		}
 	}
 	renameDefinitions(in, out, depth)
-	listedTypes(in, out)
+	// These adjust out in place; addNotes comes last, because the others may leave notes in in.
+	expandTypeList(in, out)
+	// The API has no const; an enum with one value means the same.
 	if c, ok := in["const"]; ok {
 		out["enum"] = []any{c}
 	}
-	plainEnum(in, out)
-	onlyDefined(out)
-	describe(in, out)
+	restrictEnum(in, out)
+	filterRequired(out)
+	addNotes(in, out)
 	return out
 }
 
-// plainEnum keeps a list of strings or of numbers; of others the description tells.
-func plainEnum(in, out map[string]any) {
+// restrictEnum keeps a list of strings or of numbers; other lists go into the description.
+func restrictEnum(in, out map[string]any) {
 	list, ok := out["enum"].([]any)
 	if !ok {
 		return
@@ -92,8 +102,8 @@ func plainEnum(in, out map[string]any) {
 	}
 }
 
-// onlyDefined keeps of what is required the parameters that are defined.
-func onlyDefined(out map[string]any) {
+// filterRequired removes required parameters that are not defined, which the API rejects.
+func filterRequired(out map[string]any) {
 	list, ok := out["required"].([]any)
 	if !ok {
 		return
@@ -101,8 +111,9 @@ func onlyDefined(out map[string]any) {
 	props, _ := out["properties"].(map[string]any)
 	kept := []any{}
 	for _, v := range list {
+		// Parameters were renamed in properties, so they must be renamed here too.
 		name, _ := v.(string)
-		if name = parameter(name); props[name] != nil && !slices.Contains(kept, any(name)) {
+		if name = parameterName(name); props[name] != nil && !slices.Contains(kept, any(name)) {
 			kept = append(kept, name)
 		}
 	}
@@ -111,9 +122,9 @@ func onlyDefined(out map[string]any) {
 	}
 }
 
-// sane reports that a keyword's value is of the kind that it must be; a schema
-// with another was broken before it came to us.
-func sane(k string, v any) bool {
+// hasValidType reports whether a keyword's value has the type that it must have. A schema where it does not was
+// broken before it came to us.
+func hasValidType(k string, v any) bool {
 	switch k {
 	case "enum", "required", "anyOf", "oneOf", "prefixItems":
 		_, ok := v.([]any)
@@ -135,8 +146,8 @@ func sane(k string, v any) bool {
 	return ok
 }
 
-// merged folds allOf into the schema that holds it, as far as that is plain.
-func merged(in map[string]any) map[string]any {
+// mergeAllOf merges allOf into the schema that holds it, as far as that is simple.
+func mergeAllOf(in map[string]any) map[string]any {
 	all, ok := in["allOf"].([]any)
 	if !ok {
 		return in
@@ -148,7 +159,8 @@ func merged(in map[string]any) map[string]any {
 		if !ok {
 			continue
 		}
-		for k, v := range merged(part) {
+		for k, v := range mergeAllOf(part) {
+			// Objects are merged and required lists joined; for anything else the outer schema wins.
 			switch have := out[k].(type) {
 			case map[string]any:
 				if m, ok := v.(map[string]any); ok {
@@ -168,64 +180,66 @@ func merged(in map[string]any) map[string]any {
 	return out
 }
 
-func value(k string, v any, depth int) any {
+// convertKeyword converts the value of a keyword.
+func convertKeyword(k string, v any, depth int) any {
 	switch k {
 	case "properties", "$defs":
 		m, _ := v.(map[string]any)
 		out := map[string]any{}
 		for name, s := range m {
 			if k == "properties" {
-				name = parameter(name)
+				name = parameterName(name)
 			}
-			out[name] = sub(s, depth)
+			out[name] = convertSub(s, depth)
 		}
 		return out
 	case "items":
 		if list, ok := v.([]any); ok { // the tuple form of older drafts
-			return map[string]any{"anyOf": subs(list, depth)}
+			return map[string]any{"anyOf": convertSubs(list, depth)}
 		}
-		return sub(v, depth)
+		return convertSub(v, depth)
 	case "anyOf", "oneOf", "prefixItems":
 		list, _ := v.([]any)
-		return subs(list, depth)
+		return convertSubs(list, depth)
 	case "additionalProperties":
 		if b, ok := v.(bool); ok {
 			return b
 		}
-		return sub(v, depth)
+		return convertSub(v, depth)
 	}
 	return v
 }
 
-func sub(v any, depth int) map[string]any {
+// convertSub converts a schema one level deeper. true and anything else that is not an object allow everything.
+func convertSub(v any, depth int) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok { // true: anything
 		return map[string]any{}
 	}
-	return compile(m, depth-1)
+	return convert(m, depth-1)
 }
 
-func subs(list []any, depth int) []any {
+// convertSubs converts a list of schemas.
+func convertSubs(list []any, depth int) []any {
 	out := []any{}
 	for _, v := range list {
-		out = append(out, sub(v, depth))
+		out = append(out, convertSub(v, depth))
 	}
 	return out
 }
 
-// renameDefinitions moves the definitions of older drafts to where references are
-// looked for now.
+// renameDefinitions moves the definitions of older drafts to the place where references point today.
 func renameDefinitions(in, out map[string]any, depth int) {
 	if old, ok := in["definitions"]; ok && out["$defs"] == nil {
-		out["$defs"] = value("$defs", old, depth)
+		out["$defs"] = convertKeyword("$defs", old, depth)
 	}
 	if ref, ok := out["$ref"].(string); ok {
 		out["$ref"] = strings.Replace(ref, "#/definitions/", "#/$defs/", 1)
 	}
 }
 
-// listedTypes says ["string","null"] as anyOf.
-func listedTypes(in, out map[string]any) {
+// expandTypeList writes a type such as ["string","null"] as anyOf, because the API accepts only one type.
+func expandTypeList(in, out map[string]any) {
 	list, ok := in["type"].([]any)
 	if !ok {
 		return
@@ -235,32 +249,33 @@ func listedTypes(in, out map[string]any) {
 		out["type"] = list[0]
 		return
 	}
+	// A second anyOf would replace the first; the model then learns the alternatives only.
 	if out["anyOf"] != nil || out["oneOf"] != nil {
 		return
 	}
 	variants := []any{}
 	for _, t := range list {
 		one := map[string]any{"type": t}
-		for _, k := range []string{"items", "prefixItems", "minItems", "maxItems"} {
+		for _, k := range arrayKeywords {
 			if v, ok := out[k]; ok && t == "array" {
 				one[k] = v
 			}
 		}
-		for _, k := range []string{"properties", "required", "additionalProperties"} {
+		for _, k := range objectKeywords {
 			if v, ok := out[k]; ok && t == "object" {
 				one[k] = v
 			}
 		}
 		variants = append(variants, one)
 	}
-	for _, k := range []string{"items", "prefixItems", "minItems", "maxItems", "properties", "required", "additionalProperties"} {
+	for _, k := range slices.Concat(arrayKeywords, objectKeywords) {
 		delete(out, k)
 	}
 	out["anyOf"] = variants
 }
 
-// describe puts in words what the model should know and the schema cannot say.
-func describe(in, out map[string]any) {
+// addNotes adds to the description what the model should know and the schema cannot express.
+func addNotes(in, out map[string]any) {
 	var notes []string
 	for _, k := range []string{"one of", "default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
 		if v, ok := in[k]; ok {
@@ -277,15 +292,15 @@ func describe(in, out map[string]any) {
 	out["description"] = strings.TrimSpace(text + " (" + strings.Join(notes, "; ") + ")")
 }
 
-// longest is the most characters of a parameter's name.
-const longest = 64
+// maxNameLength is the longest name of a parameter, in characters.
+const maxNameLength = 64
 
-var good = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// parameter gives a name as Gemini takes it: letters, digits and _, at most 64, and
-// no digit first. A name that has to be changed ends in a hash of the old one.
-func parameter(name string) string {
-	if good.MatchString(name) {
+// parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit. A
+// name that has to be changed ends in a hash of the original, so that two such names stay different.
+func parameterName(name string) string {
+	if validName.MatchString(name) {
 		return name
 	}
 	safe := strings.Map(func(c rune) rune {
@@ -296,5 +311,5 @@ func parameter(name string) string {
 	}, name)
 	sum := sha256.Sum256([]byte(name))
 	suffix := "_" + hex.EncodeToString(sum[:3])
-	return "_" + safe[:min(len(safe), longest-1-len(suffix))] + suffix
+	return "_" + safe[:min(len(safe), maxNameLength-1-len(suffix))] + suffix
 }

@@ -31,7 +31,7 @@ func TestSchemaSaysWhatGeminiTakes(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := json.Marshal(gemini.Schema(json.RawMessage(c.in)))
+			got, err := json.Marshal(gemini.ConvertSchema(json.RawMessage(c.in)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func FuzzSchema(f *testing.F) {
 	f.Add(`{"properties":{"a":{"type":["string","null"],"allOf":[{"const":1}],"$ref":"#/definitions/x"}},"definitions":{"x":{"not":{}}}}`)
 	f.Add(`{"$ref":"http://elsewhere","items":[{"type":"string"},true],"anyOf":[{"if":{}}]}`)
 	f.Fuzz(func(t *testing.T, raw string) {
-		out := gemini.Schema(json.RawMessage(raw))
+		out := gemini.ConvertSchema(json.RawMessage(raw))
 		data, err := json.Marshal(out)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package llmtest is a deterministic stand-in for a language model.
+// Package llmtest is a deterministic replacement for a language model in tests.
 package llmtest
 
 import (
@@ -10,17 +10,17 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Model answers as its Script says and remembers what it was asked.
+// Model answers as its Script says and records the requests.
 type Model struct {
 	Name string
-	// Script gives the answer to the nth request, counted from 1.
+	// Script returns the answer to the nth request, counted from 1.
 	Script func(n int, r llm.Request) ([]llm.Chunk, error)
 
 	mu       sync.Mutex
 	requests []llm.Request
 }
 
-// ID is test/NAME.
+// ID returns test/NAME.
 func (m *Model) ID() string { return "test/" + m.Name }
 
 // Generate yields the chunks of the script, then its error.
@@ -42,19 +42,22 @@ func (m *Model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	}
 }
 
-// Requests gives what was asked so far.
+// Requests returns the requests so far.
 func (m *Model) Requests() []llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]llm.Request(nil), m.requests...)
 }
 
-// Says is a whole answer of text.
+// Says returns a whole answer of text.
 func Says(text string) []llm.Chunk {
-	return []llm.Chunk{{Parts: []llm.Part{{Text: text}}}, {Finish: llm.FinishStop, Usage: &llm.Usage{Input: 10, Output: 5}}}
+	return []llm.Chunk{
+		{Parts: []llm.Part{{Text: text}}},
+		{Finish: llm.FinishStop, Usage: &llm.Usage{Input: 10, Output: 5}},
+	}
 }
 
-// Calls is a whole answer of tool calls, given as name, arguments, name, ….
+// Calls returns a whole answer of tool calls, given as name, arguments, name, ….
 func Calls(nameArgs ...string) []llm.Chunk {
 	var parts []llm.Part
 	for i := 0; i+1 < len(nameArgs); i += 2 {

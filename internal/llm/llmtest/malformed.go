@@ -8,8 +8,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Malformed names the rule of providers that the messages of a request break, or is
-// empty.
+// Malformed returns which rule of the providers the messages of a request break, or "".
 func Malformed(messages []llm.Message) string {
 	if len(messages) == 0 || messages[0].Role != llm.User {
 		return "no user message first"

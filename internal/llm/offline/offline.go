@@ -1,9 +1,8 @@
-// Package offline is the model that is always there: no language model at all,
-// and it says so. It makes the tool calls that it is told in plain words
-// (tool_name {json}), fetches a link or a feed that it is given and says the main
-// sentences of it, and else lists what can be done. It promises never to write a
-// sentence of its own about the world: what it says of a page is taken from the
-// page. It reaches no network.
+// Package offline is the model that is always available: no language model at all, and it says so.
+//
+// It makes the tool calls that it is given literally (tool_name {json}), fetches a link or a feed and returns its
+// main sentences, and otherwise lists what it can do. It promises never to write a sentence of its own about the
+// world: what it says of a page is taken from the page. It makes no network request.
 package offline
 
 import (
@@ -19,16 +18,16 @@ import (
 	"ravenbot/internal/summary"
 )
 
-// Model is the offline model. Its zero value is ready.
+// Model is the offline model. Its zero value is ready to use.
 type Model struct{}
 
-// ID is offline.
+// ID returns offline.
 func (Model) ID() string { return "offline" }
 
-// Understands reports whether the request is one that this model can do.
-func (Model) Understands(r llm.Request) bool {
-	words := question(r)
-	return len(results(r)) > 0 || len(explicit(words)) > 0 || link(words) != ""
+// CanAnswer reports whether this model can do what the request asks.
+func (Model) CanAnswer(r llm.Request) bool {
+	words := lastUserText(r)
+	return len(toolResults(r)) > 0 || len(parseCalls(words)) > 0 || findLink(words) != ""
 }
 
 // Generate answers at once, in one chunk.
@@ -42,29 +41,33 @@ func (Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
+// answer returns the parts of the answer to a request.
 func answer(r llm.Request) []llm.Part {
-	words := question(r)
-	if done := results(r); len(done) > 0 {
-		return say(report(words, done))
+	words := lastUserText(r)
+	// Results come first: the user's words that led to them are still the last ones.
+	if done := toolResults(r); len(done) > 0 {
+		return textPart(describeResults(words, done))
 	}
-	if calls := explicit(words); len(calls) > 0 {
-		if missing := unknown(calls, r.Tools); missing != "" {
-			return say(fmt.Sprintf("There is no tool `%s` here. %s", missing, offer(r.Tools)))
+	if calls := parseCalls(words); len(calls) > 0 {
+		if missing := firstUnknown(calls, r.Tools); missing != "" {
+			return textPart(fmt.Sprintf("There is no tool `%s` here. %s", missing, listAbilities(r.Tools)))
 		}
-		return parts(calls)
+		return callParts(calls)
 	}
-	if address := link(words); address != "" {
-		if c, ok := fetch(words, address, r.Tools); ok {
-			return parts([]llm.Call{c})
+	if address := findLink(words); address != "" {
+		if c, ok := fetchCall(words, address, r.Tools); ok {
+			return callParts([]llm.Call{c})
 		}
-		return say("No tool that reads " + address + " is switched on here. " + offer(r.Tools))
+		return textPart("No tool that reads " + address + " is switched on here. " + listAbilities(r.Tools))
 	}
-	return say(introduction(r.Tools))
+	return textPart(introduction(r.Tools))
 }
 
-func say(text string) []llm.Part { return []llm.Part{{Text: text}} }
+// textPart returns an answer of text.
+func textPart(text string) []llm.Part { return []llm.Part{{Text: text}} }
 
-func parts(calls []llm.Call) []llm.Part {
+// callParts returns an answer of tool calls, with ids.
+func callParts(calls []llm.Call) []llm.Part {
 	var out []llm.Part
 	for i := range calls {
 		calls[i].ID = fmt.Sprintf("offline-%d", i+1)
@@ -73,8 +76,8 @@ func parts(calls []llm.Call) []llm.Part {
 	return out
 }
 
-// question gives the last words of the user.
-func question(r llm.Request) string {
+// lastUserText returns the last text of the user.
+func lastUserText(r llm.Request) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if m := r.Messages[i]; m.Role == llm.User && len(m.Parts) > 0 {
 			return strings.TrimSpace(m.Parts[len(m.Parts)-1].Text)
@@ -83,8 +86,8 @@ func question(r llm.Request) string {
 	return ""
 }
 
-// results gives what the tools returned in answer to the last words of the user.
-func results(r llm.Request) []llm.Result {
+// toolResults returns the results of the tools that the last answer called, or nil.
+func toolResults(r llm.Request) []llm.Result {
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == llm.ToolRole {
 		var out []llm.Result
 		for _, p := range r.Messages[n-1].Parts {
@@ -95,14 +98,14 @@ func results(r llm.Request) []llm.Result {
 	return nil
 }
 
-var named = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
+var callStart = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
 
-// explicit reads tool calls: a name and a JSON object, one after the other, and
-// nothing else.
-func explicit(words string) []llm.Call {
+// parseCalls reads tool calls: names, each followed by a JSON object, and nothing else. It returns nil for any other
+// text.
+func parseCalls(words string) []llm.Call {
 	var calls []llm.Call
 	for rest := words; strings.TrimSpace(rest) != ""; {
-		m := named.FindStringSubmatchIndex(rest)
+		m := callStart.FindStringSubmatchIndex(rest)
 		if m == nil {
 			return nil
 		}
@@ -117,16 +120,17 @@ func explicit(words string) []llm.Call {
 	return calls
 }
 
-func unknown(calls []llm.Call, tools []llm.ToolSpec) string {
+// firstUnknown returns the first called name that is not a tool, or "".
+func firstUnknown(calls []llm.Call, tools []llm.ToolSpec) string {
 	for _, c := range calls {
-		if !has(tools, c.Name) {
+		if !hasTool(tools, c.Name) {
 			return c.Name
 		}
 	}
 	return ""
 }
 
-func has(tools []llm.ToolSpec, name string) bool {
+func hasTool(tools []llm.ToolSpec, name string) bool {
 	for _, t := range tools {
 		if t.Name == name {
 			return true
@@ -135,53 +139,55 @@ func has(tools []llm.ToolSpec, name string) bool {
 	return false
 }
 
-var address = regexp.MustCompile(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
+var linkPattern = regexp.MustCompile(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
-func link(words string) string {
-	return strings.TrimRight(address.FindString(words), ".,;:!?")
+// findLink returns the first address in a text, without punctuation behind it.
+func findLink(words string) string {
+	return strings.TrimRight(linkPattern.FindString(words), ".,;:!?")
 }
 
 var feedLike = regexp.MustCompile(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
 
-// fetch calls the tool that reads an address: as a feed where it looks like one.
-func fetch(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
+// fetchCall returns a call of the tool that reads an address: as a feed where it looks like one.
+func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	order := []string{"web_fetch", "feeds_fetch"}
 	u, err := url.Parse(address)
-	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) || strings.HasPrefix(address, "bundled:") {
+	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) ||
+		strings.HasPrefix(address, "bundled:") {
 		order = []string{"feeds_fetch", "web_fetch"}
 	}
 	args, err := json.Marshal(map[string]string{"url": address})
 	if err != nil {
 		return llm.Call{}, false
 	}
+	// The other tool is better than none: web_fetch also shows a feed's text.
 	for _, name := range order {
-		if has(tools, name) {
+		if hasTool(tools, name) {
 			return llm.Call{Name: name, Args: args}, true
 		}
 	}
 	return llm.Call{}, false
 }
 
-// Sentences taken from a page, and bytes shown of a result that was asked for by
-// name.
+// The number of sentences taken from a page, and of bytes shown of a result that was asked for by name.
 const (
-	mainSentences = 4
-	shown         = 3000
+	maxSentences  = 4
+	maxShownBytes = 3000
 )
 
-// report shows what the tools returned: the main sentences of a page that was
-// given by its link, everything else as it came.
-func report(words string, done []llm.Result) string {
-	asked := len(explicit(words)) > 0
+// describeResults shows what the tools returned: the main sentences of a page that was given by its link, everything
+// else unchanged.
+func describeResults(words string, done []llm.Result) string {
+	asked := len(parseCalls(words)) > 0
 	var out []string
 	for _, r := range done {
 		switch {
 		case r.IsError:
 			out = append(out, fmt.Sprintf("`%s` failed: %s", r.Name, r.Content))
 		case r.Name == "web_fetch" && !asked:
-			out = append(out, digestOf(r.Content))
+			out = append(out, summarizePage(r.Content))
 		case asked:
-			out = append(out, fmt.Sprintf("`%s` says:\n\n%s", r.Name, quoted(r.Content)))
+			out = append(out, fmt.Sprintf("`%s` says:\n\n%s", r.Name, formatResult(r.Content)))
 		default:
 			out = append(out, r.Content)
 		}
@@ -189,11 +195,12 @@ func report(words string, done []llm.Result) string {
 	return strings.Join(out, "\n\n")
 }
 
-// digestOf gives the main sentences of a page; its first line is the title.
-func digestOf(page string) string {
+// summarizePage returns the main sentences of a page; its first line is the title.
+func summarizePage(page string) string {
 	title, body, _ := strings.Cut(page, "\n")
+	// web_fetch ends long pages with a line about the bytes that it shows.
 	body, _, _ = strings.Cut(body, "\n[bytes 0 to")
-	sentences := summary.Summarize(strings.TrimLeft(title, "# "), body, mainSentences)
+	sentences := summary.Summarize(strings.TrimLeft(title, "# "), body, maxSentences)
 	if len(sentences) == 0 {
 		return page
 	}
@@ -201,15 +208,16 @@ func digestOf(page string) string {
 		"\n\n*These are the main sentences of the page, chosen without a language model.*"
 }
 
-// quoted shows a result as what it is: JSON in a block, text as it is.
-func quoted(s string) string {
+// formatResult returns a result as a code block; JSON is indented.
+func formatResult(s string) string {
 	var v any
 	if json.Unmarshal([]byte(s), &v) == nil {
-		if pretty, err := json.MarshalIndent(v, "", "  "); err == nil && len(pretty) <= shown {
+		if pretty, err := json.MarshalIndent(v, "", "  "); err == nil && len(pretty) <= maxShownBytes {
 			return "```json\n" + string(pretty) + "\n```"
 		}
 	}
 	fence := "```"
+	// A fence inside the result would end the block.
 	for strings.Contains(s, fence) {
 		fence += "`"
 	}
@@ -218,15 +226,16 @@ func quoted(s string) string {
 
 func introduction(tools []llm.ToolSpec) string {
 	return "I am the **offline model**: no language model is connected, so I cannot answer questions in my own words. " +
-		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + offer(tools)
+		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + listAbilities(tools)
 }
 
-func offer(tools []llm.ToolSpec) string {
+// listAbilities lists what the user can ask for.
+func listAbilities(tools []llm.ToolSpec) string {
 	lines := []string{"What I can do:", ""}
-	if has(tools, "web_fetch") {
+	if hasTool(tools, "web_fetch") {
 		lines = append(lines, "- send me a link, and I give you the main sentences of the page")
 	}
-	if has(tools, "feeds_fetch") {
+	if hasTool(tools, "feeds_fetch") {
 		lines = append(lines, "- send me the address of a feed (or `bundled:feeds-primer`), and I list what is new in it")
 	}
 	lines = append(lines, "- `/digest list` and `/digest run NAME`: post a digest of feeds now")
@@ -235,13 +244,20 @@ func offer(tools []llm.ToolSpec) string {
 		names = append(names, "`"+t.Name+"`")
 	}
 	if len(names) > 0 {
-		lines = append(lines, "- call a tool by its name with JSON after it, for example `"+example(tools)+"`; there are "+strings.Join(names, ", "))
+		lines = append(
+			lines,
+			"- call a tool by its name with JSON after it, for example `"+exampleCall(tools)+"`; there are "+strings.Join(
+				names,
+				", ",
+			),
+		)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func example(tools []llm.ToolSpec) string {
-	if has(tools, "feeds_fetch") {
+// exampleCall returns a tool call that works here.
+func exampleCall(tools []llm.ToolSpec) string {
+	if hasTool(tools, "feeds_fetch") {
 		return `feeds_fetch {"url": "bundled:feeds-primer"}`
 	}
 	return tools[0].Name + " {}"

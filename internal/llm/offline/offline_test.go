@@ -63,7 +63,7 @@ func TestAPlainQuestionIsAnsweredWithWhatItIs(t *testing.T) {
 			t.Errorf("the answer lacks %q:\n%s", want, text)
 		}
 	}
-	if (offline.Model{}).Understands(llm.Request{Messages: []llm.Message{user("what is the capital of Norway?")}}) {
+	if (offline.Model{}).CanAnswer(llm.Request{Messages: []llm.Message{user("what is the capital of Norway?")}}) {
 		t.Error("it claims to understand a question")
 	}
 }

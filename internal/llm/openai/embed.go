@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Embed gives texts as vectors, in their order.
+// Embed returns vectors for texts, in their order.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
 	if err != nil {
@@ -18,14 +18,14 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 	}
 	res, err := m.post(ctx, "/embeddings", "application/json", body)
 	if err != nil {
-		return nil, llm.Usage{}, m.outage(ctx, err)
+		return nil, llm.Usage{}, m.unavailableError(ctx, err)
 	}
 	defer res.Body.Close()
-	limited := io.LimitReader(res.Body, maxAnswer)
+	limited := io.LimitReader(res.Body, maxAnswerBytes)
 	if res.StatusCode != http.StatusOK {
-		return nil, llm.Usage{}, m.refused(res, limited)
+		return nil, llm.Usage{}, m.readError(res, limited)
 	}
-	var told struct {
+	var answer struct {
 		Data []struct {
 			Index     int
 			Embedding []float32
@@ -34,14 +34,15 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 			Prompt int `json:"prompt_tokens"`
 		}
 	}
-	if err := json.NewDecoder(limited).Decode(&told); err != nil {
-		return nil, llm.Usage{}, m.outage(ctx, fmt.Errorf("read embeddings: %w", err))
+	if err := json.NewDecoder(limited).Decode(&answer); err != nil {
+		return nil, llm.Usage{}, m.unavailableError(ctx, fmt.Errorf("read embeddings: %w", err))
 	}
 	vectors := make([][]float32, len(texts))
-	for _, d := range told.Data {
+	// The order of the answer is not promised; each vector names its text.
+	for _, d := range answer.Data {
 		if d.Index >= 0 && d.Index < len(vectors) {
 			vectors[d.Index] = d.Embedding
 		}
 	}
-	return vectors, llm.Usage{Input: told.Usage.Prompt}, nil
+	return vectors, llm.Usage{Input: answer.Usage.Prompt}, nil
 }

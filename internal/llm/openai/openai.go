@@ -1,9 +1,9 @@
-// Package openai speaks to any endpoint that offers OpenAI's chat completions:
-// OpenRouter, Z.ai, Ollama, llama.cpp, Google's compatible base and others. It is
-// written on net/http alone because what such endpoints add to a tool call
-// (Google's thought signature in extra_content) has to go back as it came, which
-// the SDKs' types drop. It promises to read what is half broken defensively, and
-// retries nothing. API: https://platform.openai.com/docs/api-reference/chat.
+// Package openai calls any endpoint that offers OpenAI's chat completions: OpenRouter, Z.ai, Ollama, llama.cpp,
+// Google's compatible API and others.
+//
+// It uses net/http only, because what such endpoints add to a tool call (Google's thought signature in extra_content)
+// must go back unchanged, and the SDKs' types drop it. It promises to tolerate answers that are partly malformed, and
+// it never retries. API: https://platform.openai.com/docs/api-reference/chat.
 package openai
 
 import (
@@ -23,9 +23,9 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Options are the configuration of one model.
+// Options configures one model.
 type Options struct {
-	Name            string // how the endpoint is called in the configuration: "openrouter"
+	Name            string // the endpoint's name in the configuration: "openrouter"
 	APIKey          string // may be empty, as for Ollama
 	Model           string
 	BaseURL         string // "https://openrouter.ai/api/v1"
@@ -39,17 +39,17 @@ type Model struct {
 	client *http.Client
 }
 
-// maxAnswer is the most that is read of one answer, in bytes.
-const maxAnswer = 32 << 20
+// maxAnswerBytes is how many bytes of one answer are read.
+const maxAnswerBytes = 32 << 20
 
-// New returns a model; it reaches no network.
+// New returns a model. It makes no request.
 func New(o Options) *Model {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	return &Model{o: o, client: &http.Client{Transport: t}}
 }
 
-// ID is NAME/MODEL.
+// ID returns NAME/MODEL.
 func (m *Model) ID() string { return m.o.Name + "/" + m.o.Model }
 
 // Generate streams one answer.
@@ -57,26 +57,28 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	return func(yield func(llm.Chunk, error) bool) {
 		res, err := m.send(ctx, r)
 		if err != nil {
-			yield(llm.Chunk{}, m.outage(ctx, err))
+			yield(llm.Chunk{}, m.unavailableError(ctx, err))
 			return
 		}
 		defer res.Body.Close()
-		body := io.LimitReader(res.Body, maxAnswer)
+		body := io.LimitReader(res.Body, maxAnswerBytes)
 		if res.StatusCode != http.StatusOK {
-			yield(llm.Chunk{}, m.refused(res, body))
+			yield(llm.Chunk{}, m.readError(res, body))
 			return
 		}
-		a, reader := answer{model: m}, bufio.NewReader(body)
-		if first, err := reader.Peek(1); err == nil && first[0] == '{' { // the wish to stream was not heeded
-			a.whole(ctx, reader, yield)
+		// Some endpoints ignore "stream" and answer with one JSON object.
+		a, reader := answerReader{model: m}, bufio.NewReader(body)
+		if first, err := reader.Peek(1); err == nil && first[0] == '{' {
+			a.readWhole(ctx, reader, yield)
 			return
 		}
-		a.stream(ctx, reader, yield)
+		a.readStream(ctx, reader, yield)
 	}
 }
 
+// send sends a chat request.
 func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error) {
-	body, err := json.Marshal(m.request(r))
+	body, err := json.Marshal(m.newRequest(r))
 	if err != nil {
 		return nil, err
 	}
@@ -92,47 +94,53 @@ func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*ht
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
+	// Local servers such as Ollama need no key.
 	if m.o.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
 	}
 	return m.client.Do(req)
 }
 
-func (m *Model) outage(ctx context.Context, err error) error {
+// unavailableError returns ctx's error, or err as an *llm.Error.
+func (m *Model) unavailableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
 }
 
-// problem is the error object of the API, in its common forms.
-type problem struct {
+// apiError is the error object of the API, in its common forms.
+type apiError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    any    `json:"code"` // a word, or a status
 }
 
-func (p problem) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
+func (p apiError) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
 
-func (m *Model) refused(res *http.Response, body io.Reader) error {
+// readError reads the error of an answer with another status than 200.
+func (m *Model) readError(res *http.Response, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
 	}
-	var told struct{ Error problem }
-	if json.Unmarshal(raw, &told) != nil || told.Error.Message == "" {
-		told.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
+	var answer struct{ Error apiError }
+	if json.Unmarshal(raw, &answer) != nil || answer.Error.Message == "" {
+		answer.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 	}
-	out := m.classed(res.StatusCode, told.Error)
+	out := m.classifyError(res.StatusCode, answer.Error)
+	// Seconds may have a fraction; the upper bound keeps the product within a Duration.
 	if s, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
-		out.After = time.Duration(s * float64(time.Second))
+		out.RetryAfter = time.Duration(s * float64(time.Second))
 	}
 	return out
 }
 
-func (m *Model) classed(status int, p problem) *llm.Error {
+// classifyError returns an error of the API as an *llm.Error.
+func (m *Model) classifyError(status int, p apiError) *llm.Error {
 	out := &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: fmt.Errorf("status %d: %s", status, p)}
 	text := strings.ToLower(p.String())
+	// Providers use different statuses for the same thing, so their words are checked first.
 	switch {
 	case strings.Contains(text, "content_filter"), strings.Contains(text, "content_policy"):
 		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"

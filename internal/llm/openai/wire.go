@@ -28,8 +28,8 @@ type message struct {
 	ToolCallID string            `json:"tool_call_id,omitempty"`
 }
 
-// piece is a part of a message that is more than text.
-type piece struct {
+// contentPart is a part of a message that is more than text.
+type contentPart struct {
 	Type     string `json:"type"` // text or image_url
 	Text     string `json:"text,omitempty"`
 	ImageURL *image `json:"image_url,omitempty"`
@@ -50,7 +50,7 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// toolCall is a call as the API writes it, in pieces while it streams.
+// toolCall is a call in the API's form; in a stream it comes in pieces.
 type toolCall struct {
 	Index    *int   `json:"index,omitempty"`
 	ID       string `json:"id"`
@@ -62,10 +62,10 @@ type toolCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// arguments are a JSON text in a string; some endpoints write the object itself.
+// arguments is JSON in a string; some endpoints send the object itself.
 type arguments string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (a *arguments) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, (*string)(a))
@@ -76,11 +76,11 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// words are the text of an answer: a string, or a list of parts that hold one.
-type words string
+// answerText is the text of an answer: a string, or a list of parts with text.
+type answerText string
 
-// UnmarshalJSON takes both.
-func (t *words) UnmarshalJSON(raw []byte) error {
+// UnmarshalJSON accepts both forms.
+func (t *answerText) UnmarshalJSON(raw []byte) error {
 	if raw[0] != '[' {
 		return json.Unmarshal(raw, (*string)(t))
 	}
@@ -89,22 +89,24 @@ func (t *words) UnmarshalJSON(raw []byte) error {
 	}
 	err := json.Unmarshal(raw, &parts)
 	for _, p := range parts {
-		*t += words(p.Text)
+		*t += answerText(p.Text)
 	}
 	return err
 }
 
-func (m *Model) request(r llm.Request) request {
+// newRequest converts a request to the API's form.
+func (m *Model) newRequest(r llm.Request) request {
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
 	if r.System != "" {
 		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
 	}
-	for _, said := range r.Messages {
-		q.Messages = append(q.Messages, m.messages(said)...)
+	for _, one := range r.Messages {
+		q.Messages = append(q.Messages, m.newMessages(one)...)
 	}
 	for _, t := range r.Tools {
 		schema := t.Schema
+		// An empty RawMessage would be written as null, which is not a schema.
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
@@ -113,21 +115,22 @@ func (m *Model) request(r llm.Request) request {
 	return q
 }
 
-// messages turns one of ours into the API's, where each result is a message.
-func (m *Model) messages(said llm.Message) []message {
+// newMessages converts one message; in the API each tool result is a message of its own.
+func (m *Model) newMessages(said llm.Message) []message {
 	var out []message
 	var texts []string
 	var calls []json.RawMessage
-	var images []piece
+	var images []contentPart
 	for _, p := range said.Parts {
+		// Images need a list of parts; a message with calls alone must have null as its content.
 		switch {
 		case p.Result != nil:
 			out = append(out, message{Role: "tool", Content: p.Result.Content, ToolCallID: p.Result.ID})
 		case p.Call != nil:
-			calls = append(calls, m.outgoing(p, len(calls) == 0))
+			calls = append(calls, m.encodeCall(p, len(calls) == 0))
 		case p.Media != nil:
 			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
-			images = append(images, piece{Type: "image_url", ImageURL: &image{url}})
+			images = append(images, contentPart{Type: "image_url", ImageURL: &image{url}})
 		case p.Text != "" && !p.Thought:
 			texts = append(texts, p.Text)
 		}
@@ -139,35 +142,37 @@ func (m *Model) messages(said llm.Message) []message {
 	one := message{Role: string(said.Role), Content: text, ToolCalls: calls}
 	switch {
 	case len(images) > 0:
-		one.Content = append([]piece{{Type: "text", Text: text}}, images...)
+		one.Content = append([]contentPart{{Type: "text", Text: text}}, images...)
 	case text == "" && len(calls) > 0:
 		one.Content = nil
 	}
 	return []message{one}
 }
 
-// noSignature is what Google takes in place of the signature of a call that
-// another model made.
+// noSignature is what Google accepts in place of the signature of a call that another model made.
 const noSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
-// google reports that the endpoint is Google's own, which wants a signature on
-// the first call of a message.
-func (m *Model) google() bool {
+// isGoogle reports whether the endpoint is Google's own, which requires a signature on the first call of a message.
+func (m *Model) isGoogle() bool {
 	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
 }
 
-// outgoing writes a call again, with what the endpoint had added to it.
-func (m *Model) outgoing(p llm.Part, first bool) json.RawMessage {
+// encodeCall encodes a call with what the endpoint had added to it.
+func (m *Model) encodeCall(p llm.Part, first bool) json.RawMessage {
 	var c toolCall
 	if json.Unmarshal(p.Raw, &c) != nil {
 		c = toolCall{}
 	}
-	if len(c.Extra) == 0 && first && m.google() {
+	if len(c.Extra) == 0 && first && m.isGoogle() {
 		c.Extra = json.RawMessage(noSignature)
 	}
-	c.Index, c.ID, c.Type, c.Function.Name, c.Function.Arguments = nil, p.Call.ID, "function", p.Call.Name, arguments(p.Call.Args)
+	c.Index = nil
+	c.ID = p.Call.ID
+	c.Type = "function"
+	c.Function.Name = p.Call.Name
+	c.Function.Arguments = arguments(p.Call.Args)
 	raw, err := json.Marshal(c)
-	if err != nil { // extra_content was valid when it came
+	if err != nil { // extra_content was valid when it was stored
 		c.Extra = nil
 		raw, _ = json.Marshal(c)
 	}
@@ -189,116 +194,119 @@ type completion struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
-	Error *problem `json:"error"`
+	Error *apiError `json:"error"`
 }
 
 type delta struct {
-	Content   words      `json:"content"`
+	Content   answerText `json:"content"`
 	ToolCalls []toolCall `json:"tool_calls"`
 }
 
-// answer collects an answer while it comes.
-type answer struct {
-	model  *Model
-	calls  []toolCall
-	at     map[int]int // index in the stream → place in calls
-	said   bool        // there was text
-	finish llm.Finish
+// answerReader collects an answer while it arrives.
+type answerReader struct {
+	model     *Model
+	calls     []toolCall
+	callIndex map[int]int // index in the stream → index in calls
+	hasText   bool        // there was text
+	finish    llm.Finish
 }
 
-// whole reads an answer that came in one piece.
-func (a *answer) whole(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+// readWhole reads an answer that came as one JSON object.
+func (a *answerReader) readWhole(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
 	var c completion
 	if err := json.NewDecoder(body).Decode(&c); err != nil {
-		yield(llm.Chunk{}, a.model.outage(ctx, err))
+		yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
 		return
 	}
-	if !a.take(c, yield) {
+	if !a.handle(c, yield) {
 		return
 	}
-	a.end(yield)
+	a.emitEnd(yield)
 }
 
-// stream reads server-sent events.
-func (a *answer) stream(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+// readStream reads server-sent events.
+func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
 	lines := bufio.NewScanner(body)
+	// One event may hold a whole answer with large arguments.
 	lines.Buffer(make([]byte, 0, 16<<10), 4<<20)
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
 		if !ok {
-			continue // comments keep the connection alive; event names carry nothing
+			continue // comments keep the connection alive; event names mean nothing here
 		}
 		if data = strings.TrimSpace(data); data == "[DONE]" {
-			if a.finish == "" && (a.said || len(a.calls) > 0) {
-				a.finish = llm.FinishStop // whole, though the endpoint does not say why it ended
+			if a.finish == "" && (a.hasText || len(a.calls) > 0) {
+				a.finish = llm.FinishStop // complete, though the endpoint does not say why it ended
 			}
 			break
 		}
 		var c completion
 		if err := json.Unmarshal([]byte(data), &c); err != nil {
-			yield(llm.Chunk{}, a.model.outage(ctx, err))
+			yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
 			return
 		}
-		if !a.take(c, yield) {
+		if !a.handle(c, yield) {
 			return
 		}
 	}
 	if err := lines.Err(); err != nil {
-		yield(llm.Chunk{}, a.model.outage(ctx, err))
+		yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
 		return
 	}
-	a.end(yield)
+	a.emitEnd(yield)
 }
 
-// take passes on what a piece holds, but for calls, which are kept until whole.
-func (a *answer) take(c completion, yield func(llm.Chunk, error) bool) bool {
+// handle passes on the content of a piece, except calls, which are kept until they are complete. It returns false
+// where reading has to end.
+func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) bool {
 	if c.Error != nil {
+		// Errors inside a stream have no status of their own.
 		status := 500
 		if code, ok := c.Error.Code.(float64); ok {
 			status = int(code)
 		}
-		yield(llm.Chunk{}, a.model.classed(status, *c.Error))
+		yield(llm.Chunk{}, a.model.classifyError(status, *c.Error))
 		return false
 	}
 	var out llm.Chunk
 	if c.Model != "" {
-		out.Served = a.model.o.Name + "/" + c.Model
+		out.ServedBy = a.model.o.Name + "/" + c.Model
 	}
 	if u := c.Usage; u != nil {
 		out.Usage = &llm.Usage{Input: u.Prompt, Cached: u.Details.Cached, Output: u.Completion}
 	}
 	if len(c.Choices) > 0 {
 		choice := c.Choices[0]
+		// An answer in one piece has a message, a stream has deltas; some endpoints mix them.
 		for _, d := range []delta{choice.Message, choice.Delta} {
 			if d.Content != "" {
-				a.said = true
+				a.hasText = true
 				out.Parts = append(out.Parts, llm.Part{Text: string(d.Content)})
 			}
 			for i, call := range d.ToolCalls {
-				a.piece(i, call)
+				a.addCallPiece(i, call)
 			}
 		}
 		if choice.FinishReason != nil {
-			a.finish = finish(*choice.FinishReason)
+			a.finish = readFinish(*choice.FinishReason)
 		}
 	}
 	return yield(out, nil)
 }
 
-// piece adds to the call of its index. Endpoints differ: the index may be missing,
-// begin at 1 or be 0 for all, and the name and id may come with every piece; an id
-// that is new begins another call.
-func (a *answer) piece(position int, p toolCall) {
+// addCallPiece adds a piece to the call of its index. Endpoints differ: the index may be missing, start at 1 or be 0
+// for all, and name and id may come with every piece; a new id starts another call.
+func (a *answerReader) addCallPiece(position int, p toolCall) {
 	index := position
 	if p.Index != nil {
 		index = *p.Index
 	}
-	if a.at == nil {
-		a.at = map[int]int{}
+	if a.callIndex == nil {
+		a.callIndex = map[int]int{}
 	}
-	at, known := a.at[index]
+	at, known := a.callIndex[index]
 	if !known || p.ID != "" && a.calls[at].ID != "" && p.ID != a.calls[at].ID {
-		a.at[index] = len(a.calls)
+		a.callIndex[index] = len(a.calls)
 		a.calls = append(a.calls, p)
 		return
 	}
@@ -306,6 +314,7 @@ func (a *answer) piece(position int, p toolCall) {
 	if c.ID == "" {
 		c.ID = p.ID
 	}
+	// Some endpoints repeat the whole name with every piece.
 	if p.Function.Name != c.Function.Name {
 		c.Function.Name += p.Function.Name
 	}
@@ -315,7 +324,8 @@ func (a *answer) piece(position int, p toolCall) {
 	}
 }
 
-func (a *answer) end(yield func(llm.Chunk, error) bool) {
+// emitEnd sends the last chunk, with the calls.
+func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 	out := llm.Chunk{Finish: a.finish}
 	for _, c := range a.calls {
 		args := json.RawMessage(c.Function.Arguments)
@@ -323,13 +333,14 @@ func (a *answer) end(yield func(llm.Chunk, error) bool) {
 			args = json.RawMessage(`{}`)
 		}
 		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
+		// Only calls with additions need their raw form; the others can be rebuilt.
 		if len(c.Extra) > 0 {
 			c.Index = nil
 			if raw, err := json.Marshal(c); err == nil {
 				part.Raw = raw
 			}
 		}
-		if !json.Valid(args) { // a call record has to be JSON to be kept
+		if !json.Valid(args) { // a stored call has to be valid JSON
 			quoted, _ := json.Marshal(c.Function.Arguments)
 			part.Call.Args = quoted
 		}
@@ -338,6 +349,7 @@ func (a *answer) end(yield func(llm.Chunk, error) bool) {
 	if out.Finish == "" && len(out.Parts) > 0 {
 		out.Finish = llm.FinishStop
 	}
+	// A stream without an end and without calls was cut off.
 	if out.Finish == "" {
 		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: errNoAnswer})
 		return
@@ -345,7 +357,8 @@ func (a *answer) end(yield func(llm.Chunk, error) bool) {
 	yield(out, nil)
 }
 
-func finish(reason string) llm.Finish {
+// readFinish converts a finish reason.
+func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "stop", "tool_calls", "function_call", "end_turn":
 		return llm.FinishStop

@@ -12,67 +12,75 @@ import (
 	"strings"
 )
 
-// Callback serves RedirectURL: the links that people get, and what they come back
-// with when they have decided. It needs no login: a link is known to the person it
-// was sent to, and what comes back must come from the browser that opened it.
-// Otherwise somebody could have another person consent in his place.
+// Callback serves RedirectURL: the links that people get, and their return when they have decided. It needs no login:
+// a link is known only to the person it was sent to, and the return must come from the browser that opened the link.
+// Otherwise somebody could make another person consent in their place.
 func (b *Broker) Callback() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch ticket := r.URL.Query().Get("open"); {
 		case ticket != "" && (r.Method == http.MethodGet || r.Method == http.MethodPost):
-			b.open(w, r, ticket)
+			b.handleOpen(w, r, ticket)
 		case ticket == "" && r.Method == http.MethodGet:
-			b.back(w, r)
+			b.handleReturn(w, r)
 		default:
 			w.Header().Set("Allow", "GET, POST")
-			page(w, http.StatusMethodNotAllowed, "This address is opened by a browser.", "")
+			writePage(w, http.StatusMethodNotAllowed, "This address is opened by a browser.", "")
 		}
 	})
 }
 
-// tooOld is said of links and answers that stand for nothing.
-const tooOld = "This link was used before, or is too old. Use what needed it once more to get a new one."
+// expiredText is shown for links and returns that stand for nothing.
+const expiredText = "This link was used before, or is too old. Use what needed it once more to get a new one."
 
-// open says what a link is for, since links can be passed on, and leads to the
-// authorization server on a click alone: chat platforms look at links, too.
-func (b *Broker) open(w http.ResponseWriter, r *http.Request, ticket string) {
-	p, ok := b.find(ticket)
+// handleOpen says what a link is for, because links can be passed on. It leads to the authorization server only after
+// a click: chat platforms fetch links, too.
+func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket string) {
+	p, ok := b.findTicket(ticket)
 	if !ok {
-		page(w, http.StatusBadRequest, tooOld, "")
+		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}
 	if r.Method == http.MethodGet {
-		text := fmt.Sprintf("Connect ravenbot to %s (%s).", p.Server, p.s.root())
+		text := fmt.Sprintf("Connect ravenbot to %s (%s).", p.Server, p.s.origin())
+		// Whoever reads a link that was passed on learns whose account it would connect.
 		if p.User != "" {
 			text += fmt.Sprintf(" What you allow there will be used for %s alone: go on only if that is you.", p.User)
 		} else {
 			text += " What you allow there will be used for everybody who may use this bot."
 		}
-		page(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
+		writePage(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
 		return
 	}
+	// Another site must not be able to press the button in the person's browser.
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		page(w, http.StatusForbidden, "Open the link itself.", "")
+		writePage(w, http.StatusForbidden, "Open the link itself.", "")
 		return
 	}
-	cookie := &http.Cookie{Name: cookieName, Value: browser(r), Path: b.path, MaxAge: int(consentTime.Seconds()), HttpOnly: true,
-		Secure: strings.HasPrefix(b.o.RedirectURL, "https:"), SameSite: http.SameSiteLaxMode}
+	cookie := &http.Cookie{
+		Name:     cookieName,
+		Value:    browserID(r),
+		Path:     b.path,
+		MaxAge:   int(consentLifetime.Seconds()),
+		HttpOnly: true,
+		Secure:   strings.HasPrefix(b.o.RedirectURL, "https:"),
+		SameSite: http.SameSiteLaxMode,
+	}
 	if cookie.Value == "" {
 		cookie.Value = rand.Text()
 	}
-	if !b.opened(p, cookie.Value) {
-		page(w, http.StatusBadRequest, tooOld, "")
+	if !b.markOpened(p, cookie.Value) {
+		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}
 	http.SetCookie(w, cookie)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, p.leads, http.StatusSeeOther)
+	http.Redirect(w, r, p.consentURL, http.StatusSeeOther)
 }
 
 const cookieName = "ravenbot_consent"
 
-// browser is what tells the browser of a request from others; "": nothing yet.
-func browser(r *http.Request) string {
+// browserID returns what identifies the browser of a request, or "" where it has no cookie yet.
+func browserID(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
 		return ""
@@ -80,46 +88,47 @@ func browser(r *http.Request) string {
 	return cookie.Value
 }
 
-// back takes what a browser was sent back with.
-func (b *Broker) back(w http.ResponseWriter, r *http.Request) {
+// handleReturn handles the return of a browser from the authorization server.
+func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	p, ok := b.take(q.Get("state"))
+	p, ok := b.takePending(q.Get("state"))
 	if !ok {
-		page(w, http.StatusBadRequest, tooOld, "")
+		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}
-	err := p.decided(q)
-	if id := browser(r); id == "" || subtle.ConstantTimeCompare([]byte(id), []byte(p.browser)) != 1 {
+	// The pending is gone already: a wrong answer cannot be corrected by a second one.
+	err := p.checkAnswer(q)
+	// Without this check a link that was opened by one person could be completed by another.
+	if id := browserID(r); id == "" || subtle.ConstantTimeCompare([]byte(id), []byte(p.browser)) != 1 {
 		err = errors.New("this is not the browser in which the link was opened, or it keeps no cookies")
 	}
 	if err == nil {
-		err = p.s.granted(r.Context(), p, q.Get("code"))
+		err = p.s.exchangeCode(r.Context(), p, q.Get("code"))
 	}
 	if err != nil {
 		b.o.Log.Warn("mcp consent failed", "server", p.Server, "error", err)
-		page(w, http.StatusBadRequest, fmt.Sprintf("%s is not connected: %v.", p.Server, err), "")
+		writePage(w, http.StatusBadRequest, fmt.Sprintf("%s is not connected: %v.", p.Server, err), "")
 		return
 	}
 	b.o.Log.Info("mcp consent given", "server", p.Server, "per_user", p.User != "")
-	if b.o.Granted != nil {
-		b.o.Granted(p.Server, p.User)
+	if b.o.OnGranted != nil {
+		b.o.OnGranted(p.Server, p.User)
 	}
-	page(w, http.StatusOK, p.Server+" is connected. You can close this window.", "")
+	writePage(w, http.StatusOK, p.Server+" is connected. You can close this window.", "")
 }
 
 var errIssuer = errors.New("the answer does not come from the authorization server that was asked")
 
-// decided checks what a browser was sent back with: that it comes from the
-// authorization server that was asked (RFC 9207; names are compared as they are),
-// and that it is a code.
-func (p *pending) decided(q url.Values) error {
+// checkAnswer checks the return of a browser: that it comes from the authorization server that was asked (RFC 9207;
+// names are compared exactly), and that it holds a code.
+func (p *pending) checkAnswer(q url.Values) error {
 	switch iss := q.Get("iss"); {
-	case q.Has("iss") && iss != p.place.issuer:
+	case q.Has("iss") && iss != p.target.issuer:
 		return errIssuer
-	case !q.Has("iss") && p.place.signs:
+	case !q.Has("iss") && p.target.signs:
 		return fmt.Errorf("%w: it does not say where it comes from", errIssuer)
 	case q.Get("error") != "":
-		return fmt.Errorf("the authorization server says %q", plain(q.Get("error")))
+		return fmt.Errorf("the authorization server says %q", printable(q.Get("error")))
 	case q.Get("code") == "":
 		return errors.New("the authorization server sent no code")
 	}
@@ -132,15 +141,15 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	about := b.describe()
+	about := b.clientMetadata()
 	about["client_id"] = b.o.MetadataURL
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "max-age=3600")
 	_ = json.NewEncoder(w).Encode(about) // a reader that left needs none
 }
 
-// page shows a text; more is HTML.
-func page(w http.ResponseWriter, status int, text, more string) {
+// writePage shows a text; more is HTML.
+func writePage(w http.ResponseWriter, status int, text, more string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -148,5 +157,10 @@ func page(w http.ResponseWriter, status int, text, more string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n", html.EscapeString(text), more)
+	fmt.Fprintf(
+		w,
+		"<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n",
+		html.EscapeString(text),
+		more,
+	)
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// challenge is what a server says with a refusal.
+// challenge is what a server says in a refusal.
 type challenge struct {
-	bearer   bool // it asks for a bearer token
-	more     bool // the token does not reach far enough
-	metadata string
-	scopes   []string
+	bearer            bool // it asks for a bearer token
+	insufficientScope bool // the token lacks scopes
+	metadata          string
+	scopes            []string
 }
 
-// challenged reads a refusal; nil if the response is none. A 403 is one only if
-// the server says that more scopes would help.
-func challenged(resp *http.Response) *challenge {
+// readChallenge reads a refusal. It returns nil if the response is none. A 403 is a refusal only if the server says
+// that more scopes would help.
+func readChallenge(resp *http.Response) *challenge {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return nil
 	}
@@ -26,29 +26,30 @@ func challenged(resp *http.Response) *challenge {
 				continue
 			}
 			c.bearer = true
-			c.more = c.more || ch.params["error"] == "insufficient_scope"
+			c.insufficientScope = c.insufficientScope || ch.params["error"] == "insufficient_scope"
 			if c.metadata == "" {
 				c.metadata = ch.params["resource_metadata"]
 			}
 			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
 		}
 	}
-	if resp.StatusCode == http.StatusForbidden && !c.more {
+	// A plain 403 is a decision about this person, which another token would not change.
+	if resp.StatusCode == http.StatusForbidden && !c.insufficientScope {
 		return nil
 	}
 	return c
 }
 
-// offered is one challenge of a WWW-Authenticate header (RFC 9110, 11.6.1).
-type offered struct {
+// authChallenge is one challenge of a WWW-Authenticate header (RFC 9110, 11.6.1).
+type authChallenge struct {
 	scheme string
 	params map[string]string // by lower-case name; the first of a name counts
 }
 
 // parseChallenges reads as much of a header as is well formed.
-func parseChallenges(header string) []offered {
-	var list []offered
-	p := words{header}
+func parseChallenges(header string) []authChallenge {
+	var list []authChallenge
+	p := headerParser{header}
 	for {
 		p.skip(" \t,")
 		name := p.token()
@@ -60,6 +61,7 @@ func parseChallenges(header string) []offered {
 			if !ok {
 				return list
 			}
+			// A repeated parameter must not override the one that was read first.
 			if n := len(list); n > 0 {
 				key := strings.ToLower(name)
 				if _, given := list[n-1].params[key]; !given {
@@ -68,17 +70,17 @@ func parseChallenges(header string) []offered {
 			}
 			continue
 		}
-		list = append(list, offered{name, map[string]string{}})
+		list = append(list, authChallenge{name, map[string]string{}})
 	}
 }
 
-// words is what is left of a header.
-type words struct{ rest string }
+// headerParser holds the rest of a header.
+type headerParser struct{ rest string }
 
-func (w *words) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
+func (w *headerParser) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
 
-// token takes a token, or the padded text that some schemes have in its place.
-func (w *words) token() string {
+// token reads a token, or the padded text that some schemes have instead.
+func (w *headerParser) token() string {
 	n := strings.IndexFunc(w.rest, func(c rune) bool { return !isTokenChar(c) })
 	if n < 0 {
 		n = len(w.rest)
@@ -89,10 +91,12 @@ func (w *words) token() string {
 }
 
 func isTokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
-func (w *words) equals() bool {
+// equals consumes an equals sign and reports whether there was one.
+func (w *headerParser) equals() bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(w.rest, " \t"), "=")
 	if ok {
 		w.rest = strings.TrimLeft(rest, " \t")
@@ -100,8 +104,8 @@ func (w *words) equals() bool {
 	return ok
 }
 
-// value takes a token or a quoted string.
-func (w *words) value() (string, bool) {
+// value reads a token or a quoted string.
+func (w *headerParser) value() (string, bool) {
 	quoted, ok := strings.CutPrefix(w.rest, `"`)
 	if !ok {
 		n := strings.IndexAny(w.rest, " \t,")
@@ -128,8 +132,7 @@ func (w *words) value() (string, bool) {
 	return "", false
 }
 
-// scopesOf splits a scope parameter. Words that hold what no scope may are left
-// out (RFC 6749, 3.3).
+// scopesOf splits a scope parameter. It leaves out words with characters that no scope may have (RFC 6749, 3.3).
 func scopesOf(s string) []string {
 	var list []string
 	for _, word := range strings.Fields(s) {
@@ -141,7 +144,7 @@ func scopesOf(s string) []string {
 	return list
 }
 
-// union keeps the order of what comes first.
+// union returns a and the elements of b that are not in a, in order.
 func union(a, b []string) []string {
 	list := append([]string(nil), a...)
 	for _, s := range b {
@@ -152,7 +155,7 @@ func union(a, b []string) []string {
 	return list
 }
 
-// covers reports whether every one of b is in a.
+// covers reports whether every element of b is in a.
 func covers(a, b []string) bool {
 	have := map[string]bool{}
 	for _, s := range a {

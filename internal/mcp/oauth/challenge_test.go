@@ -26,11 +26,11 @@ func TestChallenges(t *testing.T) {
 		{401, []string{"Digest a=b", `Bearer scope="a"`, `Bearer scope="b a"`}, &challenge{bearer: true, scopes: []string{"a", "b"}}},
 		{401, []string{`Bearer resource_metadata="https://x/`}, &challenge{bearer: true}},
 		{401, []string{`Bearer scope="a" scope="b"`}, &challenge{bearer: true, scopes: []string{"a"}}},
-		{403, []string{`Bearer error=insufficient_scope, scope="a"`}, &challenge{bearer: true, more: true, scopes: []string{"a"}}},
+		{403, []string{`Bearer error=insufficient_scope, scope="a"`}, &challenge{bearer: true, insufficientScope: true, scopes: []string{"a"}}},
 		{403, []string{`Basic error=insufficient_scope`}, nil},
 	}
 	for _, tt := range tests {
-		got := challenged(&http.Response{StatusCode: tt.status, Header: http.Header{"Www-Authenticate": tt.header}})
+		got := readChallenge(&http.Response{StatusCode: tt.status, Header: http.Header{"Www-Authenticate": tt.header}})
 		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(challenge{})); diff != "" {
 			t.Errorf("%d %q: %s", tt.status, tt.header, diff)
 		}

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Ways in which a client proves at a token endpoint who it is.
+// Ways in which a client authenticates at a token endpoint.
 const (
 	none      = "none"
 	basic     = "client_secret_basic"
@@ -33,21 +33,26 @@ const (
 
 const clientName = "ravenbot"
 
-// identity gives what the bot is to an authorization server: the client that is
-// configured, else the one that its metadata document describes, else one that it
-// registers, once.
-func (s *session) identity(ctx context.Context, p *place, scopes []string) (client, error) {
+// clientFor returns the bot's client at an authorization server: the configured one, else the one that its metadata
+// document describes, else one that it registers, once.
+func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (client, error) {
 	b := s.b
 	switch {
 	case s.e.ClientID != "":
-		return client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.method(p.authServer)}, nil
+		return client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.authMethod(p.authServer)}, nil
 	case p.documents && b.o.MetadataURL != "":
 		return client{ID: b.o.MetadataURL, Method: none}, nil
 	case p.register == "":
-		return client{}, fmt.Errorf("the authorization server %.200s registers no clients by itself: register the bot there, with the redirect address %s, and configure its client id", p.issuer, b.o.RedirectURL)
+		return client{}, fmt.Errorf(
+			"the authorization server %.200s does not register clients by itself: "+
+				"register the bot there, with the redirect address %s, and configure its client id",
+			p.issuer,
+			b.o.RedirectURL,
+		)
 	}
 	key := clientKey(s.e.Name, p.issuer, b.o.RedirectURL)
 	var known client
+	// Registrations are kept per redirect address: a client may return to that address only.
 	if b.load(key, &known) && known.ID != "" && (known.Expires.IsZero() || b.o.Now().Before(known.Expires)) {
 		return known, nil
 	}
@@ -58,8 +63,8 @@ func (s *session) identity(ctx context.Context, p *place, scopes []string) (clie
 	return c, b.save(key, c)
 }
 
-// method by which a configured client proves who it is.
-func (s *session) method(a authServer) string {
+// authMethod returns how a configured client authenticates.
+func (s *session) authMethod(a authServer) string {
 	switch {
 	case s.e.PrivateKey != "":
 		return assertion
@@ -71,15 +76,16 @@ func (s *session) method(a authServer) string {
 	return basic
 }
 
-// register makes a client by dynamic registration (RFC 7591).
-func (s *session) register(ctx context.Context, p *place, scopes []string) (client, error) {
-	wanted := basic // what a server that names none supports (RFC 8414, 2)
+// register creates a client by dynamic registration (RFC 7591).
+func (s *session) register(ctx context.Context, p *target, scopes []string) (client, error) {
+	wanted := basic // the default of servers that name no method (RFC 8414, 2)
 	for _, m := range []string{post, none, basic} {
 		if slices.Contains(p.methods, m) {
 			wanted = m
 		}
 	}
-	about := s.b.describe()
+	about := s.b.clientMetadata()
+	// The simplest method that both sides support: a secret in the form, none, then basic.
 	about["token_endpoint_auth_method"] = wanted
 	if len(scopes) > 0 {
 		about["scope"] = strings.Join(scopes, " ")
@@ -93,17 +99,22 @@ func (s *session) register(ctx context.Context, p *place, scopes []string) (clie
 		return client{}, fmt.Errorf("register a client: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	status, d, err := s.ask(ctx, r)
+	status, d, err := s.fetchJSON(ctx, r)
 	if err != nil {
 		return client{}, fmt.Errorf("register a client: %w", err)
 	}
 	c := client{ID: d.text("client_id"), Secret: d.text("client_secret"), Method: d.text("token_endpoint_auth_method")}
 	if status/100 != 2 || c.ID == "" {
-		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w", p.issuer, refusal(status, d, nil))
+		return client{}, fmt.Errorf(
+			"the authorization server %.200s did not register the bot: %w",
+			p.issuer,
+			readRefusal(status, d, nil),
+		)
 	}
 	if c.Method == "" {
 		c.Method = wanted
 	}
+	// Whatever method the server names: without a secret the client is public.
 	if c.Secret == "" {
 		c.Method = none
 	}
@@ -114,20 +125,20 @@ func (s *session) register(ctx context.Context, p *place, scopes []string) (clie
 	return c, nil
 }
 
-// describe is what registrations and the metadata document say of the bot.
-func (b *Broker) describe() map[string]any {
+// clientMetadata returns how registrations and the metadata document describe the bot.
+func (b *Broker) clientMetadata() map[string]any {
 	return map[string]any{
 		"client_name":                clientName,
 		"redirect_uris":              []string{b.o.RedirectURL},
 		"grant_types":                []string{AuthorizationCode, "refresh_token"},
 		"response_types":             []string{"code"},
 		"token_endpoint_auth_method": none,
-		"application_type":           kindOf(b.o.RedirectURL),
+		"application_type":           applicationType(b.o.RedirectURL),
 	}
 }
 
-// kindOf tells a client on somebody's own machine from one on a server.
-func kindOf(redirect string) string {
+// applicationType tells a client on a person's own machine from one on a server.
+func applicationType(redirect string) string {
 	u, err := url.Parse(redirect)
 	if err != nil {
 		return "web"
@@ -138,17 +149,18 @@ func kindOf(redirect string) string {
 	return "web"
 }
 
-// prove adds to a token request what shows who the client is.
-func (s *session) prove(r url.Values, header http.Header, c client, audience string) error {
+// authenticate adds to a token request what shows who the client is.
+func (s *session) authenticate(r url.Values, header http.Header, c client, audience string) error {
 	switch c.Method {
 	case basic:
+		// RFC 6749, 2.3.1, wants both parts form-encoded before they are joined.
 		pair := url.QueryEscape(c.ID) + ":" + url.QueryEscape(c.Secret)
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	case post:
 		r.Set("client_id", c.ID)
 		r.Set("client_secret", c.Secret)
 	case assertion:
-		signed, err := s.assert(c, audience)
+		signed, err := s.signAssertion(c, audience)
 		if err != nil {
 			return err
 		}
@@ -158,17 +170,20 @@ func (s *session) prove(r url.Values, header http.Header, c client, audience str
 	case none:
 		r.Set("client_id", c.ID)
 	default:
-		return fmt.Errorf("the authorization server wants clients to prove themselves by %.100q, which is not known", c.Method)
+		return fmt.Errorf(
+			"the authorization server wants clients to prove themselves by %.100q, which the bot does not know",
+			c.Method,
+		)
 	}
 	return nil
 }
 
-// assert signs a statement that the bearer is the client (RFC 7523), good for a
-// minute.
-func (s *session) assert(c client, audience string) (string, error) {
+// signAssertion returns a signed statement that the bearer is the client (RFC 7523), valid for a minute.
+func (s *session) signAssertion(c client, audience string) (string, error) {
+	// Errors say nothing about the content of the key.
 	block, _ := pem.Decode([]byte(s.e.PrivateKey))
 	if block == nil {
-		return "", errors.New("the private key of the client is no PEM")
+		return "", errors.New("the private key of the client is not PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -199,12 +214,12 @@ func (s *session) assert(c client, audience string) (string, error) {
 	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(claims)
 	signature, err := sign(key, []byte(text))
 	if err != nil {
-		return "", errors.New("the private key of the client signs nothing")
+		return "", errors.New("the private key of the client cannot sign")
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
-// sign gives a signature in the form that JSON Web Signatures have.
+// sign returns a signature in the form of JSON Web Signatures.
 func sign(key any, text []byte) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	if k, ok := key.(*rsa.PrivateKey); ok {
@@ -214,5 +229,6 @@ func sign(key any, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// two numbers of fixed length, where Go's own encoding is ASN.1
 	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
 }

@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// pending is a consent that is asked for.
+// pending is a consent that is being asked for.
 type pending struct {
 	Consent
-	s        *session
-	ticket   string // in the link
-	leads    string // where the link leads
-	browser  string // in which it was opened last; guarded by the broker's mu until it is taken
-	state    string
-	verifier string
-	asked    []string // scopes that refusals named
-	told     bool
-	place    *place
-	client   client
+	s          *session
+	ticket     string // identifies it in the link
+	consentURL string // where the link leads: the authorization server's page
+	browser    string // the browser that opened the link last; guarded by the broker's mu until the pending is taken
+	state      string
+	verifier   string
+	asked      []string // scopes that refusals named
+	notified   bool
+	target     *target
+	client     client
 }
 
-// question is the address at which the authorization server asks for consent.
-func (p *pending) question(redirect string) (string, error) {
-	u, err := url.Parse(p.place.authorize)
+// authorizeURL returns the address at which the authorization server asks for consent.
+func (p *pending) authorizeURL(redirect string) (string, error) {
+	u, err := url.Parse(p.target.authorize)
 	if err != nil {
 		return "", fmt.Errorf("authorization endpoint: %w", err)
 	}
@@ -39,35 +39,36 @@ func (p *pending) question(redirect string) (string, error) {
 	q.Set("state", p.state)
 	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
 	q.Set("code_challenge_method", "S256")
-	q.Set("resource", p.place.resource)
+	// RFC 8707: the token is to be good for this server only.
+	q.Set("resource", p.target.resource)
 	if len(p.Scopes) > 0 {
 		q.Set("scope", strings.Join(p.Scopes, " "))
 	}
-	if covers(p.Scopes, []string{offline}) {
-		q.Set("prompt", "consent") // which OpenID Connect Core, 11, demands for it
+	if covers(p.Scopes, []string{offlineAccess}) {
+		q.Set("prompt", "consent") // required for offline_access by OpenID Connect Core, 11
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
 }
 
-// await makes a consent the one that is asked for in its session.
-func (b *Broker) await(p *pending) {
-	b.abandon(p.s)
+// addPending makes a consent the one that its session asks for.
+func (b *Broker) addPending(p *pending) {
+	b.removePending(p.s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pending[p.state] = p
 }
 
-// abandon forgets the consent that a session asks for, and all that are too old.
-func (b *Broker) abandon(s *session) {
+// removePending removes the consent that a session asks for, and all that have expired.
+func (b *Broker) removePending(s *session) {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// pendingOf gives the consent that a session asks for, or nil.
-func (b *Broker) pendingOf(s *session) *pending {
+// pendingFor returns the consent that a session asks for, or nil.
+func (b *Broker) pendingFor(s *session) *pending {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,12 +80,13 @@ func (b *Broker) pendingOf(s *session) *pending {
 	return nil
 }
 
-// find gives the consent that a link stands for.
-func (b *Broker) find(ticket string) (*pending, bool) {
+// findTicket returns the consent that a link stands for.
+func (b *Broker) findTicket(ticket string) (*pending, bool) {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pending {
+		// In constant time: the ticket is the only secret in the link.
 		if subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1 && now.Before(p.Expires) {
 			return p, true
 		}
@@ -92,9 +94,8 @@ func (b *Broker) find(ticket string) (*pending, bool) {
 	return nil, false
 }
 
-// opened notes the browser in which a link was opened, if it still stands for
-// something.
-func (b *Broker) opened(p *pending, browser string) bool {
+// markOpened records the browser in which a link was opened. It returns false if the consent is no longer asked for.
+func (b *Broker) markOpened(p *pending, browser string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pending[p.state] != p {
@@ -104,8 +105,8 @@ func (b *Broker) opened(p *pending, browser string) bool {
 	return true
 }
 
-// take gives the consent that a state stands for, once.
-func (b *Broker) take(state string) (*pending, bool) {
+// takePending removes and returns the consent that a state stands for, so that it counts once.
+func (b *Broker) takePending(state string) (*pending, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, ok := b.pending[state]

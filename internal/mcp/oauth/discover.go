@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// place is where a token for a server can be got.
-type place struct {
+// target is where a token for a server can be obtained.
+type target struct {
 	resource string   // the server's identifier, as it publishes it
-	scopes   []string // that the server supports, if it says so
+	scopes   []string // those that the server supports, if it says so
 	authServer
 }
 
@@ -26,15 +26,14 @@ type authServer struct {
 	authorize string
 	token     string
 	register  string   // "": there is no dynamic registration
-	methods   []string // of proving at the token endpoint who the client is
+	methods   []string // how clients may authenticate at the token endpoint
 	scopes    []string // that it supports, if it says so
-	documents bool     // a client may be the URL of its metadata
+	documents bool     // a client may be the URL of its metadata document
 	signs     bool     // its authorization responses name it (RFC 9207)
-	s256      bool     // it verifies PKCE by S256
+	s256      bool     // it supports PKCE with S256
 }
 
-// document is a JSON object read by its exact keys, where the standard decoder
-// would take any case.
+// document is a JSON object that is read by its exact keys; encoding/json would accept any case.
 type document map[string]json.RawMessage
 
 func (d document) text(key string) string {
@@ -58,35 +57,39 @@ func (d document) flag(key string) bool {
 	return json.Unmarshal(d[key], &b) == nil && b
 }
 
-// discover finds where the token is got that a refusal asks for. The issuer that
-// was used before is preferred if the server still names it.
-func (s *session) discover(ctx context.Context, c *challenge, before string) (*place, error) {
-	resource, found, err := s.protected(ctx, c)
+// discover finds where to get the token that a refusal asks for. It prefers the issuer that was used before, if the
+// server still names it.
+func (s *session) discover(ctx context.Context, c *challenge, before string) (*target, error) {
+	resource, found, err := s.fetchResourceMetadata(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return s.guess(ctx, c)
+		return s.guessTarget(ctx, c)
 	}
-	p := &place{resource: resource.text("resource"), scopes: resource.list("scopes_supported")}
-	if err := s.names(p.resource); err != nil {
+	p := &target{resource: resource.text("resource"), scopes: resource.list("scopes_supported")}
+	if err := s.checkResource(p.resource); err != nil {
 		return nil, err
 	}
 	issuers := resource.list("authorization_servers")
-	issuer, err := s.choose(issuers, before)
+	issuer, err := s.chooseIssuer(issuers, before)
 	if err != nil {
 		return nil, err
 	}
-	p.authServer, err = s.describe(ctx, issuer)
+	p.authServer, err = s.fetchServerMetadata(ctx, issuer)
 	return p, err
 }
 
-func (s *session) choose(issuers []string, before string) (string, error) {
+// chooseIssuer returns the authorization server to use of those that the server names.
+func (s *session) chooseIssuer(issuers []string, before string) (string, error) {
 	switch {
 	case len(issuers) == 0:
 		return "", errors.New("the server's metadata names no authorization server")
 	case s.e.Issuer != "" && !slices.Contains(issuers, s.e.Issuer):
-		return "", fmt.Errorf("the server names the authorization server %.200q, and not the one that is configured", issuers[0])
+		return "", fmt.Errorf(
+			"the server names the authorization server %.200q, and not the one that is configured",
+			issuers[0],
+		)
 	case s.e.Issuer != "":
 		return s.e.Issuer, nil
 	case slices.Contains(issuers, before):
@@ -95,35 +98,38 @@ func (s *session) choose(issuers []string, before string) (string, error) {
 	return issuers[0], nil
 }
 
-// names checks that metadata are about the server that is meant (RFC 9728, 3.3):
-// they may name its URL, or what that lies below.
-func (s *session) names(resource string) error {
+// checkResource checks that metadata are about the configured server (RFC 9728, 3.3): they may name its URL or a
+// parent of its path. Otherwise a server could make the bot get tokens for another one.
+func (s *session) checkResource(resource string) error {
 	at, err := url.Parse(resource)
-	if err == nil && at.Scheme == s.at.Scheme && strings.EqualFold(at.Host, s.at.Host) && at.Fragment == "" && at.User == nil {
+	if err == nil && at.Scheme == s.at.Scheme && strings.EqualFold(at.Host, s.at.Host) && at.Fragment == "" &&
+		at.User == nil {
 		base := strings.TrimSuffix(at.EscapedPath(), "/")
 		rest, ok := strings.CutPrefix(strings.TrimSuffix(s.at.EscapedPath(), "/"), base)
+		// "/mcp" is a parent of "/mcp/a" and not of "/mcpx".
 		if ok && (rest == "" || rest[0] == '/') && (at.RawQuery == "" || at.RawQuery == s.at.RawQuery) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: no sign-in is begun", resource)
+	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: sign-in stopped", resource)
 }
 
-// protected gets the metadata of the protected resource (RFC 9728): from where the
-// refusal says, else from the well-known places.
-func (s *session) protected(ctx context.Context, c *challenge) (document, bool, error) {
+// fetchResourceMetadata fetches the metadata of the protected resource (RFC 9728): from where the refusal says, else
+// from the well-known places. found is false where there are none.
+func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (document, bool, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	var places []string
 	if c.metadata != "" {
 		places = append(places, c.metadata)
 	}
+	// RFC 9728, 3.1: the well-known part goes between the host and the path.
 	if path := strings.TrimSuffix(s.at.EscapedPath(), "/"); path != "" {
-		places = append(places, s.root()+wellKnown+path)
+		places = append(places, s.origin()+wellKnown+path)
 	}
-	places = append(places, s.root()+wellKnown)
-	var faults []error
+	places = append(places, s.origin()+wellKnown)
+	var errs []error
 	for _, at := range slices.Compact(places) {
-		d, err := s.document(ctx, at)
+		d, err := s.fetchDocument(ctx, at)
 		if err == nil {
 			return d, true, nil
 		}
@@ -132,88 +138,121 @@ func (s *session) protected(ctx context.Context, c *challenge) (document, bool, 
 		}
 		var missing missingError
 		if !errors.As(err, &missing) {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 	}
-	return nil, false, errors.Join(faults...)
+	return nil, false, errors.Join(errs...)
 }
 
-// root is the origin of the server's URL.
-func (s *session) root() string { return s.at.Scheme + "://" + s.at.Host }
+// origin returns the origin of the server's URL.
+func (s *session) origin() string { return s.at.Scheme + "://" + s.at.Host }
 
-// guess does as the version of 2025-03-26 says for servers without metadata of
-// their own: the authorization server is at their origin, and if that has none
-// either, at the endpoints named there.
-func (s *session) guess(ctx context.Context, c *challenge) (*place, error) {
+// guessTarget follows the MCP version of 2025-03-26 for servers without metadata of their own: the authorization
+// server is at their origin, and if that has no metadata either, its endpoints have the names given there.
+func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error) {
+	// Basic or another scheme: OAuth would not help.
 	if !c.bearer {
 		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
 	}
-	root := s.root()
+	root := s.origin()
 	if s.e.Issuer != "" && s.e.Issuer != root {
 		return nil, errors.New("the server does not name the authorization server that is configured")
 	}
-	p := &place{resource: s.identifier()}
-	d, err := s.document(ctx, root+"/.well-known/oauth-authorization-server")
+	p := &target{resource: s.resourceID()}
+	d, err := s.fetchDocument(ctx, root+"/.well-known/oauth-authorization-server")
 	var missing missingError
 	switch {
 	case errors.As(err, &missing):
-		p.authServer = authServer{issuer: root, authorize: root + "/authorize", token: root + "/token", register: root + "/register", s256: true}
+		p.authServer = authServer{
+			issuer:    root,
+			authorize: root + "/authorize",
+			token:     root + "/token",
+			register:  root + "/register",
+			s256:      true,
+		}
 		return p, nil
 	case err != nil:
 		return nil, err
 	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
-		return nil, fmt.Errorf("the metadata of the authorization server at %s name the issuer %.200q", root, d.text("issuer"))
+		return nil, fmt.Errorf(
+			"the metadata of the authorization server at %s name the issuer %.200q",
+			root,
+			d.text("issuer"),
+		)
 	}
-	p.authServer, err = s.read(d)
+	p.authServer, err = s.readMetadata(d)
 	return p, err
 }
 
-// identifier is the server's URL as its identifier.
-func (s *session) identifier() string {
+// resourceID returns the server's URL as its identifier.
+func (s *session) resourceID() string {
 	at := *s.at
 	at.Fragment, at.User = "", nil
 	return at.String()
 }
 
-// describe gets the metadata of an authorization server (RFC 8414, OpenID
-// Connect Discovery), which must be its own.
-func (s *session) describe(ctx context.Context, issuer string) (authServer, error) {
-	at, err := s.safe(issuer)
+// fetchServerMetadata fetches the metadata of an authorization server (RFC 8414, OpenID Connect Discovery), which
+// must be its own.
+func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authServer, error) {
+	at, err := s.checkURL(issuer)
 	if err != nil {
 		return authServer{}, fmt.Errorf("authorization server: %w", err)
 	}
 	root, path := at.Scheme+"://"+at.Host, strings.TrimSuffix(at.EscapedPath(), "/")
-	places := []string{root + "/.well-known/oauth-authorization-server" + path, root + "/.well-known/openid-configuration" + path}
+	places := []string{
+		root + "/.well-known/oauth-authorization-server" + path,
+		root + "/.well-known/openid-configuration" + path,
+	}
 	if path != "" {
 		places = append(places, root+path+"/.well-known/openid-configuration")
 	}
-	var faults []error
+	var errs []error
 	for _, at := range places {
-		d, err := s.document(ctx, at)
+		d, err := s.fetchDocument(ctx, at)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
+		// RFC 8414, 3.3: anything else may be an attempt to mix up two authorization servers.
 		if d.text("issuer") != issuer {
-			return authServer{}, fmt.Errorf("the metadata of the authorization server %s name another issuer, %.200q: no sign-in is begun", issuer, d.text("issuer"))
+			return authServer{}, fmt.Errorf(
+				"the metadata of the authorization server %s name another issuer, %.200q: sign-in stopped",
+				issuer,
+				d.text("issuer"),
+			)
 		}
-		return s.read(d)
+		return s.readMetadata(d)
 	}
-	return authServer{}, fmt.Errorf("the authorization server %s does not describe itself: %w", issuer, errors.Join(faults...))
+	return authServer{}, fmt.Errorf(
+		"the authorization server %s does not describe itself: %w",
+		issuer,
+		errors.Join(errs...),
+	)
 }
 
-func (s *session) read(d document) (authServer, error) {
+// readMetadata reads the metadata of an authorization server and checks its addresses.
+func (s *session) readMetadata(d document) (authServer, error) {
 	a := authServer{
-		issuer: d.text("issuer"), authorize: d.text("authorization_endpoint"), token: d.text("token_endpoint"), register: d.text("registration_endpoint"),
-		methods: d.list("token_endpoint_auth_methods_supported"), scopes: d.list("scopes_supported"),
-		documents: d.flag("client_id_metadata_document_supported"), signs: d.flag("authorization_response_iss_parameter_supported"),
-		s256: slices.Contains(d.list("code_challenge_methods_supported"), "S256"),
+		issuer:    d.text("issuer"),
+		authorize: d.text("authorization_endpoint"),
+		token:     d.text("token_endpoint"),
+		register:  d.text("registration_endpoint"),
+		methods:   d.list("token_endpoint_auth_methods_supported"),
+		scopes:    d.list("scopes_supported"),
+		documents: d.flag("client_id_metadata_document_supported"),
+		signs:     d.flag("authorization_response_iss_parameter_supported"),
+		s256:      slices.Contains(d.list("code_challenge_methods_supported"), "S256"),
 	}
-	for name, at := range map[string]string{"authorization_endpoint": a.authorize, "token_endpoint": a.token, "registration_endpoint": a.register} {
+	endpoints := map[string]string{
+		"authorization_endpoint": a.authorize,
+		"token_endpoint":         a.token,
+		"registration_endpoint":  a.register,
+	}
+	for name, at := range endpoints {
 		if at == "" {
 			continue
 		}
-		if _, err := s.safe(at); err != nil {
+		if _, err := s.checkURL(at); err != nil {
 			return a, fmt.Errorf("authorization server %.200s: %s: %w", a.issuer, name, err)
 		}
 	}
@@ -223,9 +262,9 @@ func (s *session) read(d document) (authServer, error) {
 	return a, nil
 }
 
-// safe reads an address that a stranger named: https, or http where the server
-// itself is configured with that.
-func (s *session) safe(raw string) (*url.URL, error) {
+// checkURL parses an address that a server named. It must be https, or http where the server itself is configured
+// with http.
+func (s *session) checkURL(raw string) (*url.URL, error) {
 	at, err := url.Parse(raw)
 	switch {
 	case err != nil || at.Host == "" || at.User != nil || at.Fragment != "":
@@ -241,38 +280,40 @@ type missingError struct{ at string }
 
 func (e missingError) Error() string { return e.at + " has none" }
 
-func (s *session) document(ctx context.Context, at string) (document, error) {
-	if _, err := s.safe(at); err != nil {
+// fetchDocument fetches a JSON object. It returns a missingError where there is none.
+func (s *session) fetchDocument(ctx context.Context, at string) (document, error) {
+	if _, err := s.checkURL(at); err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
 	r, err := http.NewRequest(http.MethodGet, at, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
-	status, d, err := s.ask(ctx, r)
+	status, d, err := s.fetchJSON(ctx, r)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("get metadata: %w", err)
 	case status >= 400 && status < 500 || status == http.StatusOK && d == nil:
-		return nil, missingError{at} // many servers answer whatever is asked with a page
+		return nil, missingError{at} // many servers answer every request with a page
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("get metadata: %s answered HTTP %d", at, status)
 	}
 	return d, nil
 }
 
-// ask makes one request through the guarded way out. The document is nil if the
-// answer is no JSON object.
-func (s *session) ask(ctx context.Context, r *http.Request) (int, document, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+// fetchJSON makes one request through package egress. The document is nil if the answer is not a JSON object.
+func (s *session) fetchJSON(ctx context.Context, r *http.Request) (int, document, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	client := s.egress.HTTP()
+	client := s.egress.HTTPClient()
+	// A redirect to another origin could carry a secret there, so it ends the request.
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		if via[0].Method != http.MethodGet || len(via) > 3 || next.URL.Scheme != r.URL.Scheme || next.URL.Host != r.URL.Host {
 			return http.ErrUseLastResponse
 		}
 		return nil
 	}
+	// Authorization servers are asked rarely; an idle connection to each would only cost memory.
 	defer s.egress.CloseIdle()
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "ravenbot")
@@ -290,7 +331,7 @@ func (s *session) ask(ctx context.Context, r *http.Request) (int, document, erro
 	}
 	var d document
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") {
-		_ = json.Unmarshal(body, &d) // what is no object is as good as none
+		_ = json.Unmarshal(body, &d) // anything but an object counts as none
 	}
 	return resp.StatusCode, d, nil
 }

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// token is what a token endpoint gave.
+// token is what a token endpoint returned.
 type token struct {
 	access  string
 	refresh string
-	expires time.Time // zero: not said
+	expires time.Time // zero: the server did not say
 	scopes  []string  // nil: as requested
 }
 
-// granter is who gives a token, and to whom.
+// granter is a token endpoint and the client that asks it.
 type granter struct {
 	endpoint string
 	issuer   string
 	client   client
 }
 
-func grantOf(p *place, c client) granter { return granter{p.token, p.issuer, c} }
+func newGranter(p *target, c client) granter { return granter{p.token, p.issuer, c} }
 
-// refusedError is an OAuth error that a server answered with.
+// refusedError is an OAuth error from a server.
 type refusedError struct {
 	status int
-	code   string // "": it gave none
+	code   string // "": none was given
 	detail string
 }
 
@@ -47,19 +47,20 @@ func (e refusedError) Error() string {
 	return text
 }
 
-// refusal reads an OAuth error. Secrets that the server repeats are left out.
-func refusal(status int, d document, secrets []string) refusedError {
+// readRefusal reads an OAuth error. It masks secrets that the server repeats.
+func readRefusal(status int, d document, secrets []string) refusedError {
 	detail := d.text("error_description")
+	// Very short strings occur in ordinary words.
 	for _, s := range secrets {
 		if len(s) > 3 {
 			detail = strings.ReplaceAll(detail, s, "***")
 		}
 	}
-	return refusedError{status, plain(d.text("error")), plain(detail)}
+	return refusedError{status, printable(d.text("error")), printable(detail)}
 }
 
-// plain makes a stranger's words fit for one line of a log.
-func plain(s string) string {
+// printable makes a server's text fit for one line of a log.
+func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {
 			return -1
@@ -69,11 +70,11 @@ func plain(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// exchange asks for a token. It goes on when ctx has ended, within callTime: a new
-// refresh token that is not read is a consent lost.
-func (s *session) exchange(ctx context.Context, g granter, form url.Values) (token, error) {
+// requestToken asks for a token. It continues, within requestTimeout, when ctx has ended: a new refresh token that is
+// not read is a lost consent.
+func (s *session) requestToken(ctx context.Context, g granter, form url.Values) (token, error) {
 	header := http.Header{}
-	if err := s.prove(form, header, g.client, g.issuer); err != nil {
+	if err := s.authenticate(form, header, g.client, g.issuer); err != nil {
 		return token{}, err
 	}
 	r, err := http.NewRequest(http.MethodPost, g.endpoint, strings.NewReader(form.Encode()))
@@ -82,25 +83,36 @@ func (s *session) exchange(ctx context.Context, g granter, form url.Values) (tok
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, d, err := s.ask(context.WithoutCancel(ctx), r)
+	status, d, err := s.fetchJSON(context.WithoutCancel(ctx), r)
 	if err != nil {
 		return token{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	if status != http.StatusOK || d == nil {
-		secrets := []string{g.client.Secret, form.Get("code"), form.Get("code_verifier"), form.Get("refresh_token"), form.Get("client_assertion")}
-		return token{}, fmt.Errorf("ask %s for a token: %w", g.endpoint, refusal(status, d, secrets))
+		secrets := []string{
+			g.client.Secret,
+			form.Get("code"),
+			form.Get("code_verifier"),
+			form.Get("refresh_token"),
+			form.Get("client_assertion"),
+		}
+		return token{}, fmt.Errorf("ask %s for a token: %w", g.endpoint, readRefusal(status, d, secrets))
 	}
 	return s.readToken(d)
 }
 
+// readToken reads the answer of a token endpoint.
 func (s *session) readToken(d document) (token, error) {
 	t := token{access: d.text("access_token"), refresh: d.text("refresh_token")}
-	printable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
+	isPrintable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
 	switch {
-	case t.access == "" || !printable:
-		return token{}, errors.New("the authorization server gave no token that can be sent")
+	// A token with a line break could inject headers.
+	case t.access == "" || !isPrintable:
+		return token{}, errors.New("the authorization server returned no token that can be sent")
 	case !strings.EqualFold(d.text("token_type"), "bearer"):
-		return token{}, fmt.Errorf("the authorization server gave a token of the type %q, which is not known", plain(d.text("token_type")))
+		return token{}, fmt.Errorf(
+			"the authorization server returned a token of the type %q, which the bot does not know",
+			printable(d.text("token_type")),
+		)
 	}
 	if seconds := lifetime(d["expires_in"]); seconds > 0 {
 		t.expires = s.b.o.Now().Add(time.Duration(seconds) * time.Second)
@@ -111,33 +123,34 @@ func (s *session) readToken(d document) (token, error) {
 	return t, nil
 }
 
-// lifetime reads seconds, which some servers send as text; 0 if there are none.
+// lifetime reads a number of seconds, which some servers send as text. It returns 0 where there is none.
 func lifetime(raw json.RawMessage) int64 {
-	const most = 10 * 365 * 24 * 3600
+	const maxSeconds = 10 * 365 * 24 * 3600
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || seconds < 1 {
 		return 0
 	}
-	return int64(min(seconds, most))
+	return int64(min(seconds, maxSeconds))
 }
 
-// refresh renews the token. A refresh token that is no good any more is dropped.
+// refresh renews the token. It deletes a refresh token that is no longer valid.
 func (s *session) refresh(ctx context.Context) error {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {s.rec.Refresh}}
 	if s.rec.Resource != "" {
 		form.Set("resource", s.rec.Resource)
 	}
-	t, err := s.exchange(ctx, granter{s.rec.Endpoint, s.rec.Issuer, s.rec.Client}, form)
+	t, err := s.requestToken(ctx, granter{s.rec.Endpoint, s.rec.Issuer, s.rec.Client}, form)
 	var refused refusedError
-	if errors.As(err, &refused) && s.isOver(refused) {
+	if errors.As(err, &refused) && s.isRefreshTokenInvalid(refused) {
 		s.forgetClient(refused.code, s.rec.Issuer)
 		s.b.o.Log.Info("mcp token not renewed", "server", s.e.Name, "error", refused)
 		s.rec = record{Issuer: s.rec.Issuer, Requested: s.rec.Requested}
-		s.keep()
+		s.saveRecord()
 	}
 	if err != nil {
-		return s.failed(err)
+		return s.signInError(err)
 	}
+	// A server that does not rotate refresh tokens leaves it out (RFC 6749, 6).
 	if t.refresh == "" {
 		t.refresh = s.rec.Refresh
 	}
@@ -145,43 +158,43 @@ func (s *session) refresh(ctx context.Context) error {
 		t.scopes = s.rec.Granted
 	}
 	s.rec.Access, s.rec.Refresh, s.rec.Expires, s.rec.Granted = t.access, t.refresh, t.expires, t.scopes
-	s.keep()
+	s.saveRecord()
 	return nil
 }
 
-// isOver tells a refresh token that is no good any more from a fault that may
-// pass. A secret that is configured wrongly is the operator's to mend.
-func (s *session) isOver(e refusedError) bool {
+// isRefreshTokenInvalid tells a refresh token that is no longer valid from a temporary failure. A wrong secret in the
+// configuration is for the operator to correct, and must not cost the token.
+func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	if e.code == "invalid_client" && s.e.ClientID != "" {
 		return false
 	}
 	return e.code != "" && (e.status == http.StatusBadRequest || e.status == http.StatusUnauthorized)
 }
 
-// own gets a token for the bot's own credentials.
-func (s *session) own(ctx context.Context, at *place, scopes []string) error {
+// requestOwnToken gets a token for the bot's own credentials.
+func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []string) error {
 	if s.e.ClientID == "" {
 		return errors.New("the grant client_credentials needs a configured client")
 	}
-	who := client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.method(at.authServer)}
+	who := client{ID: s.e.ClientID, Secret: s.e.ClientSecret, Method: s.authMethod(at.authServer)}
 	form := url.Values{"grant_type": {ClientCredentials}, "resource": {at.resource}}
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	t, err := s.exchange(ctx, grantOf(at, who), form)
+	t, err := s.requestToken(ctx, newGranter(at, who), form)
 	if err != nil {
 		return err
 	}
-	s.accept(at, who, scopes, t)
+	s.useToken(at, who, scopes, t)
 	return nil
 }
 
-// forgetClient drops a registration that the authorization server does not know.
+// forgetClient deletes a registration that the authorization server does not know any more.
 func (s *session) forgetClient(code, issuer string) {
 	if code != "invalid_client" && code != "unauthorized_client" {
 		return
 	}
 	if err := s.b.save(clientKey(s.e.Name, issuer, s.b.o.RedirectURL), nil); err != nil {
-		s.b.o.Log.Warn("mcp client registration not forgotten", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("mcp client registration not deleted", "server", s.e.Name, "error", err)
 	}
 }

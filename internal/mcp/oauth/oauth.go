@@ -1,20 +1,15 @@
-// Package oauth gets the bot access to MCP servers that ask for it by OAuth 2.1:
-// it lies around the HTTP transport of a connection, adds the token there is, and
-// when the server refuses finds out where a token is given, asks a person for
-// consent, and keeps what it got.
+// Package oauth signs the bot in to MCP servers that ask for it by OAuth 2.1. It wraps the HTTP transport of a
+// connection and adds the token there is. When the server refuses, it discovers where tokens are issued, asks a
+// person for consent, and stores what it gets.
 //
-// It promises that a token goes to the origin of the configured URL alone, and a
-// client's secret to the authorization server that it belongs to alone; that
-// every address learnt from a stranger is fetched through the guarded way out,
-// with a deadline and a size limit, and without leaving its origin by redirects;
-// that a consent counts once, for ten minutes, for the server and user it was
-// asked for; that what is kept is encrypted, and that no secret is in an error or
-// a log. Nothing waits for a person: a request that needs consent fails at once
-// with ConsentNeeded.
+// It promises that a token is sent only to the origin of the configured URL, and a client's secret only to the
+// authorization server that it belongs to; that every address learnt from a server is fetched through package egress,
+// with a deadline and a size limit, and without redirects to other origins; that a consent counts once, within ten
+// minutes, for the server and user it was asked for; that stored records are encrypted; and that no secret is in an
+// error or a log. Nothing waits for a person: a request that needs consent fails at once with a *ConsentNeededError.
 //
-// Nothing is repeated here after a fault of the network: whoever supervises the
-// connection tries again. Sending the link to the person, and connecting again
-// when consent was given, are left to Options.Consent and Options.Granted.
+// Nothing is retried after a network failure: whoever supervises the connection tries again. Sending the link to the
+// person, and connecting again after a consent, are left to Options.NotifyConsent and Options.OnGranted.
 package oauth
 
 import (
@@ -34,66 +29,65 @@ import (
 	"ravenbot/internal/egress"
 )
 
-// How a token is got, as in Entry.Grant.
+// How a token is obtained, as in Entry.Grant.
 const (
 	AuthorizationCode = "authorization_code" // a person consents
 	ClientCredentials = "client_credentials" // the bot's own credentials are enough
 )
 
 const (
-	consentTime = 10 * time.Minute // for a person to consent
-	flowTime    = 30 * time.Second // for everything that is asked of servers at one refusal
-	callTime    = 10 * time.Second // for one request of these
-	maxDocument = 256 << 10        // bytes of one answer
+	consentLifetime = 10 * time.Minute // for a person to consent
+	flowTimeout     = 30 * time.Second // for all requests that one refusal leads to
+	requestTimeout  = 10 * time.Second // for each of these requests
+	maxDocument     = 256 << 10        // bytes of one answer
 )
 
-// Keep holds small records over restarts. It must be safe for concurrent use.
-type Keep interface {
-	// Load gives what was last saved under a key, or nil.
+// Store keeps small records across restarts. It must be safe for concurrent use.
+type Store interface {
+	// Load returns what was last saved under a key, or nil.
 	Load(key string) ([]byte, error)
-	// Save replaces it; nil forgets it.
+	// Save replaces the record; nil deletes it.
 	Save(key string, data []byte) error
 }
 
-// Options are what a Broker is made of.
+// Options configures a Broker.
 type Options struct {
-	Egress *egress.Client // the guarded way to whatever servers name
-	Keep   Keep           // nil: tokens do not outlive the process
-	Key    []byte         // 32 bytes, as of LoadKey: encrypts what is kept
+	Egress *egress.Client // fetches addresses that servers name
+	Store  Store          // nil: tokens do not outlive the process
+	Key    []byte         // 32 bytes from LoadKey; encrypts stored records
 
 	// RedirectURL is where Callback is served, as browsers reach it.
 	RedirectURL string
-	// MetadataURL is where the Broker itself is served as the client metadata
-	// document: an https address that authorization servers reach; "": nowhere.
+	// MetadataURL is where the Broker itself is served as the client metadata document: an https address that
+	// authorization servers can reach. "": it is not served.
 	MetadataURL string
 
-	// Consent is told when a person is to open a link, and must return soon. It is
-	// told again, at growing distances, while the link is not used.
-	Consent func(ctx context.Context, c Consent) error
-	// Granted is told when a token has come by a consent; it must return soon.
-	Granted func(server, user string)
+	// NotifyConsent is called when a person has to open a link. It must return soon. It is called again, at growing
+	// intervals, while the link is not used.
+	NotifyConsent func(ctx context.Context, c Consent) error
+	// OnGranted is called when a consent has led to a token. It must return soon.
+	OnGranted func(server, user string)
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: silence
 }
 
-// Entry is a server that may ask for a token, and what is configured for it.
-// Everything but Name and URL may be empty.
+// Entry is a server that may ask for a token, and its configuration. Everything but Name and URL may be empty.
 type Entry struct {
 	Name string // of the server
 	URL  string // of its MCP endpoint
-	User string // whose token it is; "": the bot's, for all
+	User string // whose token it is; "": the bot's own, for everybody
 
-	ClientID     string   // of a client registered by hand
+	ClientID     string   // of a client that was registered by hand
 	ClientSecret string   // its secret
 	PrivateKey   string   // or its key (PKCS #8 in PEM: EC P-256 or RSA), for signed assertions
 	Issuer       string   // the one authorization server that may be used
-	Scopes       []string // asked for instead of those that the server names
+	Scopes       []string // requested instead of those that the server names
 	Grant        string   // AuthorizationCode if empty
-	Allow        []string // hosts not publicly routable that discovery may reach, as in egress
+	Allow        []string // private hosts that discovery may reach, as in package egress
 }
 
-// Consent is what a person is asked for. URL is for that person's eyes alone.
+// Consent is what a person is asked for. URL must be shown to that person only.
 type Consent struct {
 	Server  string
 	User    string // as in Entry
@@ -102,27 +96,29 @@ type Consent struct {
 	Expires time.Time
 }
 
-// ConsentNeeded is the error of a request that waits for a person's consent.
-type ConsentNeeded struct{ Consent }
+// ConsentNeededError is the error of a request that needs a person's consent.
+type ConsentNeededError struct{ Consent }
 
 // Error leaves out the link, which is for one person and not for logs.
-func (e *ConsentNeeded) Error() string {
-	return fmt.Sprintf("the MCP server %q needs consent: open the link that the bot has sent, or that its status shows", e.Server)
+func (e *ConsentNeededError) Error() string {
+	return fmt.Sprintf(
+		"the MCP server %q needs consent: open the link that the bot has sent, or that its status shows",
+		e.Server,
+	)
 }
 
-// Authorizing marks what its text tells as enough.
-func (e *ConsentNeeded) Authorizing() {}
+// Authorizing marks the error's text as complete: callers add nothing to it.
+func (e *ConsentNeededError) Authorizing() {}
 
-// Link is the link to open, whose consent it asks for, and until when it works.
-func (e *ConsentNeeded) Link() (url, user string, until time.Time) {
+// Link returns the link to open, whose consent it asks for, and until when it works.
+func (e *ConsentNeededError) Link() (url, user string, until time.Time) {
 	return e.URL, e.User, e.Expires
 }
 
-// Broker holds the tokens of all servers and users. All methods are safe for
-// concurrent use.
+// Broker holds the tokens of all servers and users. All methods are safe for concurrent use.
 type Broker struct {
 	o    Options
-	box  cipher.AEAD
+	aead cipher.AEAD
 	path string // of RedirectURL, as browsers know it
 
 	mu       sync.Mutex
@@ -130,18 +126,18 @@ type Broker struct {
 	pending  map[string]*pending // by state
 }
 
-// New checks the options.
+// New returns a Broker. It returns an error where the options are not valid.
 func New(o Options) (*Broker, error) {
 	if o.Egress == nil {
-		return nil, errors.New("oauth: no way out is given")
+		return nil, errors.New("oauth: Options.Egress is missing")
 	}
-	box, err := newBox(o.Key)
+	box, err := newCipher(o.Key)
 	if err != nil {
 		return nil, err
 	}
 	back, err := url.Parse(o.RedirectURL)
 	if err != nil || back.Host == "" || back.Scheme != "https" && back.Scheme != "http" {
-		return nil, fmt.Errorf("oauth: %q is no address that browsers can be sent back to", o.RedirectURL)
+		return nil, fmt.Errorf("oauth: %q is not an address that browsers can return to", o.RedirectURL)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -149,36 +145,38 @@ func New(o Options) (*Broker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Broker{o: o, box: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
+	return &Broker{o: o, aead: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
 }
 
-// Transport adds tokens to the requests to a server, and answers its refusals. A
-// request that has an Authorization header is passed on as it is.
+// Transport returns a transport that adds tokens to the requests to a server and answers its refusals. It passes on a
+// request that has an Authorization header unchanged.
 func (b *Broker) Transport(e Entry, next http.RoundTripper) http.RoundTripper {
 	at, err := url.Parse(e.URL)
 	if err != nil || at.Host == "" {
-		return failing{fmt.Errorf("oauth: the url of MCP server %q cannot be read", e.Name)}
+		return failingTransport{fmt.Errorf("oauth: the url of MCP server %q cannot be read", e.Name)}
 	}
-	client, err := b.o.Egress.WithAllowed(append(reachable(at), e.Allow...)...)
+	client, err := b.o.Egress.WithAllowed(append(ownHosts(at), e.Allow...)...)
 	if err != nil {
-		return failing{fmt.Errorf("oauth: hosts allowed for MCP server %q: %w", e.Name, err)}
+		return failingTransport{fmt.Errorf("oauth: hosts allowed for MCP server %q: %w", e.Name, err)}
 	}
 	key := tokenKey(e)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[key]
+	// After a change of the configuration a consent under way would be for the wrong client.
 	if s == nil || !reflect.DeepEqual(s.e, e) {
 		maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s == s })
 		s = &session{b: b, e: e, at: at, key: key, egress: client, lock: make(chan struct{}, 1)}
 		b.sessions[key] = s
 	}
-	return &carrier{s: s, next: next}
+	return &tokenTransport{s: s, next: next}
 }
 
-// reachable are the hosts not publicly routable that a configured URL allows
-// discovery to reach: its own address at any port, its own name at its port.
-func reachable(at *url.URL) []string {
+// ownHosts returns the private hosts that a configured URL allows discovery to reach: its own address at any port,
+// its own name at its port.
+func ownHosts(at *url.URL) []string {
 	host := at.Hostname()
+	// Local servers often run their authorization server on another port.
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
 		return []string{host}
 	}
@@ -189,7 +187,7 @@ func reachable(at *url.URL) []string {
 	return []string{host + ":" + port}
 }
 
-// Waiting gives the consent that is asked for at present, if any.
+// Waiting returns the consent that is being asked for, and false where there is none.
 func (b *Broker) Waiting(server, user string) (Consent, bool) {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -202,7 +200,7 @@ func (b *Broker) Waiting(server, user string) (Consent, bool) {
 	return Consent{}, false
 }
 
-// Forget drops the token of a server and user, here and where it is kept.
+// Forget deletes the token of a server and user, in memory and in the store.
 func (b *Broker) Forget(ctx context.Context, server, user string) error {
 	key := tokenKey(Entry{Name: server, User: user})
 	b.mu.Lock()
@@ -211,20 +209,21 @@ func (b *Broker) Forget(ctx context.Context, server, user string) error {
 	if s == nil {
 		return b.save(key, nil)
 	}
+	// A renewal under way would store the token again after it was deleted.
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
 	defer s.release()
-	s.drop()
-	b.abandon(s)
+	s.clearRecord()
+	b.removePending(s)
 	return b.save(key, nil)
 }
 
-// failing is a way that leads nowhere, and says why.
-type failing struct{ err error }
+// failingTransport returns the same error for every request.
+type failingTransport struct{ err error }
 
-// RoundTrip fails.
-func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip returns the error.
+func (f failingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		r.Body.Close()
 	}

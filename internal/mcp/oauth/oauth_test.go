@@ -219,7 +219,7 @@ func TestAConsentCountsOnceAndForTenMinutes(t *testing.T) {
 		}
 	}
 	person := newBrowser(t)
-	b.pass(consentTime - time.Second)
+	b.pass(consentLifetime - time.Second)
 	if status, _ := visit(t, person, link.URL); status != 200 {
 		t.Error("the link does not work any more")
 	}
@@ -334,7 +334,7 @@ func TestPeopleAreNotPestered(t *testing.T) {
 	before := len(b.told())
 	for range 3 { // she asks, does not consent, and asks again
 		b.needed(mine, p.url())
-		b.pass(consentTime)
+		b.pass(consentLifetime)
 	}
 	if n := len(b.told()) - before; n != 3 {
 		t.Errorf("%d notices to who asked three times", n)
@@ -345,7 +345,7 @@ func TestPeopleAreNotPestered(t *testing.T) {
 func TestALinkThatWasNotDelivered(t *testing.T) {
 	tries := 0
 	p, b := newPeer(t), newBot(t, func(o *Options) {
-		o.Consent = func(context.Context, Consent) error {
+		o.NotifyConsent = func(context.Context, Consent) error {
 			if tries++; tries == 1 {
 				return errors.New("the chat is down")
 			}
@@ -445,7 +445,7 @@ func TestPrivateAddressesInMetadataAreRefused(t *testing.T) {
 	if err := request(Entry{}); !errors.Is(err, egress.ErrBlocked) {
 		t.Errorf("its authorization server by name: %v", err)
 	}
-	var needed *ConsentNeeded
+	var needed *ConsentNeededError
 	if err := request(Entry{Allow: []string{"auth.example"}}); !errors.As(err, &needed) {
 		t.Errorf("what the operator allows: %v", err)
 	}
@@ -494,8 +494,8 @@ func TestHTTPSIsNotLeft(t *testing.T) {
 		{"https://a.example/mcp", "", false},
 	}
 	for _, tt := range tests {
-		s := b.broker.Transport(Entry{Name: tt.server, URL: tt.server}, http.DefaultTransport).(*carrier).s
-		if _, err := s.safe(tt.named); (err == nil) != tt.ok {
+		s := b.broker.Transport(Entry{Name: tt.server, URL: tt.server}, http.DefaultTransport).(*tokenTransport).s
+		if _, err := s.checkURL(tt.named); (err == nil) != tt.ok {
 			t.Errorf("%s names %s: %v", tt.server, tt.named, err)
 		}
 	}
@@ -526,7 +526,7 @@ func TestManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			var needed *ConsentNeeded
+			var needed *ConsentNeededError
 			if _, err := send(c, p.url(), "{}"); !errors.As(err, &needed) {
 				t.Error(err)
 			}

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	renewBefore = 30 * time.Second // the end of a token it is renewed
-	maxSteps    = 3                // widenings of a token's scopes within stepTime
-	stepTime    = time.Hour
-	maxQuiet    = 24 * time.Hour // between two notices that consent is needed
-	maxNotices  = 5              // at once, each of more scopes than the one before
+	renewBefore  = 30 * time.Second // before a token expires it is renewed
+	maxWidenings = 3                // consents for more scopes within widenWindow
+	widenWindow  = time.Hour
+	maxQuiet     = 24 * time.Hour // between two notices that consent is needed
+	maxNotices   = 5              // sent at once, each for more scopes than the one before
 )
 
-// session is what is agreed for one server and user. All that changes is guarded
-// by lock, which is also held while servers are asked: so that a token is renewed
-// once, whoever finds it old.
+// session is what has been agreed for one server and user. lock guards all that changes. It is also held while
+// servers are asked, so that a token is renewed once, however many requests find it expired.
 type session struct {
 	b      *Broker
 	e      Entry
@@ -29,16 +28,16 @@ type session struct {
 	key    string
 	egress *egress.Client
 
-	lock    chan struct{}
-	loaded  bool
-	rec     record
-	steps   []time.Time // when scopes were widened
-	notices int         // since the last consent
-	quiet   time.Time   // until when no further notice is given of what was told
-	told    []string    // scopes that the last notice was of
+	lock           chan struct{}
+	loaded         bool
+	rec            record
+	widenings      []time.Time // when more scopes were requested
+	notices        int         // since the last consent
+	quietUntil     time.Time   // no further notice for notifiedScopes before this time
+	notifiedScopes []string    // scopes of the last notice
 }
 
-// acquire takes the lock, and reads what is kept at first.
+// acquire takes the lock, and reads the stored record the first time.
 func (s *session) acquire(ctx context.Context) error {
 	select {
 	case s.lock <- struct{}{}:
@@ -50,9 +49,11 @@ func (s *session) acquire(ctx context.Context) error {
 	}
 	s.loaded = true
 	var r record
+	// A record for another URL, issuer or client must not be used: its token would go to a stranger.
 	ours := s.b.load(s.key, &r) && r.URL == s.e.URL && (s.e.Issuer == "" || s.e.Issuer == r.Issuer) &&
 		(s.e.ClientID == "" || s.e.ClientID == r.Client.ID)
 	if ours {
+		// The secret may have changed in the configuration since the record was stored.
 		if s.e.ClientID != "" {
 			r.Client.Secret = s.e.ClientSecret
 		}
@@ -63,10 +64,10 @@ func (s *session) acquire(ctx context.Context) error {
 
 func (s *session) release() { <-s.lock }
 
-func (s *session) drop() { s.rec = record{} }
+func (s *session) clearRecord() { s.rec = record{} }
 
-// keep saves the record. What could not be saved serves until the process ends.
-func (s *session) keep() {
+// saveRecord stores the record. A record that cannot be stored is used until the process ends.
+func (s *session) saveRecord() {
 	var value any
 	if s.rec.Access != "" {
 		r := s.rec
@@ -76,12 +77,11 @@ func (s *session) keep() {
 		value = r
 	}
 	if err := s.b.save(s.key, value); err != nil {
-		s.b.o.Log.Warn("mcp token not kept", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("mcp token not stored", "server", s.e.Name, "error", err)
 	}
 }
 
-// current gives the token to send, renewed if it is about to end; "" if there is
-// none.
+// current returns the token to send, renewed if it is about to expire, or "" if there is none.
 func (s *session) current(ctx context.Context) (string, error) {
 	if err := s.acquire(ctx); err != nil {
 		return "", err
@@ -91,81 +91,98 @@ func (s *session) current(ctx context.Context) (string, error) {
 	if s.rec.Refresh == "" || ends.IsZero() || now.Before(ends.Add(-renewBefore)) {
 		return s.rec.Access, nil
 	}
+	// A token that has not expired yet is still good, whatever happened to its renewal.
 	if err := s.refresh(ctx); err != nil && s.rec.Refresh != "" && !now.Before(ends) {
 		return "", err
 	}
 	return s.rec.Access, nil
 }
 
-// settle answers a refusal: by a token that came meanwhile, a renewed one, one for
-// the bot's own credentials; or gives the consent that a person is asked for.
-func (s *session) settle(ctx context.Context, c *challenge, used string) (*pending, error) {
+// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for
+// the bot's own credentials. Otherwise it returns the consent that a person is asked for.
+func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
 	if s.rec.Access != used {
 		return nil, nil
 	}
-	if p := s.b.pendingOf(s); p != nil {
+	// One question at a time: a second refusal for the same scopes waits for the same consent.
+	if p := s.b.pendingFor(s); p != nil {
 		if covers(p.asked, c.scopes) {
 			return p, nil
 		}
 		c.scopes = union(p.asked, c.scopes)
 	}
-	if c.more {
-		if err := s.mayWiden(c.scopes); err != nil {
+	if c.insufficientScope {
+		if err := s.checkWiden(c.scopes); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, flowTime)
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
 	defer cancel()
 	at, err := s.discover(ctx, c, s.rec.Issuer)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.signInError(err)
 	}
+	// A token of another issuer must never be refreshed at this one.
 	if s.rec.Issuer != at.issuer {
-		s.drop()
+		s.clearRecord()
 	}
-	if !c.more && s.rec.Refresh != "" {
+	// A refreshed token has the same scopes, so it does not help when scopes are missing.
+	if !c.insufficientScope && s.rec.Refresh != "" {
 		s.rec.Endpoint = at.token
 		err := s.refresh(ctx)
 		if err == nil || s.rec.Refresh != "" {
 			return nil, err
 		}
 	}
-	p, err := s.begin(ctx, at, c)
+	p, err := s.startSignIn(ctx, at, c)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.signInError(err)
 	}
 	return p, nil
 }
 
-func (s *session) failed(err error) error {
+func (s *session) signInError(err error) error {
 	return fmt.Errorf("sign in at MCP server %q: %w", s.e.Name, err)
 }
 
-// mayWiden refuses what another consent would not change, and too many of them.
-func (s *session) mayWiden(scopes []string) error {
+// checkWiden returns an error where another consent would change nothing, or where there were too many.
+func (s *session) checkWiden(scopes []string) error {
 	now := s.b.o.Now()
 	var recent []time.Time
-	for _, at := range s.steps {
-		if now.Sub(at) < stepTime {
+	for _, at := range s.widenings {
+		if now.Sub(at) < widenWindow {
 			recent = append(recent, at)
 		}
 	}
-	s.steps = recent
+	s.widenings = recent
 	switch {
 	case s.rec.Access != "" && covers(s.rec.Requested, scopes):
-		return fmt.Errorf("the MCP server %q refuses the request although it was given the permissions that it asks for (%.200s)", s.e.Name, strings.Join(scopes, " "))
+		return fmt.Errorf(
+			"the MCP server %q refuses the request although it has the permissions that it asks for (%.200s)",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
 	case len(s.e.Scopes) > 0:
-		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured", s.e.Name, strings.Join(scopes, " "))
-	case len(recent) >= maxSteps:
-		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): no more are asked for within an hour", s.e.Name, strings.Join(scopes, " "))
+		return fmt.Errorf(
+			"the MCP server %q asks for more permissions (%.200s) than are configured",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
+	case len(recent) >= maxWidenings:
+		return fmt.Errorf(
+			"the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within an hour",
+			s.e.Name,
+			strings.Join(scopes, " "),
+		)
 	}
-	s.steps = append(s.steps, now)
+	// Counted when the question is asked, whatever becomes of it.
+	s.widenings = append(s.widenings, now)
 	return nil
 }
 
-// scopes to ask for: those configured, else those that the refusal names, else
-// those that the server supports; and what there was before.
-func (s *session) scopes(c *challenge, at *place) []string {
+// scopes returns the scopes to request: those configured, else those that the refusal names, else those that the
+// server supports; and those that were requested before.
+func (s *session) scopes(c *challenge, at *target) []string {
 	list := s.e.Scopes
 	if len(list) == 0 {
 		if list = c.scopes; len(list) == 0 {
@@ -173,79 +190,103 @@ func (s *session) scopes(c *challenge, at *place) []string {
 		}
 		list = union(s.rec.Requested, list)
 	}
-	if len(list) > 0 && s.e.Grant != ClientCredentials && covers(at.authServer.scopes, []string{offline}) {
-		list = union(list, []string{offline})
+	// Only where other scopes are requested: on its own the scope would request no access.
+	if len(list) > 0 && s.e.Grant != ClientCredentials && covers(at.authServer.scopes, []string{offlineAccess}) {
+		list = union(list, []string{offlineAccess})
 	}
 	return list
 }
 
-// offline is the scope without which some authorization servers give no refresh
-// token.
-const offline = "offline_access"
+// offlineAccess is the scope without which some authorization servers issue no refresh token.
+const offlineAccess = "offline_access"
 
-// begin gets a token for the bot's own credentials, or the consent to ask for.
-func (s *session) begin(ctx context.Context, at *place, c *challenge) (*pending, error) {
+// startSignIn gets a token for the bot's own credentials, or returns the consent to ask for.
+func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*pending, error) {
 	scopes := s.scopes(c, at)
 	if s.e.Grant == ClientCredentials {
-		return nil, s.own(ctx, at, scopes)
+		return nil, s.requestOwnToken(ctx, at, scopes)
 	}
 	switch {
 	case at.authorize == "":
 		return nil, fmt.Errorf("the authorization server %.200s has no page for consent", at.issuer)
 	case !at.s256:
-		return nil, fmt.Errorf("the authorization server %.200s does not say that it supports PKCE by S256, without which a sign-in could be stolen", at.issuer)
+		return nil, fmt.Errorf(
+			"the authorization server %.200s does not say that it supports PKCE by S256, "+
+				"without which a sign-in could be stolen",
+			at.issuer,
+		)
 	}
-	who, err := s.identity(ctx, at, scopes)
+	who, err := s.clientFor(ctx, at, scopes)
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{s: s, ticket: rand.Text(), state: rand.Text(), verifier: rand.Text() + rand.Text(), asked: c.scopes, place: at, client: who}
-	p.Consent = Consent{Server: s.e.Name, User: s.e.User, Scopes: scopes, Expires: s.b.o.Now().Add(consentTime),
+	// Separate random values: the link, the state and the verifier are seen by different parties.
+	p := &pending{
+		s:        s,
+		ticket:   rand.Text(),
+		state:    rand.Text(),
+		verifier: rand.Text() + rand.Text(),
+		asked:    c.scopes,
+		target:   at,
+		client:   who,
+	}
+	p.Consent = Consent{Server: s.e.Name, User: s.e.User, Scopes: scopes, Expires: s.b.o.Now().Add(consentLifetime),
 		URL: s.b.o.RedirectURL + "?open=" + p.ticket}
-	if p.leads, err = p.question(s.b.o.RedirectURL); err != nil {
+	if p.consentURL, err = p.authorizeURL(s.b.o.RedirectURL); err != nil {
 		return nil, err
 	}
-	s.b.await(p)
+	s.b.addPending(p)
 	return p, nil
 }
 
-// due reports whether the person is to be told, and takes note that it was.
-func (s *session) due(p *pending) bool {
+// shouldNotify reports whether the person is to be notified, and records that they are.
+func (s *session) shouldNotify(p *pending) bool {
 	now := s.b.o.Now()
-	known := covers(s.told, p.Scopes) || s.notices > maxNotices
-	if p.told || known && now.Before(s.quiet) {
+	// A question for more scopes is worth a new notice, up to maxNotices.
+	known := covers(s.notifiedScopes, p.Scopes) || s.notices > maxNotices
+	if p.notified || known && now.Before(s.quietUntil) {
 		return false
 	}
-	p.told, s.told = true, p.Scopes
-	gap := consentTime
-	if s.e.User == "" { // the supervisor asks day and night; in a user's name only he does
+	p.notified, s.notifiedScopes = true, p.Scopes
+	gap := consentLifetime
+	if s.e.User == "" { // for the bot's own token the supervisor keeps asking; for a person's, only that person does
 		gap = min(gap<<min(s.notices, 10), maxQuiet)
 	}
-	s.quiet = now.Add(gap)
+	s.quietUntil = now.Add(gap)
 	s.notices++
 	return true
 }
 
-// granted exchanges what a consent has brought for a token.
-func (s *session) granted(ctx context.Context, p *pending, code string) error {
+// exchangeCode exchanges the code that a consent has led to for a token.
+func (s *session) exchangeCode(ctx context.Context, p *pending, code string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
 	defer s.release()
 	form := url.Values{"grant_type": {AuthorizationCode}, "code": {code}, "redirect_uri": {s.b.o.RedirectURL},
-		"code_verifier": {p.verifier}, "resource": {p.place.resource}}
-	t, err := s.exchange(ctx, grantOf(p.place, p.client), form)
+		"code_verifier": {p.verifier}, "resource": {p.target.resource}}
+	t, err := s.requestToken(ctx, newGranter(p.target, p.client), form)
 	if err != nil {
-		return s.failed(err)
+		return s.signInError(err)
 	}
-	s.accept(p.place, p.client, p.Scopes, t)
-	s.notices, s.quiet, s.told = 0, time.Time{}, nil
+	s.useToken(p.target, p.client, p.Scopes, t)
+	s.notices, s.quietUntil, s.notifiedScopes = 0, time.Time{}, nil
 	return nil
 }
 
-// accept takes a token into use.
-func (s *session) accept(at *place, who client, requested []string, t token) {
-	s.rec = record{URL: s.e.URL, Issuer: at.issuer, Endpoint: at.token, Resource: at.resource, Access: t.access, Refresh: t.refresh,
-		Expires: t.expires, Requested: requested, Granted: t.scopes, Client: who}
-	s.keep()
+// useToken makes a token the current one and stores it.
+func (s *session) useToken(at *target, who client, requested []string, t token) {
+	s.rec = record{
+		URL:       s.e.URL,
+		Issuer:    at.issuer,
+		Endpoint:  at.token,
+		Resource:  at.resource,
+		Access:    t.access,
+		Refresh:   t.refresh,
+		Expires:   t.expires,
+		Requested: requested,
+		Granted:   t.scopes,
+		Client:    who,
+	}
+	s.saveRecord()
 }

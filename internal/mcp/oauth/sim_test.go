@@ -328,15 +328,15 @@ func newBot(t *testing.T, change ...func(*Options)) *bot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Egress: out, Keep: b.keep, Key: bytes.Repeat([]byte{7}, 32), RedirectURL: b.door + "/oauth/callback",
+	o := Options{Egress: out, Store: b.keep, Key: bytes.Repeat([]byte{7}, 32), RedirectURL: b.door + "/oauth/callback",
 		Now: b.time, Log: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Consent: func(_ context.Context, c Consent) error {
+		NotifyConsent: func(_ context.Context, c Consent) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.links = append(b.links, c)
 			return nil
 		},
-		Granted: func(server, user string) {
+		OnGranted: func(server, user string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.granted = append(b.granted, server+"/"+user)
@@ -404,10 +404,10 @@ func (b *bot) welcome(c *http.Client, at, body string) {
 }
 
 // needed wants a request to fail for want of consent.
-func (b *bot) needed(c *http.Client, at string) *ConsentNeeded {
+func (b *bot) needed(c *http.Client, at string) *ConsentNeededError {
 	b.t.Helper()
 	_, err := send(c, at, "{}")
-	var needed *ConsentNeeded
+	var needed *ConsentNeededError
 	if !errors.As(err, &needed) {
 		b.t.Fatalf("the error is %v, and does not ask for consent", err)
 	}
@@ -418,7 +418,7 @@ func (b *bot) needed(c *http.Client, at string) *ConsentNeeded {
 func (b *bot) fails(c *http.Client, at, reason string) {
 	b.t.Helper()
 	text, err := send(c, at, "{}")
-	var needed *ConsentNeeded
+	var needed *ConsentNeededError
 	if err == nil || errors.As(err, &needed) || !strings.Contains(err.Error(), reason) {
 		b.t.Fatalf("got %q, %v; want an error with %q", text, err, reason)
 	}
@@ -486,11 +486,11 @@ func fetch(t *testing.T, c *http.Client, r *http.Request) (int, string) {
 func (b *bot) leads(link string) *url.URL {
 	b.t.Helper()
 	_, ticket, _ := strings.Cut(link, "?open=")
-	p, ok := b.broker.find(ticket)
+	p, ok := b.broker.findTicket(ticket)
 	if !ok {
 		b.t.Fatal("the link leads nowhere")
 	}
-	u, err := url.Parse(p.leads)
+	u, err := url.Parse(p.consentURL)
 	if err != nil {
 		b.t.Fatal(err)
 	}

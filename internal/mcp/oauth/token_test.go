@@ -84,7 +84,7 @@ func TestManyRefusalsOfOneToken(t *testing.T) {
 	p.revoke()
 	var refused sync.WaitGroup
 	refused.Add(many)
-	c.Transport.(*carrier).next = tripper(func(r *http.Request) (*http.Response, error) {
+	c.Transport.(*tokenTransport).next = tripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err == nil && resp.StatusCode == http.StatusUnauthorized {
 			refused.Done()
@@ -181,7 +181,7 @@ func TestScopes(t *testing.T) {
 			if q.Get("scope") != tt.want || q.Has("scope") != (tt.want != "") {
 				t.Errorf("asked for %q, want %q", q.Get("scope"), tt.want)
 			}
-			if (q.Get("prompt") == "consent") != strings.Contains(tt.want, offline) {
+			if (q.Get("prompt") == "consent") != strings.Contains(tt.want, offlineAccess) {
 				t.Errorf("prompt %q", q.Get("prompt"))
 			}
 		})
@@ -213,14 +213,14 @@ func TestStepUpEnds(t *testing.T) {
 	b.consent(c, p.url())
 	p.needs, p.named.grow = []string{"admin"}, []string{"read"} // asked for, and never granted
 	b.consent(c, p.url())
-	b.fails(c, p.url(), "although it was given")
-	for i := range maxSteps - 1 { // ever more
+	b.fails(c, p.url(), "although it has the permissions")
+	for i := range maxWidenings - 1 { // ever more
 		p.needs = []string{fmt.Sprint("more-", i)}
 		b.consent(c, p.url())
 	}
 	p.needs = []string{"yet-more"}
-	b.fails(c, p.url(), "no more are asked for within an hour")
-	b.pass(stepTime)
+	b.fails(c, p.url(), "the bot asks for no more within an hour")
+	b.pass(widenWindow)
 	b.needed(c, p.url())
 
 	fixed := b.client(Entry{Name: "fixed", URL: p.url(), Scopes: []string{"read"}})
@@ -473,14 +473,14 @@ func TestWhatIsKeptIsEncryptedAndServesAgain(t *testing.T) {
 			t.Errorf("%q is kept as it is", s)
 		}
 	}
-	again := newBot(t, func(o *Options) { o.Keep = b.keep })
+	again := newBot(t, func(o *Options) { o.Store = b.keep })
 	again.welcome(again.client(e), p.url(), "{}")
 	if len(again.told()) > 0 {
 		t.Error("somebody was bothered after a restart")
 	}
-	stranger := newBot(t, func(o *Options) { o.Keep, o.Key = b.keep, []byte(strings.Repeat("k", 32)) })
+	stranger := newBot(t, func(o *Options) { o.Store, o.Key = b.keep, []byte(strings.Repeat("k", 32)) })
 	stranger.needed(stranger.client(e), p.url())
-	elsewhere := newBot(t, func(o *Options) { o.Keep = b.keep })
+	elsewhere := newBot(t, func(o *Options) { o.Store = b.keep })
 	p.with(func() { p.resource = p.server.URL })
 	elsewhere.needed(elsewhere.client(Entry{Name: "a", URL: p.server.URL + "/mcp?other"}), p.url()) // not for another url
 
@@ -491,7 +491,7 @@ func TestWhatIsKeptIsEncryptedAndServesAgain(t *testing.T) {
 	if err := b.keep.Save(tokenKey(Entry{Name: "a", User: "eve"}), sealed); err != nil { // nor in another's place
 		t.Fatal(err)
 	}
-	eve := newBot(t, func(o *Options) { o.Keep = b.keep })
+	eve := newBot(t, func(o *Options) { o.Store = b.keep })
 	eve.needed(eve.client(Entry{Name: "a", URL: p.url(), User: "eve"}), p.url())
 }
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-func unknown(code int, what string) *apiError {
+func unknownError(code int, what string) *apiError {
 	return fail(http.StatusNotFound, code, "Unknown "+what)
 }
 
-// locked runs a handler under the server's lock and announces its changes.
-func (s *Server) locked(h handler) handler {
+// withLock runs a handler under the server's lock and announces its changes.
+func (s *Server) withLock(h handler) handler {
 	return func(c *call) (int, any, *apiError) {
 		s.state.Lock()
 		defer s.state.Release()
@@ -23,13 +23,17 @@ func (s *Server) locked(h handler) handler {
 }
 
 func (s *Server) routeAccount(mux *http.ServeMux) {
-	get := func(path string, h handler) { s.handle(mux, "GET "+path, s.locked(h)) }
+	get := func(path string, h handler) { s.handle(mux, "GET "+path, s.withLock(h)) }
 	get("/gateway", func(*call) (int, any, *apiError) {
 		return 200, map[string]any{"url": s.socketURL()}, nil
 	})
 	get("/gateway/bot", func(*call) (int, any, *apiError) {
-		return 200, map[string]any{"url": s.socketURL(), "shards": max(s.opts.Shards, s.leastShards), "session_start_limit": map[string]any{
-			"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)}}, nil
+		return 200, map[string]any{
+			"url":    s.socketURL(),
+			"shards": max(s.opts.Shards, s.minShards),
+			"session_start_limit": map[string]any{
+				"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)},
+		}, nil
 	})
 	get("/users/@me", func(*call) (int, any, *apiError) { return 200, userWire(s.bot), nil })
 	get("/users/@me/guilds", s.listGuilds)
@@ -43,20 +47,20 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 		}
 		return 200, s.channelWire(ch), nil
 	})
-	get("/guilds/{guild}", s.inGuild(func(g Guild, _ *call) (any, *apiError) { return s.plainGuildWire(g), nil }))
-	get("/guilds/{guild}/roles", s.inGuild(func(g Guild, _ *call) (any, *apiError) { return rolesWire(g.ID), nil }))
-	get("/guilds/{guild}/channels", s.inGuild(s.guildChannels))
-	get("/guilds/{guild}/threads/active", s.inGuild(s.guildThreads))
-	get("/guilds/{guild}/members/{user}", s.inGuild(s.guildMember))
-	s.handle(mux, "POST /users/@me/channels", s.locked(s.openDM))
-	s.handle(mux, "POST /channels/{channel}/threads", s.locked(s.startThread))
-	s.handle(mux, "POST /channels/{channel}/messages/{message}/threads", s.locked(s.startThread))
+	get("/guilds/{guild}", s.withGuild(func(g Guild, _ *call) (any, *apiError) { return s.plainGuildWire(g), nil }))
+	get("/guilds/{guild}/roles", s.withGuild(func(g Guild, _ *call) (any, *apiError) { return rolesWire(g.ID), nil }))
+	get("/guilds/{guild}/channels", s.withGuild(s.guildChannels))
+	get("/guilds/{guild}/threads/active", s.withGuild(s.guildThreads))
+	get("/guilds/{guild}/members/{user}", s.withGuild(s.guildMember))
+	s.handle(mux, "POST /users/@me/channels", s.withLock(s.openDM))
+	s.handle(mux, "POST /channels/{channel}/threads", s.withLock(s.startThread))
+	s.handle(mux, "POST /channels/{channel}/messages/{message}/threads", s.withLock(s.startThread))
 }
 
 func (s *Server) channelOf(c *call) (Channel, *apiError) {
 	ch, ok := s.channel(c.PathValue("channel"))
 	if !ok {
-		return ch, unknown(10003, "Channel")
+		return ch, unknownError(10003, "Channel")
 	}
 	return ch, nil
 }
@@ -73,7 +77,10 @@ func (s *Server) listGuilds(c *call) (int, any, *apiError) {
 			granted = permissions(s.bot)
 		}
 		if g.ID > after && len(list) < limit { // ids of one length
-			list = append(list, map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": granted, "features": []any{}})
+			list = append(
+				list,
+				map[string]any{"id": g.ID, "name": g.Name, "owner": false, "permissions": granted, "features": []any{}},
+			)
 		}
 	}
 	return 200, list, nil
@@ -82,7 +89,7 @@ func (s *Server) listGuilds(c *call) (int, any, *apiError) {
 func (s *Server) getUser(c *call) (int, any, *apiError) {
 	u, ok := s.user(c.PathValue("user"))
 	if !ok {
-		return 0, nil, unknown(10013, "User")
+		return 0, nil, unknownError(10013, "User")
 	}
 	return 200, userWire(u), nil
 }
@@ -98,11 +105,11 @@ func (s *Server) getApplication(*call) (int, any, *apiError) {
 		"bot_require_code_grant": false, "verify_key": strings.Repeat("0", 64), "flags": flags, "bot": userWire(s.bot)}, nil
 }
 
-func (s *Server) inGuild(h func(Guild, *call) (any, *apiError)) handler {
+func (s *Server) withGuild(h func(Guild, *call) (any, *apiError)) handler {
 	return func(c *call) (int, any, *apiError) {
 		g, ok := s.guild(c.PathValue("guild"))
 		if !ok {
-			return 0, nil, unknown(10004, "Guild")
+			return 0, nil, unknownError(10004, "Guild")
 		}
 		body, err := h(g, c)
 		return 200, body, err
@@ -132,7 +139,7 @@ func (s *Server) guildThreads(g Guild, _ *call) (any, *apiError) {
 func (s *Server) guildMember(g Guild, c *call) (any, *apiError) {
 	u, ok := s.user(c.PathValue("user"))
 	if !ok {
-		return nil, unknown(10007, "Member")
+		return nil, unknownError(10007, "Member")
 	}
 	m := memberWire(g.ID, u)
 	m["user"] = userWire(u)
@@ -148,7 +155,7 @@ func (s *Server) openDM(c *call) (int, any, *apiError) {
 	}
 	u, ok := s.user(d.Recipient)
 	if !ok {
-		return 0, nil, unknown(10013, "User")
+		return 0, nil, unknownError(10013, "User")
 	}
 	if u.Bot {
 		return 0, nil, fail(400, 50007, "Cannot send messages to this user")
@@ -173,7 +180,7 @@ func (s *Server) startThread(c *call) (int, any, *apiError) {
 	t := Channel{ID: s.newID(), GuildID: parent.GuildID, ParentID: parent.ID, Name: d.Name, Kind: KindThread}
 	if message := c.PathValue("message"); message != "" {
 		if p, ok := s.posts[message]; !ok || p.Deleted || p.ChannelID != parent.ID {
-			return 0, nil, unknown(10008, "Message")
+			return 0, nil, unknownError(10008, "Message")
 		}
 		if _, exists := s.channel(message); exists {
 			return 0, nil, fail(400, 160004, "A thread has already been created for this message")
@@ -192,19 +199,19 @@ var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`)
 
 func (s *Server) routeCommands(mux *http.ServeMux) {
 	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
-		s.handle(mux, "GET "+scope, s.ownApp(s.listCommands))
-		s.handle(mux, "POST "+scope, s.ownApp(s.addCommand))
-		s.handle(mux, "PUT "+scope, s.ownApp(s.replaceCommands))
-		s.handle(mux, "GET "+scope+"/{command}", s.ownApp(s.getCommand))
-		s.handle(mux, "PATCH "+scope+"/{command}", s.ownApp(s.editCommand))
-		s.handle(mux, "DELETE "+scope+"/{command}", s.ownApp(s.deleteCommand))
+		s.handle(mux, "GET "+scope, s.withOwnApp(s.listCommands))
+		s.handle(mux, "POST "+scope, s.withOwnApp(s.addCommand))
+		s.handle(mux, "PUT "+scope, s.withOwnApp(s.replaceCommands))
+		s.handle(mux, "GET "+scope+"/{command}", s.withOwnApp(s.getCommand))
+		s.handle(mux, "PATCH "+scope+"/{command}", s.withOwnApp(s.editCommand))
+		s.handle(mux, "DELETE "+scope+"/{command}", s.withOwnApp(s.deleteCommand))
 	}
 }
 
-func (s *Server) ownApp(h handler) handler {
-	return s.locked(func(c *call) (int, any, *apiError) {
+func (s *Server) withOwnApp(h handler) handler {
+	return s.withLock(func(c *call) (int, any, *apiError) {
 		if c.PathValue("app") != s.bot.ID {
-			return 0, nil, unknown(10002, "Application")
+			return 0, nil, unknownError(10002, "Application")
 		}
 		if g := c.PathValue("guild"); g != "" {
 			if _, ok := s.guild(g); !ok {
@@ -219,14 +226,15 @@ func (s *Server) listCommands(c *call) (int, any, *apiError) {
 	return 200, orEmpty(s.commands[c.PathValue("guild")]), nil
 }
 
-// admit checks a command and gives it an id, that of its namesake if there is one.
-func (s *Server) admit(guild string, cmd command) *apiError {
+// validateCommand checks a command and sets its id: that of a command with the same name, if there is one.
+func (s *Server) validateCommand(guild string, cmd command) *apiError {
 	if _, ok := cmd["type"]; !ok {
 		cmd["type"] = float64(1)
 	}
 	name, _ := cmd["name"].(string)
 	text, _ := cmd["description"].(string)
-	if cmd["type"] == float64(1) && (!commandName.MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
+	if cmd["type"] == float64(1) &&
+		(!commandName.MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
 		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	}
 	if n := len([]rune(text)); cmd["type"] == float64(1) && (n < 1 || n > 100) {
@@ -257,7 +265,7 @@ func (s *Server) addCommand(c *call) (int, any, *apiError) {
 		return 0, nil, fail(400, 50109, "The request body contains invalid JSON.")
 	}
 	guild := c.PathValue("guild")
-	if err := s.admit(guild, cmd); err != nil {
+	if err := s.validateCommand(guild, cmd); err != nil {
 		return 0, nil, err
 	}
 	if i := s.findCommand(guild, func(old command) bool { return old["id"] == cmd["id"] }); i >= 0 {
@@ -275,7 +283,7 @@ func (s *Server) replaceCommands(c *call) (int, any, *apiError) {
 	}
 	guild := c.PathValue("guild")
 	for _, cmd := range list {
-		if err := s.admit(guild, cmd); err != nil {
+		if err := s.validateCommand(guild, cmd); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -286,7 +294,7 @@ func (s *Server) replaceCommands(c *call) (int, any, *apiError) {
 func (s *Server) commandOf(c *call) (int, *apiError) {
 	i := s.findCommand(c.PathValue("guild"), func(cmd command) bool { return cmd["id"] == c.PathValue("command") })
 	if i < 0 {
-		return 0, unknown(10063, "Application Command")
+		return 0, unknownError(10063, "Application Command")
 	}
 	return i, nil
 }

@@ -107,7 +107,11 @@ func (d draft) check() *apiError {
 		return tooLong("nonce", 25)
 	}
 	if v2 && (d.Content != nil && *d.Content != "" || d.Embeds != nil && len(*d.Embeds) > 0) {
-		return badForm("flags", "MESSAGE_CANNOT_USE_LEGACY_FIELDS_WITH_COMPONENTS_V2", "Legacy fields cannot be used with components V2")
+		return badForm(
+			"flags",
+			"MESSAGE_CANNOT_USE_LEGACY_FIELDS_WITH_COMPONENTS_V2",
+			"Legacy fields cannot be used with components V2",
+		)
 	}
 	if d.Embeds != nil {
 		if err := checkEmbeds(*d.Embeds); err != nil {
@@ -135,7 +139,11 @@ func (a *allowed) check() *apiError {
 		return tooLong("allowed_mentions", 100)
 	}
 	if slices.Contains(a.Parse, "users") && len(a.Users) > 0 || slices.Contains(a.Parse, "roles") && len(a.Roles) > 0 {
-		return badForm("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", "parse and the list of the same kind are mutually exclusive.")
+		return badForm(
+			"allowed_mentions",
+			"MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE",
+			"parse and the list of the same kind are mutually exclusive.",
+		)
 	}
 	return nil
 }
@@ -234,8 +242,8 @@ func checkComponents(list []json.RawMessage, v2 bool) *apiError {
 	return err
 }
 
-// empty tells whether a new message would show nothing.
-func (d draft) empty(files int) bool {
+// isEmpty reports whether a new message would show nothing.
+func (d draft) isEmpty(files int) bool {
 	return (d.Content == nil || strings.TrimSpace(*d.Content) == "") && (d.Embeds == nil || len(*d.Embeds) == 0) &&
 		(d.Components == nil || len(*d.Components) == 0) && files == 0 && len(d.StickerIDs) == 0 && len(d.Poll) == 0
 }
@@ -255,14 +263,14 @@ func (d draft) apply(p *Post, files []File) {
 		p.Flags = p.Flags&FlagEphemeral | *d.Flags
 	}
 	if d.Attachments != nil && len(p.Files) > 0 {
-		p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return !d.keeps(f.ID) })
+		p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return !d.keepsFile(f.ID) })
 	}
 	p.Files = append(p.Files, files...)
 }
 
-// keeps tells whether a file that is there stays. A new one is meant by its number
+// keepsFile reports whether a file that is there stays. A new one is meant by its number
 // in the request, which is no id.
-func (d draft) keeps(id string) bool {
+func (d draft) keepsFile(id string) bool {
 	for _, a := range *d.Attachments {
 		if strings.Trim(string(a.ID), `"`) == id {
 			return true

@@ -34,15 +34,15 @@ const maxSend = 4096
 
 // gateway is the state of the event stream; the server's lock guards it.
 type gateway struct {
-	closed      bool
-	away        bool
-	faults      GatewayFaults
-	leastShards int // less are turned away
-	links       []*link
-	sessions    map[string]*session
-	identifies  []Identify
-	resumes     []Resume
-	heartbeats  int
+	closed     bool
+	away       bool
+	faults     GatewayFaults
+	minShards  int // less are turned away
+	links      []*link
+	sessions   map[string]*session
+	identifies []Identify
+	resumes    []Resume
+	heartbeats int
 }
 
 func newGateway() gateway { return gateway{sessions: map[string]*session{}} }
@@ -101,15 +101,18 @@ func (s *Server) emit(e event) {
 			continue
 		}
 		data := e.data
+		// Each session sees only the content that its intents allow.
 		if e.post != nil {
 			data = s.eventWire(e.post, sess.intents&IntentMessageContent != 0)
 		}
+		// Discord may deliver an event twice; clients have to notice.
 		for range max(1, s.faults.Repeat) {
 			sess.dispatch(e.name, data)
 		}
 	}
 }
 
+// eventWire returns a message as gateway events show it, with the author's membership beside it.
 func (s *Server) eventWire(p *Post, content bool) map[string]any {
 	data := s.wire(p, content)
 	if c := s.mustChannel(p.ChannelID); c.GuildID != "" {
@@ -121,6 +124,7 @@ func (s *Server) eventWire(p *Post, content bool) map[string]any {
 	return data
 }
 
+// covers reports whether a session gets the events of a guild. Direct messages belong to shard 0.
 func (sess *session) covers(guild string) bool {
 	if guild == "" {
 		return sess.shard[0] == 0
@@ -128,11 +132,13 @@ func (sess *session) covers(guild string) bool {
 	return shardOf(guild, sess.shard[1]) == sess.shard[0]
 }
 
+// shardOf returns the shard of a guild, by Discord's documented formula.
 func shardOf(guild string, count int) int {
 	id, _ := strconv.ParseUint(guild, 10, 64)
 	return int((id >> 22) % uint64(count))
 }
 
+// dispatch sends an event to a session, and keeps it for a resume. The lock is held.
 func (sess *session) dispatch(name string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -144,6 +150,7 @@ func (sess *session) dispatch(name string, data any) {
 	if err != nil {
 		panic(err)
 	}
+	// Also while the client is away: a resume replays what it missed.
 	sess.log = append(sess.log, out)
 	if sess.link != nil {
 		sess.link.sock.Send(out)
@@ -152,6 +159,7 @@ func (sess *session) dispatch(name string, data any) {
 
 func (s *Server) liveLinks() []*link { return slices.Clone(s.links) }
 
+// serveGateway serves one WebSocket connection until it ends.
 func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	if !websocket.IsWebSocketUpgrade(r) {
 		writeJSON(w, http.StatusNotFound, errorBody(0, "404: Not Found", nil))
@@ -165,25 +173,27 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(1 << 20)
 	l := &link{sock: sim.NewSocket(conn), resumed: strings.HasPrefix(r.URL.Path, "/resume")}
 	defer l.sock.Cut()
-	l.overdue = time.AfterFunc(2*s.opts.HeartbeatInterval, func() { s.timeOut(l) })
+	l.overdue = time.AfterFunc(2*s.opts.HeartbeatInterval, func() { s.closeOnTimeout(l) })
 	defer l.overdue.Stop()
 	if !s.attach(l) {
 		return
 	}
 	defer s.detach(l)
+	// The close code comes after the hello, as from Discord.
 	if v := r.URL.Query().Get("v"); v != "9" && v != "10" {
 		l.sock.CloseWith(4012, "Invalid API version")
 	}
 	for {
 		_, data, err := conn.ReadMessage()
 		if err != nil {
-			s.ended(l, err)
+			s.recordEnd(l, err)
 			return
 		}
 		s.receive(l, data)
 	}
 }
 
+// attach adds a connection and greets it. It returns false while no connections are accepted.
 func (s *Server) attach(l *link) bool {
 	s.state.Lock()
 	defer s.state.Release()
@@ -197,6 +207,7 @@ func (s *Server) attach(l *link) bool {
 	return true
 }
 
+// detach removes a connection. Its session stays, so that the client can resume it.
 func (s *Server) detach(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
@@ -206,8 +217,8 @@ func (s *Server) detach(l *link) {
 	}
 }
 
-// ended forgets the session of a client that said goodbye for good.
-func (s *Server) ended(l *link, err error) {
+// recordEnd deletes the session of a client that has closed the connection normally: it cannot be resumed.
+func (s *Server) recordEnd(l *link, err error) {
 	if !websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway) {
 		return
 	}
@@ -218,17 +229,20 @@ func (s *Server) ended(l *link, err error) {
 	}
 }
 
-func (s *Server) timeOut(l *link) {
+// closeOnTimeout closes a connection that has sent no heartbeat.
+func (s *Server) closeOnTimeout(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
 	l.sock.CloseWith(4009, "Session timed out")
 }
 
+// receive handles one packet from a client.
 func (s *Server) receive(l *link, data []byte) {
 	s.state.Lock()
 	defer s.state.Release()
 	now := time.Now()
 	l.sends = append(slices.DeleteFunc(l.sends, func(t time.Time) bool { return now.Sub(t) > time.Minute }), now)
+	// Documented limit: 120 packets a minute for each connection.
 	if len(l.sends) > 120 {
 		l.sock.CloseWith(4008, "Rate limited")
 		return
@@ -258,10 +272,12 @@ func (s *Server) receive(l *link, data []byte) {
 	}
 }
 
-func (s *Server) rightToken(token string) bool {
+// isToken reports whether a token, with or without the word Bot, is the bot's.
+func (s *Server) isToken(token string) bool {
 	return strings.TrimPrefix(token, "Bot ") == s.opts.Token
 }
 
+// identify starts a session, or closes the connection with the code that the mistake has.
 func (s *Server) identify(l *link, data []byte) {
 	var d struct {
 		Token      string          `json:"token"`
@@ -276,37 +292,39 @@ func (s *Server) identify(l *link, data []byte) {
 	if d.Shard == nil {
 		d.Shard = []int{0, 1}
 	}
-	early := len(d.Shard) == 2 && s.tooEarly(d.Shard[0])
+	// Before the attempt is recorded, which would make every attempt too early.
+	early := len(d.Shard) == 2 && s.isTooEarly(d.Shard[0])
 	s.identifies = append(s.identifies, Identify{At: time.Now(), Intents: *d.Intents, Shard: d.Shard})
 	switch {
 	case early:
 		l.sock.Send(encode(opInvalidSession, false))
 	case l.session != nil:
 		l.sock.CloseWith(4005, "Already authenticated")
-	case !s.rightToken(d.Token):
+	case !s.isToken(d.Token):
 		l.sock.CloseWith(4004, "Authentication failed")
 	case len(d.Shard) != 2 || d.Shard[0] < 0 || d.Shard[0] >= d.Shard[1]:
 		l.sock.CloseWith(4010, "Invalid shard")
-	case d.Shard[1] < s.leastShards:
+	case d.Shard[1] < s.minShards:
 		l.sock.CloseWith(4011, "Sharding required")
 	case *d.Intents < 0 || *d.Intents >= 1<<27:
 		l.sock.CloseWith(4013, "Invalid intent(s)")
 	case *d.Intents&privilegedIntents&^s.opts.Privileged != 0:
 		l.sock.CloseWith(4014, "Disallowed intent(s)")
 	default:
-		s.begin(l, *d.Intents, [2]int{d.Shard[0], d.Shard[1]})
+		s.startSession(l, *d.Intents, [2]int{d.Shard[0], d.Shard[1]})
 	}
 }
 
-// tooEarly tells whether another shard of the same bucket has just identified.
-func (s *Server) tooEarly(shard int) bool {
+// isTooEarly reports whether another shard of the same bucket has just identified.
+func (s *Server) isTooEarly(shard int) bool {
 	n := s.opts.MaxConcurrency
 	return n > 0 && slices.ContainsFunc(s.identifies, func(i Identify) bool {
 		return len(i.Shard) == 2 && i.Shard[0]%n == shard%n && time.Since(i.At) < 5*time.Second
 	})
 }
 
-func (s *Server) begin(l *link, intents int, shard [2]int) {
+// startSession starts a session and sends READY and the guilds.
+func (s *Server) startSession(l *link, intents int, shard [2]int) {
 	sess := &session{id: strings.ToLower(rand.Text()), intents: intents, shard: shard, link: l}
 	l.session = sess
 	s.sessions[sess.id] = sess
@@ -321,6 +339,7 @@ func (s *Server) begin(l *link, intents int, shard [2]int) {
 	sess.dispatch("READY", map[string]any{"v": 10, "user": userWire(s.bot), "session_id": sess.id, "guilds": stubs,
 		"resume_gateway_url": s.socketURL() + "/resume", "shard": shard, "application": map[string]any{"id": s.bot.ID, "flags": 0},
 		"private_channels": []any{}, "relationships": []any{}, "presences": []any{}})
+	// Without the intent a client gets no guild data, as on Discord.
 	if intents&IntentGuilds == 0 {
 		return
 	}
@@ -331,6 +350,7 @@ func (s *Server) begin(l *link, intents int, shard [2]int) {
 
 func (s *Server) socketURL() string { return "ws" + strings.TrimPrefix(s.URL(), "http") }
 
+// resume continues a session and replays the events that the client has missed.
 func (s *Server) resume(l *link, data []byte) {
 	var d struct {
 		Token   string `json:"token"`
@@ -347,7 +367,7 @@ func (s *Server) resume(l *link, data []byte) {
 	switch {
 	case l.session != nil:
 		l.sock.CloseWith(4005, "Already authenticated")
-	case !s.rightToken(d.Token):
+	case !s.isToken(d.Token):
 		l.sock.CloseWith(4004, "Authentication failed")
 	case !ok || s.faults.RefuseResumes:
 		l.sock.Send(encode(opInvalidSession, false))

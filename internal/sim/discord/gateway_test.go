@@ -208,7 +208,7 @@ func TestWrongTokenAndRateLimits(t *testing.T) {
 		t.Errorf("%d %v, want a global 429", status, answer)
 	}
 	off()
-	off = s.Fail(sim.Fault{Match: sim.To("GET", "/users/"), Status: 429, Body: "<html>"})
+	off = s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/users/"), Status: 429, Body: "<html>"})
 	if status, _ = post(t, s, "GET", "/users/@me", ""); status != 429 {
 		t.Errorf("status %d, want the fault's 429", status)
 	}

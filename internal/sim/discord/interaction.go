@@ -55,7 +55,7 @@ func (s *Server) Slash(channel string, by User, name, sub string, options map[st
 	s.state.Lock()
 	defer s.state.Release()
 	c := s.mustChannel(channel)
-	cmd, ok := s.registered(c.GuildID, name)
+	cmd, ok := s.findRegistered(c.GuildID, name)
 	if !ok {
 		return Interaction{}, fmt.Errorf("run /%s: no such command is registered", name)
 	}
@@ -63,7 +63,13 @@ func (s *Server) Slash(channel string, by User, name, sub string, options map[st
 	if sub != "" {
 		list = []any{map[string]any{"type": 1, "name": sub, "options": list}}
 	}
-	return s.interact(c, by, InteractionCommand, map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list}, nil), nil
+	return s.interact(
+		c,
+		by,
+		InteractionCommand,
+		map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list},
+		nil,
+	), nil
 }
 
 // Type lets a user type a part of an option of a registered command's subcommand.
@@ -71,16 +77,23 @@ func (s *Server) Type(channel string, by User, name, sub, option, text string) (
 	s.state.Lock()
 	defer s.state.Release()
 	c := s.mustChannel(channel)
-	cmd, ok := s.registered(c.GuildID, name)
+	cmd, ok := s.findRegistered(c.GuildID, name)
 	if !ok {
 		return Interaction{}, fmt.Errorf("type into /%s: no such command is registered", name)
 	}
 	typed := map[string]any{"type": 3, "name": option, "value": text, "focused": true}
 	list := []any{map[string]any{"type": 1, "name": sub, "options": []any{typed}}}
-	return s.interact(c, by, InteractionTyping, map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list}, nil), nil
+	return s.interact(
+		c,
+		by,
+		InteractionTyping,
+		map[string]any{"id": cmd["id"], "name": name, "type": 1, "options": list},
+		nil,
+	), nil
 }
 
-func (s *Server) registered(guild, name string) (command, bool) {
+// findRegistered returns a guild's command with a name, or else the global one.
+func (s *Server) findRegistered(guild, name string) (command, bool) {
 	for _, scope := range []string{guild, ""} {
 		if i := s.findCommand(scope, func(c command) bool { return c["name"] == name }); i >= 0 {
 			return s.commands[scope][i], true
@@ -93,7 +106,7 @@ func (s *Server) registered(guild, name string) (command, bool) {
 func (s *Server) WaitCommand(ctx context.Context, name string) error {
 	err := s.state.Wait(ctx, func() bool {
 		for scope := range s.commands {
-			if _, ok := s.registered(scope, name); ok {
+			if _, ok := s.findRegistered(scope, name); ok {
 				return true
 			}
 		}
@@ -105,6 +118,7 @@ func (s *Server) WaitCommand(ctx context.Context, name string) error {
 	return nil
 }
 
+// optionsWire returns options in the form of Discord's client, with the type number of each value.
 func optionsWire(options map[string]any) []any {
 	list := []any{}
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -139,6 +153,7 @@ func (s *Server) Click(message string, by User, customID string, values ...strin
 		panic(fmt.Sprintf("simdiscord: message %s has no component %q", message, customID))
 	}
 	data := map[string]any{"custom_id": customID, "component_type": kind}
+	// A button has no values; a menu has those that were chosen.
 	if kind != 2 {
 		data["values"] = values
 	}
@@ -152,17 +167,51 @@ func (s *Server) Submit(channel string, by User, customID string, fields map[str
 	defer s.state.Release()
 	rows := []any{}
 	for _, id := range slices.Sorted(maps.Keys(fields)) {
-		rows = append(rows, map[string]any{"type": 1, "components": []any{map[string]any{"type": 4, "custom_id": id, "value": fields[id]}}})
+		rows = append(
+			rows,
+			map[string]any{"type": 1, "components": []any{map[string]any{"type": 4, "custom_id": id, "value": fields[id]}}},
+		)
 	}
-	return s.interact(s.mustChannel(channel), by, InteractionModal, map[string]any{"custom_id": customID, "components": rows}, nil)
+	return s.interact(
+		s.mustChannel(channel),
+		by,
+		InteractionModal,
+		map[string]any{"custom_id": customID, "components": rows},
+		nil,
+	)
 }
 
+// interact creates an interaction and sends it to the bot. The lock is held.
 func (s *Server) interact(c Channel, by User, kind int, data map[string]any, source *Post) Interaction {
-	in := &interaction{Interaction: Interaction{ID: s.newID(), Token: rand.Text() + rand.Text(), ChannelID: c.ID, User: by, Kind: kind, Sent: time.Now()}, source: source}
+	in := &interaction{
+		Interaction: Interaction{
+			ID:        s.newID(),
+			Token:     rand.Text() + rand.Text(),
+			ChannelID: c.ID,
+			User:      by,
+			Kind:      kind,
+			Sent:      time.Now(),
+		},
+		source: source,
+	}
 	s.interactions[in.ID] = in
-	wire := map[string]any{"id": in.ID, "application_id": s.bot.ID, "type": kind, "data": data, "channel_id": c.ID, "channel": s.channelWire(c),
-		"token": in.Token, "version": 1, "locale": "en-US", "app_permissions": permissions(s.bot), "entitlements": []any{},
-		"authorizing_integration_owners": map[string]any{"0": c.GuildID}, "context": 0, "attachment_size_limit": 10 << 20}
+	wire := map[string]any{
+		"id":                             in.ID,
+		"application_id":                 s.bot.ID,
+		"type":                           kind,
+		"data":                           data,
+		"channel_id":                     c.ID,
+		"channel":                        s.channelWire(c),
+		"token":                          in.Token,
+		"version":                        1,
+		"locale":                         "en-US",
+		"app_permissions":                permissions(s.bot),
+		"entitlements":                   []any{},
+		"authorizing_integration_owners": map[string]any{"0": c.GuildID},
+		"context":                        0,
+		"attachment_size_limit":          10 << 20,
+	}
+	// In a direct message there is a user; in a guild a member with permissions.
 	if c.GuildID == "" {
 		wire["user"], wire["context"] = userWire(by), 1
 	} else {
@@ -205,6 +254,7 @@ func (s *Server) WaitAnswer(ctx context.Context, id string, match func(Post) boo
 	return s.WaitPost(ctx, in.ChannelID, func(p Post) bool { return p.Interaction == id && !p.Loading() && match(p) })
 }
 
+// find returns an interaction by its id.
 func (s *Server) find(id string) (Interaction, bool) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -216,13 +266,13 @@ func (s *Server) find(id string) (Interaction, bool) {
 }
 
 func (s *Server) routeInteractions(mux *http.ServeMux) {
-	s.handle(mux, "POST /interactions/{interaction}/{token}/callback", s.locked(s.callback))
+	s.handle(mux, "POST /interactions/{interaction}/{token}/callback", s.withLock(s.callback))
 	const hook = "/webhooks/{app}/{token}"
-	s.handle(mux, "POST "+hook, s.locked(s.followUp))
+	s.handle(mux, "POST "+hook, s.withLock(s.followUp))
 	for _, message := range []string{"/messages/@original", "/messages/{message}"} {
-		s.handle(mux, "GET "+hook+message, s.locked(s.onAnswer(s.getAnswer)))
-		s.handle(mux, "PATCH "+hook+message, s.locked(s.onAnswer(s.editAnswer)))
-		s.handle(mux, "DELETE "+hook+message, s.locked(s.onAnswer(s.deleteAnswer)))
+		s.handle(mux, "GET "+hook+message, s.withLock(s.withAnswer(s.getAnswer)))
+		s.handle(mux, "PATCH "+hook+message, s.withLock(s.withAnswer(s.editAnswer)))
+		s.handle(mux, "DELETE "+hook+message, s.withLock(s.withAnswer(s.deleteAnswer)))
 	}
 }
 
@@ -230,11 +280,12 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 	in := s.interactions[c.PathValue("interaction")]
 	switch {
 	case in == nil || in.Token != c.PathValue("token"):
-		return 0, nil, unknown(10062, "interaction")
+		return 0, nil, unknownError(10062, "interaction")
 	case in.Callback != nil:
 		return 0, nil, fail(400, 40060, "Interaction has already been acknowledged.")
+	// Discord answers late callbacks as if the interaction did not exist.
 	case time.Since(in.Sent) > s.opts.CallbackWithin:
-		return 0, nil, unknown(10062, "interaction")
+		return 0, nil, unknownError(10062, "interaction")
 	}
 	var body struct {
 		Type int             `json:"type"`
@@ -246,6 +297,7 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 	if err := s.answer(in, body.Type, &call{Request: c.Request, body: body.Data, files: c.files}); err != nil {
 		return 0, nil, err
 	}
+	// Recorded only when it was accepted: a refused callback may be repeated.
 	in.Callback = &Callback{Type: body.Type, Data: body.Data, After: time.Since(in.Sent)}
 	if c.URL.Query().Get("with_response") != "true" {
 		return 204, nil, nil
@@ -259,6 +311,7 @@ func (s *Server) callback(c *call) (int, any, *apiError) {
 
 // answer performs what a callback of a type asks for.
 func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
+	// A form may not answer a form.
 	if kind == CallbackModal && in.Kind != InteractionModal && in.Kind != InteractionTyping {
 		return checkModal(c.body)
 	}
@@ -270,7 +323,7 @@ func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
 	switch {
 	case kind == 1:
 	case kind == CallbackMessage:
-		if d.empty(len(c.files)) {
+		if d.isEmpty(len(c.files)) {
 			return fail(400, 50006, "Cannot send an empty message")
 		}
 		in.original = s.postAnswer(in, d, c.files, 0)
@@ -309,20 +362,20 @@ func checkChoices(body []byte) *apiError {
 // postAnswer posts to the channel; unless told otherwise only users are pinged.
 func (s *Server) postAnswer(in *interaction, d draft, files []File, flags int) *Post {
 	p := &Post{ChannelID: in.ChannelID, Author: s.bot, Interaction: in.ID, kind: 20}
-	d.apply(p, s.named(files))
+	d.apply(p, s.withIDs(files))
 	p.Flags |= flags
 	rule := allowed{Parse: []string{"users"}}
 	if d.AllowedMentions != nil {
 		rule = *d.AllowedMentions
 	}
-	s.ping(p, rule)
+	s.setPings(p, rule)
 	s.store(p)
 	s.announce("MESSAGE_CREATE", p)
 	return p
 }
 
-// hook finds the interaction of a webhook path while its token lives.
-func (s *Server) hook(c *call) (*interaction, *apiError) {
+// interactionOf finds the interaction of a webhook path while its token lives.
+func (s *Server) interactionOf(c *call) (*interaction, *apiError) {
 	for _, in := range s.interactions {
 		if in.Token != c.PathValue("token") || c.PathValue("app") != s.bot.ID {
 			continue
@@ -335,11 +388,11 @@ func (s *Server) hook(c *call) (*interaction, *apiError) {
 		}
 		return in, nil
 	}
-	return nil, unknown(10015, "Webhook")
+	return nil, unknownError(10015, "Webhook")
 }
 
 func (s *Server) followUp(c *call) (int, any, *apiError) {
-	in, err := s.hook(c)
+	in, err := s.interactionOf(c)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -347,7 +400,7 @@ func (s *Server) followUp(c *call) (int, any, *apiError) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if d.empty(len(c.files)) {
+	if d.isEmpty(len(c.files)) {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")
 	}
 	if in.original != nil && in.original.Loading() {
@@ -356,9 +409,9 @@ func (s *Server) followUp(c *call) (int, any, *apiError) {
 	return 200, s.wire(s.postAnswer(in, d, c.files, 0), true), nil
 }
 
-func (s *Server) onAnswer(h func(*Post, *call) (int, any, *apiError)) handler {
+func (s *Server) withAnswer(h func(*Post, *call) (int, any, *apiError)) handler {
 	return func(c *call) (int, any, *apiError) {
-		in, err := s.hook(c)
+		in, err := s.interactionOf(c)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -369,7 +422,7 @@ func (s *Server) onAnswer(h func(*Post, *call) (int, any, *apiError)) handler {
 			}
 		}
 		if p == nil || p.Deleted {
-			return 0, nil, unknown(10008, "Message")
+			return 0, nil, unknownError(10008, "Message")
 		}
 		return h(p, c)
 	}
@@ -386,6 +439,6 @@ func (s *Server) editAnswer(p *Post, c *call) (int, any, *apiError) {
 }
 
 func (s *Server) deleteAnswer(p *Post, _ *call) (int, any, *apiError) {
-	s.erase(p)
+	s.deletePost(p)
 	return 204, nil, nil
 }

@@ -9,22 +9,23 @@ import (
 
 func (s *Server) routeMessages(mux *http.ServeMux) {
 	const messages = "/channels/{channel}/messages"
-	s.handle(mux, "GET "+messages, s.locked(s.listMessages))
-	s.handle(mux, "POST "+messages, s.locked(s.createMessage))
-	s.handle(mux, "GET "+messages+"/{message}", s.locked(s.getMessage))
-	s.handle(mux, "PATCH "+messages+"/{message}", s.locked(s.editMessage))
-	s.handle(mux, "DELETE "+messages+"/{message}", s.locked(s.deleteMessage))
-	s.handle(mux, "POST /channels/{channel}/typing", s.locked(s.signalTyping))
+	s.handle(mux, "GET "+messages, s.withLock(s.listMessages))
+	s.handle(mux, "POST "+messages, s.withLock(s.createMessage))
+	s.handle(mux, "GET "+messages+"/{message}", s.withLock(s.getMessage))
+	s.handle(mux, "PATCH "+messages+"/{message}", s.withLock(s.editMessage))
+	s.handle(mux, "DELETE "+messages+"/{message}", s.withLock(s.deleteMessage))
+	s.handle(mux, "POST /channels/{channel}/typing", s.withLock(s.signalTyping))
 	const reaction = messages + "/{message}/reactions/{emoji}/@me"
-	s.handle(mux, "PUT "+reaction, s.locked(s.addReaction))
-	s.handle(mux, "DELETE "+reaction, s.locked(s.removeReaction))
+	s.handle(mux, "PUT "+reaction, s.withLock(s.addReaction))
+	s.handle(mux, "DELETE "+reaction, s.withLock(s.removeReaction))
 }
 
-// burst refuses the message that is one too many for a channel.
-func (s *Server) burst(channel string) *apiError {
+// checkRate refuses the message that is one too many for a channel.
+func (s *Server) checkRate(channel string) *apiError {
 	if s.opts.ChannelBurst == 0 {
 		return nil
 	}
+	// The burst is counted over five seconds.
 	const window = 5 * time.Second
 	now := time.Now()
 	recent := slices.DeleteFunc(s.bursts[channel], func(t time.Time) bool { return now.Sub(t) >= window })
@@ -45,7 +46,7 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := s.burst(ch.ID); err != nil {
+	if err := s.checkRate(ch.ID); err != nil {
 		return 0, nil, err
 	}
 	d, err := c.draft()
@@ -55,12 +56,13 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if d.Embeds != nil && len(*d.Embeds) > 0 && s.opts.NoEmbeds == "refuse" {
 		return 0, nil, fail(403, 50013, "Missing Permissions")
 	}
-	if d.empty(len(c.files)) {
+	if d.isEmpty(len(c.files)) {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")
 	}
 	if s.opts.NoEmbeds == "drop" {
 		d.Embeds = nil
 	}
+	// With enforce_nonce Discord returns the first message instead of posting a second one.
 	key := s.bot.ID + " " + d.nonce()
 	if old := s.nonces[key]; old != nil && d.EnforceNonce && d.nonce() != "" && time.Since(old.Sent) < s.opts.NonceLife {
 		return 200, s.wire(old, true), nil
@@ -69,13 +71,13 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	if err := s.setReference(p, d); err != nil {
 		return 0, nil, err
 	}
-	d.apply(p, s.named(c.files))
+	d.apply(p, s.withIDs(c.files))
 	p.Flags &^= FlagEphemeral | FlagLoading // for answers to interactions only
-	rule := everything()
+	rule := allowEverything()
 	if d.AllowedMentions != nil {
 		rule = *d.AllowedMentions
 	}
-	s.ping(p, rule)
+	s.setPings(p, rule)
 	s.store(p)
 	s.nonces[key] = p
 	s.announce("MESSAGE_CREATE", p)
@@ -91,6 +93,7 @@ func (s *Server) setReference(p *Post, d draft) *apiError {
 	}
 	r, ok := s.posts[d.Reference.MessageID]
 	if !ok || r.Deleted || r.ChannelID != p.ChannelID {
+		// By default a reply to a message that is gone fails.
 		if strict := d.Reference.FailIfNotExists; strict == nil || *strict {
 			return badForm("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
 		}
@@ -100,7 +103,8 @@ func (s *Server) setReference(p *Post, d draft) *apiError {
 	return nil
 }
 
-func (s *Server) ping(p *Post, rule allowed) {
+// setPings records whom a message notifies.
+func (s *Server) setPings(p *Post, rule allowed) {
 	replied := ""
 	if r, ok := s.posts[p.ReplyTo]; ok {
 		replied = r.Author.ID
@@ -108,6 +112,7 @@ func (s *Server) ping(p *Post, rule allowed) {
 	p.Pings = pings(pingText(p.Content, p.Components), replied, rule)
 }
 
+// messageOf returns the message of a path. Ephemeral messages cannot be reached by it.
 func (s *Server) messageOf(c *call) (*Post, *apiError) {
 	ch, err := s.channelOf(c)
 	if err != nil {
@@ -115,12 +120,12 @@ func (s *Server) messageOf(c *call) (*Post, *apiError) {
 	}
 	p, ok := s.posts[c.PathValue("message")]
 	if !ok || p.Deleted || p.ChannelID != ch.ID || p.Ephemeral() {
-		return nil, unknown(10008, "Message")
+		return nil, unknownError(10008, "Message")
 	}
 	return p, nil
 }
 
-// mayRead tells whether REST shows content: for REST the application's
+// mayRead reports whether REST shows content: for REST the application's
 // setting counts, not what a session asked for.
 func (s *Server) mayRead() bool { return s.opts.Privileged&IntentMessageContent != 0 }
 
@@ -132,12 +137,12 @@ func (s *Server) getMessage(c *call) (int, any, *apiError) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return 200, s.past(p), nil
+	return 200, s.historyWire(p), nil
 }
 
-// past renders a message as a history shows it: without the nonce, which is for
+// historyWire renders a message as a history shows it: without the nonce, which is for
 // who sends and for who listens.
-func (s *Server) past(p *Post) map[string]any {
+func (s *Server) historyWire(p *Post) map[string]any {
 	wire := s.wire(p, s.mayRead())
 	delete(wire, "nonce")
 	return wire
@@ -158,11 +163,11 @@ func (s *Server) editMessage(c *call) (int, any, *apiError) {
 	return s.rewrite(p, d, c.files)
 }
 
-// rewrite is an edit by the bot; edits never ping.
+// rewrite applies an edit by the bot. Edits never notify anybody.
 func (s *Server) rewrite(p *Post, d draft, files []File) (int, any, *apiError) {
 	next := *p
 	next.Files = slices.Clone(p.Files)
-	d.apply(&next, s.named(files))
+	d.apply(&next, s.withIDs(files))
 	next.Flags = next.Flags&^(FlagLoading|FlagEphemeral) | p.Flags&FlagEphemeral
 	if next.Content == "" && len(next.Embeds) == 0 && len(next.Components) == 0 && len(next.Files) == 0 {
 		return 0, nil, fail(400, 50006, "Cannot send an empty message")
@@ -182,7 +187,7 @@ func (s *Server) deleteMessage(c *call) (int, any, *apiError) {
 	if p.Author.ID != s.bot.ID {
 		return 0, nil, fail(403, 50013, "Missing Permissions")
 	}
-	s.erase(p)
+	s.deletePost(p)
 	return 204, nil, nil
 }
 
@@ -209,7 +214,7 @@ func (s *Server) listMessages(c *call) (int, any, *apiError) {
 	picked := window(visible, q.Get("before"), q.Get("after"), q.Get("around"), limit)
 	list := []any{}
 	for _, p := range slices.Backward(picked) { // newest first
-		list = append(list, s.past(p))
+		list = append(list, s.historyWire(p))
 	}
 	return 200, list, nil
 }

@@ -57,7 +57,11 @@ func checkModal(body []byte) *apiError {
 		return badForm("data.components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
 	}
 	if !between(m.ID, 1, 100) || !between(m.Title, 1, 45) {
-		return badForm("data.title", "BASE_TYPE_BAD_LENGTH", "A modal needs an id of 1 to 100 and a title of 1 to 45 characters.")
+		return badForm(
+			"data.title",
+			"BASE_TYPE_BAD_LENGTH",
+			"A modal needs an id of 1 to 100 and a title of 1 to 45 characters.",
+		)
 	}
 	seen := map[string]bool{}
 	for i, p := range m.Parts {
@@ -66,7 +70,11 @@ func checkModal(body []byte) *apiError {
 		case p.Type == partDisplay && between(p.Content, 1, 4000):
 			continue
 		case p.Type != partLabel || p.Field == nil || !between(p.Label, 1, 45) || p.Description != nil && !between(*p.Description, 1, 100):
-			return badForm(at, "BASE_TYPE_BAD_LENGTH", "A label has 1 to 45 characters, a description 1 to 100, and a component.")
+			return badForm(
+				at,
+				"BASE_TYPE_BAD_LENGTH",
+				"A label has 1 to 45 characters, a description 1 to 100, and a component.",
+			)
 		case seen[p.Field.Name] || !between(p.Field.Name, 1, 100):
 			return badForm(at, "COMPONENT_CUSTOM_ID_DUPLICATED", "Component custom id cannot be duplicated")
 		}
@@ -81,7 +89,9 @@ func checkModal(body []byte) *apiError {
 func (f modalField) check() string {
 	switch f.Type {
 	case partInput:
-		if f.Style != 1 && f.Style != 2 || f.MaxText < 0 || f.MaxText > 4000 || f.MaxText > 0 && !between(f.Value, 0, f.MaxText) || !between(f.Value, 0, 4000) {
+		if f.Style != 1 && f.Style != 2 || f.MaxText < 0 || f.MaxText > 4000 ||
+			f.MaxText > 0 && !between(f.Value, 0, f.MaxText) ||
+			!between(f.Value, 0, 4000) {
 			return "The style or the length of a text input is wrong."
 		}
 	case partSelect:
@@ -93,8 +103,9 @@ func (f modalField) check() string {
 }
 
 func (f modalField) checkMenu() string {
-	least, most := f.bounds()
-	if len(f.Options) < 1 || len(f.Options) > 25 || least < 0 || most < 1 || most > len(f.Options) || least > most || f.required() && least == 0 {
+	minimum, maximum := f.bounds()
+	if len(f.Options) < 1 || len(f.Options) > 25 || minimum < 0 || maximum < 1 || maximum > len(f.Options) || minimum > maximum ||
+		f.required() && minimum == 0 {
 		return "The number of options or of values is wrong."
 	}
 	seen, chosen := map[string]bool{}, 0
@@ -107,26 +118,26 @@ func (f modalField) checkMenu() string {
 			chosen++
 		}
 	}
-	if chosen > most {
+	if chosen > maximum {
 		return "Too many options are chosen."
 	}
 	return ""
 }
 
-func (f modalField) bounds() (least, most int) {
-	least, most = 1, 1
+func (f modalField) bounds() (minimum, maximum int) {
+	minimum, maximum = 1, 1
 	if f.Min != nil {
-		least = *f.Min
+		minimum = *f.Min
 	}
 	if f.Max != nil {
-		most = *f.Max
+		maximum = *f.Max
 	}
-	return least, most
+	return minimum, maximum
 }
 
-func between(s string, least, most int) bool {
+func between(s string, minimum, maximum int) bool {
 	n := utf8.RuneCountInString(s)
-	return n >= least && n <= most
+	return n >= minimum && n <= maximum
 }
 
 // Fill lets a user fill in the modal that answered an interaction, and send it:
@@ -160,7 +171,13 @@ func (s *Server) Fill(interaction string, fields map[string][]string) (Interacti
 	if len(fields) > 0 {
 		return Interaction{}, fmt.Errorf("fill in a form: it has no fields %v", fields)
 	}
-	return s.interact(s.mustChannel(in.ChannelID), in.User, InteractionModal, map[string]any{"custom_id": m.ID, "components": parts}, in.source), nil
+	return s.interact(
+		s.mustChannel(in.ChannelID),
+		in.User,
+		InteractionModal,
+		map[string]any{"custom_id": m.ID, "components": parts},
+		in.source,
+	), nil
 }
 
 func (f modalField) fill(values []string, named bool) (map[string]any, error) {
@@ -170,11 +187,11 @@ func (f modalField) fill(values []string, named bool) (map[string]any, error) {
 		if named && len(values) > 0 {
 			text = values[0]
 		}
-		most := 4000
+		maximum := 4000
 		if f.MaxText > 0 {
-			most = f.MaxText
+			maximum = f.MaxText
 		}
-		if f.required() && text == "" || !between(text, f.MinText, most) {
+		if f.required() && text == "" || !between(text, f.MinText, maximum) {
 			return nil, fmt.Errorf("a text of %d characters is not taken", utf8.RuneCountInString(text))
 		}
 		wire["value"] = text
@@ -186,8 +203,9 @@ func (f modalField) fill(values []string, named bool) (map[string]any, error) {
 			chosen = append(chosen, o.Value)
 		}
 	}
-	least, most := f.bounds()
-	if named && len(chosen) != len(values) || len(chosen) > most || len(chosen) < least && (f.required() || len(chosen) > 0) {
+	minimum, maximum := f.bounds()
+	if named && len(chosen) != len(values) || len(chosen) > maximum ||
+		len(chosen) < minimum && (f.required() || len(chosen) > 0) {
 		return nil, fmt.Errorf("the choice %v of %v is not taken", chosen, values)
 	}
 	wire["values"] = chosen

@@ -49,7 +49,7 @@ func (s *Server) SetFaults(f GatewayFaults) {
 // fewer, as Discord does of a bot in thousands of servers.
 func (s *Server) WantShards(n int) {
 	s.state.Lock()
-	s.leastShards = n
+	s.minShards = n
 	s.state.Release()
 	s.Drop(0, 4011)
 }
@@ -103,8 +103,16 @@ func (s *Server) Outage() (end func()) {
 func (s *Server) RateLimit(match func(sim.Request) bool, times int, after time.Duration, scope string) (off func()) {
 	seconds := strconv.FormatFloat(after.Seconds(), 'f', 3, 64)
 	f := sim.Fault{Match: match, Times: times, Status: http.StatusTooManyRequests,
-		Header: map[string]string{"Retry-After": strconv.Itoa(int(math.Ceil(after.Seconds()))), "X-RateLimit-Scope": scope, "Content-Type": "application/json"},
-		Body:   fmt.Sprintf(`{"message":"You are being rate limited.","retry_after":%s,"global":%t}`, seconds, scope == "global")}
+		Header: map[string]string{
+			"Retry-After":       strconv.Itoa(int(math.Ceil(after.Seconds()))),
+			"X-RateLimit-Scope": scope,
+			"Content-Type":      "application/json",
+		},
+		Body: fmt.Sprintf(
+			`{"message":"You are being rate limited.","retry_after":%s,"global":%t}`,
+			seconds,
+			scope == "global",
+		)}
 	if scope == "global" {
 		f.Header["X-RateLimit-Global"] = "true"
 	} else {
@@ -123,7 +131,7 @@ func (s *Server) AskReconnect() {
 }
 
 // InvalidateSessions sends every connection opcode 9. A session that is not
-// resumable is forgotten, so that the same socket may identify anew.
+// resumable is forgotten, so that the same socket may identify again.
 func (s *Server) InvalidateSessions(resumable bool) {
 	s.state.Lock()
 	defer s.state.Release()
@@ -139,7 +147,7 @@ func (s *Server) InvalidateSessions(resumable bool) {
 	}
 }
 
-// Posts lists what the bot posted in a channel, deleted posts included,
+// Posts returns what the bot posted in a channel, deleted posts included,
 // oldest first.
 func (s *Server) Posts(channel string) []Post {
 	s.state.Lock()
@@ -238,14 +246,14 @@ func (s *Server) Connections() int {
 	return len(s.links)
 }
 
-// Identifies lists every IDENTIFY so far.
+// Identifies returns every IDENTIFY so far.
 func (s *Server) Identifies() []Identify {
 	s.state.Lock()
 	defer s.state.Unlock()
 	return slices.Clone(s.identifies)
 }
 
-// Resumes lists every RESUME so far.
+// Resumes returns every RESUME so far.
 func (s *Server) Resumes() []Resume {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -270,7 +278,7 @@ func (s *Server) Reactions(message string) map[string][]string {
 	return seen
 }
 
-// Violations lists the requests that broke Discord's OpenAPI document.
+// Violations returns the requests that broke Discord's OpenAPI document.
 func (s *Server) Violations() []Violation {
 	s.state.Lock()
 	defer s.state.Unlock()

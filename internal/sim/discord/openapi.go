@@ -170,14 +170,21 @@ func (v *validator) check(r *http.Request, c *call) []Violation {
 		blame("body is not JSON")
 		return found
 	}
-	at := documentURL + "#/paths/" + escape(p.template) + "/" + strings.ToLower(r.Method) + "/requestBody/content/application~1json/schema"
+	at := documentURL + "#/paths/" + escape(p.template) + "/" + strings.ToLower(
+		r.Method,
+	) + "/requestBody/content/application~1json/schema"
 	if err := v.validate(at, body); err != nil {
 		blame("body: %s", explain(err))
 	}
 	return found
 }
 
-func (v *validator) checkParameters(r *http.Request, params []parameter, path map[string]string, blame func(string, ...any)) {
+func (v *validator) checkParameters(
+	r *http.Request,
+	params []parameter,
+	path map[string]string,
+	blame func(string, ...any),
+) {
 	query := r.URL.Query()
 	known := map[string]bool{}
 	for _, p := range params {

@@ -26,8 +26,8 @@ const quietReply = 1 << 30
 // Attach adds a file.
 func Attach(f File) SayOption { return func(p *Post) { p.Files = append(p.Files, f) } }
 
-// named gives new files their ids.
-func (w *world) named(files []File) []File {
+// withIDs returns new files with ids.
+func (w *world) withIDs(files []File) []File {
 	files = slices.Clone(files)
 	for i := range files {
 		files[i].ID = w.newID()
@@ -35,8 +35,8 @@ func (w *world) named(files []File) []File {
 	return files
 }
 
-// everything is what applies where allowed_mentions is absent.
-func everything() allowed {
+// allowEverything returns the rule that applies where allowed_mentions is absent.
+func allowEverything() allowed {
 	return allowed{Parse: []string{"users", "roles", "everyone"}, RepliedUser: true}
 }
 
@@ -49,8 +49,8 @@ func (s *Server) Say(channel string, by User, text string, opts ...SayOption) Po
 	for _, opt := range opts {
 		opt(p)
 	}
-	p.Files = s.named(p.Files)
-	rule := everything()
+	p.Files = s.withIDs(p.Files)
+	rule := allowEverything()
 	rule.RepliedUser = p.Flags&quietReply == 0
 	p.Flags &^= quietReply
 	replied := ""
@@ -78,7 +78,7 @@ func (s *Server) Edit(message, text string) Post {
 func (s *Server) Delete(message string) {
 	s.state.Lock()
 	defer s.state.Release()
-	s.erase(s.mustPost(message))
+	s.deletePost(s.mustPost(message))
 }
 
 // DeleteBulk lets a moderator, or a bot, delete messages of one channel at once.
@@ -98,8 +98,7 @@ func (s *Server) DeleteBulk(messages ...string) {
 	s.emit(event{name: "MESSAGE_DELETE_BULK", intent: messageIntent(c), guild: c.GuildID, data: data})
 }
 
-// Unfurl gives a message the preview of a link in it, some time after it was
-// written: an update that is no edit.
+// Unfurl adds the preview of a link to a message, some time after it was written: an update that is not an edit.
 func (s *Server) Unfurl(message, title string) {
 	s.state.Lock()
 	defer s.state.Release()
@@ -116,7 +115,7 @@ func encodeEmbed(title string) json.RawMessage {
 	return raw
 }
 
-func (s *Server) erase(p *Post) {
+func (s *Server) deletePost(p *Post) {
 	p.Deleted = true
 	s.announce("MESSAGE_DELETE", p)
 }
@@ -185,7 +184,7 @@ func (s *Server) unreact(p *Post, user, emoji string) {
 	s.emitReaction("MESSAGE_REACTION_REMOVE", p, s.reactionWire(p, user, emoji))
 }
 
-// reactionWire is what every event of a reaction tells.
+// reactionWire returns the fields that all events about a reaction have.
 func (w *world) reactionWire(p *Post, user, emoji string) map[string]any {
 	data := map[string]any{"user_id": user, "channel_id": p.ChannelID, "message_id": p.ID, "type": 0, "burst": false,
 		"emoji": map[string]any{"id": nil, "name": emoji}}

@@ -50,10 +50,10 @@ type Post struct {
 	kind          int
 }
 
-// Ephemeral tells whether only one user sees the message.
+// Ephemeral reports whether only one user sees the message.
 func (p Post) Ephemeral() bool { return p.Flags&FlagEphemeral != 0 }
 
-// Loading tells whether it is a deferred answer that has not come yet.
+// Loading reports whether it is a deferred answer that has not come yet.
 func (p Post) Loading() bool { return p.Flags&FlagLoading != 0 }
 
 var (
@@ -92,7 +92,7 @@ func named(re *regexp.Regexp, text string, all bool, only []string) []string {
 	return ids
 }
 
-// pingText is all text of a message in which mentions are looked for.
+// pingText returns all text of a message in which mentions are looked for.
 // Embeds never ping.
 func pingText(content string, components []json.RawMessage) string {
 	texts := []string{content}
@@ -182,7 +182,7 @@ func (s *Server) contentVisible(p *Post) bool {
 	return ok && replied.Author.ID == s.bot.ID && replied.Interaction == "" && slices.Contains(p.Pings.Users, s.bot.ID)
 }
 
-// wire renders a message as the API does; content tells whether the reader
+// wire renders a message as the API does; content reports whether the reader
 // holds the Message Content intent.
 func (s *Server) wire(p *Post, content bool) map[string]any {
 	c := s.mustChannel(p.ChannelID)
@@ -197,8 +197,12 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 		}
 	}
 	wire := map[string]any{"id": p.ID, "channel_id": p.ChannelID, "author": userWire(p.Author), "content": p.Content,
-		"timestamp": stamp(p.Sent), "edited_timestamp": nil, "tts": false, "mention_everyone": p.Pings.Everyone, "mentions": mentioned,
-		"mention_roles": orEmpty(p.Pings.Roles), "attachments": s.filesWire(p), "embeds": orEmpty(p.Embeds), "components": orEmpty(p.Components),
+		"timestamp": stamp(
+			p.Sent,
+		), "edited_timestamp": nil, "tts": false, "mention_everyone": p.Pings.Everyone, "mentions": mentioned,
+		"mention_roles": orEmpty(
+			p.Pings.Roles,
+		), "attachments": s.filesWire(p), "embeds": orEmpty(p.Embeds), "components": orEmpty(p.Components),
 		"pinned": false, "type": p.kind, "flags": p.Flags}
 	if !p.Edited.IsZero() {
 		wire["edited_timestamp"] = stamp(p.Edited)
@@ -208,7 +212,12 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 	}
 	if p.Interaction != "" {
 		wire["application_id"], wire["webhook_id"] = s.bot.ID, s.bot.ID
-		wire["interaction_metadata"] = map[string]any{"id": p.Interaction, "type": 2, "user": userWire(s.interactions[p.Interaction].User), "authorizing_integration_owners": map[string]any{}}
+		wire["interaction_metadata"] = map[string]any{
+			"id":                             p.Interaction,
+			"type":                           2,
+			"user":                           userWire(s.interactions[p.Interaction].User),
+			"authorizing_integration_owners": map[string]any{},
+		}
 	}
 	if !content && !s.contentVisible(p) {
 		wire["content"], wire["embeds"], wire["attachments"], wire["components"] = "", []any{}, []any{}, []any{}
@@ -220,7 +229,12 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 }
 
 func (s *Server) addReference(wire map[string]any, p *Post, c Channel, content bool) {
-	wire["message_reference"] = map[string]any{"type": 0, "message_id": p.ReplyTo, "channel_id": p.ChannelID, "guild_id": c.GuildID}
+	wire["message_reference"] = map[string]any{
+		"type":       0,
+		"message_id": p.ReplyTo,
+		"channel_id": p.ChannelID,
+		"guild_id":   c.GuildID,
+	}
 	wire["referenced_message"] = nil
 	if r, ok := s.posts[p.ReplyTo]; ok && !r.Deleted {
 		short := *r
@@ -229,7 +243,7 @@ func (s *Server) addReference(wire map[string]any, p *Post, c Channel, content b
 	}
 }
 
-// serveFile is the content delivery of attachments; it asks for no token.
+// serveFile serves attachments. Like Discord's CDN it requires no token.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/") // "", attachments, channel, file, name
 	s.state.Lock()
@@ -260,7 +274,17 @@ func (s *Server) filesWire(p *Post) []any {
 	list := []any{}
 	for _, f := range p.Files {
 		url := s.URL() + "/attachments/" + p.ChannelID + "/" + f.ID + "/" + f.Name + "?ex=" + strconv.Itoa(s.expired)
-		list = append(list, map[string]any{"id": f.ID, "filename": f.Name, "size": len(f.Body), "url": url, "proxy_url": url, "content_type": f.ContentType})
+		list = append(
+			list,
+			map[string]any{
+				"id":           f.ID,
+				"filename":     f.Name,
+				"size":         len(f.Body),
+				"url":          url,
+				"proxy_url":    url,
+				"content_type": f.ContentType,
+			},
+		)
 	}
 	return list
 }

@@ -61,7 +61,7 @@ type Options struct {
 
 // Server is the simulated platform.
 type Server struct {
-	*sim.Door
+	*sim.HTTPServer
 	opts      Options
 	api       http.Handler
 	validator *validator
@@ -95,11 +95,11 @@ func New(opts Options) (*Server, error) {
 	}
 	s.bot = s.addUser(User{Name: "ravenbot", Bot: true})
 	s.api = s.routes()
-	door, err := sim.Open(http.HandlerFunc(s.serve))
+	door, err := sim.NewHTTPServer(http.HandlerFunc(s.serve))
 	if err != nil {
 		return nil, err
 	}
-	s.Door = door
+	s.HTTPServer = door
 	return s, nil
 }
 
@@ -119,7 +119,7 @@ func (s *Server) Close() {
 	for _, l := range links {
 		l.sock.Cut()
 	}
-	s.Door.Close()
+	s.HTTPServer.Close()
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {

@@ -317,7 +317,7 @@ func TestNonceReturnsTheSameMessage(t *testing.T) {
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	path, body := "/channels/"+general.ID+"/messages", `{"content":"once","nonce":"n1","enforce_nonce":true}`
-	s.Fail(sim.Fault{Match: sim.To("POST", "/messages"), Times: 1, Status: 502, Accept: true, Body: "<html>bad gateway</html>"})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/messages"), Times: 1, Status: 502, Accept: true, Body: "<html>bad gateway</html>"})
 	if status, _ := post(t, s, "POST", path, body); status != 502 {
 		t.Fatalf("status %d, want 502", status)
 	}

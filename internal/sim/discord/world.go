@@ -101,14 +101,14 @@ func (w *world) guild(id string) (Guild, bool) {
 	return w.guilds[i], true
 }
 
-// Bot is the application's own user; its id is the application's too.
+// Bot returns the application's own user; its id is the application's too.
 func (s *Server) Bot() User {
 	s.state.Lock()
 	defer s.state.Unlock()
 	return s.bot
 }
 
-// Mention is the text that mentions the bot.
+// Mention returns the text that mentions the bot.
 func (s *Server) Mention() string { return "<@" + s.Bot().ID + ">" }
 
 // AddUser adds a person without special permissions.
@@ -149,7 +149,10 @@ func (s *Server) AddChannel(guild Guild, name string) Channel {
 
 // AddThread adds a public thread to a text channel.
 func (s *Server) AddThread(parent Channel, name string) Channel {
-	return s.newChannel(Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindThread}, "THREAD_CREATE")
+	return s.newChannel(
+		Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindThread},
+		"THREAD_CREATE",
+	)
 }
 
 // AddForum adds a forum to a guild.
@@ -210,7 +213,15 @@ func (s *Server) dm(user string) Channel {
 }
 
 func userWire(u User) map[string]any {
-	return map[string]any{"id": u.ID, "username": u.Name, "global_name": u.Name, "discriminator": "0", "avatar": nil, "bot": u.Bot, "public_flags": 0}
+	return map[string]any{
+		"id":            u.ID,
+		"username":      u.Name,
+		"global_name":   u.Name,
+		"discriminator": "0",
+		"avatar":        nil,
+		"bot":           u.Bot,
+		"public_flags":  0,
+	}
 }
 
 const (
@@ -227,7 +238,7 @@ func permissions(u User) string {
 	return strconv.FormatInt(p, 10)
 }
 
-// managerRole is the id of the guild's role that carries Manage Server.
+// managerRole returns the id of the guild's role that carries Manage Server.
 func managerRole(guild string) string { return guild + "0" }
 
 func memberWire(guild string, u User) map[string]any {
@@ -244,7 +255,10 @@ func rolesWire(guild string) []any {
 		return map[string]any{"id": id, "name": name, "permissions": strconv.FormatInt(bits, 10), "position": 0, "color": 0,
 			"hoist": false, "managed": false, "mentionable": false, "flags": 0}
 	}
-	return []any{role(guild, "@everyone", everyonePermissions), role(managerRole(guild), "managers", everyonePermissions|manageGuild)}
+	return []any{
+		role(guild, "@everyone", everyonePermissions),
+		role(managerRole(guild), "managers", everyonePermissions|manageGuild),
+	}
 }
 
 func (s *Server) channelWire(c Channel) map[string]any {
@@ -259,12 +273,19 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		return wire
 	case KindThread:
 		wire["owner_id"] = s.bot.ID
-		wire["thread_metadata"] = map[string]any{"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2024-01-01T00:00:00.000000+00:00", "locked": false}
+		wire["thread_metadata"] = map[string]any{
+			"archived":              false,
+			"auto_archive_duration": 1440,
+			"archive_timestamp":     "2024-01-01T00:00:00.000000+00:00",
+			"locked":                false,
+		}
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
 	default:
 		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, nil
 		if s.hidden[c.ID] {
-			wire["permission_overwrites"] = []any{map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)}}
+			wire["permission_overwrites"] = []any{
+				map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)},
+			}
 		}
 	}
 	wire["guild_id"], wire["name"], wire["parent_id"] = c.GuildID, c.Name, nil
@@ -291,13 +312,32 @@ func (s *Server) guildWire(g Guild) map[string]any {
 	bot["user"] = userWire(s.bot)
 	members = append(members, bot)
 	wire["channels"], wire["threads"], wire["members"] = channels, threads, members
-	wire["joined_at"], wire["large"], wire["unavailable"], wire["member_count"] = "2024-01-01T00:00:00.000000+00:00", false, false, len(s.users)
-	wire["presences"], wire["voice_states"], wire["stage_instances"], wire["guild_scheduled_events"] = []any{}, []any{}, []any{}, []any{}
+	wire["joined_at"] = "2024-01-01T00:00:00.000000+00:00"
+	wire["large"] = false
+	wire["unavailable"] = false
+	wire["member_count"] = len(s.users)
+	for _, empty := range []string{"presences", "voice_states", "stage_instances", "guild_scheduled_events"} {
+		wire[empty] = []any{}
+	}
 	return wire
 }
 
 func (s *Server) plainGuildWire(g Guild) map[string]any {
-	return map[string]any{"id": g.ID, "name": g.Name, "owner_id": g.ID, "roles": rolesWire(g.ID), "emojis": []any{}, "features": []any{},
-		"preferred_locale": "en-US", "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
-		"mfa_level": 0, "premium_tier": 0, "nsfw_level": 0, "afk_timeout": 300, "system_channel_flags": 0}
+	return map[string]any{
+		"id":                            g.ID,
+		"name":                          g.Name,
+		"owner_id":                      g.ID,
+		"roles":                         rolesWire(g.ID),
+		"emojis":                        []any{},
+		"features":                      []any{},
+		"preferred_locale":              "en-US",
+		"verification_level":            0,
+		"default_message_notifications": 0,
+		"explicit_content_filter":       0,
+		"mfa_level":                     0,
+		"premium_tier":                  0,
+		"nsfw_level":                    0,
+		"afk_timeout":                   300,
+		"system_channel_flags":          0,
+	}
 }

@@ -61,7 +61,7 @@ func (s *Server) AddItem(at string, item Item) Item {
 	return item
 }
 
-// render writes the feed anew, so that its validators change.
+// render writes the feed again, so that its validators change.
 func (s *Server) render(at string) string {
 	s.state.Lock()
 	f := *s.feeds[at]

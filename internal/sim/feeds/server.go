@@ -1,9 +1,8 @@
-// Package simfeeds is a web server for feeds and pages on a real socket of
-// 127.0.0.1: well behaved with validators and conditional GET, or hostile in
-// the ways of the open web.
+// Package simfeeds is a web server for feeds and pages on a real socket of 127.0.0.1: well behaved, with validators
+// and conditional GET, or hostile in the ways of the open web.
 //
-// Pages are put at paths with Serve, ServeDir and the like; a later one takes
-// the place of an earlier one. Faults that hold for any request are Fail's.
+// Serve, ServeDir and the like put pages at paths; a later page replaces an earlier one. Fail adds faults that apply
+// to any request.
 package simfeeds
 
 import (
@@ -25,24 +24,24 @@ import (
 
 // Server is the simulated web.
 type Server struct {
-	*sim.Door
+	*sim.HTTPServer
 	state sim.Watch // guards all below
 	pages map[string]*page
 	feeds map[string]*feed
 }
 
-// page is what a path answers.
+// page is the answer of a path.
 type page struct {
 	body    []byte
 	header  http.Header
 	changed time.Time
 	status  int // 0: 200
 	quiet   bool
-	act     func(http.ResponseWriter, *http.Request) // in place of all else
+	act     func(http.ResponseWriter, *http.Request) // replaces all other fields
 	hits    Hits
 }
 
-// Hits counts the answers a path gave.
+// Hits counts the answers of a path.
 type Hits struct {
 	Full        int // with a body, status 200
 	NotModified int // 304
@@ -52,11 +51,11 @@ type Hits struct {
 // New starts an empty server; every path answers 404.
 func New() (*Server, error) {
 	s := &Server{pages: map[string]*page{}, feeds: map[string]*feed{}}
-	door, err := sim.Open(http.HandlerFunc(s.serve))
+	door, err := sim.NewHTTPServer(http.HandlerFunc(s.serve))
 	if err != nil {
 		return nil, err
 	}
-	s.Door = door
+	s.HTTPServer = door
 	return s, nil
 }
 
@@ -300,7 +299,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// validate sets the validators and tells whether the client's copy is good.
+// validate sets the validators and reports whether the client's copy is good.
 // A wrong If-None-Match counts even if the date would do.
 func (p *page) validate(h http.Header, r *http.Request) bool {
 	if p.quiet || p.act != nil || p.status != 0 {

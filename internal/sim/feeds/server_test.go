@@ -134,7 +134,7 @@ func TestHostilePages(t *testing.T) {
 		t.Errorf("busy: %v %v", resp, err)
 	}
 	// For good, since net/http tries a lost GET again.
-	off := s.Fail(sim.Fault{Match: sim.To("GET", "/packed"), Drop: true})
+	off := s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/packed"), Drop: true})
 	if _, _, err := get(t, packed); err == nil {
 		t.Error("a dropped connection gave an answer")
 	}
@@ -158,7 +158,7 @@ func TestHangEndsWithTheServer(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := s.WaitArrival(ctx, sim.To("GET", "/hang")); err != nil {
+	if err := s.WaitArrival(ctx, sim.MatchPath("GET", "/hang")); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()

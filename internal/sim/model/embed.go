@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Embedding gives the vector of a text. It is called from many goroutines.
+// Embedding returns the vector of a text. It is called from many goroutines.
 type Embedding func(text string) []float32
 
 // SetEmbedding lets the models give embeddings; nil, as at first: they give none.
@@ -16,7 +16,7 @@ func (s *Server) SetEmbedding(e Embedding) {
 	s.embedding = e
 }
 
-// embed gives vectors of texts; false: the models give none.
+// embed returns vectors for texts, and false where no model has embeddings.
 func (s *Server) embed(texts []string) ([][]float32, bool) {
 	s.state.Lock()
 	e := s.embedding
@@ -41,7 +41,7 @@ func (s *Server) embedOpenAI(w http.ResponseWriter, r *http.Request) {
 		Model string   `json:"model"`
 		Input []string `json:"input"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !s.knows(in.Model) {
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !s.hasModel(in.Model) {
 		openAIError(w, 400, "'$.input' is invalid.", "")
 		return
 	}
@@ -55,7 +55,17 @@ func (s *Server) embedOpenAI(w http.ResponseWriter, r *http.Request) {
 		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": vectors[i]})
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, mustJSON(map[string]any{"object": "list", "data": data, "model": in.Model, "usage": map[string]int{"prompt_tokens": 7, "total_tokens": 7}}))
+	_, _ = io.WriteString(
+		w,
+		mustJSON(
+			map[string]any{
+				"object": "list",
+				"data":   data,
+				"model":  in.Model,
+				"usage":  map[string]int{"prompt_tokens": 7, "total_tokens": 7},
+			},
+		),
+	)
 }
 
 // embedGemini serves Gemini's batchEmbedContents.

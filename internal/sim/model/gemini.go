@@ -56,8 +56,18 @@ type (
 	}
 )
 
-var statusNames = map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-	429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
+var statusNames = map[int]string{
+	400: "INVALID_ARGUMENT",
+	401: "UNAUTHENTICATED",
+	403: "PERMISSION_DENIED",
+	404: "NOT_FOUND",
+	429: "RESOURCE_EXHAUSTED",
+	499: "CANCELLED",
+	500: "INTERNAL",
+	501: "UNIMPLEMENTED",
+	503: "UNAVAILABLE",
+	504: "DEADLINE_EXCEEDED",
+}
 
 func geminiError(w http.ResponseWriter, status int, message string, details ...any) {
 	body := map[string]any{"code": status, "message": message, "status": statusNames[status]}
@@ -98,7 +108,7 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if name := r.PathValue("model"); name != "" {
-		if !s.knows(name) {
+		if !s.hasModel(name) {
 			geminiError(w, 404, "models/"+name+" is not found for API version v1beta")
 			return
 		}
@@ -123,7 +133,7 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case !s.knows(model):
+	case !s.hasModel(model):
 		geminiError(w, 404, "models/"+model+" is not found for API version v1beta, or is not supported for generateContent.")
 		return
 	case action == "countTokens":
@@ -143,8 +153,8 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Stream = stream
-	reply := s.think(req)
-	if !s.begin(w, r, reply) {
+	reply := s.reply(req)
+	if !s.prepareReply(w, r, reply) {
 		return
 	}
 	if reply.Status != 0 {
@@ -154,8 +164,12 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 	out := s.pipe(w, r, reply)
 	if !stream {
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		whole := s.geminiPieces(Reply{Thoughts: reply.Thoughts, Text: []string{strings.Join(reply.Text, "")}, Calls: reply.Calls,
-			Usage: reply.Usage, Finish: reply.Finish, Block: reply.Block, Served: reply.Served}, model, false)
+		whole := s.geminiPieces(
+			Reply{Thoughts: reply.Thoughts, Text: []string{strings.Join(reply.Text, "")}, Calls: reply.Calls,
+				Usage: reply.Usage, Finish: reply.Finish, Block: reply.Block, Served: reply.Served},
+			model,
+			false,
+		)
 		out.put(mustJSON(whole[0]))
 		return
 	}
@@ -189,7 +203,13 @@ func failGemini(w http.ResponseWriter, reply Reply) {
 	}
 	var details []any
 	if reply.RetryAfter > 0 {
-		details = append(details, map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%gs", reply.RetryAfter.Seconds())})
+		details = append(
+			details,
+			map[string]any{
+				"@type":      "type.googleapis.com/google.rpc.RetryInfo",
+				"retryDelay": fmt.Sprintf("%gs", reply.RetryAfter.Seconds()),
+			},
+		)
 	}
 	message := reply.Message
 	if message == "" {
@@ -198,12 +218,19 @@ func failGemini(w http.ResponseWriter, reply Reply) {
 	geminiError(w, reply.Status, message, details...)
 }
 
-// geminiPieces are the answers of a stream, or the one answer.
+// geminiPieces returns the answers of a stream, or the one answer.
 func (s *Server) geminiPieces(reply Reply, model string, stream bool) []map[string]any {
-	usage := map[string]any{"promptTokenCount": reply.Usage.Prompt, "candidatesTokenCount": reply.Usage.Output, "thoughtsTokenCount": reply.Usage.Thoughts,
-		"cachedContentTokenCount": reply.Usage.Cached, "totalTokenCount": reply.Usage.Prompt + reply.Usage.Output + reply.Usage.Thoughts}
+	usage := map[string]any{
+		"promptTokenCount":        reply.Usage.Prompt,
+		"candidatesTokenCount":    reply.Usage.Output,
+		"thoughtsTokenCount":      reply.Usage.Thoughts,
+		"cachedContentTokenCount": reply.Usage.Cached,
+		"totalTokenCount":         reply.Usage.Prompt + reply.Usage.Output + reply.Usage.Thoughts,
+	}
 	if reply.Block != "" {
-		return []map[string]any{{"promptFeedback": map[string]any{"blockReason": reply.Block}, "usageMetadata": usage, "modelVersion": reply.Served}}
+		return []map[string]any{
+			{"promptFeedback": map[string]any{"blockReason": reply.Block}, "usageMetadata": usage, "modelVersion": reply.Served},
+		}
 	}
 	groups := s.geminiParts(reply, model, stream)
 	if !stream {

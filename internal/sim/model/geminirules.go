@@ -8,8 +8,20 @@ import (
 	"strings"
 )
 
-var geminiFields = []string{"contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "safetySettings",
-	"generationConfig", "cachedContent", "store", "serviceTier", "model"}
+var geminiFields = []string{
+	"contents",
+	"systemInstruction",
+	"system_instruction",
+	"tools",
+	"toolConfig",
+	"tool_config",
+	"safetySettings",
+	"generationConfig",
+	"cachedContent",
+	"store",
+	"serviceTier",
+	"model",
+}
 
 // readGemini takes a body apart and returns the first rule it breaks.
 func (s *Server) readGemini(raw []byte, model string) (Request, string) {
@@ -45,7 +57,7 @@ func (s *Server) readGemini(raw []byte, model string) (Request, string) {
 		req.System = textOf(g.System.Parts)
 	}
 	for _, c := range g.Contents {
-		req.Messages = append(req.Messages, neutral(c))
+		req.Messages = append(req.Messages, newMessage(c))
 	}
 	for _, d := range declarations {
 		schema := d.Parameters
@@ -67,7 +79,7 @@ func textOf(parts []gPart) string {
 	return b.String()
 }
 
-func neutral(c gContent) Message {
+func newMessage(c gContent) Message {
 	m := Message{Role: c.Role, Text: textOf(c.Parts)}
 	if m.Role == "" {
 		m.Role = RoleUser
@@ -92,7 +104,11 @@ func checkDeclarations(list []gDeclaration) string {
 		at := fmt.Sprintf("tools[0].function_declarations[%d]", i)
 		switch {
 		case !functionName.MatchString(d.Name) || len(d.Name) > 64:
-			return fmt.Sprintf("* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, alphanumeric, underscores, dots, colons or dashes, at most 64.", at, d.Name)
+			return fmt.Sprintf(
+				"* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, alphanumeric, underscores, dots, colons or dashes, at most 64.",
+				at,
+				d.Name,
+			)
 		case seen[d.Name]:
 			return fmt.Sprintf("* GenerateContentRequest.%s: Duplicate function declaration found: %s", at, d.Name)
 		case d.Parameters != nil && d.JSONSchema != nil:
@@ -166,7 +182,7 @@ func checkTurns(contents []gContent) string {
 		case len(calls) > 0 && contents[i-1].Role == "model":
 			return "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
 		}
-		if problem := paired(open, responses); problem != "" {
+		if problem := checkPairs(open, responses); problem != "" {
 			return problem
 		}
 		open = calls
@@ -206,8 +222,8 @@ func isObject(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &m) == nil && m != nil
 }
 
-// paired wants a response for every call, by name and id.
-func paired(calls []gPart, responses []*gResponse) string {
+// checkPairs checks that every call has a response, by name and id.
+func checkPairs(calls []gPart, responses []*gResponse) string {
 	left := slices.Clone(responses)
 	for _, p := range calls {
 		i := slices.IndexFunc(left, func(r *gResponse) bool { return r.Name == p.Call.Name && r.ID == p.Call.ID })
@@ -231,9 +247,13 @@ func (s *Server) checkSignatures(contents []gContent, model string) string {
 	for i, c := range contents[start:] {
 		for j, p := range c.calls() {
 			if p.Signature == "" && j == 0 {
-				return fmt.Sprintf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `%s`, position %d.", p.Call.Name, start+i+1)
+				return fmt.Sprintf(
+					"Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `%s`, position %d.",
+					p.Call.Name,
+					start+i+1,
+				)
 			}
-			if p.Signature != "" && !s.genuine(p.Signature, model, p.Call.Name) {
+			if p.Signature != "" && !s.isGenuine(p.Signature, model, p.Call.Name) {
 				return "Corrupted thought signature."
 			}
 		}

@@ -62,7 +62,10 @@ func openAIError(w http.ResponseWriter, status int, message, code string) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, mustJSON(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": code}}))
+	_, _ = io.WriteString(
+		w,
+		mustJSON(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": code}}),
+	)
 }
 
 func (s *Server) bearer(w http.ResponseWriter, r *http.Request) bool {
@@ -99,8 +102,13 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		openAIError(w, 400, "We could not parse the JSON body of your request: "+err.Error(), "")
 		return
 	}
-	if !s.knows(o.Model) {
-		openAIError(w, 404, fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", o.Model), "model_not_found")
+	if !s.hasModel(o.Model) {
+		openAIError(
+			w,
+			404,
+			fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", o.Model),
+			"model_not_found",
+		)
 		return
 	}
 	if problem := s.checkOpenAI(o, api); problem != "" {
@@ -108,8 +116,8 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		openAIError(w, 400, problem, "")
 		return
 	}
-	reply := s.think(o.neutral(api, raw))
-	if !s.begin(w, r, reply) {
+	reply := s.reply(o.newRequest(api, raw))
+	if !s.prepareReply(w, r, reply) {
 		return
 	}
 	if reply.Status != 0 {
@@ -133,8 +141,20 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 	if reply.Thoughts != "" {
 		message["reasoning_content"] = reply.Thoughts
 	}
-	out.put(mustJSON(map[string]any{"id": "chatcmpl-sim", "object": "chat.completion", "created": time.Now().Unix(), "model": reply.Served,
-		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": openAIFinish(reply)}}, "usage": openAIUsage(reply.Usage)}))
+	out.put(
+		mustJSON(
+			map[string]any{
+				"id":      "chatcmpl-sim",
+				"object":  "chat.completion",
+				"created": time.Now().Unix(),
+				"model":   reply.Served,
+				"choices": []any{
+					map[string]any{"index": 0, "message": message, "finish_reason": openAIFinish(reply)},
+				},
+				"usage": openAIUsage(reply.Usage),
+			},
+		),
+	)
 }
 
 func failOpenAI(w http.ResponseWriter, reply Reply) {
@@ -154,8 +174,15 @@ func failOpenAI(w http.ResponseWriter, reply Reply) {
 }
 
 func openAIUsage(u *Usage) map[string]any {
-	return map[string]any{"prompt_tokens": u.Prompt, "completion_tokens": u.Output + u.Thoughts, "total_tokens": u.Prompt + u.Output + u.Thoughts,
-		"prompt_tokens_details": map[string]any{"cached_tokens": u.Cached}, "completion_tokens_details": map[string]any{"reasoning_tokens": u.Thoughts}}
+	return map[string]any{
+		"prompt_tokens":     u.Prompt,
+		"completion_tokens": u.Output + u.Thoughts,
+		"total_tokens":      u.Prompt + u.Output + u.Thoughts,
+		"prompt_tokens_details": map[string]any{
+			"cached_tokens": u.Cached,
+		},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": u.Thoughts},
+	}
 }
 
 func openAIFinish(reply Reply) string {
@@ -175,7 +202,11 @@ func openAIFinish(reply Reply) string {
 func (s *Server) openAICalls(model string, calls []Call, api string) []map[string]any {
 	var list []map[string]any
 	for i, c := range calls {
-		call := map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": string(c.Args)}}
+		call := map[string]any{
+			"id":       c.ID,
+			"type":     "function",
+			"function": map[string]any{"name": c.Name, "arguments": string(c.Args)},
+		}
 		if i == 0 && api == GoogleOpenAI {
 			call["extra_content"] = map[string]any{"google": map[string]any{"thought_signature": s.sign(model, c.Name)}}
 		}
@@ -186,7 +217,13 @@ func (s *Server) openAICalls(model string, calls []Call, api string) []map[strin
 
 func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 	chunk := func(choices []any, usage any) {
-		body := map[string]any{"id": "chatcmpl-sim", "object": "chat.completion.chunk", "created": time.Now().Unix(), "model": reply.Served, "choices": choices}
+		body := map[string]any{
+			"id":      "chatcmpl-sim",
+			"object":  "chat.completion.chunk",
+			"created": time.Now().Unix(),
+			"model":   reply.Served,
+			"choices": choices,
+		}
 		if usage != nil {
 			body["usage"] = usage
 		}
@@ -208,7 +245,12 @@ func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 		call["index"] = i
 		call["function"] = map[string]any{"name": reply.Calls[i].Name, "arguments": args[:len(args)/2]}
 		delta(map[string]any{"tool_calls": []any{call}}, nil)
-		delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": args[len(args)/2:]}}}}, nil)
+		delta(
+			map[string]any{
+				"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": args[len(args)/2:]}}},
+			},
+			nil,
+		)
 	}
 	delta(map[string]any{}, openAIFinish(reply))
 	if o.Options.Usage {
@@ -227,7 +269,10 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 		case t.Type != "function":
 			return fmt.Sprintf("Invalid value for tools[%d].type: %q", i, t.Type)
 		case !openAIName.MatchString(name) || len(name) > 64:
-			return fmt.Sprintf("Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long.", i)
+			return fmt.Sprintf(
+				"Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long.",
+				i,
+			)
 		case seen[name]:
 			return fmt.Sprintf("Duplicate tool name %q", name)
 		case t.Function.Parameters != nil && !isObject(t.Function.Parameters):
@@ -268,7 +313,11 @@ func checkMessages(list []oMessage) string {
 			}
 		case "tool":
 			if !open[m.CallID] {
-				return fmt.Sprintf("messages[%d] with role 'tool' must be a response to a preceding message with 'tool_calls': %q", i, m.CallID)
+				return fmt.Sprintf(
+					"messages[%d] with role 'tool' must be a response to a preceding message with 'tool_calls': %q",
+					i,
+					m.CallID,
+				)
 			}
 			delete(open, m.CallID)
 		default:
@@ -311,7 +360,7 @@ func (s *Server) checkCompatible(o oRequest) string {
 			if signature == "" && j == 0 {
 				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly."
 			}
-			if signature != "" && !s.genuine(signature, o.Model, c.Function.Name) {
+			if signature != "" && !s.isGenuine(signature, o.Model, c.Function.Name) {
 				return "Corrupted thought signature."
 			}
 		}
@@ -319,7 +368,7 @@ func (s *Server) checkCompatible(o oRequest) string {
 	return ""
 }
 
-func (o oRequest) neutral(api string, raw []byte) Request {
+func (o oRequest) newRequest(api string, raw []byte) Request {
 	req := Request{API: api, Model: o.Model, Stream: o.Stream, Store: o.Store, Raw: raw}
 	var choice string
 	if json.Unmarshal(o.Choice, &choice) == nil {
@@ -328,7 +377,10 @@ func (o oRequest) neutral(api string, raw []byte) Request {
 		req.ToolMode = "ANY"
 	}
 	for _, t := range o.Tools {
-		req.Tools = append(req.Tools, Tool{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters})
+		req.Tools = append(
+			req.Tools,
+			Tool{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters},
+		)
 	}
 	for _, m := range o.Messages {
 		switch text := contentText(m.Content); m.Role {

@@ -8,11 +8,54 @@ import (
 	"strings"
 )
 
-var schemaKeys = []string{"anyOf", "default", "description", "enum", "example", "format", "items", "maxItems", "maxLength", "maxProperties",
-	"maximum", "minItems", "minLength", "minProperties", "minimum", "nullable", "pattern", "properties", "propertyOrdering", "required", "title", "type"}
+var schemaKeys = []string{
+	"anyOf",
+	"default",
+	"description",
+	"enum",
+	"example",
+	"format",
+	"items",
+	"maxItems",
+	"maxLength",
+	"maxProperties",
+	"maximum",
+	"minItems",
+	"minLength",
+	"minProperties",
+	"minimum",
+	"nullable",
+	"pattern",
+	"properties",
+	"propertyOrdering",
+	"required",
+	"title",
+	"type",
+}
 
-var jsonSchemaKeys = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems",
-	"minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering"}
+var jsonSchemaKeys = []string{
+	"$id",
+	"$defs",
+	"$ref",
+	"$anchor",
+	"type",
+	"format",
+	"title",
+	"description",
+	"enum",
+	"items",
+	"prefixItems",
+	"minItems",
+	"maxItems",
+	"minimum",
+	"maximum",
+	"anyOf",
+	"oneOf",
+	"properties",
+	"additionalProperties",
+	"required",
+	"propertyOrdering",
+}
 
 var schemaTypes = []string{"TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"}
 
@@ -32,8 +75,13 @@ func checkSchema(raw json.RawMessage, at string) string {
 		}
 	}
 	var kind string
-	if o["type"] != nil && (json.Unmarshal(o["type"], &kind) != nil || !slices.Contains(schemaTypes, strings.ToUpper(kind))) {
-		return fmt.Sprintf("Invalid value at '%s.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type), %s", at, o["type"])
+	if o["type"] != nil &&
+		(json.Unmarshal(o["type"], &kind) != nil || !slices.Contains(schemaTypes, strings.ToUpper(kind))) {
+		return fmt.Sprintf(
+			"Invalid value at '%s.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type), %s",
+			at,
+			o["type"],
+		)
 	}
 	var texts []string
 	if o["enum"] != nil && json.Unmarshal(o["enum"], &texts) != nil {

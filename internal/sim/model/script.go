@@ -12,6 +12,7 @@ const (
 	Gemini       = "gemini"
 	OpenAI       = "openai"
 	GoogleOpenAI = "google-openai" // Google's OpenAI-compatible base
+	Anthropic    = "anthropic"     // the Messages API
 )
 
 // Request is what the model is asked, in terms of no provider.
@@ -63,7 +64,7 @@ type Tool struct {
 	Schema            json.RawMessage
 }
 
-// Last is the last message.
+// Last returns the last message.
 func (r Request) Last() Message {
 	if len(r.Messages) == 0 {
 		return Message{}
@@ -71,7 +72,7 @@ func (r Request) Last() Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// Asked is the text of the last message of the user.
+// Asked returns the text of the last message of the user.
 func (r Request) Asked() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == RoleUser && r.Messages[i].Text != "" {
@@ -81,7 +82,7 @@ func (r Request) Asked() string {
 	return ""
 }
 
-// Declares tells whether a tool is declared and may be called.
+// Declares reports whether a tool is declared and may be called.
 func (r Request) Declares(name string) bool {
 	for _, t := range r.Tools {
 		if t.Name == name && r.ToolMode != "NONE" {
@@ -126,12 +127,12 @@ func Say(text string) Reply { return Reply{Text: []string{text}} }
 // Echo answers with what the user said, word by word, and quotes results of tools.
 func Echo(r Request) Reply {
 	if results := r.Last().Results; len(results) > 0 {
-		return Say(quote(results))
+		return Say(quoteResults(results))
 	}
 	return Reply{Text: strings.SplitAfter(r.Asked(), " ")}
 }
 
-func quote(results []Result) string {
+func quoteResults(results []Result) string {
 	var b strings.Builder
 	for _, res := range results {
 		b.WriteString("result: ")
@@ -150,7 +151,7 @@ func CallTool(name, args string) Script {
 	}
 }
 
-// Sequence gives the replies one after the other, whoever asks; the last one stays.
+// Sequence returns the replies one after the other, whoever asks; the last one stays.
 func Sequence(replies ...Reply) Script {
 	var mu sync.Mutex
 	next := 0

@@ -1,13 +1,10 @@
-// Package simmodel is a language model to test a client against: Gemini's
-// generateContent, the OpenAI chat-completions protocol and Google's
-// OpenAI-compatible base, on a real socket of 127.0.0.1. A Script decides what
-// the model says and how it fails.
+// Package simmodel is a language model to test clients with: Gemini's generateContent, OpenAI's chat completions,
+// Google's OpenAI-compatible API and Anthropic's Messages API, on a real socket of 127.0.0.1. A Script decides what the model says and how it
+// fails.
 //
-// It promises the rules the providers document and enforce: thought
-// signatures and call ids come back as issued, every call is answered, roles
-// follow each other, names and schemas keep to what is supported, keys are
-// right. What breaks a rule is answered as the provider does and kept for
-// Rejected. It leaves out images, files and caching.
+// It enforces the rules that the providers document: thought signatures and call ids come back as issued, every call
+// is answered, roles alternate, names and schemas use only what is supported, keys are valid. A request that breaks a
+// rule is answered as the provider answers it and kept for Rejected. Images, files and caching are left out.
 package simmodel
 
 import (
@@ -23,10 +20,10 @@ import (
 	"ravenbot/internal/sim"
 )
 
-// Options of a server; the zero value of a field takes the default given.
+// Options configures a server. The zero value of a field means the default given.
 type Options struct {
 	APIKey string   // default "key"
-	Models []string // default gemini-3.8-flash and gpt-sim
+	Models []string // default gemini-3.8-flash, gpt-sim and claude-sim
 	Script Script   // default Echo
 }
 
@@ -39,7 +36,7 @@ type Rejection struct {
 
 // Server is the simulated model.
 type Server struct {
-	*sim.Door
+	*sim.HTTPServer
 	opts  Options
 	state sim.Watch // guards all below
 
@@ -51,7 +48,7 @@ type Server struct {
 	serial     int
 }
 
-// issued is what a thought signature was given out for.
+// issued is what a thought signature was issued for.
 type issued struct{ model, call string }
 
 // New starts a server.
@@ -60,17 +57,17 @@ func New(opts Options) (*Server, error) {
 		opts.APIKey = "key"
 	}
 	if opts.Models == nil {
-		opts.Models = []string{"gemini-3.8-flash", "gpt-sim"}
+		opts.Models = []string{"gemini-3.8-flash", "gpt-sim", "claude-sim"}
 	}
 	if opts.Script == nil {
 		opts.Script = Echo
 	}
 	s := &Server{opts: opts, script: opts.Script, signatures: map[string]issued{}}
-	door, err := sim.Open(s.routes())
+	door, err := sim.NewHTTPServer(s.routes())
 	if err != nil {
 		return nil, err
 	}
-	s.Door = door
+	s.HTTPServer = door
 	return s, nil
 }
 
@@ -84,29 +81,39 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/models", s.serveModels)
 	mux.HandleFunc("GET /v1beta/openai/models", s.listOpenAI)
 	mux.HandleFunc("POST /v1/embeddings", s.embedOpenAI)
-	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) })
-	mux.HandleFunc("POST /v1beta/openai/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, GoogleOpenAI) })
+	mux.HandleFunc("POST /v1/messages", s.serveAnthropic)
+	mux.HandleFunc(
+		"POST /v1/chat/completions",
+		func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) },
+	)
+	mux.HandleFunc(
+		"POST /v1beta/openai/chat/completions",
+		func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, GoogleOpenAI) },
+	)
 	return mux
 }
 
-// GeminiURL is the base for Gemini clients, OpenAIURL and GoogleOpenAIURL
+// GeminiURL returns the base for Gemini clients, OpenAIURL and GoogleOpenAIURL
 // those for OpenAI clients.
 func (s *Server) GeminiURL() string { return s.URL() + "/" }
 
-// OpenAIURL is the base for OpenAI clients.
+// OpenAIURL returns the base for OpenAI clients.
 func (s *Server) OpenAIURL() string { return s.URL() + "/v1" }
 
-// GoogleOpenAIURL is Google's OpenAI-compatible base.
+// AnthropicURL returns the base for clients of the Messages API.
+func (s *Server) AnthropicURL() string { return s.URL() }
+
+// GoogleOpenAIURL returns Google's OpenAI-compatible base.
 func (s *Server) GoogleOpenAIURL() string { return s.URL() + "/v1beta/openai" }
 
-// SetScript replaces the script for requests to come.
+// SetScript replaces the script for future requests.
 func (s *Server) SetScript(script Script) {
 	s.state.Lock()
 	defer s.state.Release()
 	s.script = script
 }
 
-// Asked lists the requests that were accepted, oldest first.
+// Asked returns the requests that were accepted, oldest first.
 func (s *Server) Asked() []Request {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -122,7 +129,7 @@ func (s *Server) WaitAsked(ctx context.Context, n int) ([]Request, error) {
 	return s.Asked(), nil
 }
 
-// Rejected lists the requests that broke a rule.
+// Rejected returns the requests that broke a rule.
 func (s *Server) Rejected() []Rejection {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -135,8 +142,8 @@ func (s *Server) reject(api, problem string, raw []byte) {
 	s.rejected = append(s.rejected, Rejection{API: api, Problem: problem, Raw: raw})
 }
 
-// think records a request and asks the script; calls get ids.
-func (s *Server) think(r Request) Reply {
+// reply records a request and asks the script; calls get ids.
+func (s *Server) reply(r Request) Reply {
 	r.At = time.Now()
 	s.state.Lock()
 	s.asked = append(s.asked, r)
@@ -156,7 +163,11 @@ func (s *Server) think(r Request) Reply {
 		}
 	}
 	if reply.Usage == nil {
-		reply.Usage = &Usage{Prompt: len(r.Raw)/4 + 1, Output: len(strings.Join(reply.Text, ""))/4 + 1, Thoughts: len(reply.Thoughts) / 4}
+		reply.Usage = &Usage{
+			Prompt:   len(r.Raw)/4 + 1,
+			Output:   len(strings.Join(reply.Text, ""))/4 + 1,
+			Thoughts: len(reply.Thoughts) / 4,
+		}
 	}
 	if reply.Served == "" {
 		reply.Served = r.Model
@@ -177,9 +188,10 @@ func (s *Server) sign(model, call string) string {
 // Sentinel is accepted in place of any signature.
 const Sentinel = "skip_thought_signature_validator"
 
-// genuine tells whether a signature was issued for that call by that model.
-func (s *Server) genuine(signature, model, call string) bool {
-	if plain, err := base64.StdEncoding.DecodeString(signature); signature == Sentinel || err == nil && string(plain) == Sentinel {
+// isGenuine reports whether a signature was issued for that call by that model.
+func (s *Server) isGenuine(signature, model, call string) bool {
+	if plain, err := base64.StdEncoding.DecodeString(signature); signature == Sentinel ||
+		err == nil && string(plain) == Sentinel {
 		return true
 	}
 	s.state.Lock()
@@ -187,8 +199,8 @@ func (s *Server) genuine(signature, model, call string) bool {
 	return s.signatures[signature] == issued{model: model, call: call}
 }
 
-// begin performs what comes before an answer; it reports whether one is due.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, reply Reply) bool {
+// prepareReply does what comes before an answer, and reports whether there is to be one.
+func (s *Server) prepareReply(w http.ResponseWriter, r *http.Request, reply Reply) bool {
 	if reply.Hang {
 		select {
 		case <-r.Context().Done():
@@ -254,4 +266,4 @@ func mustJSON(v any) string {
 	return string(data)
 }
 
-func (s *Server) knows(model string) bool { return slices.Contains(s.opts.Models, model) }
+func (s *Server) hasModel(model string) bool { return slices.Contains(s.opts.Models, model) }

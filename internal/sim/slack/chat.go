@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// target finds the channel of a message to write; a user id opens the direct message.
-func (s *Server) target(id string) (*Channel, *slackError) {
+// postChannel finds the channel of a message to write; a user id opens the direct message.
+func (s *Server) postChannel(id string) (*Channel, *slackError) {
 	if _, ok := s.user(id); ok {
 		return s.dm(id), nil
 	}
@@ -30,12 +30,24 @@ func rawOrNil(text string) json.RawMessage {
 
 // compose makes a post of the bot out of arguments that were checked.
 func compose(c *Channel, a args) *Post {
-	return &Post{Channel: c.ID, User: BotUserID, Text: a["text"], Markdown: a["markdown_text"], Blocks: rawOrNil(a["blocks"]),
-		Attachments: rawOrNil(a["attachments"]), ThreadTS: a["thread_ts"], Broadcast: a.on("reply_broadcast"), Metadata: rawOrNil(a["metadata"]),
-		Unfurl: a["unfurl_links"] + "," + a["unfurl_media"], Pings: pingsOf(a), Sent: time.Now()}
+	return &Post{
+		Channel:     c.ID,
+		User:        BotUserID,
+		Text:        a["text"],
+		Markdown:    a["markdown_text"],
+		Blocks:      rawOrNil(a["blocks"]),
+		Attachments: rawOrNil(a["attachments"]),
+		ThreadTS:    a["thread_ts"],
+		Broadcast:   a.isSet("reply_broadcast"),
+		Metadata:    rawOrNil(a["metadata"]),
+		Unfurl:      a["unfurl_links"] + "," + a["unfurl_media"],
+		Pings:       pingsOf(a),
+		Sent:        time.Now(),
+	}
 }
 
-func (s *Server) place(p *Post) {
+// storePost gives a post its timestamp and adds it to its channel.
+func (s *Server) storePost(p *Post) {
 	p.TS = s.newTS()
 	s.posts[p.Channel] = append(s.posts[p.Channel], p)
 }
@@ -55,7 +67,7 @@ func (s *Server) thread(c *Channel, ts string) *slackError {
 }
 
 func (s *Server) postMessage(a args) (map[string]any, *slackError) {
-	c, err := s.target(a["channel"])
+	c, err := s.postChannel(a["channel"])
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +78,13 @@ func (s *Server) postMessage(a args) (map[string]any, *slackError) {
 		return nil, err
 	}
 	p := compose(c, a)
-	s.place(p)
+	s.storePost(p)
 	s.emitMessage(p)
 	return map[string]any{"channel": c.ID, "ts": p.TS, "message": s.wire(p, true)}, nil
 }
 
 func (s *Server) postEphemeral(a args) (map[string]any, *slackError) {
-	c, err := s.target(a["channel"])
+	c, err := s.postChannel(a["channel"])
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +100,8 @@ func (s *Server) postEphemeral(a args) (map[string]any, *slackError) {
 	return map[string]any{"message_ts": p.TS}, nil
 }
 
-// own finds a message of the bot.
-func (s *Server) own(a args, foreign string) (*Post, *slackError) {
+// ownPost finds a message of the bot.
+func (s *Server) ownPost(a args, foreign string) (*Post, *slackError) {
 	if s.channel(a["channel"]) == nil {
 		return nil, refuse("channel_not_found")
 	}
@@ -104,7 +116,7 @@ func (s *Server) own(a args, foreign string) (*Post, *slackError) {
 }
 
 func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
-	p, err := s.own(a, "cant_update_message")
+	p, err := s.ownPost(a, "cant_update_message")
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +126,7 @@ func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
 	if err := checkContent(a); err != nil {
 		return nil, err
 	}
-	s.change(p, func() {
+	s.changePost(p, func() {
 		p.Text, p.Markdown, p.Pings = a["text"], a["markdown_text"], pingsOf(a)
 		if _, ok := a["blocks"]; ok || p.Markdown != "" || a["text"] != "" {
 			p.Blocks = rawOrNil(a["blocks"])
@@ -130,16 +142,16 @@ func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
 }
 
 func (s *Server) deleteMessage(a args) (map[string]any, *slackError) {
-	p, err := s.own(a, "cant_delete_message")
+	p, err := s.ownPost(a, "cant_delete_message")
 	if err != nil {
 		return nil, err
 	}
-	s.erase(p)
+	s.deletePost(p)
 	return map[string]any{"channel": p.Channel, "ts": p.TS}, nil
 }
 
 func (s *Server) startStream(a args) (map[string]any, *slackError) {
-	c, err := s.target(a["channel"])
+	c, err := s.postChannel(a["channel"])
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +177,11 @@ func (s *Server) startStream(a args) (map[string]any, *slackError) {
 	p.Markdown, p.Streaming, p.Recipient = text, true, a["recipient_user_id"]
 	p.Metadata = nil // it can be given when the stream stops
 	p.track(a)
-	s.place(p)
+	s.storePost(p)
 	return map[string]any{"channel": c.ID, "ts": p.TS}, nil
 }
 
-// streamText is what an append adds, be it markdown_text or text chunks.
+// streamText returns what an append adds, be it markdown_text or text chunks.
 func streamText(a args) (string, *slackError) {
 	text := a["markdown_text"]
 	if raw := a["chunks"]; raw != "" {
@@ -210,8 +222,8 @@ func (p *Post) track(a args) {
 	p.Tasks = tasks
 }
 
-func (s *Server) streaming(a args) (*Post, *slackError) {
-	p, err := s.own(a, "message_not_owned_by_app")
+func (s *Server) streamingPost(a args) (*Post, *slackError) {
+	p, err := s.ownPost(a, "message_not_owned_by_app")
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +253,7 @@ func (s *Server) extend(p *Post, a args) *slackError {
 }
 
 func (s *Server) appendStream(a args) (map[string]any, *slackError) {
-	p, err := s.streaming(a)
+	p, err := s.streamingPost(a)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +268,7 @@ func (s *Server) appendStream(a args) (map[string]any, *slackError) {
 }
 
 func (s *Server) stopStream(a args) (map[string]any, *slackError) {
-	p, err := s.streaming(a)
+	p, err := s.streamingPost(a)
 	if err != nil {
 		return nil, err
 	}

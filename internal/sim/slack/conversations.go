@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// legible finds a channel whose messages the token may read.
-func (s *Server) legible(a args) (*Channel, *slackError) {
+// readableChannel finds a channel whose messages the token may read.
+func (s *Server) readableChannel(a args) (*Channel, *slackError) {
 	c := s.channel(a["channel"])
 	if c == nil {
 		return nil, refuse("channel_not_found")
@@ -17,7 +17,7 @@ func (s *Server) legible(a args) (*Channel, *slackError) {
 	if c.User != "" {
 		scope = "im:history"
 	}
-	if err := s.granted(scope); err != nil {
+	if err := s.checkScope(scope); err != nil {
 		return nil, err
 	}
 	if !c.Member {
@@ -41,12 +41,12 @@ func (s *Server) listConversations(a args) (map[string]any, *slackError) {
 			list = append(list, s.channelWire(c))
 		}
 	}
-	page, cursor := cut(list, a, 100)
+	page, cursor := paginate(list, a, 100)
 	return map[string]any{"channels": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
 }
 
-// cut takes the page that cursor and limit ask for.
-func cut(list []any, a args, normal int) (page []any, next string) {
+// paginate takes the page that cursor and limit ask for.
+func paginate(list []any, a args, normal int) (page []any, next string) {
 	from, _ := strconv.Atoi(a["cursor"])
 	limit, _ := strconv.Atoi(a["limit"])
 	if limit <= 0 || limit > 1000 {
@@ -62,17 +62,17 @@ func cut(list []any, a args, normal int) (page []any, next string) {
 
 var timestamp = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
 
-// span is the part of a conversation that is asked for. Timestamps are of one
+// timeRange is the part of a conversation that is asked for. Timestamps are of one
 // length before the point, so that they compare as text.
-type span struct {
+type timeRange struct {
 	oldest, latest string
 	inclusive      bool
 	limit          int
 	after, before  string // from a cursor
 }
 
-func spanOf(a args) (span, *slackError) {
-	w := span{oldest: a["oldest"], latest: a["latest"], inclusive: a.on("inclusive"), limit: 100}
+func parseTimeRange(a args) (timeRange, *slackError) {
+	w := timeRange{oldest: a["oldest"], latest: a["latest"], inclusive: a.isSet("inclusive"), limit: 100}
 	if w.oldest == "0" {
 		w.oldest = ""
 	}
@@ -106,7 +106,7 @@ func spanOf(a args) (span, *slackError) {
 	return w, nil
 }
 
-func (w span) holds(p *Post) bool {
+func (w timeRange) contains(p *Post) bool {
 	switch {
 	case w.oldest != "" && (p.TS < w.oldest || p.TS == w.oldest && !w.inclusive),
 		w.latest != "" && (p.TS > w.latest || p.TS == w.latest && !w.inclusive),
@@ -117,7 +117,7 @@ func (w span) holds(p *Post) bool {
 }
 
 // page takes the oldest of a list that is in order, or the newest.
-func (w span) page(list []*Post, oldestFirst bool) (page []*Post, cursor string) {
+func (w timeRange) page(list []*Post, oldestFirst bool) (page []*Post, cursor string) {
 	switch {
 	case len(list) <= w.limit:
 		return list, ""
@@ -129,20 +129,20 @@ func (w span) page(list []*Post, oldestFirst bool) (page []*Post, cursor string)
 	return page, "before:" + page[0].TS
 }
 
-// history gives a page newest first. Which page comes first depends: without
+// history returns a page newest first. Which page comes first depends: without
 // latest it is the one next to oldest (slackhq/slack-api-docs#4).
 func (s *Server) history(a args) (map[string]any, *slackError) {
-	c, err := s.legible(a)
+	c, err := s.readableChannel(a)
 	if err != nil {
 		return nil, err
 	}
-	w, err := spanOf(a)
+	w, err := parseTimeRange(a)
 	if err != nil {
 		return nil, err
 	}
 	var list []*Post
 	for _, p := range s.posts[c.ID] {
-		if (!p.Deleted || p.Tombstone) && (p.ThreadTS == "" || p.Broadcast) && w.holds(p) {
+		if (!p.Deleted || p.Tombstone) && (p.ThreadTS == "" || p.Broadcast) && w.contains(p) {
 			list = append(list, p)
 		}
 	}
@@ -154,18 +154,22 @@ func (s *Server) history(a args) (map[string]any, *slackError) {
 func (s *Server) pageWire(page []*Post, next string, a args) map[string]any {
 	list := []any{}
 	for _, p := range page {
-		list = append(list, s.wire(p, a.on("include_all_metadata")))
+		list = append(list, s.wire(p, a.isSet("include_all_metadata")))
 	}
-	return map[string]any{"messages": list, "has_more": next != "", "response_metadata": map[string]any{"next_cursor": next}}
+	return map[string]any{
+		"messages":          list,
+		"has_more":          next != "",
+		"response_metadata": map[string]any{"next_cursor": next},
+	}
 }
 
-// readReplies gives a thread oldest first, its root before all.
+// readReplies returns a thread oldest first, its root before all.
 func (s *Server) readReplies(a args) (map[string]any, *slackError) {
-	c, err := s.legible(a)
+	c, err := s.readableChannel(a)
 	if err != nil {
 		return nil, err
 	}
-	w, err := spanOf(a)
+	w, err := parseTimeRange(a)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +179,7 @@ func (s *Server) readReplies(a args) (map[string]any, *slackError) {
 	}
 	var list []*Post
 	for _, p := range s.world.replies(root) {
-		if w.holds(p) {
+		if w.contains(p) {
 			list = append(list, p)
 		}
 	}
@@ -210,11 +214,13 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 	if !ok {
 		return nil, refuse("user_not_found")
 	}
-	return map[string]any{"user": map[string]any{"id": u.ID, "team_id": TeamID, "name": u.Name, "real_name": u.Name, "tz": "Europe/Oslo",
-		"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.Bot || u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}}}, nil
+	return map[string]any{
+		"user": map[string]any{"id": u.ID, "team_id": TeamID, "name": u.Name, "real_name": u.Name, "tz": "Europe/Oslo",
+			"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.Bot || u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}},
+	}, nil
 }
 
-func (s *Server) reacted(a args) (*Post, *slackError) {
+func (s *Server) reactionPost(a args) (*Post, *slackError) {
 	if s.channel(a["channel"]) == nil {
 		return nil, refuse("channel_not_found")
 	}
@@ -226,7 +232,7 @@ func (s *Server) reacted(a args) (*Post, *slackError) {
 }
 
 func (s *Server) addReaction(a args) (map[string]any, *slackError) {
-	p, err := s.reacted(a)
+	p, err := s.reactionPost(a)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +247,7 @@ func (s *Server) addReaction(a args) (map[string]any, *slackError) {
 }
 
 func (s *Server) removeReaction(a args) (map[string]any, *slackError) {
-	p, err := s.reacted(a)
+	p, err := s.reactionPost(a)
 	if err != nil {
 		return nil, err
 	}

@@ -51,11 +51,12 @@ type envelope struct {
 	acked                  bool
 }
 
-// deliver sends an envelope for the first time. The lock is held.
+// deliver sends an envelope to the app. The lock is held.
 func (s *Server) deliver(e *envelope) {
 	if s.silent {
 		return
 	}
+	// Slack may deliver an event twice; apps have to notice.
 	for range max(1, s.faults.Repeat) {
 		copied := *e
 		copied.id = "envelope-" + strconv.Itoa(len(s.deliveries)+1)
@@ -63,11 +64,20 @@ func (s *Server) deliver(e *envelope) {
 	}
 }
 
+// attempt makes the nth attempt to deliver an envelope. The lock is held.
 func (s *Server) attempt(e *envelope, n int, reason string) {
 	if s.closed || e.acked {
 		return
 	}
-	d := &Delivery{EnvelopeID: e.id, EventID: e.event, Kind: e.kind, Type: e.inner, Attempt: n, Sent: time.Now(), envelope: e}
+	d := &Delivery{
+		EnvelopeID: e.id,
+		EventID:    e.event,
+		Kind:       e.kind,
+		Type:       e.inner,
+		Attempt:    n,
+		Sent:       time.Now(),
+		envelope:   e,
+	}
 	s.deliveries = append(s.deliveries, d)
 	if s.base != "" {
 		s.live.Add(1)
@@ -77,18 +87,24 @@ func (s *Server) attempt(e *envelope, n int, reason string) {
 	d.timer = time.AfterFunc(s.opts.AckWithin, func() {
 		s.state.Lock()
 		defer s.state.Release()
-		s.failed(d, "timeout")
+		s.endAttempt(d, "timeout")
 	})
-	d.link = s.pick()
+	d.link = s.pickLink()
 	if d.link == nil {
-		s.failed(d, "no_connection")
+		s.endAttempt(d, "no_connection")
 		return
 	}
 	d.link.sock.Send(encodeEnvelope(e, n, reason))
 }
 
+// encodeEnvelope returns an envelope in Socket Mode's form.
 func encodeEnvelope(e *envelope, n int, reason string) []byte {
-	frame := map[string]any{"envelope_id": e.id, "type": e.kind, "payload": e.payload, "accepts_response_payload": e.kind != KindEvent}
+	frame := map[string]any{
+		"envelope_id":              e.id,
+		"type":                     e.kind,
+		"payload":                  e.payload,
+		"accepts_response_payload": e.kind != KindEvent,
+	}
 	if n > 0 {
 		frame["retry_attempt"], frame["retry_reason"] = n, reason
 	}
@@ -103,8 +119,9 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-// failed ends an attempt; events are tried again, what a user waits for is not.
-func (s *Server) failed(d *Delivery, reason string) {
+// endAttempt ends an attempt without an acknowledgement. Events are sent again; commands and buttons, for which a
+// user waits, are not.
+func (s *Server) endAttempt(d *Delivery, reason string) {
 	if d.Over {
 		return
 	}
@@ -112,6 +129,7 @@ func (s *Server) failed(d *Delivery, reason string) {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
+	// Slack gives up an event after its last retry.
 	if d.Kind != KindEvent || d.Attempt >= len(s.opts.RetryDelays) {
 		return
 	}
@@ -122,7 +140,9 @@ func (s *Server) failed(d *Delivery, reason string) {
 	})
 }
 
-func (s *Server) acked(d *Delivery, answer json.RawMessage) {
+// recordAck records the acknowledgement of a delivery.
+func (s *Server) recordAck(d *Delivery, answer json.RawMessage) {
+	// Too late: the next attempt may be under way already.
 	if d.Over {
 		return
 	}
@@ -141,10 +161,19 @@ func (s *Server) event(inner map[string]any) string {
 		inner["event_ts"] = s.newTS()
 	}
 	kind, _ := inner["type"].(string)
-	s.deliver(&envelope{event: id, kind: KindEvent, inner: kind, payload: mustJSON(map[string]any{"token": "legacy", "team_id": TeamID,
-		"api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
-		"authorizations":        []any{map[string]any{"team_id": TeamID, "user_id": BotUserID, "is_bot": true, "is_enterprise_install": false}},
-		"is_ext_shared_channel": false, "event_context": "context-" + id})})
+	s.deliver(
+		&envelope{
+			event: id,
+			kind:  KindEvent,
+			inner: kind,
+			payload: mustJSON(map[string]any{"token": "legacy", "team_id": TeamID,
+				"api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
+				"authorizations": []any{
+					map[string]any{"team_id": TeamID, "user_id": BotUserID, "is_bot": true, "is_enterprise_install": false},
+				},
+				"is_ext_shared_channel": false, "event_context": "context-" + id}),
+		},
+	)
 	return id
 }
 
@@ -159,8 +188,8 @@ func (s *Server) emitMessage(p *Post) string {
 	return s.event(m)
 }
 
-// change alters a message as an edit by its author does, and tells the app.
-func (s *Server) change(p *Post, alter func()) []string {
+// changePost changes a message like an edit by its author, and sends the events about it.
+func (s *Server) changePost(p *Post, alter func()) []string {
 	before := s.wire(p, false)
 	alter()
 	p.Edits++
@@ -192,9 +221,8 @@ func (s *Server) emitMention(p *Post) []string {
 	return []string{s.event(m)}
 }
 
-// erase deletes a message. What has a thread below it leaves a tombstone, and the
-// app hears of a change.
-func (s *Server) erase(p *Post) string {
+// deletePost deletes a message. A message with a thread below it leaves a tombstone, and the app gets a change event.
+func (s *Server) deletePost(p *Post) string {
 	before := s.wire(p, false)
 	p.Tombstone = len(s.replies(p)) > 0
 	p.Deleted = true

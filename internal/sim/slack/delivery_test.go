@@ -281,7 +281,7 @@ func TestHTTPDelivery(t *testing.T) {
 	if _, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool { return a.Text == "at once" }); err != nil {
 		t.Error(err)
 	}
-	for name, p := range map[string]simslack.Parcel{
+	for name, p := range map[string]simslack.SignedRequest{
 		"wrong secret": {Secret: "other"},
 		"stale":        {At: time.Now().Add(-6 * time.Minute)},
 	} {

@@ -33,15 +33,15 @@ func (s *Server) DeliverHTTP(base string) {
 	s.base = base
 }
 
-// Sign is Slack's signature of a body at a time under a secret.
+// Sign returns Slack's signature of a body at a time under a secret.
 func Sign(secret string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "v0:%d:%s", at.Unix(), body) // a hash takes everything
 	return "v0=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Parcel is one request to the app with every part open to forgery.
-type Parcel struct {
+// SignedRequest is one request to the app. Every part of it can be forged.
+type SignedRequest struct {
 	URL         string
 	ContentType string // default application/json
 	Body        []byte
@@ -51,7 +51,7 @@ type Parcel struct {
 }
 
 // Post sends a parcel and returns the app's answer.
-func (s *Server) Post(ctx context.Context, p Parcel) (status int, body []byte, err error) {
+func (s *Server) Post(ctx context.Context, p SignedRequest) (status int, body []byte, err error) {
 	setDefault(&p.ContentType, "application/json")
 	setDefault(&p.Secret, s.opts.SigningSecret)
 	if p.At.IsZero() {
@@ -88,7 +88,7 @@ var errNoRetry = errors.New("the app wants no retry")
 // challenge and wants it back.
 func (s *Server) VerifyURL(ctx context.Context, base string) error {
 	body := mustJSON(map[string]any{"type": "url_verification", "token": "legacy", "challenge": "challenge-3eZbrw1a"})
-	status, answer, err := s.Post(ctx, Parcel{URL: base + PathEvents, Body: body})
+	status, answer, err := s.Post(ctx, SignedRequest{URL: base + PathEvents, Body: body})
 	if err != nil {
 		return err
 	}
@@ -104,12 +104,12 @@ func (s *Server) VerifyURL(ctx context.Context, base string) error {
 	return nil
 }
 
-// post is one attempt over HTTP.
+// post makes one attempt to deliver over HTTP.
 func (s *Server) post(d *Delivery, base, reason string) {
 	defer s.live.Done()
 	ctx, cancel := context.WithTimeout(s.ctx, s.opts.AckWithin)
 	defer cancel()
-	p := parcel(d, base)
+	p := newSignedRequest(d, base)
 	if d.Attempt > 0 {
 		p.Header = map[string]string{"X-Slack-Retry-Num": strconv.Itoa(d.Attempt), "X-Slack-Retry-Reason": reason}
 	}
@@ -122,30 +122,34 @@ func (s *Server) post(d *Delivery, base, reason string) {
 		if !json.Valid(body) {
 			body = nil
 		}
-		s.acked(d, body)
-		s.answered(d)
+		s.recordAck(d, body)
+		s.recordAnswer(d)
 	case errors.Is(err, errNoRetry):
 		d.Over = true
 	case errors.Is(err, context.DeadlineExceeded):
-		s.failed(d, "http_timeout")
+		s.endAttempt(d, "http_timeout")
 	case err != nil:
-		s.failed(d, "connection_failed")
+		s.endAttempt(d, "connection_failed")
 	default:
-		s.failed(d, "http_error")
+		s.endAttempt(d, "http_error")
 	}
 }
 
-func parcel(d *Delivery, base string) Parcel {
+func newSignedRequest(d *Delivery, base string) SignedRequest {
 	const formType = "application/x-www-form-urlencoded"
 	switch d.Kind {
 	case KindCommand:
 		var fields map[string]string
 		_ = json.Unmarshal(d.envelope.payload, &fields) // our own
-		return Parcel{URL: base + PathCommands, ContentType: formType, Body: []byte(form(fields))}
+		return SignedRequest{URL: base + PathCommands, ContentType: formType, Body: []byte(form(fields))}
 	case KindInteractive:
-		return Parcel{URL: base + PathInteractive, ContentType: formType, Body: []byte(url.Values{"payload": {string(d.envelope.payload)}}.Encode())}
+		return SignedRequest{
+			URL:         base + PathInteractive,
+			ContentType: formType,
+			Body:        []byte(url.Values{"payload": {string(d.envelope.payload)}}.Encode()),
+		}
 	}
-	return Parcel{URL: base + PathEvents, Body: d.envelope.payload}
+	return SignedRequest{URL: base + PathEvents, Body: d.envelope.payload}
 }
 
 // uploadBody takes a raw body or the first file of a form.

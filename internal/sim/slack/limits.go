@@ -15,7 +15,7 @@ type Pings struct {
 	Users, Groups           []string
 }
 
-// Any tells whether anyone is notified.
+// Any reports whether anyone is notified.
 func (p Pings) Any() bool {
 	return p.Channel || p.Here || p.Everyone || len(p.Users) > 0 || len(p.Groups) > 0
 }
@@ -96,7 +96,7 @@ func (p *Pings) scanBlocks(v any, bare bool) {
 
 func pingsOf(a args) Pings {
 	var p Pings
-	bare := a["parse"] == "full" || a.on("link_names")
+	bare := a["parse"] == "full" || a.isSet("link_names")
 	p.scan(a["text"], bare)
 	p.scan(a["markdown_text"], bare)
 	for _, field := range []string{"blocks", "attachments", "chunks"} {
@@ -168,8 +168,28 @@ type textObject struct {
 	Text string `json:"text"`
 }
 
-var blockTypes = []string{"actions", "alert", "card", "carousel", "context", "context_actions", "data_table", "data_visualization", "divider",
-	"file", "header", "image", "input", "markdown", "plan", "rich_text", "section", "table", "task_card", "video"}
+var blockTypes = []string{
+	"actions",
+	"alert",
+	"card",
+	"carousel",
+	"context",
+	"context_actions",
+	"data_table",
+	"data_visualization",
+	"divider",
+	"file",
+	"header",
+	"image",
+	"input",
+	"markdown",
+	"plan",
+	"rich_text",
+	"section",
+	"table",
+	"task_card",
+	"video",
+}
 
 func checkBlocks(raw string) *slackError {
 	if raw == "" {
@@ -224,11 +244,11 @@ func (b block) plain() string {
 
 func (b block) check() []string {
 	var bad []string
-	limit := func(what, text string, least, most int) {
-		if n := runes(text); n > most {
-			bad = append(bad, fmt.Sprintf("%s must be less than %d characters", what, most+1))
-		} else if n < least {
-			bad = append(bad, fmt.Sprintf("%s must be more than %d characters", what, least-1))
+	limit := func(what, text string, minimum, maximum int) {
+		if n := runes(text); n > maximum {
+			bad = append(bad, fmt.Sprintf("%s must be less than %d characters", what, maximum+1))
+		} else if n < minimum {
+			bad = append(bad, fmt.Sprintf("%s must be more than %d characters", what, minimum-1))
 		}
 	}
 	limit("block_id", b.BlockID, 0, 255)
@@ -276,9 +296,9 @@ func (b block) check() []string {
 	return bad
 }
 
-func between(n, least, most int) []string {
-	if n < least || n > most {
-		return []string{fmt.Sprintf("between %d and %d elements required", least, most)}
+func between(n, minimum, maximum int) []string {
+	if n < minimum || n > maximum {
+		return []string{fmt.Sprintf("between %d and %d elements required", minimum, maximum)}
 	}
 	return nil
 }

@@ -62,7 +62,11 @@ func (s *Server) Disconnect(n int, reason string) int {
 			continue
 		}
 		count++
-		l.sock.Send(mustJSON(map[string]any{"type": "disconnect", "reason": reason, "debug_info": map[string]any{"host": "applink-sim"}}))
+		l.sock.Send(
+			mustJSON(
+				map[string]any{"type": "disconnect", "reason": reason, "debug_info": map[string]any{"host": "applink-sim"}},
+			),
+		)
 		switch reason {
 		case "warning": // the connection goes on; a refresh follows
 		case "link_disabled":
@@ -107,7 +111,7 @@ func (s *Server) WaitConnections(ctx context.Context, n int) error {
 	return nil
 }
 
-// Posts lists what the bot posted in a channel, threads and deleted posts
+// Posts returns what the bot posted in a channel, threads and deleted posts
 // included, oldest first. Ephemeral posts are apart.
 func (s *Server) Posts(channel string) []Post {
 	s.state.Lock()
@@ -135,7 +139,7 @@ func (s *Server) WaitPost(ctx context.Context, channel string, match func(Post) 
 	return p, nil
 }
 
-// WaitAnyPost is WaitPost for all channels, and for posts that one person alone sees.
+// WaitAnyPost is WaitPost for all channels, and for posts that only one person sees.
 func (s *Server) WaitAnyPost(ctx context.Context, match func(Post) bool) (Post, error) {
 	p, err := waitFor(ctx, s, match, func() []Post {
 		var all []Post
@@ -164,7 +168,7 @@ func waitFor[T any](ctx context.Context, s *Server, match func(T) bool, list fun
 	return found, err
 }
 
-// Ephemerals lists all ephemeral posts, oldest first.
+// Ephemerals returns all ephemeral posts, oldest first.
 func (s *Server) Ephemerals() []Post {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -176,7 +180,7 @@ func (s *Server) WaitEphemeral(ctx context.Context, match func(Post) bool) (Post
 	return waitFor(ctx, s, match, func() []Post { return s.ephemeral })
 }
 
-// Answers lists what came by a call's response URL, or as the payload of its
+// Answers returns what came by a call's response URL, or as the payload of its
 // acknowledgement.
 func (s *Server) Answers(call Call) []Answer {
 	s.state.Lock()
@@ -200,7 +204,7 @@ func (s *Server) WaitAnswer(ctx context.Context, call Call, match func(Answer) b
 	return a, nil
 }
 
-// Deliveries lists every attempt to deliver anything, oldest first.
+// Deliveries returns every attempt to deliver anything, oldest first.
 func (s *Server) Deliveries() []Delivery {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -229,7 +233,7 @@ func (s *Server) WaitAck(ctx context.Context, eventID string) (Delivery, error) 
 	return s.WaitDelivery(ctx, func(d Delivery) bool { return d.EventID == eventID && d.Acked })
 }
 
-// Views lists the modals and home tabs the bot opened.
+// Views returns the modals and home tabs the bot opened.
 func (s *Server) Views() []View {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -241,7 +245,7 @@ func (s *Server) WaitView(ctx context.Context, match func(View) bool) (View, err
 	return waitFor(ctx, s, match, func() []View { return s.views })
 }
 
-// Assistant is what the bot set on a thread of the agent view.
+// Assistant returns what the bot set on a thread of the agent view.
 func (s *Server) Assistant(channel, threadTS string) AssistantThread {
 	s.state.Lock()
 	defer s.state.Unlock()

@@ -32,7 +32,7 @@ func (s *Server) ThreadReply(channel, threadTS string, by User, text string) Eve
 	return s.say(channel, by, text, threadTS)
 }
 
-// ThreadBroadcast is ThreadReply that is also shown in the channel.
+// ThreadBroadcast is ThreadReply, also shown in the channel.
 func (s *Server) ThreadBroadcast(channel, threadTS string, by User, text string) Event {
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Broadcast: true})
 }
@@ -55,7 +55,7 @@ func (s *Server) write(p *Post) Event {
 	defer s.state.Release()
 	c := s.mustChannel(p.Channel)
 	p.Sent, p.Pings = time.Now(), pingsOf(args{"text": p.Text})
-	s.place(p)
+	s.storePost(p)
 	e := Event{TS: p.TS, Channel: c.ID}
 	e.IDs = s.emitMention(p)
 	if id := s.emitMessage(p); id != "" {
@@ -69,7 +69,7 @@ func (s *Server) Edit(channel, ts, text string) Event {
 	s.state.Lock()
 	defer s.state.Release()
 	p := s.mustMessage(channel, ts)
-	return Event{TS: ts, Channel: channel, IDs: s.change(p, func() { p.Text = text })}
+	return Event{TS: ts, Channel: channel, IDs: s.changePost(p, func() { p.Text = text })}
 }
 
 // Unfurl puts the preview of a link below a message, which tells the app of a
@@ -87,7 +87,7 @@ func (s *Server) Unfurl(channel, ts, link string) Event {
 func (s *Server) Delete(channel, ts string) Event {
 	s.state.Lock()
 	defer s.state.Release()
-	return Event{TS: ts, Channel: channel, IDs: []string{s.erase(s.mustMessage(channel, ts))}}
+	return Event{TS: ts, Channel: channel, IDs: []string{s.deletePost(s.mustMessage(channel, ts))}}
 }
 
 // React lets a user put a reaction, such as "+1", on a message; Unreact takes it back.
@@ -100,7 +100,7 @@ func (s *Server) React(channel, ts string, by User, name string) Event {
 	return s.emitReaction("reaction_added", p, by.ID, name)
 }
 
-// Unreact is the end of React.
+// Unreact removes a reaction.
 func (s *Server) Unreact(channel, ts string, by User, name string) Event {
 	s.state.Lock()
 	defer s.state.Release()
@@ -113,10 +113,15 @@ func (s *Server) Unreact(channel, ts string, by User, name string) Event {
 
 func (s *Server) emitReaction(kind string, p *Post, user, name string) Event {
 	e := Event{TS: p.TS, Channel: p.Channel}
-	if s.granted("reactions:read") != nil || !s.mustChannel(p.Channel).Member {
+	if s.checkScope("reactions:read") != nil || !s.mustChannel(p.Channel).Member {
 		return e
 	}
-	inner := map[string]any{"type": kind, "user": user, "reaction": name, "item": map[string]any{"type": "message", "channel": p.Channel, "ts": p.TS}}
+	inner := map[string]any{
+		"type":     kind,
+		"user":     user,
+		"reaction": name,
+		"item":     map[string]any{"type": "message", "channel": p.Channel, "ts": p.TS},
+	}
 	if p.User != "" { // what webhooks wrote has no user
 		inner["item_user"] = p.User
 	}
@@ -137,9 +142,14 @@ func (s *Server) StartThread(by User) Event {
 	s.state.Lock()
 	defer s.state.Release()
 	root := &Post{Channel: c.ID, User: BotUserID, Text: "New chat", Sent: time.Now()}
-	s.place(root)
+	s.storePost(root)
 	return Event{TS: root.TS, Channel: c.ID, IDs: []string{s.event(map[string]any{"type": "assistant_thread_started",
-		"assistant_thread": map[string]any{"user_id": by.ID, "channel_id": c.ID, "thread_ts": root.TS, "context": map[string]any{}}})}}
+		"assistant_thread": map[string]any{
+			"user_id":    by.ID,
+			"channel_id": c.ID,
+			"thread_ts":  root.TS,
+			"context":    map[string]any{},
+		}})}}
 }
 
 // Emit delivers any inner event.
@@ -154,7 +164,7 @@ func (s *Server) Emit(inner map[string]any) Event {
 func (s *Server) Inject(frame string) bool {
 	s.state.Lock()
 	defer s.state.Unlock()
-	l := s.pick()
+	l := s.pickLink()
 	if l != nil {
 		l.sock.Send([]byte(frame))
 	}
@@ -199,9 +209,16 @@ func (s *Server) Slash(channel string, by User, command, text string) Call {
 		name = "directmessage"
 	}
 	call := s.newCall(c.ID, by, nil)
-	s.deliver(&envelope{event: call.EventID, kind: KindCommand, inner: command, payload: mustJSON(map[string]string{"token": "legacy",
-		"team_id": TeamID, "team_domain": "sim", "channel_id": c.ID, "channel_name": name, "user_id": by.ID, "user_name": by.Name,
-		"command": command, "text": text, "api_app_id": AppID, "is_enterprise_install": "false", "response_url": call.ResponseURL, "trigger_id": call.TriggerID})})
+	s.deliver(
+		&envelope{
+			event: call.EventID,
+			kind:  KindCommand,
+			inner: command,
+			payload: mustJSON(map[string]string{"token": "legacy",
+				"team_id": TeamID, "team_domain": "sim", "channel_id": c.ID, "channel_name": name, "user_id": by.ID, "user_name": by.Name,
+				"command": command, "text": text, "api_app_id": AppID, "is_enterprise_install": "false", "response_url": call.ResponseURL, "trigger_id": call.TriggerID}),
+		},
+	)
 	return call
 }
 
@@ -216,10 +233,14 @@ func (s *Server) Click(channel, ts string, by User, actionID string) Call {
 	}
 	action["action_ts"] = s.newTS()
 	call := s.newCall(channel, by, p)
-	s.interactive(call, "block_actions", map[string]any{"actions": []any{action}, "message": s.wire(p, true), "response_url": call.ResponseURL,
-		"channel":   map[string]any{"id": channel, "name": s.mustChannel(channel).Name},
-		"container": map[string]any{"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": false},
-		"state":     map[string]any{"values": map[string]any{}}})
+	s.interactive(
+		call,
+		"block_actions",
+		map[string]any{"actions": []any{action}, "message": s.wire(p, true), "response_url": call.ResponseURL,
+			"channel":   map[string]any{"id": channel, "name": s.mustChannel(channel).Name},
+			"container": map[string]any{"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": false},
+			"state":     map[string]any{"values": map[string]any{}}},
+	)
 	return call
 }
 
@@ -236,7 +257,12 @@ func (s *Server) SubmitView(v View, by User, values map[string]map[string]any) C
 
 func (s *Server) interactive(call Call, kind string, extra map[string]any) {
 	extra["type"], extra["trigger_id"], extra["api_app_id"], extra["token"] = kind, call.TriggerID, AppID, "legacy"
-	extra["user"] = map[string]any{"id": call.User.ID, "username": call.User.Name, "name": call.User.Name, "team_id": TeamID}
+	extra["user"] = map[string]any{
+		"id":       call.User.ID,
+		"username": call.User.Name,
+		"name":     call.User.Name,
+		"team_id":  TeamID,
+	}
 	extra["team"] = map[string]any{"id": TeamID, "domain": "sim"}
 	s.deliver(&envelope{event: call.EventID, kind: KindInteractive, inner: kind, payload: mustJSON(extra)})
 }

@@ -47,7 +47,7 @@ type Options struct {
 
 // Server is the simulated platform.
 type Server struct {
-	*sim.Door
+	*sim.HTTPServer
 	opts   Options
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -77,14 +77,16 @@ func New(opts Options) (*Server, error) {
 		opts.RetryDelays = []time.Duration{0, time.Minute, 5 * time.Minute}
 	}
 	s := &Server{opts: opts, world: newWorld(), delivery: delivery{tickets: map[string]bool{}},
-		client: &http.Client{Transport: &http.Transport{}}, responses: map[string]*response{}, triggers: map[string]time.Time{}, recent: map[string][]time.Time{}}
+		client: &http.Client{
+			Transport: &http.Transport{},
+		}, responses: map[string]*response{}, triggers: map[string]time.Time{}, recent: map[string][]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	door, err := sim.Open(s.routes())
+	door, err := sim.NewHTTPServer(s.routes())
 	if err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.Door, s.origin = door, door.URL()
+	s.HTTPServer, s.origin = door, door.URL()
 	return s, nil
 }
 
@@ -95,10 +97,10 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// APIURL is the base of the Web API, with its closing slash.
+// APIURL returns the base of the Web API, with its closing slash.
 func (s *Server) APIURL() string { return s.URL() + "/api/" }
 
-// Close cuts every connection, gives up every delivery and waits for their end.
+// Close cuts every connection, gives up all deliveries and waits for their end.
 func (s *Server) Close() {
 	s.state.Lock()
 	s.closed = true
@@ -108,7 +110,7 @@ func (s *Server) Close() {
 	for _, l := range links {
 		l.sock.Cut()
 	}
-	s.Door.Close()
+	s.HTTPServer.Close()
 	s.live.Wait()
 	s.client.CloseIdleConnections()
 }
@@ -130,7 +132,7 @@ func (s *Server) routes() http.Handler {
 // than strings are kept as JSON text.
 type args map[string]string
 
-func (a args) on(key string) bool { return a[key] == "true" || a[key] == "1" }
+func (a args) isSet(key string) bool { return a[key] == "true" || a[key] == "1" }
 
 // slackError is an answer with ok false.
 type slackError struct {
@@ -163,7 +165,7 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request, methods map
 		writeError(w, err)
 		return
 	}
-	if wait := s.pace(r.PathValue("method"), a["channel"]); wait > 0 {
+	if wait := s.rateLimitWait(r.PathValue("method"), a["channel"]); wait > 0 {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -256,19 +258,19 @@ func (s *Server) authorize(m method, token string) *slackError {
 	case token != want:
 		return refuse("invalid_auth")
 	}
-	return s.granted(m.scope)
+	return s.checkScope(m.scope)
 }
 
-// granted checks that the bot token has a scope; empty: none is needed.
-func (s *Server) granted(scope string) *slackError {
+// checkScope checks that the bot token has a scope. The empty scope needs none.
+func (s *Server) checkScope(scope string) *slackError {
 	if scope != "" && s.opts.Scopes != nil && !slices.Contains(s.opts.Scopes, scope) {
 		return &slackError{code: "missing_scope", needed: scope, provided: strings.Join(s.opts.Scopes, ",")}
 	}
 	return nil
 }
 
-// pace tells how long a message to a channel has to wait.
-func (s *Server) pace(method, channel string) time.Duration {
+// rateLimitWait returns how long a message to a channel has to wait.
+func (s *Server) rateLimitWait(method, channel string) time.Duration {
 	if s.opts.ChannelPerSecond == 0 || method != "chat.postMessage" {
 		return 0
 	}
@@ -287,7 +289,7 @@ func (s *Server) pace(method, channel string) time.Duration {
 // RateLimit answers calls of a method with 429 and the given Retry-After, so
 // many times or, if times is 0, until switched off.
 func (s *Server) RateLimit(method string, times int, after time.Duration) (off func()) {
-	return s.Fail(sim.Fault{Match: sim.To("", "/api/"+method), Times: times, Status: http.StatusTooManyRequests,
+	return s.Fail(sim.Fault{Match: sim.MatchPath("", "/api/"+method), Times: times, Status: http.StatusTooManyRequests,
 		Header: map[string]string{"Retry-After": fmt.Sprint(int(after.Seconds())), "Content-Type": "application/json"},
 		Body:   `{"ok":false,"error":"ratelimited"}`})
 }
@@ -334,7 +336,9 @@ func (s *Server) botInfo(a args) (map[string]any, *slackError) {
 	if a["bot"] != BotID {
 		return nil, refuse("bot_not_found")
 	}
-	return map[string]any{"bot": map[string]any{"id": BotID, "app_id": AppID, "user_id": BotUserID, "name": "ravenbot", "deleted": false}}, nil
+	return map[string]any{
+		"bot": map[string]any{"id": BotID, "app_id": AppID, "user_id": BotUserID, "name": "ravenbot", "deleted": false},
+	}, nil
 }
 
 func (s *Server) teamInfo(args) (map[string]any, *slackError) {

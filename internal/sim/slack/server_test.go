@@ -222,7 +222,7 @@ func TestFaultsOfTheAPI(t *testing.T) {
 		t.Errorf("429: %v", err)
 	}
 	off()
-	s.Fail(sim.Fault{Match: sim.To("POST", "chat.postMessage"), Times: 1, Status: 503, Accept: true})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Status: 503, Accept: true})
 	if err := post(); err == nil || len(s.Posts(general.ID)) != 1 {
 		t.Errorf("accepted although 503: %v, %d posts", err, len(s.Posts(general.ID)))
 	}

@@ -21,20 +21,23 @@ const (
 // link is one Socket Mode connection.
 type link struct {
 	sock     *sim.Socket
-	retiring bool // told to go; gets nothing new
+	retiring bool // was asked to close; gets nothing new
 }
 
+// openConnection returns the address of a new connection, which is valid once.
 func (s *Server) openConnection(args) (map[string]any, *slackError) {
 	if s.faults.LinkDisabled || s.silent {
 		return nil, refuse("link_disabled")
 	}
 	ticket := rand.Text()
 	s.tickets[ticket] = true
-	return map[string]any{"url": "ws" + strings.TrimPrefix(s.URL(), "http") + "/link?ticket=" + ticket + "&app_id=" + AppID}, nil
+	return map[string]any{
+		"url": "ws" + strings.TrimPrefix(s.URL(), "http") + "/link?ticket=" + ticket + "&app_id=" + AppID,
+	}, nil
 }
 
-// pick gives each event to one connection in turn.
-func (s *Server) pick() *link {
+// pickLink returns the connection for the next event: the connections take turns.
+func (s *Server) pickLink() *link {
 	for range s.links {
 		s.next++
 		if l := s.links[s.next%len(s.links)]; !l.retiring {
@@ -44,11 +47,12 @@ func (s *Server) pick() *link {
 	return nil
 }
 
+// serveSocket serves one Socket Mode connection until it ends.
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	ticket := r.URL.Query().Get("ticket")
 	s.state.Lock()
 	good := s.tickets[ticket] && len(s.links) < maxLinks && !s.closed
-	delete(s.tickets, ticket) // good once
+	delete(s.tickets, ticket) // valid once
 	s.state.Release()
 	if !good {
 		http.Error(w, "invalid ticket or too many connections", http.StatusRequestTimeout)
@@ -78,6 +82,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// attach adds a connection and greets it. It returns false when the server is closed.
 func (s *Server) attach(l *link) bool {
 	s.state.Lock()
 	defer s.state.Release()
@@ -86,23 +91,30 @@ func (s *Server) attach(l *link) bool {
 	}
 	s.links = append(s.links, l)
 	s.opened++
-	l.sock.Send(mustJSON(map[string]any{"type": "hello", "num_connections": len(s.links), "connection_info": map[string]any{"app_id": AppID},
-		"debug_info": map[string]any{"host": "applink-sim", "build_number": 1, "approximate_connection_time": 18060}}))
+	l.sock.Send(
+		mustJSON(
+			map[string]any{"type": "hello", "num_connections": len(s.links), "connection_info": map[string]any{"app_id": AppID},
+				"debug_info": map[string]any{"host": "applink-sim", "build_number": 1, "approximate_connection_time": 18060}},
+		),
+	)
 	l.sock.Ping("Ping from sim")
 	return true
 }
 
+// detach removes a connection and ends the deliveries that it has not acknowledged.
 func (s *Server) detach(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
 	s.links = slices.DeleteFunc(s.links, func(o *link) bool { return o == l })
+	// endAttempt may start attempts, which change the list.
 	for _, d := range slices.Clone(s.deliveries) {
 		if d.link == l {
-			s.failed(d, "timeout")
+			s.endAttempt(d, "timeout")
 		}
 	}
 }
 
+// ping pings a connection until done is closed.
 func (s *Server) ping(l *link, done <-chan struct{}) {
 	defer s.live.Done()
 	tick := time.NewTicker(s.opts.PingInterval)
@@ -137,15 +149,15 @@ func (s *Server) receive(data []byte) {
 	}
 	for _, d := range slices.Backward(s.deliveries) {
 		if d.EnvelopeID == ack.EnvelopeID && !d.Over {
-			s.acked(d, ack.Payload)
-			s.answered(d)
+			s.recordAck(d, ack.Payload)
+			s.recordAnswer(d)
 			return
 		}
 	}
 }
 
-// answered treats the payload of an acknowledged slash command as an answer.
-func (s *Server) answered(d *Delivery) {
+// recordAnswer reads the payload of an acknowledged slash command as an answer.
+func (s *Server) recordAnswer(d *Delivery) {
 	if d.Kind != KindCommand || len(d.Answer) == 0 {
 		return
 	}

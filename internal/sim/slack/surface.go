@@ -57,7 +57,11 @@ func (s *Server) keepView(v View) map[string]any {
 func viewWire(v View) map[string]any {
 	wire := map[string]any{}
 	_ = json.Unmarshal(v.Raw, &wire) // checked on the way in
-	wire["id"], wire["team_id"], wire["app_id"], wire["bot_id"], wire["hash"] = v.ID, TeamID, AppID, BotID, v.ID+"."+strconv.Itoa(v.Updates)
+	wire["id"] = v.ID
+	wire["team_id"] = TeamID
+	wire["app_id"] = AppID
+	wire["bot_id"] = BotID
+	wire["hash"] = v.ID + "." + strconv.Itoa(v.Updates)
 	return wire
 }
 
@@ -96,8 +100,8 @@ func (s *Server) assistant(a args) (*AssistantThread, *slackError) {
 	return s.threads[key], nil
 }
 
-// titled is assistant where a thread has to be named.
-func (s *Server) titled(a args) (*AssistantThread, *slackError) {
+// titledAssistant is assistant for calls that must name a thread.
+func (s *Server) titledAssistant(a args) (*AssistantThread, *slackError) {
 	if a["thread_ts"] == "" {
 		return nil, refuse("invalid_thread_ts")
 	}
@@ -105,7 +109,7 @@ func (s *Server) titled(a args) (*AssistantThread, *slackError) {
 }
 
 func (s *Server) setStatus(a args) (map[string]any, *slackError) {
-	t, err := s.titled(a)
+	t, err := s.titledAssistant(a)
 	if err == nil {
 		t.Status = append(t.Status, a["status"])
 	}
@@ -113,7 +117,7 @@ func (s *Server) setStatus(a args) (map[string]any, *slackError) {
 }
 
 func (s *Server) setTitle(a args) (map[string]any, *slackError) {
-	t, err := s.titled(a)
+	t, err := s.titledAssistant(a)
 	if err == nil {
 		t.Title = a["title"]
 	}
@@ -171,7 +175,7 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f == nil:
 		http.NotFound(w, r)
-	case bearer != s.opts.BotToken, s.granted("files:read") != nil:
+	case bearer != s.opts.BotToken, s.checkScope("files:read") != nil:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write([]byte("<!DOCTYPE html><title>Sign in</title>")) // the caller may have hung up
 	default:
@@ -199,13 +203,13 @@ func (s *Server) completeUpload(a args) (map[string]any, *slackError) {
 		channel = a["channels"]
 	}
 	if channel != "" {
-		c, err := s.target(channel)
+		c, err := s.postChannel(channel)
 		if err != nil {
 			return nil, err
 		}
 		p := compose(c, args{"text": a["initial_comment"], "thread_ts": a["thread_ts"]})
 		p.Files = files
-		s.place(p)
+		s.storePost(p)
 		s.emitMessage(p)
 	}
 	return map[string]any{"files": s.filesWire(files)}, nil
@@ -258,7 +262,7 @@ func (s *Server) serveResponse(w http.ResponseWriter, r *http.Request) {
 		refused("used_url")
 		return
 	}
-	if refusal := checkContent(a); refusal != nil && !a.on("delete_original") {
+	if refusal := checkContent(a); refusal != nil && !a.isSet("delete_original") {
 		http.Error(w, refusal.code, http.StatusBadRequest)
 		return
 	}
@@ -268,18 +272,25 @@ func (s *Server) serveResponse(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) respond(resp *response, a args) {
-	ans := Answer{At: time.Now(), Text: a["text"], Blocks: rawOrNil(a["blocks"]), InChannel: a["response_type"] == "in_channel",
-		Replaces: a.on("replace_original"), Deletes: a.on("delete_original"), Pings: pingsOf(a)}
+	ans := Answer{
+		At:        time.Now(),
+		Text:      a["text"],
+		Blocks:    rawOrNil(a["blocks"]),
+		InChannel: a["response_type"] == "in_channel",
+		Replaces:  a.isSet("replace_original"),
+		Deletes:   a.isSet("delete_original"),
+		Pings:     pingsOf(a),
+	}
 	resp.answers = append(resp.answers, ans)
 	switch {
 	case ans.Deletes && resp.source != nil:
-		s.erase(resp.source)
+		s.deletePost(resp.source)
 	case ans.Replaces && resp.source != nil:
-		s.change(resp.source, func() { resp.source.Text, resp.source.Blocks = ans.Text, ans.Blocks })
+		s.changePost(resp.source, func() { resp.source.Text, resp.source.Blocks = ans.Text, ans.Blocks })
 	case ans.InChannel:
 		p := compose(s.mustChannel(resp.channel), a)
 		p.Response = true
-		s.place(p)
+		s.storePost(p)
 		s.emitMessage(p)
 	}
 }

@@ -123,11 +123,11 @@ func (b inputBlock) check(v viewObject) string {
 func (e element) check() string {
 	switch e.Type {
 	case "plain_text_input":
-		most := e.Max
-		if most == 0 {
-			most = maxInput
+		maximum := e.Max
+		if maximum == 0 {
+			maximum = maxInput
 		}
-		if most < 1 || most > maxInput || runes(e.Initial) > most {
+		if maximum < 1 || maximum > maxInput || runes(e.Initial) > maximum {
 			return "max_length must be between 1 and 3000, initial_value no longer"
 		}
 		return ""
@@ -144,12 +144,13 @@ func (e element) check() string {
 	return "unsupported type: " + e.Type
 }
 
-func (e element) checkOptions(most int) string {
-	if len(e.Options) == 0 || len(e.Options) > most {
-		return fmt.Sprintf("between 1 and %d options required", most)
+func (e element) checkOptions(maximum int) string {
+	if len(e.Options) == 0 || len(e.Options) > maximum {
+		return fmt.Sprintf("between 1 and %d options required", maximum)
 	}
 	for _, o := range e.Options {
-		if o.Text.Type != "plain_text" || o.Text.Text == "" || runes(o.Text.Text) > 75 || o.Value == "" || runes(o.Value) > 150 {
+		if o.Text.Type != "plain_text" || o.Text.Text == "" || runes(o.Text.Text) > 75 || o.Value == "" ||
+			runes(o.Value) > 150 {
 			return "an option has 1 to 75 characters of plain_text and a value of 1 to 150"
 		}
 	}
@@ -198,7 +199,7 @@ func (s *Server) FillView(v View, by User, values map[string][]string) (Call, er
 	return s.SubmitView(v, by, state), nil
 }
 
-// fill gives a field as Slack tells of it.
+// fill returns a field as Slack sends it.
 func (e element) fill(given []string, named bool) (field map[string]any, empty bool, err error) {
 	field = map[string]any{"type": e.Type}
 	if e.Type == "plain_text_input" || e.Type == "number_input" {

@@ -59,7 +59,7 @@ type Post struct {
 	reactions   map[string][]string
 }
 
-// Shown is all text of a post a reader sees: text, or what takes its place.
+// Shown returns all text of a post a reader sees: text, or what takes its place.
 func (p Post) Shown() string {
 	if p.Markdown != "" {
 		return p.Markdown
@@ -282,8 +282,11 @@ const maxReplyUsers = 5
 func (w *world) filesWire(files []File) []any {
 	list := []any{}
 	for _, f := range files {
-		list = append(list, map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": len(f.Body),
-			"url_private": w.origin + pathFiles + f.ID + "/" + url.PathEscape(f.Name)})
+		list = append(
+			list,
+			map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": len(f.Body),
+				"url_private": w.origin + pathFiles + f.ID + "/" + url.PathEscape(f.Name)},
+		)
 	}
 	return list
 }
@@ -302,7 +305,14 @@ func (w *world) channelWire(c *Channel) map[string]any {
 	if c.User != "" {
 		return map[string]any{"id": c.ID, "is_im": true, "user": c.User, "is_open": true}
 	}
-	return map[string]any{"id": c.ID, "name": c.Name, "is_channel": true, "is_member": c.Member, "is_private": false, "is_archived": false}
+	return map[string]any{
+		"id":          c.ID,
+		"name":        c.Name,
+		"is_channel":  true,
+		"is_member":   c.Member,
+		"is_private":  false,
+		"is_archived": false,
+	}
 }
 
 func channelType(c *Channel) string {

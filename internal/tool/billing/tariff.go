@@ -103,12 +103,12 @@ func (t *Tariff) checkHead() error {
 	return nil
 }
 
-// mostBlocks is more than any tariff has.
-const mostBlocks = 100
+// maxBlocks is more than any tariff has.
+const maxBlocks = 100
 
 func (t *Tariff) checkBlocks() error {
-	if len(t.blocks) == 0 || len(t.blocks) > mostBlocks {
-		return fmt.Errorf("it has %d blocks, want 1 to %d", len(t.blocks), mostBlocks)
+	if len(t.blocks) == 0 || len(t.blocks) > maxBlocks {
+		return fmt.Errorf("it has %d blocks, want 1 to %d", len(t.blocks), maxBlocks)
 	}
 	before := new(big.Rat)
 	for n, b := range t.blocks {

@@ -8,8 +8,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Wish is a digest that somebody wants, posted to the conversation of the caller.
-type Wish struct {
+// Proposal is a digest that somebody asked for, posted to the conversation of the caller.
+type Proposal struct {
 	Caller   tool.Caller `json:"-"`
 	Name     string      `json:"name"`
 	Feeds    []string    `json:"feeds"` // addresses, or words that name a feed the bot knows
@@ -22,21 +22,25 @@ type Wish struct {
 	Filters  []string    `json:"filters"`
 }
 
-// Unfit is the error for a wish that cannot be met as it is; Reason is for the model.
-type Unfit struct{ Reason string }
+// ProposalError is the error for a proposal that cannot be accepted as it is; Reason is for the model.
+type ProposalError struct{ Reason string }
 
-func (e Unfit) Error() string { return e.Reason }
+func (e ProposalError) Error() string { return e.Reason }
 
-// Planner shows a wish to people, who decide about it, and tells the model so.
+// Planner shows a proposal to people, who decide about it, and returns what the model is told.
 type Planner interface {
-	Propose(ctx context.Context, w Wish) (string, error)
+	Propose(ctx context.Context, w Proposal) (string, error)
 }
 
-// Create returns the tool digest_create.
-func Create(p Planner) tool.Tool {
+// CreateTool returns the tool digest_create.
+func CreateTool(p Planner) tool.Tool {
 	no := false
 	return tool.Func{
-		Described: tool.Spec{Server: "digest", Name: "create", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no},
+		Described: tool.Spec{
+			Server: "digest",
+			Name:   "create",
+			Native: true,
+			Hints:  tool.Hints{ReadOnly: &no, Destructive: &no},
 			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a prompt that an agent carries out, posted on a schedule. " +
 				"The plan is shown to people, who confirm it with a button; nothing is made before.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
@@ -48,15 +52,16 @@ func Create(p Planner) tool.Tool {
 				`"language":{"type":"string","description":"in which it is written; that of the channel or of the items when absent"},` +
 				`"prompt":{"type":"string","description":"what the writer is told; without feeds, the task"},` +
 				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
-				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, which it must not have"}},"required":["schedule"]}`)},
+				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, which it must not have"}},"required":["schedule"]}`),
+		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
-			var w Wish
+			var w Proposal
 			if err := json.Unmarshal(args, &w); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
 			w.Caller = tool.CallerFrom(ctx)
 			text, err := p.Propose(ctx, w)
-			var unfit Unfit
+			var unfit ProposalError
 			if errors.As(err, &unfit) {
 				return tool.Failure(unfit.Reason), nil
 			}

@@ -1,6 +1,7 @@
-// Package feeds is the native tool pack for RSS, Atom and JSON feeds: feeds_fetch
-// lists what a feed holds, feeds_search looks for words in the feeds that the bot
-// knows. It promises that everything it says stands in the feeds.
+// Package feeds is the native tool pack for RSS, Atom and JSON feeds: feeds_fetch lists the items of a feed,
+// feeds_search finds words in the feeds that the bot reads, and feeds_subscribe posts new items to a channel.
+//
+// It promises that everything it says is in the feeds.
 package feeds
 
 import (
@@ -26,21 +27,23 @@ type Reader interface {
 }
 
 const (
-	defaultItems = 10
-	mostItems    = 50
-	leadLength   = 240 // characters of an item's text
-	searchAtOnce = 4
+	defaultItems       = 10
+	maxItems           = 50
+	maxLeadRunes       = 240 // of an item's text
+	maxParallelFetches = 4
 )
 
-// Tools returns the pack. known gives the feeds that feeds_search looks through.
+// Tools returns feeds_fetch and feeds_search. known returns the feeds that feeds_search reads.
 func Tools(r Reader, known func() []string) []tool.Tool {
 	yes := true
 	hints := tool.Hints{ReadOnly: &yes, OpenWorld: &yes}
 	fetch := tool.Func{
 		Described: tool.Spec{Server: "feeds", Name: "fetch", Native: true, Hints: hints,
 			Description: "Reads an RSS, Atom or JSON feed and lists its newest items with their links.",
-			Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed, or of a page that names one; bundled:NAME reads a feed that came with the bot"},` +
-				`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"how many items, 10 if not given"}},"required":["url"]}`)},
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed, or of a page that names one; bundled:NAME reads a feed that came with the bot"},` +
+					`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"how many items, 10 if not given"}},"required":["url"]}`,
+			)},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			in := struct {
 				URL   string
@@ -49,43 +52,52 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
+			// A failed feed is a result for the model to explain, not an error of the tool.
 			res, err := r.Fetch(ctx, in.URL)
 			if err != nil {
 				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}
-			return tool.Text(list(res.Feed, newest(res.Items, min(max(in.Limit, 1), mostItems)))), nil
+			return tool.Text(formatFeed(res.Feed, newestItems(res.Items, min(max(in.Limit, 1), maxItems)))), nil
 		},
 	}
 	search := tool.Func{
 		Described: tool.Spec{Server: "feeds", Name: "search", Native: true, Hints: hints,
 			Description: "Looks for words in the items of the feeds that the bot's digests are made of.",
-			Schema:      json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"words that an item must all hold"}},"required":["query"]}`)},
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"query":{"type":"string","description":"words that an item must all hold"}},"required":["query"]}`,
+			)},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var in struct{ Query string }
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			return find(ctx, r, known(), in.Query), nil
+			return searchFeeds(ctx, r, known(), in.Query), nil
 		},
 	}
 	return []tool.Tool{fetch, search}
 }
 
-// Subscriptions are the feeds that conversations want to be told about.
+// Subscriptions are the feeds whose new items are posted to conversations.
 type Subscriptions interface {
 	Subscribe(ctx context.Context, to chat.Address, url string) (title string, err error)
 	Unsubscribe(ctx context.Context, to chat.Address, url string) error
 }
 
-// Subscribe returns the tool feeds_subscribe, which subscribes what can be posted to:
-// reaches tells whether a conversation can.
-func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
+// SubscribeTool returns the tool feeds_subscribe. reaches reports whether something can be posted to a conversation.
+func SubscribeTool(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 	yes, no := true, false
 	return tool.Func{
-		Described: tool.Spec{Server: "feeds", Name: "subscribe", Native: true, Hints: tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
+		Described: tool.Spec{
+			Server:      "feeds",
+			Name:        "subscribe",
+			Native:      true,
+			Hints:       tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
 			Description: "Has new items of a feed posted to this channel from now on, or, with stop, no longer.",
-			Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed"},` +
-				`"stop":{"type":"boolean","description":"true ends the subscription"}},"required":["url"]}`)},
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed"},` +
+					`"stop":{"type":"boolean","description":"true ends the subscription"}},"required":["url"]}`,
+			),
+		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var in struct {
 				URL  string
@@ -94,6 +106,7 @@ func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
+			// A subscription belongs to the channel, not to the thread that it was asked for in.
 			to := tool.CallerFrom(ctx).Conversation.Base()
 			if in.Stop {
 				switch err := s.Unsubscribe(ctx, to, in.URL); {
@@ -105,48 +118,59 @@ func Subscribe(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 				return tool.Text("New items of " + in.URL + " are no longer posted to this channel."), nil
 			}
 			if !reaches(to) {
-				return tool.Failure("There is no channel here that new items could be posted to, so nothing was subscribed. Ask the bot in the chat of the channel that wants them."), nil
+				return tool.Failure(
+					"There is no channel here that new items could be posted to, so nothing was subscribed. " +
+						"Ask the bot in the chat of the channel that wants them.",
+				), nil
 			}
 			title, err := s.Subscribe(ctx, to, in.URL)
 			if err != nil {
 				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}
-			return tool.Text("Subscribed: new items of **" + bracketless(title) + "** will be posted to this channel. Calling feeds_subscribe with \"stop\": true ends that."), nil
+			return tool.Text(
+				"Subscribed: new items of **" + replaceBrackets(
+					title,
+				) + "** will be posted to this channel. Calling feeds_subscribe with \"stop\": true ends that.",
+			), nil
 		},
 	}
 }
 
-func newest(items []feed.Item, n int) []feed.Item {
+// newestItems returns the n newest items, newest first.
+func newestItems(items []feed.Item, n int) []feed.Item {
 	sorted := append([]feed.Item(nil), items...)
+	// Items without a date come last, in the feed's order.
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Time().After(sorted[j].Time()) })
 	return sorted[:min(n, len(sorted))]
 }
 
-func list(f feed.Feed, items []feed.Item) string {
+// formatFeed returns the items of a feed as Markdown.
+func formatFeed(f feed.Feed, items []feed.Item) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**\n", bracketless(cmp.Or(f.Heading(), "Feed")))
+	fmt.Fprintf(&b, "**%s**\n", replaceBrackets(cmp.Or(f.Heading(), "Feed")))
 	if len(items) == 0 {
 		b.WriteString("\nThe feed is empty.")
 	}
 	for n, i := range items {
-		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+		fmt.Fprintf(&b, "\n%d. %s", n+1, formatItem(i))
 	}
 	return b.String()
 }
 
-// line is an item as a Markdown list entry.
-func line(i feed.Item) string {
-	title := bracketless(cmp.Or(i.Heading(), i.Link))
+// formatItem returns an item as a Markdown list entry.
+func formatItem(i feed.Item) string {
+	title := replaceBrackets(cmp.Or(i.Heading(), i.Link))
 	if i.Link != "" {
 		title = "[" + title + "](" + i.Link + ")"
 	}
 	if !i.Time().IsZero() {
 		title += " (" + i.Time().Format("2006-01-02") + ")"
 	}
-	body := cmp.Or(feed.Plain(i.Summary), i.Text())
+	body := cmp.Or(feed.PlainText(i.Summary), i.Text())
+	// Some feeds put whole articles into the summary; one sentence is enough for a list.
 	lead := []rune(strings.Join(strings.Fields(strings.Join(summary.Summarize(i.Heading(), body, 1), " ")), " "))
-	if len(lead) > leadLength {
-		lead = append(lead[:leadLength], '…')
+	if len(lead) > maxLeadRunes {
+		lead = append(lead[:maxLeadRunes], '…')
 	}
 	if len(lead) > 0 {
 		title += ": " + string(lead)
@@ -154,13 +178,13 @@ func line(i feed.Item) string {
 	return title
 }
 
-// bracketless keeps a title from ending a Markdown link.
-func bracketless(title string) string {
+// replaceBrackets replaces square brackets, which would end the text of a Markdown link.
+func replaceBrackets(title string) string {
 	return strings.NewReplacer("[", "(", "]", ")").Replace(title)
 }
 
-// find reads the known feeds and lists the items that hold all the words.
-func find(ctx context.Context, r Reader, known []string, query string) tool.Result {
+// searchFeeds fetches the known feeds and lists the items that contain all the words.
+func searchFeeds(ctx context.Context, r Reader, known []string, query string) tool.Result {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return tool.Failure("The query is empty.")
@@ -169,7 +193,8 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 		return tool.Failure("No digest is configured, so there is no feed to search; feeds_fetch reads one by its address.")
 	}
 	results, errs := make([]feed.Result, len(known)), make([]error, len(known))
-	slots := make(chan struct{}, searchAtOnce)
+	// Feeds of one host wait for each other anyway; the bound is for many hosts at once.
+	slots := make(chan struct{}, maxParallelFetches)
 	var wg sync.WaitGroup
 	for n, address := range known {
 		wg.Go(func() {
@@ -182,21 +207,23 @@ func find(ctx context.Context, r Reader, known []string, query string) tool.Resu
 	var hits []feed.Item
 	var failed []string
 	for n := range known {
+		// One failing feed must not hide what the others have.
 		if errs[n] != nil {
 			failed = append(failed, feed.Explain(known[n], errs[n]))
 			continue
 		}
 		for _, i := range results[n].Items {
-			if holds(i, words) {
+			if containsAll(i, words) {
 				hits = append(hits, i)
 			}
 		}
 	}
-	return tool.Text(found(newest(hits, defaultItems), len(hits), failed))
+	return tool.Text(formatHits(newestItems(hits, defaultItems), len(hits), failed))
 }
 
-func holds(i feed.Item, words []string) bool {
-	text := strings.ToLower(i.Title + " " + feed.Plain(i.Summary) + " " + feed.Plain(i.Content))
+// containsAll reports whether an item contains all the words.
+func containsAll(i feed.Item, words []string) bool {
+	text := strings.ToLower(i.Title + " " + feed.PlainText(i.Summary) + " " + feed.PlainText(i.Content))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
 			return false
@@ -205,11 +232,12 @@ func holds(i feed.Item, words []string) bool {
 	return true
 }
 
-func found(hits []feed.Item, all int, failed []string) string {
+// formatHits returns the result of a search as Markdown.
+func formatHits(hits []feed.Item, all int, failed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d items hold all the words.\n", all)
 	for n, i := range hits {
-		fmt.Fprintf(&b, "\n%d. %s", n+1, line(i))
+		fmt.Fprintf(&b, "\n%d. %s", n+1, formatItem(i))
 	}
 	for _, f := range failed {
 		b.WriteString("\n\n" + f)

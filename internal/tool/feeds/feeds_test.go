@@ -67,7 +67,7 @@ func TestWhatIsNoFeedIsSaidInASentence(t *testing.T) {
 	sim.Serve("/broken", nil, "text/xml", simfeeds.Status(500))
 	sim.Serve("/busy", nil, "text/xml", simfeeds.RetryAfter(429, time.Hour))
 	open := pack(t, []string{"127.0.0.1"})
-	for path, want := range map[string]string{"/page": "is not a feed", "/broken": "status 500", "/none": "status 404", "/busy": "asks not to be read again"} {
+	for path, want := range map[string]string{"/page": "is not a feed", "/broken": "status 500", "/none": "status 404", "/busy": "asks to wait until"} {
 		if res := open["fetch"](`{"url":"` + sim.URL() + path + `"}`); !res.IsError || !strings.Contains(res.Text, want) {
 			t.Errorf("%s: %q, want %q", path, res.Text, want)
 		}
@@ -75,7 +75,7 @@ func TestWhatIsNoFeedIsSaidInASentence(t *testing.T) {
 	if res := pack(t, nil)["fetch"](`{"url":"` + sim.URL() + `/page"}`); !strings.Contains(res.Text, "private network") {
 		t.Errorf("a private address: %q", res.Text)
 	}
-	if res := open["fetch"](`{"url":"bundled:nonesuch"}`); !strings.Contains(res.Text, "came with the bot") {
+	if res := open["fetch"](`{"url":"bundled:nonesuch"}`); !strings.Contains(res.Text, "no bundled feed") {
 		t.Errorf("an unknown bundled feed: %q", res.Text)
 	}
 	if res := open["search"](`{"query":"x"}`); !res.IsError {

@@ -1,10 +1,8 @@
-// Package files is the native tool pack for the operator's files: files_read,
-// files_list and files_search, and, in roots that say so, files_write and
-// files_edit. It promises that nothing outside the roots is touched, whatever paths
-// and links say (os.Root); that nothing but regular files is opened; that every call
-// is bounded in files, bytes and time; that a file is replaced as a whole or not at
-// all; and that paths are named from the root's name on, never by where the root is.
-// It leaves who may call what to policy.
+// Package files is the native tool pack for the operator's files: files_read, files_list and files_search and, in roots
+// that allow it, files_write and files_edit. It promises that nothing outside the roots is read or written, whatever
+// paths and links say (os.Root); that only regular files are opened; that every call is limited in files, bytes and
+// time; that a file is replaced as a whole or not at all; and that paths begin with the name of the root, so that they
+// never say where on the machine it is. Who may call what is left to package policy.
 package files
 
 import (
@@ -30,15 +28,15 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Root is a folder that the tools may reach. Paths begin with its Name.
+// Root is a folder that the tools may use. Paths begin with its Name.
 type Root struct {
-	Name  string // one path element, unlike those of the other roots
+	Name  string // one path element, unique among the roots
 	Path  string
 	Write bool // files in it may be changed
 }
 
-// Tools returns the pack: none without a root, the readers alone where no root may
-// be written to. A root is opened at each call, so that it need not be there yet.
+// Tools returns the tools of the pack: none without a root, only those that read where no root may be written to. A
+// root is opened at each call, so that it need not exist yet.
 func Tools(roots []Root) []tool.Tool {
 	if len(roots) == 0 {
 		return nil
@@ -53,23 +51,33 @@ func Tools(roots []Root) []tool.Tool {
 
 type pack struct {
 	roots []Root
-	edits sync.Mutex // held while a file is read, changed and put back
+	edits sync.Mutex // held from reading a file to replacing it, so that no edit is lost
 }
 
-// callTime is the longest that a call may look at files.
-const callTime = 10 * time.Second
+// callTimeout is how long a call may take.
+const callTimeout = 10 * time.Second
 
-// shape makes a tool of a function that answers in text; its error is what the
-// model is told.
-func shape[In any](name, does, schema string, hints tool.Hints, do func(context.Context, In) (string, error)) tool.Tool {
+// newTool returns a tool of a function that returns text. The model sees the text of its error.
+func newTool[In any](
+	name, does, schema string,
+	hints tool.Hints,
+	do func(context.Context, In) (string, error),
+) tool.Tool {
 	return tool.Func{
-		Described: tool.Spec{Server: "files", Name: name, Native: true, Description: does, Schema: json.RawMessage(schema), Hints: hints},
+		Described: tool.Spec{
+			Server:      "files",
+			Name:        name,
+			Native:      true,
+			Description: does,
+			Schema:      json.RawMessage(schema),
+			Hints:       hints,
+		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var in In
 			if err := json.Unmarshal(args, &in); err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			ctx, cancel := context.WithTimeout(ctx, callTime)
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 			text, err := do(ctx, in)
 			if err != nil {
@@ -85,159 +93,162 @@ func readOnly() tool.Hints {
 	return tool.Hints{ReadOnly: &yes, OpenWorld: &no}
 }
 
-// rootNames lists the roots as paths.
+// rootNames returns the names of all roots.
 func (p *pack) rootNames() string {
 	var names []string
 	for _, r := range p.roots {
-		names = append(names, shown(r.Name))
+		names = append(names, quoteName(r.Name))
 	}
 	return strings.Join(names, ", ")
 }
 
-// place is a path within a root.
-type place struct {
+// location is a file or folder in a root.
+type location struct {
 	root Root
-	name string // as io/fs has it; "." is the root itself
+	name string // in the form of io/fs; "." is the root itself
 }
 
-// String is the path as people write it.
-func (p place) String() string { return shown(path.Join(p.root.Name, p.name)) }
+// String returns the path as people write it.
+func (p location) String() string { return quoteName(path.Join(p.root.Name, p.name)) }
 
-// longest is how long a path or pattern may be, in bytes.
-const longest = 1024
+// maxPathBytes limits a path or pattern.
+const maxPathBytes = 1024
 
-// find reads a path. It goes up nowhere: os.Root would refuse that too, but not in
-// words that help.
-func (p *pack) find(written string) (place, error) {
-	if len(written) > longest {
-		return place{}, fmt.Errorf("the path is longer than %d bytes", longest)
+// find returns the location of a path. It refuses paths with "..": os.Root would too, but with an error that does not
+// help.
+func (p *pack) find(written string) (location, error) {
+	if len(written) > maxPathBytes {
+		return location{}, fmt.Errorf("the path is longer than %d bytes", maxPathBytes)
 	}
 	if strings.ContainsRune(written, 0) {
-		return place{}, errors.New("the path holds a NUL")
+		return location{}, errors.New("the path holds a NUL")
 	}
-	if err := noUp(written); err != nil {
-		return place{}, err
+	if err := rejectDotDot(written); err != nil {
+		return location{}, err
 	}
 	first, rest, _ := strings.Cut(path.Clean(written), "/")
 	for _, r := range p.roots {
 		if r.Name == first {
-			return place{r, cmp.Or(rest, ".")}, nil
+			return location{r, cmp.Or(rest, ".")}, nil
 		}
 	}
-	return place{}, fmt.Errorf("%s is outside of what may be reached: paths begin with one of %s", shown(written), p.rootNames())
+	return location{}, fmt.Errorf("%s is outside of what may be reached: paths begin with one of %s",
+		quoteName(written), p.rootNames())
 }
 
-func noUp(written string) error {
+// rejectDotDot returns an error for paths with ".." in them, also where they are written with backslashes.
+func rejectDotDot(written string) error {
 	if slices.Contains(strings.Split(strings.ReplaceAll(written, `\`, "/"), "/"), "..") {
-		return fmt.Errorf("%s goes up with .., which no path may", shown(written))
+		return fmt.Errorf("%s goes up with .., which no path may", quoteName(written))
 	}
 	return nil
 }
 
-// open opens the folder that a root is.
+// open opens the folder of a root.
 func (r Root) open() (*os.Root, error) {
 	root, err := os.OpenRoot(r.Path)
 	if err != nil {
-		return nil, because("open", place{r, "."}, err)
+		return nil, describeError("open", location{r, "."}, err)
 	}
 	return root, nil
 }
 
-// failure is what the model is told. The chain of causes names places on this
-// machine and stays behind.
-type failure struct {
+// modelError is an error with a text for the model. The text of its cause may name paths of this machine, so it is not
+// shown.
+type modelError struct {
 	text  string
 	cause error
 }
 
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.cause }
+func (f *modelError) Error() string { return f.text }
+func (f *modelError) Unwrap() error { return f.cause }
 
-// errKind is the cause where something is not of the kind that is wanted.
+// errKind is the cause of errors about files of the wrong kind.
 var errKind = errors.New("of another kind")
 
-// because says what could not be done to a place, unless the error says so itself.
-func because(what string, at place, err error) error {
+// describeError returns an error for the model that says what could not be done. Errors that are for the model already
+// are returned as they are.
+func describeError(what string, at location, err error) error {
 	var in *fs.PathError
 	var link *os.LinkError
-	var known *failure
+	var known *modelError
 	reason := err
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, fs.ErrNotExist):
-		return &failure{fmt.Sprintf("%s does not exist", at), err}
+		return &modelError{fmt.Sprintf("%s does not exist", at), err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &failure{fmt.Sprintf("%s: that took longer than %s", at, callTime), err}
+		return &modelError{fmt.Sprintf("%s: that took longer than %s", at, callTimeout), err}
 	case errors.As(err, &in):
 		reason = in.Err
 	case errors.As(err, &link):
 		reason = link.Err
 	}
-	return &failure{fmt.Sprintf("%s: the bot could not %s it: %v", at, what, reason), err}
+	return &modelError{fmt.Sprintf("%s: the bot could not %s it: %v", at, what, reason), err}
 }
 
-// opened is a regular file that is open for reading.
-type opened struct {
+// openFile is an open regular file.
+type openFile struct {
 	*os.File
 	info fs.FileInfo
 }
 
-// openText opens a regular file of text. What is no regular file is not opened: a
-// pipe would wait, a device do something. Opening does not wait either, for the file
-// may have become another since.
-func openText(root *os.Root, p place) (opened, error) {
+// openText opens a regular file of text. Others are not opened: a pipe would block, and opening a device may have an
+// effect. O_NONBLOCK, since the file may be replaced by a pipe between the check and the opening.
+func openText(root *os.Root, p location) (openFile, error) {
 	info, err := root.Stat(p.name)
 	if err == nil {
-		err = regular(p, info)
+		err = requireRegular(p, info)
 	}
 	if err != nil {
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
 	f, err := root.OpenFile(p.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
 	if info, err = f.Stat(); err == nil {
-		if err = regular(p, info); err == nil {
-			err = text(f, p, info)
+		if err = requireRegular(p, info); err == nil {
+			err = requireText(f, p, info)
 		}
 	}
 	if err != nil {
 		f.Close()
-		return opened{}, because("read", p, err)
+		return openFile{}, describeError("read", p, err)
 	}
-	return opened{f, info}, nil
+	return openFile{f, info}, nil
 }
 
-func regular(p place, info fs.FileInfo) error {
+// requireRegular returns an error unless info is that of a regular file.
+func requireRegular(p location, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
-		return &failure{fmt.Sprintf("%s is a folder; files_list shows what is in it", p), errKind}
+		return &modelError{fmt.Sprintf("%s is a folder; files_list shows what is in it", p), errKind}
 	}
-	return &failure{fmt.Sprintf("%s is no regular file", p), errKind}
+	return &modelError{fmt.Sprintf("%s is no regular file", p), errKind}
 }
 
-// head is how much of a file tells whether it is text.
-const head = 8 << 10
+// maxSniffBytes is how much of a file is read to decide whether it is text.
+const maxSniffBytes = 8 << 10
 
-// text refuses what is not.
-func text(f io.ReaderAt, p place, info fs.FileInfo) error {
-	start := make([]byte, head)
+// requireText returns an error when the file is not text.
+func requireText(f io.ReaderAt, p location, info fs.FileInfo) error {
+	start := make([]byte, maxSniffBytes)
 	n, err := f.ReadAt(start, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if kind := kindOf(start[:n]); kind != "" {
-		return &failure{fmt.Sprintf("%s is no text but %s of %s", p, kind, size(info.Size())), errKind}
+	if kind := binaryKind(start[:n]); kind != "" {
+		return &modelError{fmt.Sprintf("%s is no text but %s of %s", p, kind, formatSize(info.Size())), errKind}
 	}
 	return nil
 }
 
-// kindOf names what is no text; empty: it is.
-func kindOf(start []byte) string {
+// binaryKind returns the kind of a file that is not text, or "" for text.
+func binaryKind(start []byte) string {
 	kind, _, _ := strings.Cut(http.DetectContentType(start), ";")
 	switch {
 	case kind == "application/octet-stream", strings.HasPrefix(kind, "text/") && slices.Contains(start, 0):
@@ -248,7 +259,8 @@ func kindOf(start []byte) string {
 	return kind
 }
 
-func size(n int64) string {
+// formatSize returns a number of bytes as people write it.
+func formatSize(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d bytes", n)
@@ -258,8 +270,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// shown is a name that cannot pass for another line or for more than a name.
-func shown(name string) string {
+// quoteName returns a name, quoted where it has characters that could make it look like something else.
+func quoteName(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
 	}

@@ -127,9 +127,9 @@ func TestALargeFileIsReadInParts(t *testing.T) {
 	d := newDesk(t)
 	line := strings.Repeat("x", 99) + "\n"
 	d.put("docs/large.txt", strings.Repeat(line, 2000))
-	d.put("docs/long.txt", "short\n"+strings.Repeat("ø", mostShown)+"\nlast\n")
+	d.put("docs/long.txt", "short\n"+strings.Repeat("ø", maxShownBytes)+"\nlast\n")
 	res := d.call("read", in{"path": "docs/large.txt"})
-	if want := "docs/large.txt, lines 1 to 656, the last one cut; 64 KiB are shown at once:"; !strings.HasPrefix(res.Text, want) || len(res.Text) > mostShown+200 {
+	if want := "docs/large.txt, lines 1 to 656, the last one cut; 64 KiB are shown at once:"; !strings.HasPrefix(res.Text, want) || len(res.Text) > maxShownBytes+200 {
 		t.Errorf("began with %.100q and has %d bytes, want %q", res.Text, len(res.Text), want)
 	}
 	res = d.call("read", in{"path": "docs/large.txt", "from": 1999})
@@ -156,7 +156,7 @@ func TestNothingOutsideTheRootsIsReached(t *testing.T) {
 		"docs/../secret.txt": "goes up", "../secret.txt": "goes up", `docs\..\secret.txt`: "goes up", "docs/birds/../../secret.txt": "goes up",
 		filepath.Join(d.dir, "secret.txt")[1:]: "outside of what may be reached: paths begin with one of docs, notes", "secret.txt": "outside", "": "outside",
 		"/etc/passwd": "outside", "docs/absolute": "escapes", "docs/relative": "escapes", "docs/up/secret.txt": "escapes",
-		"docs/\x00": "NUL", "docs/" + strings.Repeat("a", longest): "longer than", "docs/" + strings.Repeat("a", 300): "could not read",
+		"docs/\x00": "NUL", "docs/" + strings.Repeat("a", maxPathBytes): "longer than", "docs/" + strings.Repeat("a", 300): "could not read",
 	} {
 		d.refuses("read", in{"path": path}, want)
 		if res := d.call("search", in{"path": path, "pattern": "secret of"}); strings.Contains(res.Text, "of the house") {
@@ -219,11 +219,11 @@ func TestListing(t *testing.T) {
 
 func TestAListingEnds(t *testing.T) {
 	d := newDesk(t)
-	for n := range mostListed + 10 {
+	for n := range maxListed + 10 {
 		d.put(fmt.Sprintf("docs/many/%04d", n), "")
 	}
 	text := d.call("list", in{"path": "docs/many"}).Text
-	if lines := strings.Count(text, "docs/many/"); lines != mostListed || !strings.HasSuffix(text, "Not everything is listed: there are more than 500.") {
+	if lines := strings.Count(text, "docs/many/"); lines != maxListed || !strings.HasSuffix(text, "Not everything is listed: there are more than 500.") {
 		t.Errorf("%d lines, ending %q", lines, text[len(text)-80:])
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -257,8 +257,8 @@ func TestSearching(t *testing.T) {
 
 func TestASearchInWhatIsLarge(t *testing.T) {
 	d := newDesk(t)
-	d.put("docs/long.txt", strings.Repeat("-", 3*piece)+"needle"+strings.Repeat("-", 500)+"\nneedle\n")
-	d.put("docs/huge.txt", "needle"+strings.Repeat("\n", mostFile))
+	d.put("docs/long.txt", strings.Repeat("-", 3*chunkBytes)+"needle"+strings.Repeat("-", 500)+"\nneedle\n")
+	d.put("docs/huge.txt", "needle"+strings.Repeat("\n", maxFileBytes))
 	text := d.call("search", in{"pattern": "needle"}).Text
 	want := "2 lines match.\n\ndocs/long.txt:1: needle" + strings.Repeat("-", around) + "…\ndocs/long.txt:2: needle\n\nNot everything was searched: docs/huge.txt is larger than 8.0 MiB."
 	if diff := cmp.Diff(want, text); diff != "" {
@@ -287,7 +287,7 @@ func TestWriting(t *testing.T) {
 	d.refuses("write", in{"path": "notes", "text": "x"}, "is a folder")
 	d.refuses("write", in{"path": "notes/new", "text": "x"}, "is a folder")
 	d.refuses("write", in{"path": "notes/todo.txt/x", "text": "x"}, "could not")
-	d.refuses("write", in{"path": "notes/large", "text": strings.Repeat("x", mostWritten+1)}, "at most 1.0 MiB")
+	d.refuses("write", in{"path": "notes/large", "text": strings.Repeat("x", maxWrittenBytes+1)}, "at most 1.0 MiB")
 	left := []string{}
 	err = filepath.WalkDir(filepath.Join(d.dir, "notes"), func(path string, e fs.DirEntry, err error) error {
 		if !e.IsDir() {
@@ -313,7 +313,7 @@ func TestEditing(t *testing.T) {
 		t.Errorf("the file with carriage returns holds %q", got)
 	}
 	d.put("notes/aaa.txt", "aaa")
-	d.put("notes/large.txt", strings.Repeat("x", mostWritten)+"y")
+	d.put("notes/large.txt", strings.Repeat("x", maxWrittenBytes)+"y")
 	d.put("notes/photo.png", "\x89PNG\r\n\x1a\n\x00\x00")
 	for _, c := range []struct{ path, old, want string }{
 		{"notes/plan.txt", "four", "does not hold this piece"}, {"notes/plan.txt", "t", "more than once"}, {"notes/aaa.txt", "aa", "more than once"},
@@ -322,7 +322,7 @@ func TestEditing(t *testing.T) {
 	} {
 		d.refuses("edit", in{"path": c.path, "old": c.old, "new": "b"}, c.want)
 	}
-	d.refuses("edit", in{"path": "notes/plan.txt", "old": "half", "new": strings.Repeat("x", mostWritten)}, "would be larger")
+	d.refuses("edit", in{"path": "notes/plan.txt", "old": "half", "new": strings.Repeat("x", maxWrittenBytes)}, "would be larger")
 }
 
 func TestEditsAtTheSameTimeAreAllKept(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// mostListed is how many lines files_list gives.
-const mostListed = 500
+// maxListed is how many lines files_list returns.
+const maxListed = 500
 
 type listArgs struct {
 	Path  string
@@ -19,7 +19,8 @@ type listArgs struct {
 }
 
 func (p *pack) listTool() tool.Tool {
-	return shape("list", "Lists the files in a folder, or those that a pattern matches, with size and date. There are: "+p.rootNames()+".",
+	return newTool("list", "Lists the files in a folder, or those that a pattern matches, with size and date. "+
+		"There are: "+p.rootNames()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"a folder, or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"depth":{"type":"integer","minimum":1,"maximum":32,"description":"how many levels of folders, 1 if not given; patterns go as deep as they say"}}}`,
 		readOnly(), p.list)
@@ -32,61 +33,61 @@ func (p *pack) list(ctx context.Context, in listArgs) (string, error) {
 	}
 	l := lister{depth: max(in.Depth, 1)}
 	for _, t := range targets {
-		if err := l.look(ctx, t, len(targets) > 1); err != nil {
+		if err := l.listTarget(ctx, t, len(targets) > 1); err != nil {
 			return "", err
 		}
 	}
-	if l.lines == 0 && l.left == "" {
+	if l.lines == 0 && l.omitted == "" {
 		return "Nothing is there.", nil
 	}
-	if l.left != "" {
-		l.text.WriteString("\nNot everything is listed: " + l.left + ".")
+	if l.omitted != "" {
+		l.text.WriteString("\nNot everything is listed: " + l.omitted + ".")
 	}
 	return l.text.String(), nil
 }
 
 type lister struct {
-	depth int
-	text  strings.Builder
-	lines int
-	seen  int
-	left  string // why something is missing
+	depth   int
+	text    strings.Builder
+	lines   int
+	seen    int
+	omitted string // why the list is not complete
 }
 
-// look lists a target; among several, one that is not there is told in its place.
-func (l *lister) look(ctx context.Context, t target, among bool) error {
+// listTarget lists one target. Where there are several, one that cannot be opened does not hide the others.
+func (l *lister) listTarget(ctx context.Context, t target, among bool) error {
 	root, err := t.root.open()
 	if err != nil {
 		if among {
-			l.left = err.Error()
+			l.omitted = err.Error()
 			return nil
 		}
 		return err
 	}
 	defer root.Close()
 	if t.wanted == nil {
-		at := place{t.root, t.from}
+		at := location{t.root, t.from}
 		info, err := root.Stat(t.from)
 		if err != nil {
-			return because("read", at, err)
+			return describeError("read", at, err)
 		}
 		if among && l.depth == 1 || !info.IsDir() {
-			return l.line(at, fs.FileInfoToDirEntry(info))
+			return l.writeLine(at, fs.FileInfoToDirEntry(info))
 		}
 	}
-	w := walk{root: root, at: t.root, seen: &l.seen, fn: func(at place, e fs.DirEntry) error {
+	w := walk{root: root, at: t.root, seen: &l.seen, fn: func(at location, e fs.DirEntry) error {
 		if t.wanted != nil && !t.wanted.match(at.root.Name+"/"+at.name) {
 			return nil
 		}
-		return l.line(at, e)
+		return l.writeLine(at, e)
 	}}
 	depth := l.depth
 	if t.wanted != nil {
-		depth = deepest
+		depth = maxDepth
 	}
-	err = w.below(ctx, t.from, depth)
-	if w.left != "" {
-		l.left = w.left
+	err = w.visit(ctx, t.from, depth)
+	if w.omitted != "" {
+		l.omitted = w.omitted
 	}
 	if errors.Is(err, errEnough) || t.wanted != nil && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -94,14 +95,14 @@ func (l *lister) look(ctx context.Context, t target, among bool) error {
 	return err
 }
 
-func (l *lister) line(at place, e fs.DirEntry) error {
-	if l.lines++; l.lines > mostListed {
-		l.left = fmt.Sprintf("there are more than %d", mostListed)
+func (l *lister) writeLine(at location, e fs.DirEntry) error {
+	if l.lines++; l.lines > maxListed {
+		l.omitted = fmt.Sprintf("there are more than %d", maxListed)
 		return errEnough
 	}
 	info, err := e.Info()
 	switch {
-	case err != nil: // it went away meanwhile
+	case err != nil: // it was deleted since the folder was read
 		l.lines--
 	case e.IsDir():
 		fmt.Fprintf(&l.text, "%s/\n", at)
@@ -110,7 +111,7 @@ func (l *lister) line(at place, e fs.DirEntry) error {
 	case !info.Mode().IsRegular():
 		fmt.Fprintf(&l.text, "%s (no regular file)\n", at)
 	default:
-		fmt.Fprintf(&l.text, "%s (%s, %s)\n", at, size(info.Size()), info.ModTime().UTC().Format("2006-01-02 15:04"))
+		fmt.Fprintf(&l.text, "%s (%s, %s)\n", at, formatSize(info.Size()), info.ModTime().UTC().Format("2006-01-02 15:04"))
 	}
 	return nil
 }

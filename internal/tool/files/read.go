@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// mostShown is how much of a file one call gives, in bytes.
-	mostShown = 64 << 10
-	// mostRead is how far into a file lines are counted, in bytes.
-	mostRead = 64 << 20
+	// maxShownBytes is how much of a file one call returns.
+	maxShownBytes = 64 << 10
+	// maxReadBytes is how far into a file lines are counted.
+	maxReadBytes = 64 << 20
 )
 
 type readArgs struct {
@@ -25,7 +25,7 @@ type readArgs struct {
 }
 
 func (p *pack) readTool() tool.Tool {
-	return shape("read", "Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
+	return newTool("read", "Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root, such as docs/guide.md"},`+
 			`"from":{"type":"integer","minimum":1,"description":"first line, 1 if not given"},`+
 			`"to":{"type":"integer","minimum":1,"description":"last line; the end if not given"}},"required":["path"]}`,
@@ -51,9 +51,9 @@ func (p *pack) read(ctx context.Context, in readArgs) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	r, err := cut(ctx, f, from, in.To)
+	r, err := readLines(ctx, f, from, in.To)
 	if err != nil {
-		return "", because("read", at, err)
+		return "", describeError("read", at, err)
 	}
 	return r.describe(at.String(), from), nil
 }
@@ -63,26 +63,27 @@ type excerpt struct {
 	text  strings.Builder
 	last  int  // number of the last line in text; 0: there is none
 	lines int  // in the file, as far as it was read
-	more  bool // the file has lines behind the last
-	cut   bool // the last line is not whole
+	more  bool // the file has lines after the last
+	cut   bool // the last line is not complete
 }
 
-// cut reads the lines from to (0: the end) of a file, at most mostShown bytes.
-func cut(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
+// readLines returns the lines from first to last (0: the end) of a file, at most maxShownBytes of them. A line may be
+// longer than the buffer, so it is read in parts.
+func readLines(ctx context.Context, f io.Reader, first, last int) (*excerpt, error) {
 	var e excerpt
-	lines := bufio.NewReaderSize(io.LimitReader(f, mostRead), 32<<10)
+	lines := bufio.NewReaderSize(io.LimitReader(f, maxReadBytes), 32<<10)
 	for begins := true; ; {
 		part, err := lines.ReadSlice('\n')
 		if len(part) > 0 && begins {
 			e.lines++
 		}
-		if len(part) > 0 && e.lines >= from {
-			if to != 0 && e.lines > to || e.text.Len() >= mostShown || e.cut {
+		if len(part) > 0 && e.lines >= first {
+			if last != 0 && e.lines > last || e.text.Len() >= maxShownBytes || e.cut {
 				e.more, e.cut = true, e.cut || !begins
 				return &e, nil
 			}
 			e.last = e.lines
-			if room := mostShown - e.text.Len(); len(part) > room {
+			if room := maxShownBytes - e.text.Len(); len(part) > room {
 				e.cut = true
 				part = wholeRunes(part[:room])
 			}
@@ -100,7 +101,7 @@ func cut(ctx context.Context, f io.Reader, from, to int) (*excerpt, error) {
 	}
 }
 
-// wholeRunes drops a last character of which a part is missing.
+// wholeRunes returns b without a last character that is not complete.
 func wholeRunes(b []byte) []byte {
 	for n := 0; n < utf8.UTFMax && n < len(b); n++ {
 		if last := b[len(b)-1-n]; utf8.RuneStart(last) {
@@ -113,6 +114,7 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
+// describe returns the excerpt below a line that says which lines of the file it is, and how to read on.
 func (e *excerpt) describe(name string, from int) string {
 	if e.last == 0 {
 		if e.lines == 0 {
@@ -123,7 +125,7 @@ func (e *excerpt) describe(name string, from int) string {
 	headline := fmt.Sprintf("%s, lines %d to %d", name, from, e.last)
 	switch {
 	case e.cut:
-		headline += fmt.Sprintf(", the last one cut; %d KiB are shown at once", mostShown>>10)
+		headline += fmt.Sprintf(", the last one cut; %d KiB are shown at once", maxShownBytes>>10)
 	case e.more:
 		headline += fmt.Sprintf("; the file goes on at line %d", e.last+1)
 	default:

@@ -17,17 +17,16 @@ import (
 
 const (
 	defaultMatches = 50
-	mostMatches    = 200
-	// mostSearched is how much one call reads, in bytes; a file above mostFile is
-	// left out.
-	mostSearched = 64 << 20
-	mostFile     = 8 << 20
-	// piece is how much of a line is looked at as one, in bytes. It and mostProgram
-	// bound the time in which a search cannot be stopped.
-	piece       = 16 << 10
-	mostProgram = 2000 // instructions of a compiled expression
-	longestExpr = 500  // bytes
-	// around is how much of a line is shown on each side of a match, in bytes.
+	maxMatches     = 200
+	// maxSearchedBytes is how much one call reads. A file larger than maxFileBytes is skipped.
+	maxSearchedBytes = 64 << 20
+	maxFileBytes     = 8 << 20
+	// chunkBytes is the size of the parts in which a long line is searched. It and maxProgram limit the time in which a
+	// search cannot be cancelled: a match of the regexp package does not stop.
+	chunkBytes   = 16 << 10
+	maxProgram   = 2000 // instructions of a compiled expression
+	maxExprBytes = 500  // bytes
+	// around is how many bytes of a line are shown on each side of a match.
 	around = 120
 )
 
@@ -37,9 +36,11 @@ type searchArgs struct {
 }
 
 func (p *pack) searchTool() tool.Tool {
-	return shape("search", "Finds the lines of text files that a regular expression matches, with file and line number. The files are below: "+p.rootNames()+".",
+	return newTool("search", "Finds the lines of text files that a regular expression matches, with file and line number. "+
+		"The files are below: "+p.rootNames()+".",
 		`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2), for one line; (?i) before it ignores case"},`+
-			`"path":{"type":"string","description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
+			`"path":{"type":"string",`+
+			`"description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":200,"description":"how many lines, 50 if not given"}},"required":["pattern"]}`,
 		readOnly(), p.search)
 }
@@ -53,31 +54,31 @@ func (p *pack) search(ctx context.Context, in searchArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := &searcher{expr: expr, limit: min(in.Limit, mostMatches)}
+	s := &searcher{expr: expr, limit: min(in.Limit, maxMatches)}
 	if in.Limit <= 0 {
 		s.limit = defaultMatches
 	}
 	for _, t := range targets {
-		if err := s.look(ctx, t); err != nil && len(targets) == 1 {
+		if err := s.searchTarget(ctx, t); err != nil && len(targets) == 1 {
 			return "", err
 		} else if err != nil {
-			s.leave(err.Error())
+			s.noteOmitted(err.Error())
 		}
 	}
 	return s.describe(), nil
 }
 
-// compile refuses what would take long.
+// compile returns a regular expression, and refuses those that would take long.
 func compile(s string) (*regexp.Regexp, error) {
-	if s == "" || len(s) > longestExpr {
-		return nil, fmt.Errorf("the regular expression has %d bytes, want 1 to %d", len(s), longestExpr)
+	if s == "" || len(s) > maxExprBytes {
+		return nil, fmt.Errorf("the regular expression has %d bytes, want 1 to %d", len(s), maxExprBytes)
 	}
 	parsed, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("the regular expression cannot be read: %w", err)
 	}
 	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil || len(prog.Inst) > mostProgram {
+	if err != nil || len(prog.Inst) > maxProgram {
 		return nil, errors.New("the regular expression is too large: its repetitions multiply")
 	}
 	return regexp.Compile(s)
@@ -91,116 +92,116 @@ type searcher struct {
 	files   int // that were read
 	bytes   int64
 	seen    int
-	left    string
+	omitted string
 }
 
-// leave remembers the first reason for which something was left out.
-func (s *searcher) leave(why string) {
-	if s.left == "" {
-		s.left = why
+// noteOmitted keeps the first reason why something was skipped.
+func (s *searcher) noteOmitted(why string) {
+	if s.omitted == "" {
+		s.omitted = why
 	}
 }
 
-func (s *searcher) look(ctx context.Context, t target) error {
+func (s *searcher) searchTarget(ctx context.Context, t target) error {
 	root, err := t.root.open()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	if t.wanted == nil {
-		at := place{t.root, t.from}
+		at := location{t.root, t.from}
 		info, err := root.Stat(t.from)
 		if err != nil {
-			return because("read", at, err)
+			return describeError("read", at, err)
 		}
 		if !info.IsDir() {
-			return enough(s.file(ctx, root, at))
+			return ignoreEnough(s.searchFile(ctx, root, at))
 		}
 	}
-	w := walk{root: root, at: t.root, seen: &s.seen, fn: func(at place, e fs.DirEntry) error {
+	w := walk{root: root, at: t.root, seen: &s.seen, fn: func(at location, e fs.DirEntry) error {
 		if !e.Type().IsRegular() || t.wanted != nil && !t.wanted.match(at.root.Name+"/"+at.name) {
 			return nil
 		}
-		err := s.file(ctx, root, at)
+		err := s.searchFile(ctx, root, at)
 		if err == nil || errors.Is(err, errEnough) {
 			return err
 		}
-		if !errors.Is(err, errKind) && !errors.Is(err, fs.ErrNotExist) { // it may have gone meanwhile
-			s.leave(err.Error())
+		if !errors.Is(err, errKind) && !errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
+			s.noteOmitted(err.Error())
 		}
 		return nil
 	}}
-	err = w.below(ctx, t.from, deepest)
-	if w.left != "" {
-		s.leave(w.left)
+	err = w.visit(ctx, t.from, maxDepth)
+	if w.omitted != "" {
+		s.noteOmitted(w.omitted)
 	}
-	return enough(err)
+	return ignoreEnough(err)
 }
 
-// enough takes the end of a search for no error.
-func enough(err error) error {
+// ignoreEnough returns err, or nil where it only ended a search.
+func ignoreEnough(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
 }
 
-// file searches one file.
-func (s *searcher) file(ctx context.Context, root *os.Root, at place) error {
+// searchFile searches one file. It returns errEnough when the whole search is to end.
+func (s *searcher) searchFile(ctx context.Context, root *os.Root, at location) error {
 	f, err := openText(root, at)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if f.info.Size() > mostFile {
-		s.leave(fmt.Sprintf("%s is larger than %s", at, size(mostFile)))
+	if f.info.Size() > maxFileBytes {
+		s.noteOmitted(fmt.Sprintf("%s is larger than %s", at, formatSize(maxFileBytes)))
 		return nil
 	}
-	if s.bytes += f.info.Size(); s.bytes > mostSearched {
-		s.leave(fmt.Sprintf("there is more than %s to read", size(mostSearched)))
+	if s.bytes += f.info.Size(); s.bytes > maxSearchedBytes {
+		s.noteOmitted(fmt.Sprintf("there is more than %s to read", formatSize(maxSearchedBytes)))
 		return errEnough
 	}
-	all, err := io.ReadAll(io.LimitReader(f, mostFile))
+	all, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
 	if err != nil {
-		return because("read", at, err)
+		return describeError("read", at, err)
 	}
 	s.files++
 	number := 0
 	for line := range bytes.Lines(all) {
 		number++
-		if err := s.line(ctx, at, number, bytes.TrimRight(line, "\r\n")); err != nil {
+		if err := s.searchLine(ctx, at, number, bytes.TrimRight(line, "\r\n")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// line looks at a line, in pieces where it is long.
-func (s *searcher) line(ctx context.Context, at place, number int, line []byte) error {
+// searchLine searches a line, in parts where it is long. It reports at most one match.
+func (s *searcher) searchLine(ctx context.Context, at location, number int, line []byte) error {
 	for first := true; first || len(line) > 0; first = false {
 		if ctx.Err() != nil {
-			s.leave(fmt.Sprintf("searching took longer than %s", callTime))
+			s.noteOmitted(fmt.Sprintf("searching took longer than %s", callTimeout))
 			return errEnough
 		}
-		part := line[:min(len(line), piece)]
+		part := line[:min(len(line), chunkBytes)]
 		line = line[len(part):]
 		m := s.expr.FindIndex(part)
 		if m == nil {
 			continue
 		}
 		if s.matches == s.limit {
-			s.leave(fmt.Sprintf("there are more than %d lines", s.limit))
+			s.noteOmitted(fmt.Sprintf("there are more than %d lines", s.limit))
 			return errEnough
 		}
 		s.matches++
-		fmt.Fprintf(&s.text, "%s:%d: %s\n", at, number, excerptOf(part, m))
+		fmt.Fprintf(&s.text, "%s:%d: %s\n", at, number, matchExcerpt(part, m))
 		return nil
 	}
 	return nil
 }
 
-// excerptOf is what stands around a match.
-func excerptOf(line []byte, m []int) string {
+// matchExcerpt returns the part of a line around a match.
+func matchExcerpt(line []byte, m []int) string {
 	from, to := max(0, m[0]-around), min(len(line), m[1]+around, m[0]+4*around)
 	s := strings.TrimSpace(strings.ToValidUTF8(string(line[from:to]), ""))
 	if from > 0 {
@@ -223,8 +224,8 @@ func (s *searcher) describe() string {
 		fmt.Fprintf(&b, "%d lines match.\n\n", s.matches)
 	}
 	b.WriteString(s.text.String())
-	if s.left != "" {
-		b.WriteString("\nNot everything was searched: " + s.left + ".")
+	if s.omitted != "" {
+		b.WriteString("\nNot everything was searched: " + s.omitted + ".")
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

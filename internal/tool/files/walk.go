@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// mostEntries is how many files and folders one call looks at.
-	mostEntries = 20_000
-	// deepest is how many levels below a root anything is found.
-	deepest = 32
+	// maxEntries is how many files and folders one call visits.
+	maxEntries = 20_000
+	// maxDepth is how many levels below a root are visited.
+	maxDepth = 32
 )
 
-// errEnough ends a walk that has what it wants.
+// errEnough ends a walk that has found enough, or has reached a limit.
 var errEnough = errors.New("enough")
 
-// walk goes through what is below folders, in the order of names, and does not
-// follow links.
+// walk visits what is below folders in the order of names. It does not follow links, which could form a circle.
 type walk struct {
-	root *os.Root
-	at   Root
-	seen *int   // entries, over all roots
-	left string // why something was left out; empty: nothing was
-	fn   func(at place, e fs.DirEntry) error
+	root    *os.Root
+	at      Root
+	seen    *int   // entries of all roots together
+	omitted string // why something was skipped; empty: nothing was
+	fn      func(at location, e fs.DirEntry) error
 }
 
-// below calls fn with what is in a folder, and in folders in it down to depth levels.
-func (w *walk) below(ctx context.Context, folder string, depth int) error {
+// visit calls fn for everything in a folder, and in folders below it down to depth levels.
+func (w *walk) visit(ctx context.Context, folder string, depth int) error {
 	if depth <= 0 {
 		return nil
 	}
@@ -43,25 +42,25 @@ func (w *walk) below(ctx context.Context, folder string, depth int) error {
 		return err
 	}
 	for _, e := range list {
-		if *w.seen++; *w.seen > mostEntries {
-			w.left = fmt.Sprintf("there are more than %d files and folders", mostEntries)
+		if *w.seen++; *w.seen > maxEntries {
+			w.omitted = fmt.Sprintf("there are more than %d files and folders", maxEntries)
 			return errEnough
 		}
 		if ctx.Err() != nil {
-			w.left = fmt.Sprintf("looking took longer than %s", callTime)
+			w.omitted = fmt.Sprintf("looking took longer than %s", callTimeout)
 			return errEnough
 		}
 		name := path.Join(folder, e.Name())
-		if err := w.fn(place{w.at, name}, e); err != nil {
+		if err := w.fn(location{w.at, name}, e); err != nil {
 			return err
 		}
 		if !e.IsDir() {
 			continue
 		}
-		if err := w.below(ctx, name, depth-1); errors.Is(err, errEnough) {
+		if err := w.visit(ctx, name, depth-1); errors.Is(err, errEnough) {
 			return err
-		} else if err != nil { // one folder that cannot be read hides no other
-			w.left = err.Error()
+		} else if err != nil { // one folder that cannot be read must not hide the others
+			w.omitted = err.Error()
 		}
 	}
 	return nil
@@ -70,34 +69,34 @@ func (w *walk) below(ctx context.Context, folder string, depth int) error {
 func (w *walk) entries(folder string) ([]fs.DirEntry, error) {
 	f, err := w.root.Open(folder)
 	if err != nil {
-		return nil, because("read", place{w.at, folder}, err)
+		return nil, describeError("read", location{w.at, folder}, err)
 	}
 	defer f.Close()
-	list, err := f.ReadDir(mostEntries + 1)
+	list, err := f.ReadDir(maxEntries + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, because("read", place{w.at, folder}, err)
+		return nil, describeError("read", location{w.at, folder}, err)
 	}
 	slices.SortFunc(list, func(x, y fs.DirEntry) int { return cmp.Compare(x.Name(), y.Name()) })
 	return list, nil
 }
 
-// pattern is a glob, element by element; ** stands for any number of elements.
+// pattern is the elements of a glob; ** stands for any number of path elements.
 type pattern []string
 
-// isPattern reports whether a path holds what makes it a pattern.
+// isPattern reports whether a path has a character that makes it a pattern.
 func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
 
 func parsePattern(s string) (pattern, error) {
-	if len(s) > longest {
-		return nil, fmt.Errorf("the pattern is longer than %d bytes", longest)
+	if len(s) > maxPathBytes {
+		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxPathBytes)
 	}
-	if err := noUp(s); err != nil {
+	if err := rejectDotDot(s); err != nil {
 		return nil, err
 	}
 	var list pattern
 	for _, e := range strings.Split(path.Clean(s), "/") {
 		if _, err := path.Match(e, ""); err != nil {
-			return nil, fmt.Errorf("%s is no pattern: a bracket is not closed, or a \\ ends it", shown(s))
+			return nil, fmt.Errorf("%s is no pattern: a bracket is not closed, or a \\ ends it", quoteName(s))
 		}
 		if e == "**" && len(list) > 0 && list[len(list)-1] == "**" {
 			continue
@@ -107,11 +106,11 @@ func parsePattern(s string) (pattern, error) {
 	return list, nil
 }
 
-// match reports whether the whole of a path is matched. It takes the elements of
-// both at most once each with each other.
+// match reports whether the pattern matches a whole path. It compares each element of the pattern with each of the path
+// at most once, so that no pattern takes exponential time.
 func (p pattern) match(name string) bool {
 	elements := strings.Split(name, "/")
-	reach := make([]bool, len(elements)+1) // how many elements the pattern so far may have taken
+	reach := make([]bool, len(elements)+1) // reach[n]: the pattern so far may match the first n elements
 	reach[0] = true
 	for _, e := range p {
 		next := make([]bool, len(reach))
@@ -128,15 +127,15 @@ func (p pattern) match(name string) bool {
 	return reach[len(elements)]
 }
 
-// target is what a call is about: one place, or what a pattern matches.
+// target is what a call is about: one location, or everything in a root that a pattern matches.
 type target struct {
 	root   Root
 	from   string  // where the walk begins
 	wanted pattern // nil: everything below from
 }
 
-// targets reads a path or pattern. A name that holds the characters of a pattern
-// and is there is meant as it stands.
+// targets returns the targets of a path or pattern; of an empty one, all roots. An existing file whose name looks like
+// a pattern is taken literally.
 func (p *pack) targets(written string) ([]target, error) {
 	if written == "" || written == "." {
 		var all []target
@@ -156,7 +155,7 @@ func (p *pack) targets(written string) ([]target, error) {
 	var list []target
 	for _, r := range p.roots {
 		if ok, _ := path.Match(wanted[0], r.Name); ok || wanted[0] == "**" || wanted[0] == r.Name {
-			t := target{r, wanted.begins(), wanted}
+			t := target{r, wanted.commonFolder(), wanted}
 			if len(wanted) == 1 && wanted[0] != "**" { // the root itself
 				t.wanted = nil
 			}
@@ -164,13 +163,13 @@ func (p *pack) targets(written string) ([]target, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s matches no root: paths begin with one of %s", shown(written), p.rootNames())
+		return nil, fmt.Errorf("%s matches no root: paths begin with one of %s", quoteName(written), p.rootNames())
 	}
 	return list, nil
 }
 
-// begins is the folder, below the root, that everything matched is in.
-func (p pattern) begins() string {
+// commonFolder returns the folder of the root that everything which the pattern matches is in.
+func (p pattern) commonFolder() string {
 	var plain []string
 	for _, e := range p[1:] {
 		if isPattern(e) || len(plain) == len(p)-2 { // the last is what is looked for

@@ -14,14 +14,15 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// mostWritten is the size of a file above which it is neither written nor edited.
-const mostWritten = 1 << 20
+// maxWrittenBytes is the largest file that is written or edited.
+const maxWrittenBytes = 1 << 20
 
 type writeArgs struct{ Path, Text string }
 
 func (p *pack) writeTool() tool.Tool {
 	yes, no := true, false
-	return shape("write", "Writes a text file, in the place of one with that name. Files may be written below: "+p.writable()+".",
+	return newTool("write", "Writes a text file, in the place of one with that name. "+
+		"Files may be written below: "+p.writable()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
 			`"text":{"type":"string","description":"all of what it is to hold"}},"required":["path","text"]}`,
 		tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, OpenWorld: &no}, p.write)
@@ -31,7 +32,8 @@ type editArgs struct{ Path, Old, New string }
 
 func (p *pack) editTool() tool.Tool {
 	yes, no := true, false
-	return shape("edit", "Replaces a piece of a text file, which must stand in it exactly once. Files may be edited below: "+p.writable()+".",
+	return newTool("edit", "Replaces a piece of a text file, which must stand in it exactly once. "+
+		"Files may be edited below: "+p.writable()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
 			`"old":{"type":"string","minLength":1,"description":"the piece as it stands in the file, with its blanks and line breaks"},`+
 			`"new":{"type":"string","description":"what takes its place"}},"required":["path","old","new"]}`,
@@ -42,20 +44,20 @@ func (p *pack) writable() string {
 	var names []string
 	for _, r := range p.roots {
 		if r.Write {
-			names = append(names, shown(r.Name))
+			names = append(names, quoteName(r.Name))
 		}
 	}
 	return strings.Join(names, ", ")
 }
 
-// findWritable reads the path of a file that may be written.
-func (p *pack) findWritable(written string) (place, error) {
+// findWritable returns the location of a file that may be written.
+func (p *pack) findWritable(written string) (location, error) {
 	at, err := p.find(written)
 	switch {
 	case err != nil:
 		return at, err
 	case !at.root.Write:
-		return at, fmt.Errorf("%s may only be read; files may be written below: %s", shown(at.root.Name), p.writable())
+		return at, fmt.Errorf("%s may only be read; files may be written below: %s", quoteName(at.root.Name), p.writable())
 	case at.name == "." || strings.HasSuffix(written, "/"):
 		return at, fmt.Errorf("%s is a folder, want a file", at)
 	}
@@ -67,8 +69,9 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(in.Text) > mostWritten {
-		return "", fmt.Errorf("the text has %s, and files of at most %s are written", size(int64(len(in.Text))), size(mostWritten))
+	if len(in.Text) > maxWrittenBytes {
+		return "", fmt.Errorf("the text has %s, and files of at most %s are written",
+			formatSize(int64(len(in.Text))), formatSize(maxWrittenBytes))
 	}
 	root, err := at.root.open()
 	if err != nil {
@@ -82,18 +85,18 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		was = nil
 		if err := root.MkdirAll(path.Dir(at.name), 0o755); err != nil {
-			return "", because("make a folder for", at, err)
+			return "", describeError("make a folder for", at, err)
 		}
 	case err != nil:
-		return "", because("write", at, err)
+		return "", describeError("write", at, err)
 	}
-	if err := replace(root, at, was, in.Text); err != nil {
+	if err := replaceFile(root, at, was, in.Text); err != nil {
 		return "", err
 	}
 	if was != nil {
-		return fmt.Sprintf("Written: %s, %s in the place of %s.", at, size(int64(len(in.Text))), size(was.Size())), nil
+		return fmt.Sprintf("Written: %s, %s in the place of %s.", at, formatSize(int64(len(in.Text))), formatSize(was.Size())), nil
 	}
-	return fmt.Sprintf("Written: %s, a new file of %s.", at, size(int64(len(in.Text)))), nil
+	return fmt.Sprintf("Written: %s, a new file of %s.", at, formatSize(int64(len(in.Text)))), nil
 }
 
 func (p *pack) edit(_ context.Context, in editArgs) (string, error) {
@@ -110,29 +113,30 @@ func (p *pack) edit(_ context.Context, in editArgs) (string, error) {
 	defer p.edits.Unlock()
 	was, err := root.Lstat(at.name)
 	if err != nil {
-		return "", because("edit", at, err)
+		return "", describeError("edit", at, err)
 	}
-	now, err := whole(root, at)
+	now, err := readWhole(root, at)
 	if err != nil {
 		return "", err
 	}
-	next, line, err := edited(at, now, in.Old, in.New)
+	next, line, err := replacePiece(at, now, in.Old, in.New)
 	if err != nil {
 		return "", err
 	}
-	if err := replace(root, at, was, next); err != nil {
+	if err := replaceFile(root, at, was, next); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("Edited: %s at line %d.", at, line), nil
 }
 
-// edited gives a text with a piece replaced, and the line where it stood. Results are
-// shown without carriage returns, so that a piece may lack those of the file.
-func edited(at place, now, piece, with string) (next string, line int, err error) {
+// replacePiece returns a text with a piece replaced, and the line where the piece was. The model sees results without
+// carriage returns, so a piece may lack those of the file.
+func replacePiece(at location, now, piece, with string) (next string, line int, err error) {
 	if piece == "" {
 		return "", 0, errors.New("the piece to replace is empty")
 	}
-	if crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n"); !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
+	if !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
+		crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 		piece, with = crlf.Replace(piece), crlf.Replace(with)
 	}
 	before, after, found := strings.Cut(now, piece)
@@ -141,55 +145,54 @@ func edited(at place, now, piece, with string) (next string, line int, err error
 		return "", 0, fmt.Errorf("%s does not hold this piece; files_read shows what it holds", at)
 	case strings.Contains(now[len(before)+1:], piece):
 		return "", 0, fmt.Errorf("%s holds this piece more than once; take in more of what stands around it", at)
-	case len(now)-len(piece)+len(with) > mostWritten:
-		return "", 0, fmt.Errorf("%s would be larger than %s", at, size(mostWritten))
+	case len(now)-len(piece)+len(with) > maxWrittenBytes:
+		return "", 0, fmt.Errorf("%s would be larger than %s", at, formatSize(maxWrittenBytes))
 	}
 	return before + with + after, 1 + strings.Count(before, "\n"), nil
 }
 
-// whole reads all of a text file.
-func whole(root *os.Root, at place) (string, error) {
+// readWhole returns the content of a text file.
+func readWhole(root *os.Root, at location) (string, error) {
 	f, err := openText(root, at)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	all, err := io.ReadAll(io.LimitReader(f, mostWritten+1))
+	all, err := io.ReadAll(io.LimitReader(f, maxWrittenBytes+1))
 	if err != nil {
-		return "", because("read", at, err)
+		return "", describeError("read", at, err)
 	}
-	if len(all) > mostWritten {
-		return "", fmt.Errorf("%s is larger than %s", at, size(mostWritten))
+	if len(all) > maxWrittenBytes {
+		return "", fmt.Errorf("%s is larger than %s", at, formatSize(maxWrittenBytes))
 	}
 	return string(all), nil
 }
 
-// replace puts a file with this text in the place of the one that was (nil: none).
-// Whoever reads it meanwhile sees the one or the other, whole.
-func replace(root *os.Root, at place, was fs.FileInfo, text string) error {
+// replaceFile replaces the file was (nil: there is none) by one with this text. Readers see the old or the new file,
+// never a part of one.
+func replaceFile(root *os.Root, at location, was fs.FileInfo, text string) error {
 	if was != nil {
 		if was.Mode()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a link; name the file that it leads to", at)
 		}
-		if err := regular(at, was); err != nil {
+		if err := requireRegular(at, was); err != nil {
 			return err
 		}
 	}
 	beside := path.Join(path.Dir(at.name), ".ravenbot-"+rand.Text()+".tmp")
-	err := fill(root, beside, was, text)
+	err := createFile(root, beside, was, text)
 	if err == nil {
 		err = root.Rename(beside, at.name)
 	}
 	if err != nil {
-		_ = root.Remove(beside) // it is not there where it could not be made
-		return because("write", at, err)
+		_ = root.Remove(beside) // it does not exist where it could not be created
+		return describeError("write", at, err)
 	}
 	return nil
 }
 
-// fill makes a file that is on disk when it returns, with the mode of the one that
-// was.
-func fill(root *os.Root, name string, was fs.FileInfo, text string) error {
+// createFile creates a file with the mode of was, and returns when its content is on disk.
+func createFile(root *os.Root, name string, was fs.FileInfo, text string) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -10,13 +10,15 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
-const usage = "`/raven memory` shows what I remember of you, `/raven memory delete N` or `delete all` removes it; with `channel` before that, what I remember for this channel " +
+const usage = "`/raven memory` shows what I remember of you, `/raven memory delete N` or `delete all` removes it; " +
+	"with `channel` before that, what I remember for this channel " +
 	"(administrators remove it). To have something remembered, tell me so."
 
-// pageLength is how much of a list is shown at once, in bytes.
-const pageLength = 6000
+// maxPageBytes is the size of a list after which the rest is left to the next page.
+const maxPageBytes = 6000
 
 // Command answers /raven memory [channel] [list [N] | delete N | delete all].
 func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
@@ -27,55 +29,61 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 		}
 		words = words[1:]
 	}
-	var text string
+	var answer string
 	var err error
-	switch verb, rest := split(words); {
+	switch verb, rest := cutVerb(words); {
 	case verb == "" || verb == "list" && len(rest) < 2:
-		text, err = p.list(ctx, m, of, rest)
+		answer, err = p.list(ctx, m, of, rest)
 	case verb == "delete" && len(rest) == 1 && of.word != "" && !p.o.Manages(m):
-		err = refusal("Only administrators remove what is remembered for a channel.")
+		err = userError("Only administrators remove what is remembered for a channel.")
 	case verb == "delete" && len(rest) == 1:
-		text, err = p.remove(ctx, of, rest[0])
+		answer, err = p.remove(ctx, of, rest[0])
 	default:
-		err = refusal("That was not understood. " + usage)
+		err = userError("That was not understood. " + usage)
 	}
-	var said refusal
+	var said userError
 	switch {
 	case errors.As(err, &said):
 		return chat.Draft{Ephemeral: true, Failed: true, Text: string(said)}
 	case err != nil:
-		p.o.Log.Error("memories not read or removed", "scope", of.key, "error", err)
-		return chat.Draft{Ephemeral: true, Failed: true, Text: "That failed; whoever runs the bot finds the reason in its log."}
+		p.o.Log.Error("notes not read or deleted", "scope", of.key, "error", err)
+		return chat.Draft{
+			Ephemeral: true,
+			Failed:    true,
+			Text:      "That failed; whoever runs the bot finds the reason in its log.",
+		}
 	}
-	return chat.Draft{Ephemeral: true, Text: text}
+	return chat.Draft{Ephemeral: true, Text: answer}
 }
 
-// refusal is an error in words for whoever gave the command.
-type refusal string
+// userError is an error that is shown to the user as it is.
+type userError string
 
-func (r refusal) Error() string { return string(r) }
+func (r userError) Error() string { return string(r) }
 
-func split(words []string) (verb string, rest []string) {
+// cutVerb returns the first word and those after it.
+func cutVerb(words []string) (verb string, rest []string) {
 	if len(words) == 0 {
 		return "", nil
 	}
 	return words[0], words[1:]
 }
 
-func number(s string) (uint64, error) {
+// parseNumber returns the number of a note; 0 is not one.
+func parseNumber(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 {
-		return 0, refusal(fmt.Sprintf("%.40q is no number of a memory. %s", s, usage))
+		return 0, userError(fmt.Sprintf("%.40q is no number of a memory. %s", s, usage))
 	}
 	return n, nil
 }
 
-// list shows memories from a number on down, newest first.
+// list returns a page of the notes of a scope, newest first, beginning with the number in rest if there is one.
 func (p *Pack) list(ctx context.Context, m chat.Message, of scope, rest []string) (string, error) {
 	var from uint64
 	if len(rest) > 0 {
 		var err error
-		if from, err = number(rest[0]); err != nil {
+		if from, err = parseNumber(rest[0]); err != nil {
 			return "", err
 		}
 	}
@@ -89,12 +97,12 @@ func (p *Pack) list(ctx context.Context, m chat.Message, of scope, rest []string
 		if from > 0 && one.N > from {
 			continue
 		}
-		if b.Len() > pageLength {
+		if b.Len() > maxPageBytes {
 			fmt.Fprintf(&b, "\n\nOlder ones: `/raven memory %slist %d`", of.word, one.N)
 			break
 		}
-		fmt.Fprintf(&b, "\n- `%d` (%s", one.N, day(one.At))
-		if by := tidy(one.By); of.word != "" && by != "" {
+		fmt.Fprintf(&b, "\n- `%d` (%s", one.N, formatDay(one.At))
+		if by := text.OneLine(one.By); of.word != "" && by != "" {
 			b.WriteString(", from " + by)
 		}
 		b.WriteString("): " + one.Text)
@@ -120,13 +128,13 @@ func (p *Pack) remove(ctx context.Context, of scope, which string) (string, erro
 		}
 		return fmt.Sprintf("Removed: all %d that I remembered of %s.", len(list), of.whom), err
 	}
-	n, err := number(which)
+	n, err := parseNumber(which)
 	if err != nil {
 		return "", err
 	}
 	err = p.o.Store.DeleteMemory(ctx, of.key, n)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", refusal(fmt.Sprintf("Of %s I remember nothing with the number %d.", of.whom, n))
+		return "", userError(fmt.Sprintf("Of %s I remember nothing with the number %d.", of.whom, n))
 	}
 	return fmt.Sprintf("Removed: number %d of what I remember of %s.", n, of.whom), err
 }

@@ -186,8 +186,11 @@ func TestTheBestAndNewestAreFoundFirst(t *testing.T) {
 		r.save(general, anna, "me", text)
 	}
 	for query, want := range map[string][]string{
-		"red violin":  {"the violin is from 1890 and red", "plays the violin", "has two violins and a viola"},
-		"VIOLIN tea?": {"the violin is from 1890 and red", "likes tea", "plays the violin", "has two violins and a viola"},
+		"red violin":  {"the violin is from 1890 and red", "has two violins and a viola", "plays the violin"},
+		"VIOLIN tea?": {"likes tea", "the violin is from 1890 and red", "has two violins and a viola", "plays the violin"}, // tea is rarer
+		"teh violni":  {"the violin is from 1890 and red", "has two violins and a viola", "plays the violin"},
+		"viola":       {"has two violins and a viola"},
+		"猫":           {"猫の名前はモンス"},
 		"vio":         {"vio"},
 		"名前":          {"猫の名前はモンス"},
 		"guitar":      nil,

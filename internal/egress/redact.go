@@ -1,0 +1,48 @@
+package egress
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const mask = "***"
+
+var (
+	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
+	anyUserinfo = regexp.MustCompile(`://.*@`)
+	secretName  = regexp.MustCompile(SecretNamePattern)
+)
+
+// SecretNamePattern matches names of parameters whose values are secrets.
+const SecretNamePattern = `(?i)(key|token|secret|passw|pwd|auth|sig|credential|session|^code$)`
+
+// RedactURL returns an address as it may be shown: without its user and password, and without the values of query
+// keys that look like secrets. It works on text, because an address that cannot be parsed must not leak secrets
+// either.
+func RedactURL(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	users := userinfo
+	// A password with a slash or a question mark does not end where userinfo expects it to.
+	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
+		users = anyUserinfo
+	}
+	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
+	if !ok {
+		return head
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		// A percent-encoded key is a key all the same.
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if value != "" && secretName.MatchString(name) {
+			pairs[i] = name + "=" + mask
+		}
+	}
+	return head + "?" + strings.Join(pairs, "&")
+}

@@ -1,0 +1,67 @@
+package feed
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// tracking are query parameters that say how a reader found the link, not what it leads to.
+var tracking = map[string]bool{
+	"fbclid":  true,
+	"gclid":   true,
+	"dclid":   true,
+	"msclkid": true,
+	"yclid":   true,
+	"mc_cid":  true,
+	"mc_eid":  true,
+	"igshid":  true,
+	"_hsenc":  true,
+	"_hsmi":   true,
+	"wt_mc":   true,
+	"cmpid":   true,
+}
+
+// CanonicalURL returns the address without what differs between two links to one page: tracking parameters, fragment,
+// default port, letter case of the host, trailing slash, order of parameters. It returns anything but a web address
+// unchanged, trimmed.
+func CanonicalURL(address string) string {
+	address = strings.TrimSpace(address)
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || !isWebURL(address) {
+		return address
+	}
+	// Only what RFC 3986, 6.2, calls equivalent and what no known site distinguishes is changed.
+	u.Scheme = strings.ToLower(u.Scheme)
+	u.Host = strings.TrimSuffix(strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	u.Fragment, u.RawFragment = "", ""
+	u.Path = strings.TrimRight(u.Path, "/")
+	u.RawPath = strings.TrimRight(u.RawPath, "/")
+	query := u.Query()
+	for key := range query {
+		if lower := strings.ToLower(key); strings.HasPrefix(lower, "utm_") || tracking[lower] {
+			query.Del(key)
+		}
+	}
+	// Encode sorts by key, so the order of parameters does not matter.
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or
+// punctuation.
+func titleKey(title string) string {
+	var key strings.Builder
+	for _, r := range norm.NFKC.String(strings.ToLower(PlainText(title))) {
+		// Sources differ in quotation marks, dashes and full stops, never in letters and digits.
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+			key.WriteRune(r)
+		case unicode.IsSpace(r) || r == '-' || r == '–' || r == '—' || r == '/':
+			key.WriteByte(' ')
+		}
+	}
+	return oneLine(key.String())
+}

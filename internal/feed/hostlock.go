@@ -1,0 +1,96 @@
+package feed
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// hostLocks lets callers make one request at a time to each host.
+type hostLocks struct {
+	mu     sync.Mutex
+	byName map[string]*host
+}
+
+// who hold the lock or wait for it
+type host struct {
+	lock         chan struct{}
+	users        int       // who hold the turn or wait for it
+	lastPoll     time.Time // when Poll last made a request
+	blockedUntil time.Time // before this time the host wants no requests
+}
+
+// maxIdleHosts is how many hosts that nobody waits for are remembered.
+const maxIdleHosts = 1000
+
+// hostLock is the right to make requests to a host, until release.
+type hostLock struct {
+	all  *hostLocks
+	name string
+	*host
+}
+
+// acquire waits for the lock of a host. It returns ctx's error when ctx ends first.
+func (l *hostLocks) acquire(ctx context.Context, name string) (*hostLock, error) {
+	l.mu.Lock()
+	h := l.byName[name]
+	if h == nil {
+		h = &host{lock: make(chan struct{}, 1)}
+		l.byName[name] = h
+	}
+	// Counted before waiting, so that dropIfIdle does not remove a host that somebody waits for.
+	h.users++
+	l.mu.Unlock()
+	t := &hostLock{l, name, h}
+	select {
+	case h.lock <- struct{}{}:
+		return t, nil
+	case <-ctx.Done():
+		t.dropIfIdle()
+		return nil, ctx.Err()
+	}
+}
+
+func (t *hostLock) release() {
+	// Unlock first: whoever waits holds a reference that keeps the host from being dropped.
+	<-t.host.lock
+	t.dropIfIdle()
+}
+
+// dropIfIdle forgets a host that nobody uses and of which nothing worth keeping is known.
+func (t *hostLock) dropIfIdle() {
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	t.users--
+	if t.users == 0 && (t.lastPoll.IsZero() && t.blockedUntil.IsZero() || len(t.all.byName) > maxIdleHosts) {
+		delete(t.all.byName, t.name)
+	}
+}
+
+// blockUntil records until when the host wants no requests.
+func (t *hostLock) blockUntil(until time.Time) { t.blockedUntil = until }
+
+// waitForGap waits until Poll may make another request to the host. now is the Fetcher's clock; the wait itself
+// follows the real clock. It returns a *WaitError where the host has asked one of its feeds to wait: that holds for
+// its other feeds too.
+func (t *hostLock) waitForGap(ctx context.Context, gap time.Duration, now time.Time) error {
+	if now.Before(t.blockedUntil) {
+		return &WaitError{t.name, t.blockedUntil}
+	}
+	if gap <= 0 {
+		return nil
+	}
+	// The pause varies from half to one and a half gaps, so that polls do not fall into step with other readers.
+	if wait := gap/2 + rand.N(gap) - time.Since(t.lastPoll); wait > 0 && !t.lastPoll.IsZero() {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	t.lastPoll = time.Now()
+	return nil
+}

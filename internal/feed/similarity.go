@@ -1,0 +1,370 @@
+package feed
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxLeadWords = 60  // words of a text that say what it is about
+	titleWeight  = 2.5 // how many words of the text a word of the title counts for
+	maxTextWords = 500 // words of a text that are compared for reprints
+	minShingles  = 12  // fewer are too little text to recognize a reprint
+	sketchSize   = 8   // smallest hashes by which candidates for reprints are found
+)
+
+// vector is a list of weighted terms, sorted by term. It has unit length, or no terms.
+type vector []weighted
+
+type weighted struct {
+	term   string
+	weight float64
+}
+
+// cosine returns the cosine of the angle between two vectors.
+func (v vector) cosine(w vector) (sum float64) {
+	for len(v) > 0 && len(w) > 0 {
+		switch strings.Compare(v[0].term, w[0].term) {
+		case -1:
+			v = v[1:]
+		case 1:
+			w = w[1:]
+		default:
+			sum += v[0].weight * w[0].weight
+			v, w = v[1:], w[1:]
+		}
+	}
+	return sum
+}
+
+// weighTerms sets the terms of every entry. Terms that few entries use weigh most.
+func weighTerms(list []*groupEntry) {
+	in := map[string]int{}
+	for _, t := range list {
+		t.titleTerms, t.terms = countTerms(t.Heading(), ""), countTerms(t.Heading(), t.Text())
+		for _, w := range t.terms {
+			in[w.term]++
+		}
+	}
+	// The constants keep weights moderate when there are only a few entries.
+	rarity := func(term string) float64 { return 1 + math.Log(float64(len(list)+8)/float64(in[term]+1)) }
+	for _, t := range list {
+		for i, w := range t.titleTerms {
+			t.titleTerms[i].weight = rarity(w.term)
+		}
+		var square float64
+		for i, w := range t.terms {
+			t.terms[i].weight = (1 + math.Log(w.weight)) * rarity(w.term)
+			square += t.terms[i].weight * t.terms[i].weight
+		}
+		// Unit length makes the cosine a plain sum of products.
+		for i := range t.terms {
+			t.terms[i].weight /= math.Sqrt(square)
+		}
+	}
+}
+
+// agreement returns the share of the words in only one of the two titles that the other entry's text also holds.
+// the title with every number replaced by 0
+// "Earthquake strikes Turkey") are confirmed only by their own texts. It returns 0 where the titles have the same
+// words.
+func agreement(a, b *groupEntry) float64 {
+	var borne, all float64
+	for _, two := range [][2]*groupEntry{{a, b}, {b, a}} {
+		for _, w := range two[0].titleTerms {
+			if two[1].titleTerms.contains(w.term) {
+				continue
+			}
+			all += w.weight
+			if two[1].terms.contains(w.term) {
+				borne += w.weight
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return borne / all
+}
+
+// sameTerms reports whether two titles have the same words.
+func sameTerms(v, w vector) bool {
+	return len(v) > 0 && slices.EqualFunc(v, w, func(a, b weighted) bool { return a.term == b.term })
+}
+
+// contains reports whether the vector has a term.
+func (v vector) contains(term string) bool {
+	_, found := slices.BinarySearchFunc(
+		v,
+		term,
+		func(w weighted, term string) int { return strings.Compare(w.term, term) },
+	)
+	return found
+}
+
+// countTerms returns the terms of a title and a text with their counts.
+func countTerms(title, text string) vector {
+	counts := map[string]float64{}
+	// A headline says what a story is about; a lead adds context.
+	for _, word := range firstWords(title, maxLeadWords) {
+		counts[word] += titleWeight
+	}
+	for _, word := range firstWords(text, maxLeadWords) {
+		counts[word]++
+	}
+	v := make(vector, 0, len(counts))
+	for word, n := range counts {
+		if !stopWords[word] {
+			v = append(v, weighted{stem(word), n})
+		}
+	}
+	slices.SortFunc(v, func(a, b weighted) int {
+		return cmp.Or(strings.Compare(a.term, b.term), cmp.Compare(a.weight, b.weight))
+	})
+	return mergeTerms(v)
+}
+
+// mergeTerms adds up the weights of equal neighbours, in place.
+func mergeTerms(v vector) vector {
+	out := v[:0]
+	for _, w := range v {
+		if n := len(out); n > 0 && out[n-1].term == w.term {
+			out[n-1].weight += w.weight
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// stopWords are English words that say nothing about a story.
+var stopWords = wordSet(
+	`a about after all also an and are as at be been before but by can could for from had has have he her his
+	how i if in into is it its more new no not now of on one or our out over said say says she so than that the their them there they this to
+	up us was we were what when where which who why will with would you your`,
+)
+
+func wordSet(words string) map[string]bool {
+	in := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		in[word] = true
+	}
+	return in
+}
+
+// stem removes the endings in which two mentions of one thing most often differ. It serves comparison only; package
+// lexicon has a real stemmer.
+func stem(word string) string {
+	for _, ending := range []struct {
+		off, on   string
+		minLength int
+	}{{"ies", "y", 5}, {"ing", "", 6}, {"ed", "", 5}, {"es", "", 5}, {"s", "", 4}, {"e", "", 4}} {
+		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.minLength &&
+			!strings.HasSuffix(word, "ss") {
+			return rest + ending.on
+		}
+	}
+	return word
+}
+
+// firstWords returns up to n words in lower case. Where words are written without spaces, pairs of neighbouring
+// characters take their place.
+func firstWords(text string, n int) (words []string) {
+	for run := range strings.FieldsFuncSeq(strings.ToLower(text), isSeparator) {
+		// "Apple's" and "Apple" are one word.
+		run = strings.TrimSuffix(strings.TrimSuffix(strings.Trim(run, "'’.,"), "'s"), "’s")
+		if pairs := ideographPairs(run); len(pairs) > 0 {
+			words = append(words, pairs...)
+		} else if run != "" {
+			words = append(words, run)
+		}
+		if len(words) >= n {
+			return words[:n]
+		}
+	}
+	return words
+}
+
+// isSeparator reports whether a character separates words. Points and commas may be inside of numbers.
+func isSeparator(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’' && r != '.' &&
+		r != ','
+}
+
+// ideographPairs returns the pairs of neighbouring characters of scripts that are written without spaces.
+func ideographPairs(run string) (pairs []string) {
+	runes := []rune(run)
+	for i := 0; i+1 < len(runes); i++ {
+		if isIdeograph(runes[i]) && isIdeograph(runes[i+1]) {
+			pairs = append(pairs, string(runes[i:i+2]))
+		}
+	}
+	return pairs
+}
+
+func isIdeograph(r rune) bool {
+	return r >= 0x0E00 &&
+		unicode.In(
+			r,
+			unicode.Han,
+			unicode.Hiragana,
+			unicode.Katakana,
+			unicode.Thai,
+			unicode.Lao,
+			unicode.Khmer,
+			unicode.Myanmar,
+		)
+}
+
+// hashShingles returns the hashes of every three words in a row, ascending and without repeats.
+func hashShingles(text string) []uint64 {
+	words := firstWords(text, maxTextWords)
+	if len(words) < minShingles+2 {
+		return nil
+	}
+	var hashes []uint64
+	// Three words in a row survive light editing and are still rare between different texts.
+	for i := 2; i < len(words); i++ {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(words[i-2] + " " + words[i-1] + " " + words[i])) // a hash never fails
+		hashes = append(hashes, mixBits(h.Sum64()))
+	}
+	slices.Sort(hashes)
+	return slices.Compact(hashes)
+}
+
+// mixBits makes every bit depend on every other, so that the smallest of many hashes are a fair sample. It is the
+// finalizer of MurmurHash3.
+func mixBits(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// jaccard returns the share of the elements of both sets that they have in common.
+func jaccard(a, b []uint64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 0
+	}
+	both, all := 0, len(a)+len(b)
+	for len(a) > 0 && len(b) > 0 {
+		switch cmp.Compare(a[0], b[0]) {
+		case -1:
+			a = a[1:]
+		case 1:
+			b = b[1:]
+		default:
+			both++
+			a, b = a[1:], b[1:]
+		}
+	}
+	return float64(both) / float64(all-both)
+}
+
+var (
+	numberPattern = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
+	serialPattern = regexp.MustCompile(
+		`(?i)(?:\b(?:week|episode|ep|part|day|vol|volume|issue|no|chapter|round|season|version|v)\b\.?\s*|#|\bv)(\d+(?:\.\d+)*)|(?:^|[^$£€\d.,])(\d+(?:\.\d+)+)(?:$|[^\d%. ]| (?:[^mbpt]|$))`,
+	)
+)
+
+// titleNumbers are the numbers of a title, and words that act like numbers.
+type titleNumbers struct {
+	all     []string
+	serials []string // those that number a series: versions, issues, weeks
+	dates   []string // days and months
+	pattern string   // the title without numbers
+}
+
+// dateWords tell the posts of a series apart as a number would. "May" is left out: it is also a verb.
+var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunday
+	january february march april june july august september october november december`)
+
+func parseTitleNumbers(title string) (f titleNumbers) {
+	f.all = numberPattern.FindAllString(title, 20)
+	for _, m := range serialPattern.FindAllStringSubmatch(title, 20) {
+		f.serials = append(f.serials, m[1]+m[2])
+	}
+	// Days and months separate the posts of a daily series.
+	for word := range strings.FieldsFuncSeq(strings.ToLower(title), isSeparator) {
+		if dateWords[word] {
+			f.dates = append(f.dates, word)
+		}
+	}
+	f.pattern = titleKey(numberPattern.ReplaceAllString(title, "0"))
+	return f
+}
+
+// conflictsWith reports whether two titles are of one series and not of one story: release 1.2.3 is not release
+// 1.2.4, nor is week 45 week 46.
+func (f titleNumbers) conflictsWith(o titleNumbers) bool {
+	return areDisjoint(f.serials, o.serials) || areDisjoint(f.dates, o.dates) ||
+		f.pattern == o.pattern && areDisjoint(f.all, o.all)
+}
+
+// areDisjoint reports whether both lists have elements and none in common.
+func areDisjoint(a, b []string) bool {
+	return len(a) > 0 && len(b) > 0 && !slices.ContainsFunc(a, func(n string) bool { return slices.Contains(b, n) })
+}
+
+// candidatePairs returns the pairs that are worth comparing: those that share a link, a title, a sample of their
+// text, or two words that are rare among the entries.
+func candidatePairs(list []*groupEntry) [][2]int {
+	exact, words := map[sharedTrait][]int{}, map[string][]int{}
+	// Comparing all pairs would grow with the square of the number of items.
+	for i, t := range list {
+		if t.Alone {
+			continue
+		}
+		if t.link != "" {
+			exact[sharedTrait{link: t.link}] = append(exact[sharedTrait{link: t.link}], i)
+		}
+		exact[sharedTrait{title: t.title}] = append(exact[sharedTrait{title: t.title}], i)
+		for _, h := range t.shingles[:min(sketchSize, len(t.shingles))] {
+			exact[sharedTrait{shingle: h}] = append(exact[sharedTrait{shingle: h}], i)
+		}
+		for _, w := range t.terms {
+			words[w.term] = append(words[w.term], i)
+		}
+	}
+	// An exact match is enough on its own and counts 2; of rare words two are needed, 1 each.
+	pairs := map[[2]int]int{}
+	for _, sharing := range exact {
+		countPairs(pairs, sharing, 2)
+	}
+	for _, sharing := range words {
+		if len(sharing) <= maxCandidates+len(list)/50 {
+			countPairs(pairs, sharing, 1)
+		}
+	}
+	var worthy [][2]int
+	for pair, shared := range pairs {
+		if shared >= 2 {
+			worthy = append(worthy, pair)
+		}
+	}
+	return worthy // in any order: edges sorts what becomes of them
+}
+
+// sharedTrait is something that two entries of one story have in common.
+type sharedTrait struct {
+	link, title string
+	shingle     uint64
+}
+
+// countPairs counts each entry of the list with up to maxCandidates that follow it. The bound keeps the work linear
+// when many entries share a trait.
+func countPairs(pairs map[[2]int]int, sharing []int, by int) {
+	for n, a := range sharing {
+		for _, b := range sharing[n+1 : min(n+1+maxCandidates, len(sharing))] {
+			pairs[[2]int{a, b}] += by
+		}
+	}
+}

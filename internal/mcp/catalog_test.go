@@ -1,0 +1,123 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/store"
+)
+
+// itemStore keeps items in memory.
+type itemStore map[string]json.RawMessage
+
+func (s itemStore) SaveItem(_ context.Context, _, name string, item json.RawMessage, overwrite bool) error {
+	if _, exists := s[name]; exists && !overwrite {
+		return store.ErrExists
+	}
+	s[name] = item
+	return nil
+}
+
+func (s itemStore) Items(context.Context, string) (map[string]json.RawMessage, error) { return s, nil }
+
+func (s itemStore) DeleteItem(_ context.Context, _, name string) error {
+	if _, exists := s[name]; !exists {
+		return store.ErrNotFound
+	}
+	delete(s, name)
+	return nil
+}
+
+// newCatalog returns a Catalog whose entries are JSON of Config, with one configured server.
+func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
+	t.Helper()
+	host, err := NewHost(Options{Servers: []Config{{Name: "configured", URL: "https://configured.example/mcp"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := itemStore{}
+	parse := func(name string, raw json.RawMessage) (Config, error) {
+		c := Config{Name: name}
+		err := json.Unmarshal(raw, &c)
+		return c, err
+	}
+	return NewCatalog(host, items, parse, slog.New(slog.DiscardHandler)), host, items
+}
+
+const (
+	firstEntry  = `{"URL":"https://first.example/mcp","SignIn":{"ClientID":"first"},"AllowPrivateHosts":["first.internal"]}`
+	secondEntry = `{"URL":"https://second.example/mcp","SignIn":{"ClientID":"second"},"AllowPrivateHosts":["10.0.0.0/8"]}`
+)
+
+// A request that is refused because the name is taken must not reach the server that has it:
+// it would sign in with another client, or to private networks.
+func TestCatalog_RefusedAdd_LeavesTheServerAsItIs(t *testing.T) {
+	c, host, items := newCatalog(t)
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := host.Config("tickets")
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(secondEntry)); !errors.Is(err, ErrExists) {
+		t.Fatalf("the second server of that name: %v, want ErrExists", err)
+	}
+	if after, _ := host.Config("tickets"); !cmp.Equal(before, after) || after.SignIn.ClientID != "first" {
+		t.Errorf("the server changed (-before +after):\n%s", cmp.Diff(before, after))
+	}
+	if string(items["tickets"]) != firstEntry {
+		t.Errorf("kept entry %s", items["tickets"])
+	}
+}
+
+func TestCatalog_RemovedServer_LeavesNothingBehind(t *testing.T) {
+	c, host, items := newCatalog(t)
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(t.Context(), "tickets"); err != nil {
+		t.Fatal(err)
+	}
+	if entry, exists := host.Config("tickets"); exists || len(items) != 0 {
+		t.Errorf("after the removal there is %+v, kept %v", entry, items)
+	}
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(secondEntry)); err != nil {
+		t.Fatal(err)
+	}
+	if entry, _ := host.Config("tickets"); entry.SignIn.ClientID != "second" {
+		t.Errorf("the new server signs in as %q", entry.SignIn.ClientID)
+	}
+}
+
+func TestCatalog_ConfiguredServer_CannotBeReplacedOrRemoved(t *testing.T) {
+	c, _, _ := newCatalog(t)
+	if _, err := c.Replace(t.Context(), "configured", json.RawMessage(firstEntry)); !errors.Is(err, ErrConfigured) {
+		t.Errorf("replace: %v, want ErrConfigured", err)
+	}
+	if err := c.Remove(t.Context(), "configured"); !errors.Is(err, ErrConfigured) {
+		t.Errorf("remove: %v, want ErrConfigured", err)
+	}
+}
+
+// A kept entry that cannot be used any more must not keep the others from coming back.
+func TestCatalog_Restore_SkipsWhatCannotBeUsed(t *testing.T) {
+	c, host, items := newCatalog(t)
+	items["broken"] = json.RawMessage(`{"URL":7}`)
+	items["configured"] = json.RawMessage(secondEntry)
+	items["tickets"] = json.RawMessage(firstEntry)
+	if err := c.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, exists := host.Config("broken"); exists {
+		t.Error("the broken entry became a server")
+	}
+	if s, _ := host.Config("configured"); s.URL != "https://configured.example/mcp" {
+		t.Errorf("the configured server became %s", s.URL)
+	}
+	if _, exists := host.Config("tickets"); !exists {
+		t.Error("the good entry did not come back")
+	}
+}

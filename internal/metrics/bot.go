@@ -1,0 +1,99 @@
+package metrics
+
+import (
+	"context"
+	"slices"
+
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/platform"
+	"ravenbot/internal/store"
+)
+
+// Store is what a Bot counts in the store.
+type Store interface {
+	GivenUp(ctx context.Context) ([]store.Post, error)
+	Feedback(ctx context.Context) ([]store.Feedback, error)
+	Size() (bytes, free int64, err error)
+	Commits() uint64
+}
+
+// Bot is what is counted of the bot.
+type Bot struct {
+	Version   string
+	Delivery  *delivery.Service
+	Platforms *platform.Set
+	Servers   *mcp.Host
+	Store     Store
+}
+
+func gauge(name, help string, value float64, labels ...string) Sample {
+	return Sample{Name: name, Help: help, Value: value, Labels: labels}
+}
+
+func counter(name, help string, value float64, labels ...string) Sample {
+	return Sample{Name: name, Help: help, IsCounter: true, Value: value, Labels: labels}
+}
+
+// Samples returns the bot's own metrics as they are now. What cannot be read is left out.
+func (b Bot) Samples() []Sample {
+	c, load := b.Delivery.Counts(), b.Delivery.Load()
+	list := []Sample{
+		gauge("ravenbot_build_info", "The version that runs.", 1, "version", b.Version),
+		gauge("ravenbot_conversations_active", "Conversations with work queued or under way.", float64(load.Conversations)),
+		gauge("ravenbot_work_waiting", "Messages and posts queued.", float64(load.Waiting)),
+		counter("ravenbot_posts_repeated_total",
+			"Posts that may be there twice, because a crash left unknown whether they had been accepted.", float64(c.Repeated)),
+		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Told)),
+	}
+	for outcome, n := range map[string]int64{
+		"accepted":     c.Accepted,
+		"known_before": c.Repeats,
+		"refused_busy": c.Busy,
+		"merged":       c.Merged,
+		"revised":      c.Revised,
+		"stopped":      c.Stopped,
+	} {
+		list = append(list, counter("ravenbot_messages_total", "Messages, edits and deletions, by their outcome.", float64(n), "outcome", outcome))
+	}
+	for outcome, n := range map[string]int64{"posted": c.Posted, "given_up": c.GivenUp} {
+		list = append(list, counter("ravenbot_posts_total", "Posts, by their outcome.", float64(n), "outcome", outcome))
+	}
+	for _, h := range b.Platforms.Health() {
+		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected), "platform", h.Name))
+	}
+	for _, s := range b.Servers.Servers() {
+		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)
+		list = append(list, gauge("ravenbot_mcp_server_connected", "Whether an MCP server is connected.", oneIf(connected), "server", s.Name))
+	}
+	return append(list, b.storeSamples()...)
+}
+
+func (b Bot) storeSamples() []Sample {
+	var list []Sample
+	if posts, err := b.Store.GivenUp(context.Background()); err == nil {
+		list = append(list, gauge("ravenbot_posts_undelivered", "Posts given up in the last week.", float64(len(posts))))
+	}
+	if feedback, err := b.Store.Feedback(context.Background()); err == nil {
+		good := 0
+		for _, f := range feedback {
+			if f.Good {
+				good++
+			}
+		}
+		for helpful, n := range map[string]int{"yes": good, "no": len(feedback) - good} {
+			list = append(list, gauge("ravenbot_answers_rated", "Answers that people rated in the last year.", float64(n), "helpful", helpful))
+		}
+	}
+	if bytes, _, err := b.Store.Size(); err == nil {
+		list = append(list, gauge("ravenbot_store_bytes", "Size of the store's file.", float64(bytes)))
+	}
+	return append(list, counter("ravenbot_store_commits_total", "Write transactions of the store.", float64(b.Store.Commits())))
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

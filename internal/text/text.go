@@ -1,0 +1,91 @@
+// Package text holds the small operations on text that several packages need: cutting it to a limit, making it
+// one line, taking out characters that hide or steer what is shown, and escaping Markdown. It promises valid UTF-8
+// at every cut. It imports the standard library alone, so that every package may import it; limits of one platform
+// or one file format stay with the package that knows them.
+package text
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const ellipsis = "…"
+
+// Cut returns the beginning of s, at most maxBytes bytes of it, and never ends within a character.
+func Cut(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
+		return s
+	}
+	end := max(maxBytes, 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
+
+// Shorten returns s or, where it has more than maxChars characters, its beginning and an ellipsis, which together
+// have maxChars characters. maxChars is at least 1.
+func Shorten(s string, maxChars int) string {
+	if len(s) <= maxChars {
+		return s // a character takes at least one byte
+	}
+	chars, cutAt := 0, 0
+	for at := range s {
+		if chars++; chars == maxChars {
+			cutAt = at
+		}
+		if chars > maxChars {
+			return s[:cutAt] + ellipsis
+		}
+	}
+	return s
+}
+
+// OneLine returns s as Clean does, with every run of white space, line breaks included, replaced by one space.
+func OneLine(s string) string {
+	spaced := strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return ' ' // before Clean, which would join the words around a carriage return
+		}
+		return c
+	}, s)
+	return strings.Join(strings.Fields(Clean(spaced)), " ")
+}
+
+// Clean makes a stranger's text safe to show and to send. It returns valid UTF-8 without control characters,
+// terminal sequences and characters that hide text or change its direction. Line feeds and tabs stay; carriage
+// returns are removed.
+func Clean(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && c != '\t' && (unicode.IsControl(c) || isHidden(c)) {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// isHidden reports whether c is not seen itself but changes what is seen: overrides of the writing direction
+// (U+202A to U+202E, U+2066 to U+2069) and the tag characters (U+E0000 to U+E007F).
+func isHidden(c rune) bool {
+	return '\u202A' <= c && c <= '\u202E' || '\u2066' <= c && c <= '\u2069' || 0xE0000 <= c && c <= 0xE007F
+}
+
+var markdownEscapes = strings.NewReplacer(
+	`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`,
+	"<", `\<`, "~", `\~`, "|", `\|`, "#", `\#`, "\n", " ",
+)
+
+// EscapeMarkdown returns s written so that Markdown shows it literally. Line breaks become spaces, since a new line
+// could begin a list or a heading.
+func EscapeMarkdown(s string) string { return markdownEscapes.Replace(s) }
+
+// RandomID returns n random bytes in hexadecimal digits: an identifier that nobody can guess and that is short
+// enough to be read out.
+func RandomID(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails, says its documentation
+	return hex.EncodeToString(b)
+}

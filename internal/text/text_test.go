@@ -1,0 +1,85 @@
+package text_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ravenbot/internal/text"
+)
+
+func TestCut_EndsBetweenCharacters(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc"}, {"aø", 2, "a"}, {"aø", 3, "aø"}, {"øø", 3, "ø"},
+		{"天气", 5, "天"}, {"天", 2, ""}, {"abc", 0, ""}, {"abc", -1, ""},
+	} {
+		if got := text.Cut(c.in, c.n); got != c.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}
+
+func TestShorten_CountsTheEllipsis(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"øøø", 3, "øøø"}, {"øøøø", 3, "øø…"}, {"ab", 1, "…"},
+	} {
+		if got := text.Shorten(c.in, c.n); got != c.want {
+			t.Errorf("Shorten(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}
+
+func TestOneLine_FoldsWhiteSpaceAndDropsControls(t *testing.T) {
+	for in, want := range map[string]string{
+		"  likes\n short\u202e \x1banswers ": "likes short answers",
+		"a\rb\r\nc\td\u00a0e \x1b f":         "a b c d e f",
+		"bad\xffbyte":                        "bad\uFFFDbyte",
+		" \n ":                               "",
+	} {
+		if got := text.OneLine(in); got != want {
+			t.Errorf("OneLine(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestClean_KeepsLinesAndTabs(t *testing.T) {
+	if got, want := text.Clean("a\r\n\tb\x1b[31m\u202ec\U000E0041"), "a\n\tb[31mc"; got != want {
+		t.Errorf("Clean = %q, want %q", got, want)
+	}
+}
+
+func TestEscapeMarkdown_LeavesNothingToInterpret(t *testing.T) {
+	want := `\# \*a\* \_b\_ ` + "\\`c\\`" + ` \[d\](e) \<f> \~g\~ \|h\| \\ i`
+	if got := text.EscapeMarkdown("# *a* _b_ `c` [d](e) <f> ~g~ |h| \\\ni"); got != want {
+		t.Errorf("EscapeMarkdown = %q, want %q", got, want)
+	}
+}
+
+func TestRandomID_DiffersEachTime(t *testing.T) {
+	a, b := text.RandomID(4), text.RandomID(4)
+	if len(a) != 8 || a == b || strings.Trim(a, "0123456789abcdef") != "" {
+		t.Errorf("ids %q and %q", a, b)
+	}
+}
+
+func FuzzCutAndShorten(f *testing.F) {
+	f.Add("aø天\xff", 2)
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		n = max(0, n%100)
+		cut := text.Cut(s, n)
+		if len(cut) > n || !strings.HasPrefix(s, cut) || utf8.ValidString(s) && !utf8.ValidString(cut) {
+			t.Errorf("Cut(%q, %d) = %q", s, n, cut)
+		}
+		if short := text.Shorten(s, n+1); utf8.RuneCountInString(short) > n+1 {
+			t.Errorf("Shorten(%q, %d) = %q", s, n+1, short)
+		}
+	})
+}
