@@ -151,7 +151,7 @@ func (b *bot) ToolsEnabled() bool { return true }
 
 func (b *bot) DeleteRoom(context.Context, string) error { return nil }
 
-func (b *bot) GivenUp(context.Context) ([]store.Post, error) { return nil, nil }
+func (b *bot) Undelivered(context.Context) ([]store.Post, error) { return nil, nil }
 
 func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, nil }
 
@@ -679,7 +679,7 @@ type nastyConversations struct {
 	s string
 }
 
-func (n nastyConversations) GivenUp(context.Context) ([]store.Post, error) {
+func (n nastyConversations) Undelivered(context.Context) ([]store.Post, error) {
 	return []store.Post{{Key: n.s, To: chat.Address{Platform: "web", Channel: "general"}, Draft: chat.Draft{Text: n.s}, Error: n.s}}, nil
 }
 

@@ -43,7 +43,7 @@ func (s *Service) settle(a chat.Address, l *lane, q *question) {
 		p.Draft.Again = q.left && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
 		posts = []store.Post{p}
 	}
-	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.Answered(s.turns, a, q.keys, turn, posts) })
+	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.SaveAnswer(s.turns, a, q.keys, turn, posts) })
 	if err == nil && draft != nil {
 		failpoint.Here(failpoint.PostRecorded)
 		s.send(posts[0], nil)
@@ -172,7 +172,7 @@ func below(turn string, d chat.Draft) []chat.Button {
 // whereabouts gives where a post is; nowhere, if that is not known any more.
 func (s *Service) whereabouts(key string) chat.Ref {
 	s.flush()
-	ref, _, err := s.o.Store.Ref(s.turns, key)
+	ref, _, err := s.o.Store.PostRef(s.turns, key)
 	if err != nil {
 		s.o.Log.Error("place of an earlier answer not read, so it is posted anew", "post", key, "error", err)
 	}

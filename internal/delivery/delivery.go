@@ -25,35 +25,35 @@ import (
 
 // Inbox keeps messages until they have an outcome.
 type Inbox interface {
-	// Known gives the conversation of a message that waits or was answered.
-	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+	// ConversationOf gives the conversation of a message that waits or was answered.
+	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
 	Accept(ctx context.Context, r store.Received) (bool, error)
-	Waiting(ctx context.Context) ([]store.Received, error)
-	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
+	Unanswered(ctx context.Context) ([]store.Received, error)
+	SaveAnswer(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
 }
 
 // Outbox keeps posts until they have an outcome, and forgets old ones.
 type Outbox interface {
-	// Ref says where a post of not long ago is.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Streamed keeps where an answer has begun to be shown, until its post is made;
+	// PostRef says where a post of not long ago is.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+	// SaveStream keeps where an answer has begun to be shown, until its post is made;
 	// Stream gives it back.
-	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	GivenUp(ctx context.Context) ([]store.Post, error)
-	Told(ctx context.Context, keys []string) error
-	Record(ctx context.Context, posts []store.Post) error
-	Pending(ctx context.Context) ([]store.Post, error)
-	Posted(ctx context.Context, outcomes []store.Posted) error
+	Undelivered(ctx context.Context) ([]store.Post, error)
+	MarkNotified(ctx context.Context, keys []string) error
+	SavePosts(ctx context.Context, posts []store.Post) error
+	PendingPosts(ctx context.Context) ([]store.Post, error)
+	SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error
 	Prune(ctx context.Context) error
 }
 
 // Words keeps what people think of posts.
 type Words interface {
-	// Shown gives the turn that a message of the bot shows, by its id and the channel
+	// ShownTurn gives the turn that a message of the bot shows, by its id and the channel
 	// that it is in; false: none is known of.
-	Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error)
-	React(ctx context.Context, r store.Reaction) error
+	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
+	SaveReaction(ctx context.Context, r store.Reaction) error
 }
 
 // Store is both boxes, of which one transaction may touch both, and the words on what
@@ -195,11 +195,11 @@ func (s *Service) close() {
 // no post yet. Lanes begin when all is queued, so that messages which were answered
 // together are answered together again.
 func (s *Service) recover(ctx context.Context) error {
-	posts, err := s.o.Store.Pending(ctx)
+	posts, err := s.o.Store.PendingPosts(ctx)
 	if err != nil {
 		return err
 	}
-	messages, err := s.o.Store.Waiting(ctx)
+	messages, err := s.o.Store.Unanswered(ctx)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		return s.react(ctx, m)
 	}
 	if m.Change != "" {
-		at, known, err := s.o.Store.Known(ctx, m.Subject())
+		at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
 		if err != nil || !known {
 			return err
 		}
@@ -303,7 +303,7 @@ func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, 
 	if replaces != "" {
 		p.Draft.Replaces = s.whereabouts(replaces)
 	}
-	if err := s.o.Store.Record(ctx, []store.Post{p}); err != nil {
+	if err := s.o.Store.SavePosts(ctx, []store.Post{p}); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -323,7 +323,7 @@ func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error
 		return ctx.Err()
 	}
 	posts := []store.Post{{Key: d.Key, To: to, Draft: d, At: s.o.Now()}}
-	if err := s.o.Store.Record(ctx, posts); err != nil {
+	if err := s.o.Store.SavePosts(ctx, posts); err != nil {
 		return err
 	}
 	s.Deliver(posts)
@@ -337,8 +337,8 @@ func (s *Service) Ready() <-chan struct{} { return s.ready }
 // Deliver queues posts that have been recorded since Ready; those without a Seq
 // were known before and are left out. The function that it returns waits for what becomes of
 // them, and gives the outcomes there are when ctx ends.
-func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Posted {
-	results := make(chan store.Posted, len(posts))
+func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome {
+	results := make(chan store.Outcome, len(posts))
 	queued := 0
 	for _, p := range posts {
 		if p.Seq != 0 {
@@ -346,8 +346,8 @@ func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.
 			s.enqueue(p.To, job{post: &p, result: results})
 		}
 	}
-	return func(ctx context.Context) []store.Posted {
-		var all []store.Posted
+	return func(ctx context.Context) []store.Outcome {
+		var all []store.Outcome
 		for len(all) < queued {
 			select {
 			case o := <-results:

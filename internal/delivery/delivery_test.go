@@ -169,7 +169,7 @@ func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
 		room := chat.Address{Platform: "web", Channel: "news"}
 		posts := []store.Post{{Key: "head", To: room, Draft: chat.Draft{Key: "head", Text: "head"}}, {Key: "rest", To: room, Draft: chat.Draft{Key: "rest", Text: "rest"}, Below: "head", Title: "News"},
 			{Key: "lost", To: room, Draft: chat.Draft{Key: "lost", Text: "lost"}, Below: "nothing"}}
-		if err := db.Record(t.Context(), posts); err != nil {
+		if err := db.SavePosts(t.Context(), posts); err != nil {
 			t.Fatal(err)
 		}
 		p := &threaded{down: 1}

@@ -15,7 +15,7 @@ type lane struct {
 type job struct {
 	question *question
 	post     *store.Post
-	result   chan<- store.Posted // gets the outcome of the post, where anybody waits; has room for it
+	result   chan<- store.Outcome // gets the outcome of the post, where anybody waits; has room for it
 }
 
 func (s *Service) enqueue(a chat.Address, j job) {

@@ -154,7 +154,7 @@ func (l *live) post(ctx context.Context, d chat.Draft) bool {
 		return true
 	}
 	l.ref = ref
-	if err := l.s.o.Store.Streamed(ctx, l.key, ref); err != nil {
+	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
 		l.s.o.Log.Error("place of a begun answer not stored", "post", l.key, "error", err)
 	}
 	return true

@@ -18,8 +18,8 @@ const mostLost = 1000
 
 // untold gives the posts given up of which their places do not know.
 func (s *Service) untold(ctx context.Context) ([]store.Post, error) {
-	list, err := s.o.Store.GivenUp(ctx)
-	list = slices.DeleteFunc(list, func(p store.Post) bool { return p.Told })
+	list, err := s.o.Store.Undelivered(ctx)
+	list = slices.DeleteFunc(list, func(p store.Post) bool { return p.Notified })
 	return list[max(0, len(list)-mostLost):], err
 }
 
@@ -85,7 +85,7 @@ func (s *Service) confess(ctx context.Context, p store.Post) bool {
 	}
 	s.counts.told.Add(1)
 	s.flush() // the post has to be on record as given up
-	if err := s.o.Store.Told(ctx, []string{p.Key}); err != nil {
+	if err := s.o.Store.MarkNotified(ctx, []string{p.Key}); err != nil {
 		s.o.Log.Error("not stored that a loss is known; it may be told again", "post", p.Key, "error", err)
 	}
 	return true

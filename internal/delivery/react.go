@@ -11,9 +11,9 @@ import (
 // answered, and no conversation is begun; what is below other posts is let go.
 func (s *Service) react(ctx context.Context, m chat.Message) error {
 	r := m.Reaction
-	shown, known, err := s.o.Store.Shown(ctx, m.Conversation, r.Post)
+	shown, known, err := s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	if err == nil && !known && !r.Gone && s.settled() { // it may have been posted just now
-		shown, known, err = s.o.Store.Shown(ctx, m.Conversation, r.Post)
+		shown, known, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	}
 	if err != nil || !known {
 		return err
@@ -24,7 +24,7 @@ func (s *Service) react(ctx context.Context, m chat.Message) error {
 			return nil
 		}
 	}
-	return s.o.Store.React(ctx, store.Reaction{Turn: shown.Turn, User: m.Author.ID, Post: shown.To.Channel + "/" + r.Post,
+	return s.o.Store.SaveReaction(ctx, store.Reaction{Turn: shown.Turn, User: m.Author.ID, Post: shown.To.Channel + "/" + r.Post,
 		Sign: r.Sign, Good: r.Good, Gone: r.Gone, At: m.Time})
 }
 

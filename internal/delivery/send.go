@@ -23,13 +23,13 @@ const (
 
 // send posts until the platform names the post or it is given up, and records
 // which. It holds its lane meanwhile, so that order is kept.
-func (s *Service) send(p store.Post, result chan<- store.Posted) {
+func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 	ctx := s.turns
 	ref, err := s.try(ctx, p)
 	if errors.Is(err, errStopped) {
 		return
 	}
-	out := store.Posted{Key: p.Key, Ref: ref, At: s.o.Now()}
+	out := store.Outcome{Key: p.Key, Ref: ref, At: s.o.Now()}
 	if err != nil {
 		out.Error = err.Error()
 		s.o.Log.Error("post given up", "post", p.Key, "to", p.To.String(), "error", err)
@@ -42,7 +42,7 @@ func (s *Service) send(p store.Post, result chan<- store.Posted) {
 		s.counts.repeated.Add(1)
 		s.o.Log.Warn("post may be there twice", "post", p.Key, "to", p.To.String())
 	}
-	s.outcomes <- outcome{Posted: out}
+	s.outcomes <- outcome{Outcome: out}
 	if result != nil {
 		result <- out
 	}
@@ -56,7 +56,7 @@ func (s *Service) send(p store.Post, result chan<- store.Posted) {
 // outcome is that of a post; or, with flushed, a wish to know when all before it
 // are stored.
 type outcome struct {
-	store.Posted
+	store.Outcome
 	flushed chan struct{}
 }
 
@@ -83,7 +83,7 @@ func (s *Service) record(ctx context.Context) {
 		batch, waiters := s.gathered(first)
 		if len(batch) > 0 {
 			limited, cancel := context.WithTimeout(ctx, giveUp)
-			_ = s.insist(limited, "outcomes of posts not stored", func() error { return s.o.Store.Posted(limited, batch) })
+			_ = s.insist(limited, "outcomes of posts not stored", func() error { return s.o.Store.SaveOutcomes(limited, batch) })
 			cancel()
 		}
 		for _, w := range waiters {
@@ -93,7 +93,7 @@ func (s *Service) record(ctx context.Context) {
 }
 
 // gathered collects outcomes for a moment, or until somebody waits for them.
-func (s *Service) gathered(first outcome) (batch []store.Posted, waiters []chan struct{}) {
+func (s *Service) gathered(first outcome) (batch []store.Outcome, waiters []chan struct{}) {
 	timer := time.NewTimer(gather)
 	defer timer.Stop()
 	next, more := first, true
@@ -101,7 +101,7 @@ func (s *Service) gathered(first outcome) (batch []store.Posted, waiters []chan 
 		if next.flushed != nil {
 			return batch, append(waiters, next.flushed)
 		}
-		if batch = append(batch, next.Posted); len(batch) == cap(s.outcomes) {
+		if batch = append(batch, next.Outcome); len(batch) == cap(s.outcomes) {
 			return batch, waiters
 		}
 		select {
@@ -158,7 +158,7 @@ func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.P
 	to := p.To
 	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
 		s.flush()
-		head, found, err := s.o.Store.Ref(ctx, p.Below)
+		head, found, err := s.o.Store.PostRef(ctx, p.Below)
 		if err == nil && found {
 			to, err = threads.Thread(ctx, p.To, head, p.Title)
 		}

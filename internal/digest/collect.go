@@ -114,7 +114,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	for _, i := range e.items {
 		e.saw = append(e.saw, i.id)
 	}
-	seen, ever, err := s.o.Store.Seen(ctx, d.Name, e.saw)
+	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, e.saw)
 	if err != nil {
 		return e, err
 	}

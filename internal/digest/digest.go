@@ -54,7 +54,7 @@ type Feeds interface {
 
 // Runs remembers what was seen, run and posted.
 type Runs interface {
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
@@ -75,8 +75,8 @@ type Store interface {
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	// Ref says where a post of not long ago is.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	// PostRef says where a post of not long ago is.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
 	// Feedback lists what people think of posts.
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
@@ -96,7 +96,7 @@ type Delivery interface {
 	Ready() <-chan struct{}
 	// Deliver queues posts that have been recorded. What it returns waits for their outcomes
 	// while ctx lasts.
-	Deliver(posts []store.Post) func(ctx context.Context) []store.Posted
+	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 	// Interject posts at once; with replaces it takes the place of the post of that key.
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 }

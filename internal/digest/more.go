@@ -49,7 +49,7 @@ func (s *Service) postedHere(ctx context.Context, at chat.Address) ([]posted, er
 	}
 	for _, p := range list {
 		for _, to := range p.post {
-			ref, found, err := s.o.Store.Ref(ctx, postKey(p.Name, p.Due, to))
+			ref, found, err := s.o.Store.PostRef(ctx, postKey(p.Name, p.Due, to))
 			if err != nil {
 				return nil, err
 			}

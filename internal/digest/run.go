@@ -54,11 +54,11 @@ func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bo
 }
 
 // follower looks after the posts of a run.
-type follower func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Posted) (store.Run, error)
+type follower func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Outcome) (store.Run, error)
 
 // leave does not: in a conversation that the digest is posted to, the posts wait
 // for the very message that asked for it.
-func leave(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Posted) (store.Run, error) {
+func leave(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Outcome) (store.Run, error) {
 	return run, nil
 }
 
@@ -192,7 +192,7 @@ const followFor = 20 * time.Second
 
 // follow amends a run by what became of its posts. Where no place took it the run
 // has failed, and its items are new again for the next one.
-func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Posted) (store.Run, error) {
+func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Outcome) (store.Run, error) {
 	waiting, cancel := context.WithTimeout(ctx, followFor)
 	defer cancel()
 	places := map[string]chat.Address{}

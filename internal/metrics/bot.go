@@ -12,7 +12,7 @@ import (
 
 // Store is what a Bot counts in the store.
 type Store interface {
-	GivenUp(ctx context.Context) ([]store.Post, error)
+	Undelivered(ctx context.Context) ([]store.Post, error)
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 	Size() (bytes, free int64, err error)
 	Commits() uint64
@@ -71,7 +71,7 @@ func (b Bot) Samples() []Sample {
 
 func (b Bot) storeSamples() []Sample {
 	var list []Sample
-	if posts, err := b.Store.GivenUp(context.Background()); err == nil {
+	if posts, err := b.Store.Undelivered(context.Background()); err == nil {
 		list = append(list, gauge("ravenbot_posts_undelivered", "Posts given up in the last week.", float64(len(posts))))
 	}
 	if feedback, err := b.Store.Feedback(context.Background()); err == nil {

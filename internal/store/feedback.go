@@ -37,10 +37,10 @@ type Reaction struct {
 	At         time.Time
 }
 
-// After gives what somebody thinks after a reaction of theirs: what the last of those
+// Apply gives what somebody thinks after a reaction of theirs: what the last of those
 // that stand says. What is told late, or again, changes nothing; false says so. For
 // that the end of a reaction that was never told of is kept, too.
-func (f Feedback) After(r Reaction) (Feedback, bool) {
+func (f Feedback) Apply(r Reaction) (Feedback, bool) {
 	pressed := !f.At.IsZero() && !f.Withdrawn && len(f.Signs) == 0
 	if !pressed && r.At.Before(f.At) || pressed && r.Gone {
 		return f, false
@@ -56,8 +56,8 @@ func (f Feedback) After(r Reaction) (Feedback, bool) {
 	return after, true
 }
 
-// Shown is where a post is and the turn that it shows.
-type Shown struct {
+// ShownTurn is where a post is and the turn that it shows.
+type ShownTurn struct {
 	To   chat.Address `json:"to"`
 	Turn string       `json:"turn"`
 }

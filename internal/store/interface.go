@@ -59,45 +59,45 @@ type Store interface {
 type Inbox interface {
 	// Accept stores a message. It returns false where the message was accepted before.
 	Accept(ctx context.Context, r Received) (bool, error)
-	// Waiting returns the messages without an outcome, oldest first.
-	Waiting(ctx context.Context) ([]Received, error)
-	// Answered stores the outcome of messages, named by their keys: the turn, if there is
+	// Unanswered returns the messages without an outcome, oldest first.
+	Unanswered(ctx context.Context) ([]Received, error)
+	// SaveAnswer stores the outcome of messages, named by their keys: the turn, if there is
 	// one, and the posts, in one transaction.
-	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []Post) error
-	// Heard returns what was last accepted from each conversation of a platform since a time.
-	Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error)
-	// Known returns the conversation of a message that waits or was answered.
-	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+	SaveAnswer(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []Post) error
+	// LastSeen returns what was last accepted from each conversation of a platform since a time.
+	LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error)
+	// ConversationOf returns the conversation of a message that waits or was answered.
+	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
 }
 
 // Outbox keeps posts until they have an outcome, and what people think of them.
 type Outbox interface {
-	// Record stores posts to be sent, and sets their Seq. A post whose key was stored before
+	// SavePosts stores posts to be sent, and sets their Seq. A post whose key was stored before
 	// is left out, and its Seq stays 0.
-	Record(ctx context.Context, posts []Post) error
-	// Pending returns the posts without an outcome, oldest first.
-	Pending(ctx context.Context) ([]Post, error)
-	// Posted stores the outcomes of posts.
-	Posted(ctx context.Context, outcomes []Posted) error
-	// GivenUp returns the posts of the last week that were given up.
-	GivenUp(ctx context.Context) ([]Post, error)
-	// Told marks that the places of posts that were given up have been told so.
-	Told(ctx context.Context, keys []string) error
-	// Ref returns where a post of the last days is on its platform.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Streamed stores where an answer has begun to be shown, until its post is made.
-	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	SavePosts(ctx context.Context, posts []Post) error
+	// PendingPosts returns the posts without an outcome, oldest first.
+	PendingPosts(ctx context.Context) ([]Post, error)
+	// SaveOutcomes stores the outcomes of posts.
+	SaveOutcomes(ctx context.Context, outcomes []Outcome) error
+	// Undelivered returns the posts of the last week that were given up.
+	Undelivered(ctx context.Context) ([]Post, error)
+	// MarkNotified marks that the places of posts that were given up have been told so.
+	MarkNotified(ctx context.Context, keys []string) error
+	// PostRef returns where a post of the last days is on its platform.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+	// SaveStream stores where an answer has begun to be shown, until its post is made.
+	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	// Stream returns what Streamed stored.
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Shown returns the turn that a message of the bot shows, by the message's id and channel.
-	Shown(ctx context.Context, in chat.Address, id string) (Shown, bool, error)
+	// ShownTurn returns the turn that a message of the bot shows, by the message's id and channel.
+	ShownTurn(ctx context.Context, in chat.Address, id string) (ShownTurn, bool, error)
 
 	// SaveFeedback keeps the last word of a user on an answer.
 	SaveFeedback(ctx context.Context, f Feedback) error
 	// Feedback returns the words of the last year.
 	Feedback(ctx context.Context) ([]Feedback, error)
-	// React stores a reaction to a post, or that it was taken back.
-	React(ctx context.Context, r Reaction) error
+	// SaveReaction stores a reaction to a post, or that it was taken back.
+	SaveReaction(ctx context.Context, r Reaction) error
 }
 
 // Conversations keeps what was said.
@@ -122,7 +122,7 @@ type Conversations interface {
 
 // ToolCalls keeps what tools were asked and returned.
 type ToolCalls interface {
-	RecordCalls(ctx context.Context, calls []ToolCall) error
+	SaveCalls(ctx context.Context, calls []ToolCall) error
 	// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0:
 	// from the newest on.
 	ToolCalls(ctx context.Context, before uint64, n int, match func(ToolCall) bool) ([]ToolCall, error)
@@ -138,8 +138,8 @@ type Digests interface {
 	SaveFeed(ctx context.Context, f Feed) error
 	// LastRuns returns the newest n runs of a digest, newest first.
 	LastRuns(ctx context.Context, digest string, n int) ([]Run, error)
-	// Seen returns which of some items a digest has seen, and whether it ever ran.
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	// SeenItems returns which of some items a digest has seen, and whether it ever ran.
+	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
 	// false where a run for that due time is stored already.
 	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
@@ -153,8 +153,8 @@ type Digests interface {
 
 // Rooms keeps the lines of web rooms.
 type Rooms interface {
-	// PutEntry keeps a line under its ID, in the place of one with that ID.
-	PutEntry(ctx context.Context, e Entry) (Entry, error)
+	// SaveEntry keeps a line under its ID, in the place of one with that ID.
+	SaveEntry(ctx context.Context, e Entry) (Entry, error)
 	// Entries returns up to n lines with a Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]Entry, error)
 	// Rooms returns the names of the rooms that hold any line.

@@ -32,13 +32,13 @@ func (e *InUseError) Error() string {
 
 // DamagedError says that the store cannot be trusted. The file is left as it is.
 type DamagedError struct {
-	Path string
-	What string // what was found
-	Way  string // what the operator can do
+	Path   string
+	What   string // what was found
+	Remedy string // what the operator can do
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Way)
+	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Remedy)
 }
 
 // Received is an accepted message that has no visible outcome yet.
@@ -66,10 +66,10 @@ type Post struct {
 	Below string `json:"below,omitempty"`
 	Title string `json:"title,omitempty"`
 	// Turn is what a reaction to the post is a word on; empty: reactions say nothing.
-	Turn  string    `json:"turn,omitempty"`
-	At    time.Time `json:"at"`
-	Error string    `json:"error,omitempty"` // why it was given up; empty while it waits
-	Told  bool      `json:"told,omitempty"`  // the channel knows that it was given up
+	Turn     string    `json:"turn,omitempty"`
+	At       time.Time `json:"at"`
+	Error    string    `json:"error,omitempty"` // why it was given up; empty while it waits
+	Notified bool      `json:"told,omitempty"`  // the channel knows that it was given up
 }
 
 // Messages are the keys of all messages that the post answers.
@@ -87,9 +87,9 @@ type Range struct {
 	Newest      int
 }
 
-// Posted is the outcome of a post: the platform's own names for it, or why it
+// Outcome is the outcome of a post: the platform's own names for it, or why it
 // was given up.
-type Posted struct {
+type Outcome struct {
 	Key   string
 	Ref   chat.Ref
 	Error string
@@ -214,6 +214,6 @@ type Approval struct {
 	Expires      time.Time       `json:"expires"`
 	Decision     Decision        `json:"decision,omitempty"`
 	By           string          `json:"by,omitempty"` // name of who decided
-	// Begun: the call has been let go; whether it took effect is for its result to say.
-	Begun bool `json:"begun,omitempty"`
+	// Started: the call has been let go; whether it took effect is for its result to say.
+	Started bool `json:"begun,omitempty"`
 }

@@ -193,10 +193,10 @@ func backups(folder string) []backupFile {
 	return list
 }
 
-// WayBack has the error of a damaged store name the newest backup of a folder that
+// SuggestBackup has the error of a damaged store name the newest backup of a folder that
 // is whole, and how to go back to it. Any other error, and one for which there is no
 // backup, comes back as it was.
-func WayBack(ctx context.Context, folder string, err error) error {
+func SuggestBackup(ctx context.Context, folder string, err error) error {
 	var d *store.DamagedError
 	if !errors.As(err, &d) {
 		return err
@@ -204,7 +204,7 @@ func WayBack(ctx context.Context, folder string, err error) error {
 	for _, b := range backups(folder) {
 		if Verify(ctx, b.path) == nil {
 			way := fmt.Sprintf("`ravenbot restore %s` goes back to %s and keeps the damaged file; or %s",
-				b.path, b.time.Format(time.RFC3339), d.Way)
+				b.path, b.time.Format(time.RFC3339), d.Remedy)
 			return damaged(d.Path, d.What, way)
 		}
 	}

@@ -148,7 +148,7 @@ func unused(path string) (bool, error) {
 }
 
 func damaged(path, what, way string) error {
-	return &store.DamagedError{Path: path, What: what, Way: way}
+	return &store.DamagedError{Path: path, What: what, Remedy: way}
 }
 
 const (

@@ -14,8 +14,8 @@ const (
 	mostResults = 256
 )
 
-// RecordCalls keeps calls that no turn was saved with.
-func (db *DB) RecordCalls(ctx context.Context, calls []store.ToolCall) error {
+// SaveCalls keeps calls that no turn was saved with.
+func (db *DB) SaveCalls(ctx context.Context, calls []store.ToolCall) error {
 	if err := db.update(ctx, func(tx *tx) error { return recordCalls(tx, calls) }); err != nil {
 		return fmt.Errorf("store tool calls: %w", err)
 	}

@@ -74,18 +74,18 @@ func heard(tx *tx, m chat.Message, at time.Time) error {
 		return nil
 	}
 	return tx.top(heardBucket).put([]byte(m.Conversation.String()),
-		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
+		chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
 }
 
-// Heard lists the conversations of a platform that were heard since an instant,
+// LastSeen lists the conversations of a platform that were heard since an instant,
 // the latest first.
-func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error) {
-	var list []chat.Heard
+func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error) {
+	var list []chat.LastSeen
 	err := db.view(func(tx *tx) error {
 		prefix := []byte(platform + ":")
 		c := tx.top(heardBucket).cursor()
 		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.after() {
-			var h chat.Heard
+			var h chat.LastSeen
 			if err := db.decode(k, v, &h); err != nil {
 				return err
 			}
@@ -98,13 +98,13 @@ func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("list conversations heard: %w", err)
 	}
-	slices.SortFunc(list, func(a, b chat.Heard) int { return b.At.Compare(a.At) })
+	slices.SortFunc(list, func(a, b chat.LastSeen) int { return b.At.Compare(a.At) })
 	return list, nil
 }
 
-// Known gives the conversation of a message that waits or that a turn holds, by
+// ConversationOf gives the conversation of a message that waits or that a turn holds, by
 // its identity; false says that it is neither.
-func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, error) {
+func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error) {
 	var in inboxRecord
 	var at place
 	var waits, held bool
@@ -124,8 +124,8 @@ func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, er
 	return at.Conversation, held, nil
 }
 
-// Waiting lists the messages without an outcome, in order of arrival.
-func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
+// Unanswered lists the messages without an outcome, in order of arrival.
+func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	var records []inboxRecord
 	err := db.view(func(tx *tx) error {
 		return tx.top(inboxBucket).each(func(k, v []byte) error {
@@ -146,10 +146,10 @@ func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 	return list, nil
 }
 
-// Answered records, in one transaction, the turn that answered messages of a
+// SaveAnswer records, in one transaction, the turn that answered messages of a
 // conversation and the posts that will say so. turn may be nil (a command keeps no
 // history), and so may posts: then the messages, named by their keys, are done.
-func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
+func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
 			counted := *turn // a change may run more than once
@@ -172,9 +172,9 @@ func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, 
 	return nil
 }
 
-// Record keeps posts until they have been sent, and sets their Seq. A post whose
+// SavePosts keeps posts until they have been sent, and sets their Seq. A post whose
 // key is known is left out.
-func (db *DB) Record(ctx context.Context, posts []store.Post) error {
+func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 	if err := db.update(ctx, func(tx *tx) error { return db.record(tx, posts) }); err != nil {
 		return fmt.Errorf("store posts: %w", err)
 	}
@@ -201,13 +201,13 @@ func (db *DB) record(tx *tx, posts []store.Post) error {
 	return nil
 }
 
-// Pending lists the posts without an outcome, in the order of recording.
-func (db *DB) Pending(ctx context.Context) ([]store.Post, error) {
+// PendingPosts lists the posts without an outcome, in the order of recording.
+func (db *DB) PendingPosts(ctx context.Context) ([]store.Post, error) {
 	return db.posts("list pending posts", func(p store.Post) bool { return p.Error == "" })
 }
 
-// GivenUp lists the posts that could not be delivered.
-func (db *DB) GivenUp(ctx context.Context) ([]store.Post, error) {
+// Undelivered lists the posts that could not be delivered.
+func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
 	return db.posts("list posts given up", func(p store.Post) bool { return p.Error != "" })
 }
 
@@ -232,9 +232,9 @@ func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, erro
 	return list, nil
 }
 
-// Posted records the outcomes of posts. The messages that they answer are done. A
+// SaveOutcomes records the outcomes of posts. The messages that they answer are done. A
 // post that was given up stays, with its error, for the operator to see.
-func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
+func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, o := range outcomes {
 			if err := db.posted(tx, o); err != nil {
@@ -249,7 +249,7 @@ func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
 	return nil
 }
 
-func (db *DB) posted(tx *tx, o store.Posted) error {
+func (db *DB) posted(tx *tx, o store.Outcome) error {
 	outbox := tx.top(outboxBucket)
 	var p store.Post
 	found, err := outbox.get([]byte(o.Key), &p)
@@ -273,7 +273,7 @@ func (db *DB) posted(tx *tx, o store.Posted) error {
 
 // posted notes where a post is, under its own key and that of the post whose place
 // it took, and what it shows.
-func posted(tx *tx, p store.Post, o store.Posted) error {
+func posted(tx *tx, p store.Post, o store.Outcome) error {
 	if err := show(tx, p, o); err != nil {
 		return err
 	}
@@ -300,9 +300,9 @@ func (db *DB) done(tx *tx, messages []string) error {
 	return nil
 }
 
-// Ref gives the platform's names of a post that was made not long ago; false says
+// PostRef gives the platform's names of a post that was made not long ago; false says
 // that they are not known.
-func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
+func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
 	err := db.view(func(tx *tx) (err error) {
@@ -315,8 +315,8 @@ func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
 	return r.Ref, found, nil
 }
 
-// Told notes that a channel knows of posts that were given up.
-func (db *DB) Told(ctx context.Context, keys []string) error {
+// MarkNotified notes that a channel knows of posts that were given up.
+func (db *DB) MarkNotified(ctx context.Context, keys []string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		outbox := tx.top(outboxBucket)
 		for _, key := range keys {
@@ -325,7 +325,7 @@ func (db *DB) Told(ctx context.Context, keys []string) error {
 			if err != nil {
 				return err
 			}
-			if p.Told = true; found {
+			if p.Notified = true; found {
 				if err := outbox.put([]byte(key), p); err != nil {
 					return err
 				}

@@ -67,9 +67,9 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 	return runs, nil
 }
 
-// Seen tells which of the item ids a digest has seen before, and whether it has
+// SeenItems tells which of the item ids a digest has seen before, and whether it has
 // seen any at all.
-func (db *DB) Seen(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
+func (db *DB) SeenItems(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
 	seen = map[string]bool{}
 	err = db.view(func(tx *tx) error {
 		b := tx.top(seenBucket).nested(digest)

@@ -24,8 +24,8 @@ func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	return nil
 }
 
-// React keeps what somebody thinks of an answer after a reaction of theirs.
-func (db *DB) React(ctx context.Context, r store.Reaction) error {
+// SaveReaction keeps what somebody thinks of an answer after a reaction of theirs.
+func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	err := db.update(ctx, func(tx *tx) error {
 		users := []string{r.User}
 		if r.User == "" {
@@ -37,7 +37,7 @@ func (db *DB) React(ctx context.Context, r store.Reaction) error {
 			if _, err := all.get(feedbackKey(r.Turn, user), &f); err != nil {
 				return err
 			}
-			if after, changed := f.After(r); changed {
+			if after, changed := f.Apply(r); changed {
 				if err := all.put(feedbackKey(r.Turn, user), after); err != nil {
 					return err
 				}
@@ -83,8 +83,8 @@ func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 
 // shownRecord is what a message of the bot shows.
 type shownRecord struct {
-	Shown store.Shown `json:"shown"`
-	At    time.Time   `json:"at"`
+	Shown store.ShownTurn `json:"shown"`
+	At    time.Time       `json:"at"`
 }
 
 // shownKey begins with what is known of a message before its address is: on one
@@ -94,12 +94,12 @@ func shownKey(platform, id, address string) []byte {
 }
 
 // show notes which turn the messages of a post show.
-func show(tx *tx, p store.Post, o store.Posted) error {
+func show(tx *tx, p store.Post, o store.Outcome) error {
 	if p.Turn == "" {
 		return nil
 	}
 	for _, id := range o.Ref.IDs {
-		r := shownRecord{store.Shown{To: p.To, Turn: p.Turn}, o.At}
+		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn}, o.At}
 		if err := tx.top(shownBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
 			return err
 		}
@@ -107,9 +107,9 @@ func show(tx *tx, p store.Post, o store.Posted) error {
 	return nil
 }
 
-// Shown gives the turn that a message of the bot shows, by its id and the channel, or
+// ShownTurn gives the turn that a message of the bot shows, by its id and the channel, or
 // the thread, that it is in; false: none is known of.
-func (db *DB) Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error) {
+func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error) {
 	var r shownRecord
 	found := false
 	err := db.view(func(tx *tx) error {
@@ -124,10 +124,10 @@ func (db *DB) Shown(ctx context.Context, in chat.Address, id string) (store.Show
 		return nil
 	})
 	if err != nil {
-		return store.Shown{}, false, fmt.Errorf("look for what message %s shows: %w", id, err)
+		return store.ShownTurn{}, false, fmt.Errorf("look for what message %s shows: %w", id, err)
 	}
 	if !found {
-		return store.Shown{}, false, nil
+		return store.ShownTurn{}, false, nil
 	}
 	return r.Shown, true, nil
 }

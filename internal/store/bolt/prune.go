@@ -33,7 +33,7 @@ func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
 		for _, step := range []func() error{
-			older(db, tx, heardBucket, now.Add(-keepHeard), func(h chat.Heard) time.Time { return h.At }),
+			older(db, tx, heardBucket, now.Add(-keepHeard), func(h chat.LastSeen) time.Time { return h.At }),
 			older(db, tx, doneBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
 			older(db, tx, streamsBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
 			older(db, tx, outboxBucket, now.Add(-keepGivenUp), func(p store.Post) time.Time {

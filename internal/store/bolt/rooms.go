@@ -11,9 +11,9 @@ import (
 // keepEntries is how many lines of a web room are kept.
 const keepEntries = 2000
 
-// PutEntry writes a line of a web room, in the place of an earlier one with the
+// SaveEntry writes a line of a web room, in the place of an earlier one with the
 // same ID, and gives it back with its Seq.
-func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
+func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
 	err := db.update(ctx, func(tx *tx) error {
 		room, err := tx.top(roomsBucket).makeNested(e.Room)

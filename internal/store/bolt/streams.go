@@ -7,9 +7,9 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Streamed keeps where an answer has begun to be shown, by the key of its post to
+// SaveStream keeps where an answer has begun to be shown, by the key of its post to
 // come, until that has an outcome.
-func (db *DB) Streamed(ctx context.Context, key string, ref chat.Ref) error {
+func (db *DB) SaveStream(ctx context.Context, key string, ref chat.Ref) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(streamsBucket).put([]byte(key), doneRecord{Done: db.now(), Ref: ref})
 	})
