@@ -24,7 +24,7 @@ func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 		current := i == len(turns)-1
 		messages := t.Messages
 		if !current && t.State != Answered {
-			messages = t.Words()
+			messages = t.UserMessages()
 		}
 		for _, m := range settle(messages) {
 			m = adapt(m, origin, w, current)
@@ -34,8 +34,8 @@ func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 	return startWithUser(out)
 }
 
-// Words are the user messages that the turn begins with.
-func (t Turn) Words() []llm.Message {
+// UserMessages are the user messages that the turn begins with.
+func (t Turn) UserMessages() []llm.Message {
 	from := slices.IndexFunc(t.Messages, func(m llm.Message) bool { return m.Role == llm.User })
 	if from < 0 {
 		return nil
@@ -126,9 +126,9 @@ func adapt(m llm.Message, origin string, w Window, current bool) llm.Message {
 			c := *p.Call
 			c.Args, p.Call, p.Raw = json.RawMessage(`{}`), &c, nil
 		}
-		if p.Result != nil && !current && w.Result > 0 && len(p.Result.Content) > w.Result {
+		if p.Result != nil && !current && w.MaxResultBytes > 0 && len(p.Result.Content) > w.MaxResultBytes {
 			r := *p.Result
-			r.Content = Cut(r.Content, w.Result)
+			r.Content = Cut(r.Content, w.MaxResultBytes)
 			p.Result = &r
 		}
 		parts = append(parts, p)

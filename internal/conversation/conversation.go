@@ -82,17 +82,17 @@ func (t Turn) Size() int {
 
 // Window bounds what of a conversation is sent to the model.
 type Window struct {
-	Turns  int // most turns
-	Bytes  int // most text over all turns, as Turn.Size counts
-	Result int // most bytes of one tool result of an earlier turn
+	MaxTurns       int // most turns
+	MaxBytes       int // most text over all turns, as Turn.Size counts
+	MaxResultBytes int // most bytes of one tool result of an earlier turn
 }
 
 // DefaultWindow keeps requests small enough that their cost does not grow with
 // the age of a conversation: about 12,000 tokens.
-func DefaultWindow() Window { return Window{Turns: 40, Bytes: 48 << 10, Result: 2 << 10} }
+func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 48 << 10, MaxResultBytes: 2 << 10} }
 
 // Fits reports whether turns may be sent as they are.
-func (w Window) Fits(turns []Turn) bool { return len(turns) <= w.Turns && sum(turns) <= w.Bytes }
+func (w Window) Fits(turns []Turn) bool { return len(turns) <= w.MaxTurns && sum(turns) <= w.MaxBytes }
 
 // fresh is how many turns keep their tool results whole when the window is
 // exceeded; stub is how many bytes the others keep of each.
@@ -115,7 +115,7 @@ func (w Window) Trim(turns []Turn) []Turn {
 	kept, size := 0, 0
 	for i := len(turns) - 1; i >= 0; i-- {
 		size += turns[i].Size()
-		if kept > 0 && (kept >= max(1, w.Turns/2) || size > w.Bytes/2) {
+		if kept > 0 && (kept >= max(1, w.MaxTurns/2) || size > w.MaxBytes/2) {
 			break
 		}
 		kept++

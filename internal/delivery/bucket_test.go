@@ -10,7 +10,7 @@ import (
 
 // What is known of users who have gone is forgotten.
 func TestIdleBucketsAreDropped(t *testing.T) {
-	c, now, most := newCrowd(Crowd{}, 256, 10_000), time.Unix(0, 0), 0
+	c, now, most := newCrowd(Limits{}, 256, 10_000), time.Unix(0, 0), 0
 	for n := range 100_000 {
 		m := chat.Message{ID: fmt.Sprint(n), Author: chat.User{ID: fmt.Sprint(n)}, Conversation: chat.Address{Platform: "slack", Channel: "C"}}
 		if !c.admits(m, 9_000, now) {

@@ -19,7 +19,7 @@ type Counts struct {
 	Posted   int64 `json:"posted"`   // posts that the platform has named
 	Repeated int64 `json:"repeated"` // of them those that may be there twice
 	GivenUp  int64 `json:"givenUp"`
-	Told     int64 `json:"told"` // of those given up, the ones that their place knows of
+	Notified int64 `json:"told"` // of those given up, the ones that their place knows of
 }
 
 // Counts gives what has happened since the start.
@@ -27,5 +27,5 @@ func (s *Service) Counts() Counts {
 	c := &s.counts
 	return Counts{Accepted: c.accepted.Load(), Repeats: c.repeats.Load(), Busy: c.busy.Load(), Merged: c.merged.Load(),
 		Revised: c.revised.Load(), Stopped: c.stopped.Load(), Posted: c.posted.Load(), Repeated: c.repeated.Load(),
-		GivenUp: c.givenUp.Load(), Told: c.told.Load()}
+		GivenUp: c.givenUp.Load(), Notified: c.told.Load()}
 }

@@ -8,34 +8,34 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Crowd bounds what some may take of what all share. Zero values are replaced by
+// Limits bounds what some may take of what all share. Zero values are replaced by
 // those given here.
-type Crowd struct {
-	// Every is how often a user may say something, after Burst messages at once: 3
+type Limits struct {
+	// UserInterval is how often a user may say something, after Burst messages at once: 3
 	// seconds, and 10. That is asked of nobody whose messages are all answered, or
 	// while less than Ease of all are not: a twentieth of Options.Backlog.
-	Every time.Duration
-	Burst int
-	Ease  int
-	// User and Channel are the most messages of one user, and in one channel with its
+	UserInterval time.Duration
+	UserBurst    int
+	RelaxedBelow int
+	// MaxPerUser and Channel are the most messages of one user, and in one channel with its
 	// threads, that are not answered yet: 100, and a quarter of Options.Backlog.
-	User, Channel int
-	// Turns are the most answers worked on at a time for one channel with its threads:
+	MaxPerUser, MaxPerChannel int
+	// MaxTurnsPerChannel are the most answers worked on at a time for one channel with its threads:
 	// an eighth of Options.Turns.
-	Turns int
+	MaxTurnsPerChannel int
 }
 
-func (c Crowd) filled(turns, backlog int) Crowd {
+func (c Limits) filled(turns, backlog int) Limits {
 	for _, one := range []struct {
 		field *int
 		value int
-	}{{&c.Burst, 10}, {&c.Ease, max(backlog/20, 1)}, {&c.User, 100}, {&c.Channel, max(backlog/4, 1)}, {&c.Turns, max(turns/8, 1)}} {
+	}{{&c.UserBurst, 10}, {&c.RelaxedBelow, max(backlog/20, 1)}, {&c.MaxPerUser, 100}, {&c.MaxPerChannel, max(backlog/4, 1)}, {&c.MaxTurnsPerChannel, max(turns/8, 1)}} {
 		if *one.field == 0 {
 			*one.field = one.value
 		}
 	}
-	if c.Every == 0 {
-		c.Every = 3 * time.Second
+	if c.UserInterval == 0 {
+		c.UserInterval = 3 * time.Second
 	}
 	return c
 }
@@ -61,7 +61,7 @@ func userOf(m chat.Message) string {
 // crowd counts what is not answered yet, and what each user may say. Service.mu
 // guards it.
 type crowd struct {
-	Crowd
+	Limits
 	backlog  int
 	users    map[string]int
 	channels map[chat.Address]int
@@ -78,8 +78,8 @@ type bucket struct {
 // leastSweep is how many buckets are kept without looking for idle ones.
 const leastSweep = 256
 
-func newCrowd(c Crowd, turns, backlog int) crowd {
-	return crowd{Crowd: c.filled(turns, backlog), backlog: backlog, users: map[string]int{}, channels: map[chat.Address]int{},
+func newCrowd(c Limits, turns, backlog int) crowd {
+	return crowd{Limits: c.filled(turns, backlog), backlog: backlog, users: map[string]int{}, channels: map[chat.Address]int{},
 		buckets: map[string]bucket{}, sweep: leastSweep}
 }
 
@@ -87,11 +87,11 @@ func newCrowd(c Crowd, turns, backlog int) crowd {
 // channel in which all is answered finds room for longer than those that fill it.
 func (c *crowd) admits(m chat.Message, open int, now time.Time) bool {
 	user, channel := userOf(m), m.Conversation.Base()
-	within := c.spend(user, now) || open < c.Ease || c.users[user] == 0
+	within := c.spend(user, now) || open < c.RelaxedBelow || c.users[user] == 0
 	switch {
 	case open >= c.backlog && c.channels[channel] > 0, open >= 2*c.backlog:
 		return false
-	case c.channels[channel] >= c.Channel, user != "" && c.users[user] >= c.User:
+	case c.channels[channel] >= c.MaxPerChannel, user != "" && c.users[user] >= c.MaxPerUser:
 		return false
 	}
 	return within
@@ -115,15 +115,15 @@ func (c *crowd) spend(user string, now time.Time) bool {
 
 func (c *crowd) tokens(b bucket, now time.Time) float64 {
 	if b.at.IsZero() {
-		return float64(c.Burst)
+		return float64(c.UserBurst)
 	}
-	return min(float64(c.Burst), b.tokens+float64(now.Sub(b.at))/float64(c.Every))
+	return min(float64(c.UserBurst), b.tokens+float64(now.Sub(b.at))/float64(c.UserInterval))
 }
 
 // dropIdle forgets the buckets that are full: they are as good as new.
 func (c *crowd) dropIdle(now time.Time) {
 	for user, b := range c.buckets {
-		if c.tokens(b, now) >= float64(c.Burst) {
+		if c.tokens(b, now) >= float64(c.UserBurst) {
 			delete(c.buckets, user)
 		}
 	}

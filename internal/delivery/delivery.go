@@ -48,8 +48,8 @@ type Outbox interface {
 	Prune(ctx context.Context) error
 }
 
-// Words keeps what people think of posts.
-type Words interface {
+// Reactions keeps what people think of posts.
+type Reactions interface {
 	// ShownTurn gives the turn that a message of the bot shows, by its id and the channel
 	// that it is in; false: none is known of.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
@@ -61,7 +61,7 @@ type Words interface {
 type Store interface {
 	Inbox
 	Outbox
-	Words
+	Reactions
 }
 
 // Answerer makes answers.
@@ -91,10 +91,10 @@ type Options struct {
 	Urgent func(m chat.Message) bool
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Turns bounds the answers worked on at a time, Backlog the messages that are
+	// MaxTurns bounds the answers worked on at a time, Backlog the messages that are
 	// not answered yet; 0 is 256 and 10,000. Crowd says how they are shared.
-	Turns, Backlog int
-	Crowd          Crowd
+	MaxTurns, MaxBacklog int
+	Limits               Limits
 	// Grace is how long Run lets answers finish when it is told to end.
 	Grace time.Duration
 }
@@ -129,15 +129,15 @@ type Service struct {
 
 // New returns a Service that begins to work with Run.
 func New(o Options) *Service {
-	if o.Turns == 0 {
-		o.Turns = 256
+	if o.MaxTurns == 0 {
+		o.MaxTurns = 256
 	}
-	if o.Backlog == 0 {
-		o.Backlog = 10_000
+	if o.MaxBacklog == 0 {
+		o.MaxBacklog = 10_000
 	}
-	c := newCrowd(o.Crowd, o.Turns, o.Backlog)
-	return &Service{o: o, crowd: c, slots: newSlots(o.Turns, c.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
-		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.Turns)}
+	c := newCrowd(o.Limits, o.MaxTurns, o.MaxBacklog)
+	return &Service{o: o, crowd: c, slots: newSlots(o.MaxTurns, c.MaxTurnsPerChannel), ready: make(chan struct{}), ending: make(chan struct{}),
+		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.MaxTurns)}
 }
 
 // Run takes up the posts and messages that an earlier process left, then works

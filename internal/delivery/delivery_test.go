@@ -107,7 +107,7 @@ func startWith(t *testing.T, path string, p *platform, a delivery.Answerer, o de
 	s := delivery.New(delivery.Options{
 		Store: db, Answerer: a, Platform: delivery.Among(map[string]chat.Platform{"web": p}),
 		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, Turns: o.Turns, Backlog: o.Backlog, Crowd: o.Crowd,
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns, MaxBacklog: o.MaxBacklog, Limits: o.Limits,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

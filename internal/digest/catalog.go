@@ -77,7 +77,7 @@ func (c Catalog) Add(ctx context.Context, name string, entry json.RawMessage) (I
 	if err != nil {
 		return Info{}, err
 	}
-	return c.Make(ctx, p)
+	return c.Create(ctx, p)
 }
 
 // Replace gives a digest that is not the configuration's another entry. The error is a

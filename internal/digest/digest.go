@@ -129,10 +129,10 @@ type Options struct {
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
-	// Changed is called when digests, or when they are due, have changed.
-	Changed func()
-	Log     *slog.Logger
-	Now     func() time.Time
+	// OnChange is called when digests, or when they are due, have changed.
+	OnChange func()
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Service runs digests. It is safe for concurrent use.
@@ -174,8 +174,8 @@ func (s *Service) Configure(plans []Plan) error {
 }
 
 func (s *Service) changed() {
-	if s.o.Changed != nil {
-		s.o.Changed()
+	if s.o.OnChange != nil {
+		s.o.OnChange()
 	}
 }
 
@@ -348,8 +348,8 @@ func (s *Service) Names(at chat.Address) []string {
 	return names
 }
 
-// Known are the addresses of the feeds of all digests, each once.
-func (s *Service) Known() []string {
+// FeedURLs are the addresses of the feeds of all digests, each once.
+func (s *Service) FeedURLs() []string {
 	var all []string
 	for _, d := range s.all() {
 		for _, f := range d.Feeds {

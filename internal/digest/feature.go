@@ -79,7 +79,7 @@ func (s *Service) Complete(ctx context.Context, at chat.Address, command, option
 // hold a secret of the operator's, and is left out.
 func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []string {
 	var feeds []string
-	for _, f := range s.Known() {
+	for _, f := range s.FeedURLs() {
 		if u, err := url.Parse(f); err == nil && u.RawQuery == "" && u.User == nil {
 			feeds = append(feeds, f)
 		}

@@ -86,9 +86,9 @@ func items[T any](ctx context.Context, from Items, kind string) (map[string]T, e
 	return all, nil
 }
 
-// Make keeps a digest and has it run from now on. The errors are BadPlan and
+// Create keeps a digest and has it run from now on. The errors are BadPlan and
 // ErrExists.
-func (s *Service) Make(ctx context.Context, p Plan) (Info, error) {
+func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	p.At = s.o.Now().UTC()
 	d, err := s.accept(p)
 	if err != nil {

@@ -158,15 +158,15 @@ func (s *Service) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// Explained is what became of the items that the last run looked at.
-type Explained struct {
+// RunVerdicts is what became of the items that the last run looked at.
+type RunVerdicts struct {
 	Due   time.Time `json:"due"`
 	Items []Verdict `json:"items"`
 	More  int       `json:"more,omitempty"` // that are not kept
 }
 
 func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
-	x := Explained{Due: due.UTC(), Items: slices.Clone(all)}
+	x := RunVerdicts{Due: due.UTC(), Items: slices.Clone(all)}
 	if len(x.Items) > mostKept {
 		x.More, x.Items = len(x.Items)-mostKept, x.Items[:mostKept]
 	}
@@ -177,8 +177,8 @@ func (s *Service) keepVerdicts(ctx context.Context, name string, due time.Time, 
 }
 
 // lastVerdicts is false where no run of a digest is on record.
-func (s *Service) lastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
-	var x Explained
+func (s *Service) lastVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
+	var x RunVerdicts
 	items, err := s.o.Store.Items(ctx, verdictKind)
 	raw, ok := items[name]
 	if err == nil && ok {

@@ -40,9 +40,9 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 
 // LastVerdicts tells what became of the items that the last run of a digest looked
 // at; false where none is known.
-func (s *Service) LastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
+func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	if _, ok := s.find(name); !ok {
-		return Explained{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+		return RunVerdicts{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
 	return s.lastVerdicts(ctx, name)
 }

@@ -332,7 +332,7 @@ func (s *Service) decide(ctx context.Context, w wish, yes bool, m chat.Message) 
 	}
 	text, shown := "The digest `"+w.Plan.Name+"` is not made.", "**The digest `"+w.Plan.Name+"`** was not wanted."
 	if yes {
-		info, err := s.Make(ctx, w.Plan)
+		info, err := s.Create(ctx, w.Plan)
 		if err != nil {
 			var bad BadPlan
 			if errors.As(err, &bad) || errors.Is(err, ErrExists) {

@@ -44,7 +44,7 @@ func (b Bot) Samples() []Sample {
 		gauge("ravenbot_work_waiting", "Messages and posts queued.", float64(load.Waiting)),
 		counter("ravenbot_posts_repeated_total",
 			"Posts that may be there twice, because a crash left unknown whether they had been accepted.", float64(c.Repeated)),
-		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Told)),
+		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Notified)),
 	}
 	for outcome, n := range map[string]int64{
 		"accepted":     c.Accepted,
