@@ -78,17 +78,17 @@ func (b *Backups) Run(ctx context.Context) {
 		case <-wait.C:
 		}
 		due = b.o.Now().Add(b.o.Every)
-		if err := b.make(ctx); err != nil {
+		if err := b.makeBackup(ctx); err != nil {
 			due = b.o.Now().Add(min(b.o.Every, retryBackup))
 		}
 	}
 }
 
-// make makes one backup, and removes those that are too many by it.
-func (b *Backups) make(ctx context.Context) error {
+// makeBackup makes one backup, and removes those that are too many by it.
+func (b *Backups) makeBackup(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
-	b.sweep()
+	b.removeLeftovers()
 	began := b.o.Now()
 	path := filepath.Join(b.o.Folder, backupName(began))
 	err := b.db.Backup(ctx, path)
@@ -120,8 +120,8 @@ func (b *Backups) make(ctx context.Context) error {
 func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	b.making.Lock()
 	defer b.making.Unlock()
-	b.sweep()
-	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(stamp))
+	b.removeLeftovers()
+	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(fileTimeFormat))
 	if err := b.db.Backup(ctx, path); err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what a backup left behind that was cut short.
-func (b *Backups) sweep() {
+// removeLeftovers removes what a backup left behind that was cut short.
+func (b *Backups) removeLeftovers() {
 	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // the pattern is right
 	for _, path := range left {
 		_ = os.Remove(path) // the next time
@@ -142,12 +142,12 @@ func (b *Backups) sweep() {
 }
 
 func (b *Backups) surplus() []backupFile {
-	list := backups(b.o.Folder)
+	list := listBackups(b.o.Folder)
 	return list[min(len(list), max(b.o.Keep, 1)):]
 }
 
 func (b *Backups) newest() (backupFile, bool) {
-	list := backups(b.o.Folder)
+	list := listBackups(b.o.Folder)
 	if len(list) == 0 {
 		return backupFile{}, false
 	}
@@ -171,21 +171,21 @@ func (b *Backups) Status() BackupStatus {
 	return s
 }
 
-func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(stamp) + ".db" }
+func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(fileTimeFormat) + ".db" }
 
 type backupFile struct {
 	path string
 	time time.Time
 }
 
-// backups lists the backups in a folder, the newest first. Other files there are
+// listBackups lists the backups in a folder, the newest first. Other files there are
 // nobody's business.
-func backups(folder string) []backupFile {
+func listBackups(folder string) []backupFile {
 	var list []backupFile
 	entries, _ := os.ReadDir(folder) // one that cannot be read holds none
 	for _, e := range entries {
 		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "ravenbot-"), ".db")
-		if t, err := time.Parse(stamp, text); err == nil && e.Name() == backupName(t) {
+		if t, err := time.Parse(fileTimeFormat, text); err == nil && e.Name() == backupName(t) {
 			list = append(list, backupFile{filepath.Join(folder, e.Name()), t})
 		}
 	}
@@ -201,11 +201,11 @@ func SuggestBackup(ctx context.Context, folder string, err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	for _, b := range backups(folder) {
+	for _, b := range listBackups(folder) {
 		if Verify(ctx, b.path) == nil {
 			way := fmt.Sprintf("`ravenbot restore %s` goes back to %s and keeps the damaged file; or %s",
 				b.path, b.time.Format(time.RFC3339), d.Remedy)
-			return damaged(d.Path, d.What, way)
+			return damagedError(d.Path, d.What, way)
 		}
 	}
 	return err

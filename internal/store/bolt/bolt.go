@@ -43,12 +43,12 @@ const (
 	entriesBucket       = "entries"       // nested: room → entry id → seq
 	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
 	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
-	heardBucket         = "heard"         // address → chat.Heard
-	placesBucket        = "places"        // message identity → the turn that holds it
+	lastSeenBucket      = "heard"         // address → chat.Heard
+	messageTurnsBucket  = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
-	shownBucket         = "shown"         // platform, id of a message and address → the turn that it shows
+	shownTurnsBucket    = "shown"         // platform, id of a message and address → the turn that it shows
 	settingsBucket      = "settings"      // scope → a layer of settings
 	usageBucket         = "usage"         // day, model, channel and user → store.Usage
 	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
@@ -59,11 +59,11 @@ const (
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
-func buckets() []string {
+func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
-		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, shownBucket, settingsBucket, usageBucket, memoriesBucket,
+		lastSeenBucket, messageTurnsBucket, summariesBucket, streamsBucket,
+		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
 }
 
@@ -83,7 +83,7 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	fresh, err := unused(path)
+	fresh, err := isUnused(path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,34 +106,34 @@ func Open(path string, now func() time.Time) (*DB, error) {
 
 // The marker beside the store says that one was made, and that it has tallies.
 const (
-	markMade    = "A store was made here; see the file beside this one.\n"
-	markTallied = "Its records are counted.\n"
+	markerMade    = "A store was made here; see the file beside this one.\n"
+	markerTallied = "Its records are counted.\n"
 )
 
-func marker(path string) string { return path + ".initialized" }
+func markerPath(path string) string { return path + ".initialized" }
 
-func marks(path string) (made, tallied bool) {
-	text, err := os.ReadFile(marker(path))
-	return err == nil, strings.Contains(string(text), markTallied)
+func readMarker(path string) (made, tallied bool) {
+	text, err := os.ReadFile(markerPath(path))
+	return err == nil, strings.Contains(string(text), markerTallied)
 }
 
-func mark(path string) error {
-	if _, tallied := marks(path); tallied {
+func writeMarker(path string) error {
+	if _, tallied := readMarker(path); tallied {
 		return nil
 	}
-	return os.WriteFile(marker(path), []byte(markMade+markTallied), 0o600)
+	return os.WriteFile(markerPath(path), []byte(markerMade+markerTallied), 0o600)
 }
 
-// unused reports that no store was ever made at path; an empty file is what a
+// isUnused reports that no store was ever made at path; an empty file is what a
 // first start leaves that was cut short. A store that was made and is now missing
 // or empty is damage: a new one would hide the loss.
-func unused(path string) (bool, error) {
-	made, _ := marks(path)
+func isUnused(path string) (bool, error) {
+	made, _ := readMarker(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && made:
-		return false, damaged(path, "the file is missing, although a store was made here before",
-			"put the file or a backup back, or remove "+marker(path)+" to begin with an empty store")
+		return false, damagedError(path, "the file is missing, although a store was made here before",
+			"put the file or a backup back, or remove "+markerPath(path)+" to begin with an empty store")
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
 	case err != nil:
@@ -141,25 +141,25 @@ func unused(path string) (bool, error) {
 	case info.Size() == 0 && !made:
 		return true, nil
 	case info.Size() == 0:
-		return false, damaged(path, "the file is empty",
-			"put a backup in its place, or remove the file and "+marker(path)+" to begin with an empty store")
+		return false, damagedError(path, "the file is empty",
+			"put a backup in its place, or remove the file and "+markerPath(path)+" to begin with an empty store")
 	}
 	return false, nil
 }
 
-func damaged(path, what, way string) error {
+func damagedError(path, what, way string) error {
 	return &store.DamagedError{Path: path, What: what, Remedy: way}
 }
 
 const (
-	restore   = "put a backup in its place, or move the file away to begin with an empty store"
-	headerWay = "ravenbot store compact makes it whole again, perhaps without the last change; or put a backup in its place"
+	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store"
+	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last change; or put a backup in its place"
 )
 
 // openFile opens the file with bbolt, which locks it: for all others, or where it is
 // only read for writers alone.
 func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
-	defer guard(path, &err)()
+	defer catchFaults(path, &err)()
 	b, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly,
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoStatistics: true})
 	switch {
@@ -170,7 +170,7 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	return nil, damaged(path, err.Error(), restore)
+	return nil, damagedError(path, err.Error(), restoreRemedy)
 }
 
 // lock keeps others from writing to the file at path. What is damaged so badly that
@@ -187,14 +187,14 @@ func lock(path string) (release func() error, err error) {
 	return nil, err
 }
 
-// guard turns a memory fault or panic of reading a damaged file, until the
+// catchFaults turns a memory fault or panic of reading a damaged file, until the
 // returned function runs, into a *store.DamagedError.
-func guard(path string, err *error) func() {
+func catchFaults(path string, err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {
 		debug.SetPanicOnFault(before)
 		if r := recover(); r != nil {
-			*err = damaged(path, fmt.Sprint("reading it failed: ", r), restore)
+			*err = damagedError(path, fmt.Sprint("reading it failed: ", r), restoreRemedy)
 		}
 	}
 }
@@ -203,20 +203,20 @@ func guard(path string, err *error) func() {
 // than they are.
 func (db *DB) prepare(found *scan) error {
 	err := db.update(context.Background(), func(tx *tx) error {
-		if found == nil || !found.tallied() {
-			if err := tx.adopt(found); err != nil {
+		if found == nil || !found.hasTallies() {
+			if err := tx.createTallies(found); err != nil {
 				return err
 			}
 		}
-		for _, name := range buckets() {
-			if err := tx.makeTop(name); err != nil {
+		for _, name := range bucketNames() {
+			if err := tx.createTop(name); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		err = mark(db.path)
+		err = writeMarker(db.path)
 	}
 	if err != nil {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
@@ -235,21 +235,21 @@ func inspect(path string) (*scan, error) {
 	if err = errors.Join(err, release()); err != nil {
 		return nil, fmt.Errorf("check store: %w", err)
 	}
-	return s, s.judge(path)
+	return s, s.damageError(path)
 }
 
-// judge says whether a store can be trusted.
-func (s *scan) judge(path string) error {
-	marked, tallied := marks(path)
+// damageError says whether a store can be trusted.
+func (s *scan) damageError(path string) error {
+	marked, tallied := readMarker(path)
 	switch {
-	case s.headerOnly():
-		return damaged(path, s.what(), headerWay)
+	case s.isHeaderOnly():
+		return damagedError(path, s.describeFaults(), compactRemedy)
 	case len(s.faults) > 0:
-		return damaged(path, s.what(), restore)
-	case !s.inbox && (s.top || marked):
-		return damaged(path, "it holds no records of ravenbot", restore)
-	case !s.tallied() && tallied:
-		return damaged(path, "the tallies of its records are missing", restore)
+		return damagedError(path, s.describeFaults(), restoreRemedy)
+	case !s.hasInbox && (s.hasBuckets || marked):
+		return damagedError(path, "it holds no records of ravenbot", restoreRemedy)
+	case !s.hasTallies() && tallied:
+		return damagedError(path, "the tallies of its records are missing", restoreRemedy)
 	}
 	return nil
 }
@@ -259,6 +259,6 @@ func (db *DB) Close() error { return db.bolt.Close() }
 
 // view runs fn in a read transaction, with damage turned into an error.
 func (db *DB) view(fn func(*tx) error) (err error) {
-	defer guard(db.path, &err)()
+	defer catchFaults(db.path, &err)()
 	return db.bolt.View(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 }

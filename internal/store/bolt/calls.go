@@ -10,22 +10,22 @@ import (
 
 // How many calls, and texts of large results, are kept at most.
 const (
-	mostCalls   = 20_000
-	mostResults = 256
+	maxCalls   = 20_000
+	maxResults = 256
 )
 
 // SaveCalls keeps calls that no turn was saved with.
 func (db *DB) SaveCalls(ctx context.Context, calls []store.ToolCall) error {
-	if err := db.update(ctx, func(tx *tx) error { return recordCalls(tx, calls) }); err != nil {
+	if err := db.update(ctx, func(tx *tx) error { return saveCalls(tx, calls) }); err != nil {
 		return fmt.Errorf("store tool calls: %w", err)
 	}
 	return nil
 }
 
-func recordCalls(tx *tx, calls []store.ToolCall) error {
+func saveCalls(tx *tx, calls []store.ToolCall) error {
 	for _, c := range calls {
 		b := tx.top(callsBucket)
-		seq, err := b.next()
+		seq, err := b.nextSequence()
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func recordCalls(tx *tx, calls []store.ToolCall) error {
 		if err := b.put(seqKey(seq), c); err != nil {
 			return err
 		}
-		if err := b.shed(mostCalls); err != nil {
+		if err := b.dropFirstAbove(maxCalls); err != nil {
 			return err
 		}
 		if c.ResultID == "" {
@@ -43,16 +43,16 @@ func recordCalls(tx *tx, calls []store.ToolCall) error {
 		if err := results.put([]byte(c.ResultID), store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, Text: c.Whole}); err != nil {
 			return err
 		}
-		if err := results.shed(mostResults); err != nil {
+		if err := results.dropFirstAbove(maxResults); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shed removes the first record where there are more than most.
-func (b *bucket) shed(most int) error {
-	kept, err := b.kept()
+// dropFirstAbove removes the first record where there are more than most.
+func (b *bucket) dropFirstAbove(most int) error {
+	kept, err := b.expectedTally()
 	if err != nil || kept.count <= uint64(most) {
 		return err
 	}
@@ -69,12 +69,12 @@ func (db *DB) ToolCalls(ctx context.Context, before uint64, n int, match func(st
 		k, v := c.last()
 		if before > 0 {
 			if at, _ := c.seek(seqKey(before)); at != nil {
-				k, v = c.before()
+				k, v = c.prev()
 			} else {
 				k, v = c.last()
 			}
 		}
-		for ; k != nil && len(list) < n && ctx.Err() == nil; k, v = c.before() {
+		for ; k != nil && len(list) < n && ctx.Err() == nil; k, v = c.prev() {
 			var call store.ToolCall
 			if err := db.decode(k, v, &call); err != nil {
 				return err
@@ -108,9 +108,9 @@ func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error)
 	return r, nil
 }
 
-// dropResults removes the results of a conversation.
-func (db *DB) dropResults(tx *tx, a chat.Address) error {
-	return db.drop(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
+// deleteResults removes the results of a conversation.
+func (db *DB) deleteResults(tx *tx, a chat.Address) error {
+	return db.deleteWhere(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
 		var r store.ToolResult
 		err := db.decode(k, v, &r)
 		return r.Conversation == a, err

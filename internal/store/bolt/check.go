@@ -34,8 +34,8 @@ type Report struct {
 // also where the error is a *store.DamagedError. Nothing is changed.
 func Check(ctx context.Context, path string) (Report, error) {
 	r := Report{Path: path, Items: []Count{}, Damage: []string{}}
-	if err := present(path); err != nil {
-		return r.with(err)
+	if err := requireStore(path); err != nil {
+		return r.withDamage(err)
 	}
 	release, err := lock(path)
 	if err != nil {
@@ -45,16 +45,16 @@ func Check(ctx context.Context, path string) (Report, error) {
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("check store %s: %w", path, err)
 	}
-	r.Bytes, r.Items, r.Damage = s.size, s.items(), append(r.Damage, s.faults...)
+	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
 	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
-	if s.metas == 0 {
+	if s.goodHeaders == 0 {
 		r.Free = 0
 	}
-	return r.with(s.judge(path))
+	return r.withDamage(s.damageError(path))
 }
 
-// with adds the damage that only an error tells of.
-func (r Report) with(err error) (Report, error) {
+// withDamage adds the damage that only an error tells of.
+func (r Report) withDamage(err error) (Report, error) {
 	var d *store.DamagedError
 	if errors.As(err, &d) && len(r.Damage) == 0 {
 		r.Damage = append(r.Damage, d.What)
@@ -62,17 +62,17 @@ func (r Report) with(err error) (Report, error) {
 	return r, err
 }
 
-// present says what is wrong where there is no store at all.
-func present(path string) error {
-	fresh, err := unused(path)
+// requireStore says what is wrong where there is no store at all.
+func requireStore(path string) error {
+	fresh, err := isUnused(path)
 	if err == nil && fresh {
 		return fmt.Errorf("there is no store at %s yet: %w", path, fs.ErrNotExist)
 	}
 	return err
 }
 
-// items adds up what was found, by the buckets of the file.
-func (s *scan) items() []Count {
+// bucketCounts adds up what was found, by the buckets of the file.
+func (s *scan) bucketCounts() []Count {
 	all := map[string]*Count{}
 	for name := range s.counts {
 		outer, _, _ := strings.Cut(name, nul)
@@ -107,13 +107,13 @@ func (db *DB) Size() (bytes, free int64, err error) {
 	}
 	m, _, err := readMetas(f)
 	if err != nil {
-		return 0, 0, damaged(db.path, err.Error(), restore)
+		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
 	}
 	free = info.Size() - int64(m.pages)*int64(m.pageSize)
 	head := make(page, m.pageSize)
 	// A list that was given up since is no list any more, and not counted.
 	if _, err := f.ReadAt(head, int64(m.freelist)*int64(m.pageSize)); err == nil && head.id() == m.freelist && head.kind() == freelistPage {
-		free += int64(head.listed()) * int64(m.pageSize)
+		free += int64(head.freeCount()) * int64(m.pageSize)
 	}
 	return info.Size(), max(free, 0), nil
 }

@@ -14,16 +14,16 @@ import (
 
 // putTurn writes a turn, giving it its place where it has none.
 func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
-	b, err := tx.top(turnsBucket).makeNested(a.String())
+	b, err := tx.top(turnsBucket).createNested(a.String())
 	if err != nil {
 		return err
 	}
 	if turn.Seq == 0 {
-		if turn.Seq, err = b.next(); err != nil {
+		if turn.Seq, err = b.nextSequence(); err != nil {
 			return err
 		}
 	}
-	places := tx.top(placesBucket)
+	places := tx.top(messageTurnsBucket)
 	for _, subject := range turn.Subjects() {
 		if !places.has([]byte(subject)) {
 			if err := places.put([]byte(subject), place{a, turn.Seq}); err != nil {
@@ -44,7 +44,7 @@ type place struct {
 // those that ended since it was saved last.
 func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error {
 	err := db.update(ctx, func(tx *tx) error {
-		if err := recordCalls(tx, calls); err != nil {
+		if err := saveCalls(tx, calls); err != nil {
 			return err
 		}
 		return db.putTurn(tx, a, turn)
@@ -67,13 +67,13 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 		k, v := c.last()
 		if r.Upto > 0 && r.Upto < math.MaxUint64 {
 			if after, _ := c.seek(seqKey(r.Upto + 1)); after != nil {
-				k, v = c.before()
+				k, v = c.prev()
 			} else {
 				k, v = c.last()
 			}
 		}
 		var found tally
-		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.before() {
+		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
@@ -82,7 +82,7 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 			found.add(digest(k, v))
 		}
 		if all := k == nil && r.Upto == 0; all {
-			return b.whole(found)
+			return b.checkComplete(found)
 		}
 		return nil
 	})
@@ -99,7 +99,7 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 	var at place
 	var t conversation.Turn
 	err := db.view(func(tx *tx) error {
-		found, err := tx.top(placesBucket).get([]byte(subject), &at)
+		found, err := tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 			return err
 		}
 		for _, subject := range t.Subjects() {
-			if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
+			if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
 				return err
 			}
 		}
@@ -185,7 +185,7 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 			if err != nil {
 				return err
 			}
-			kept, err := b.kept()
+			kept, err := b.expectedTally()
 			if err != nil {
 				return err
 			}
@@ -215,13 +215,13 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 			return store.ErrNotFound
 		}
 		c := turns.cursor()
-		for k, v := c.first(); k != nil; k, v = c.after() {
+		for k, v := c.first(); k != nil; k, v = c.next() {
 			var t conversation.Turn
 			if db.decode(k, v, &t) != nil {
 				continue // what cannot be read can still be removed
 			}
 			for _, subject := range t.Subjects() {
-				if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
+				if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
 					return err
 				}
 			}
@@ -229,10 +229,10 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {
 			return err
 		}
-		if err := db.dropResults(tx, a); err != nil {
+		if err := db.deleteResults(tx, a); err != nil {
 			return err
 		}
-		return tx.top(turnsBucket).dropNested(a.String())
+		return tx.top(turnsBucket).deleteNested(a.String())
 	})
 	if err != nil {
 		return fmt.Errorf("delete conversation %s: %w", a, err)

@@ -14,9 +14,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-// remember is how long the identity of a message or post that is done is kept:
+// keepDone is how long the identity of a message or post that is done is kept:
 // longer than any platform's last redelivery.
-const remember = 48 * time.Hour
+const keepDone = 48 * time.Hour
 
 // inboxRecord is a message without an outcome; Seq orders them by arrival.
 type inboxRecord struct {
@@ -31,15 +31,15 @@ type doneRecord struct {
 }
 
 // Messages and posts share the bucket of what is done.
-func messageDone(key string) []byte { return []byte("m/" + key) }
-func postDone(key string) []byte    { return []byte("p/" + key) }
+func messageDoneKey(key string) []byte { return []byte("m/" + key) }
+func postDoneKey(key string) []byte    { return []byte("p/" + key) }
 
 // Accept keeps a message until it has been answered. It returns false, and keeps
 // nothing, when a message with the same key was accepted before.
 func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	key := r.Message.Key()
 	known := func(tx *tx) bool {
-		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDone(key))
+		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDoneKey(key))
 	}
 	var isNew bool
 	err := db.view(func(tx *tx) error {
@@ -52,14 +52,14 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 				return nil
 			}
 			inbox := tx.top(inboxBucket)
-			seq, err := inbox.next()
+			seq, err := inbox.nextSequence()
 			if err != nil {
 				return err
 			}
 			if err := inbox.put([]byte(key), inboxRecord{r, seq}); err != nil {
 				return err
 			}
-			return heard(tx, r.Message, db.now())
+			return saveLastSeen(tx, r.Message, db.now())
 		})
 	}
 	if err != nil {
@@ -68,12 +68,12 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	return isNew, nil
 }
 
-// heard notes that a message was taken from its conversation.
-func heard(tx *tx, m chat.Message, at time.Time) error {
+// saveLastSeen notes that a message was taken from its conversation.
+func saveLastSeen(tx *tx, m chat.Message, at time.Time) error {
 	if m.Change != "" {
 		return nil
 	}
-	return tx.top(heardBucket).put([]byte(m.Conversation.String()),
+	return tx.top(lastSeenBucket).put([]byte(m.Conversation.String()),
 		chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
 }
 
@@ -83,8 +83,8 @@ func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([
 	var list []chat.LastSeen
 	err := db.view(func(tx *tx) error {
 		prefix := []byte(platform + ":")
-		c := tx.top(heardBucket).cursor()
-		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.after() {
+		c := tx.top(lastSeenBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.next() {
 			var h chat.LastSeen
 			if err := db.decode(k, v, &h); err != nil {
 				return err
@@ -112,7 +112,7 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {
 			return err
 		}
-		held, err = tx.top(placesBucket).get([]byte(subject), &at)
+		held, err = tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		return err
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
 			counted := *turn // a change may run more than once
-			if err := db.count(tx, to, &counted); err != nil {
+			if err := db.countTurn(tx, to, &counted); err != nil {
 				return err
 			}
 			if err := db.putTurn(tx, to, &counted); err != nil {
@@ -162,9 +162,9 @@ func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string
 			turn.Seq = counted.Seq
 		}
 		if len(posts) == 0 {
-			return db.done(tx, messages)
+			return db.markDone(tx, messages)
 		}
-		return db.record(tx, posts)
+		return db.savePosts(tx, posts)
 	})
 	if err != nil {
 		return fmt.Errorf("store the answer to %s: %w", strings.Join(messages, ", "), err)
@@ -175,21 +175,21 @@ func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string
 // SavePosts keeps posts until they have been sent, and sets their Seq. A post whose
 // key is known is left out.
 func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
-	if err := db.update(ctx, func(tx *tx) error { return db.record(tx, posts) }); err != nil {
+	if err := db.update(ctx, func(tx *tx) error { return db.savePosts(tx, posts) }); err != nil {
 		return fmt.Errorf("store posts: %w", err)
 	}
 	return nil
 }
 
-func (db *DB) record(tx *tx, posts []store.Post) error {
+func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {
 		posts[i].Seq = 0
 		key := []byte(posts[i].Key)
-		if outbox.has(key) || done.has(postDone(posts[i].Key)) {
+		if outbox.has(key) || done.has(postDoneKey(posts[i].Key)) {
 			continue
 		}
-		seq, err := outbox.next()
+		seq, err := outbox.nextSequence()
 		if err != nil {
 			return err
 		}
@@ -203,15 +203,15 @@ func (db *DB) record(tx *tx, posts []store.Post) error {
 
 // PendingPosts lists the posts without an outcome, in the order of recording.
 func (db *DB) PendingPosts(ctx context.Context) ([]store.Post, error) {
-	return db.posts("list pending posts", func(p store.Post) bool { return p.Error == "" })
+	return db.listPosts("list pending posts", func(p store.Post) bool { return p.Error == "" })
 }
 
 // Undelivered lists the posts that could not be delivered.
 func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
-	return db.posts("list posts given up", func(p store.Post) bool { return p.Error != "" })
+	return db.listPosts("list posts given up", func(p store.Post) bool { return p.Error != "" })
 }
 
-func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, error) {
+func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, error) {
 	var list []store.Post
 	err := db.view(func(tx *tx) error {
 		return tx.top(outboxBucket).each(func(k, v []byte) error {
@@ -237,7 +237,7 @@ func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, erro
 func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, o := range outcomes {
-			if err := db.posted(tx, o); err != nil {
+			if err := db.saveOutcome(tx, o); err != nil {
 				return fmt.Errorf("post %s: %w", o.Key, err)
 			}
 		}
@@ -249,7 +249,7 @@ func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error 
 	return nil
 }
 
-func (db *DB) posted(tx *tx, o store.Outcome) error {
+func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	outbox := tx.top(outboxBucket)
 	var p store.Post
 	found, err := outbox.get([]byte(o.Key), &p)
@@ -260,7 +260,7 @@ func (db *DB) posted(tx *tx, o store.Outcome) error {
 		p.Error = o.Error
 		err = outbox.put([]byte(o.Key), p)
 	} else if err = outbox.delete([]byte(o.Key)); err == nil {
-		err = posted(tx, p, o)
+		err = savePostRef(tx, p, o)
 	}
 	if err == nil {
 		err = tx.top(streamsBucket).delete([]byte(o.Key))
@@ -268,32 +268,32 @@ func (db *DB) posted(tx *tx, o store.Outcome) error {
 	if err != nil {
 		return err
 	}
-	return db.done(tx, p.Messages())
+	return db.markDone(tx, p.Messages())
 }
 
-// posted notes where a post is, under its own key and that of the post whose place
+// savePostRef notes where a post is, under its own key and that of the post whose place
 // it took, and what it shows.
-func posted(tx *tx, p store.Post, o store.Outcome) error {
-	if err := show(tx, p, o); err != nil {
+func savePostRef(tx *tx, p store.Post, o store.Outcome) error {
+	if err := saveShownTurns(tx, p, o); err != nil {
 		return err
 	}
 	done := tx.top(doneBucket)
 	r := doneRecord{Done: o.At, Ref: o.Ref}
 	if p.Replaces != "" {
-		if err := done.put(postDone(p.Replaces), r); err != nil {
+		if err := done.put(postDoneKey(p.Replaces), r); err != nil {
 			return err
 		}
 	}
-	return done.put(postDone(o.Key), r)
+	return done.put(postDoneKey(o.Key), r)
 }
 
-// done forgets messages but for their identity.
-func (db *DB) done(tx *tx, messages []string) error {
+// markDone forgets messages but for their identity.
+func (db *DB) markDone(tx *tx, messages []string) error {
 	for _, key := range messages {
 		if err := tx.top(inboxBucket).delete([]byte(key)); err != nil {
 			return err
 		}
-		if err := tx.top(doneBucket).put(messageDone(key), doneRecord{Done: db.now()}); err != nil {
+		if err := tx.top(doneBucket).put(messageDoneKey(key), doneRecord{Done: db.now()}); err != nil {
 			return err
 		}
 	}
@@ -306,7 +306,7 @@ func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
 	err := db.view(func(tx *tx) (err error) {
-		found, err = tx.top(doneBucket).get(postDone(key), &r)
+		found, err = tx.top(doneBucket).get(postDoneKey(key), &r)
 		return err
 	})
 	if err != nil {

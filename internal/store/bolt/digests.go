@@ -52,7 +52,7 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 			return nil
 		}
 		c := b.cursor()
-		for k, v := c.last(); k != nil && len(runs) < n; k, v = c.before() {
+		for k, v := c.last(); k != nil && len(runs) < n; k, v = c.prev() {
 			var r store.Run
 			if err := db.decode(k, v, &r); err != nil {
 				return err
@@ -96,7 +96,7 @@ func (db *DB) SeenItems(ctx context.Context, digest string, ids []string) (seen 
 func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
 	var isNew bool
 	err := db.update(ctx, func(tx *tx) error {
-		runs, err := tx.top(runsBucket).makeNested(r.Digest)
+		runs, err := tx.top(runsBucket).createNested(r.Digest)
 		if err != nil {
 			return err
 		}
@@ -106,13 +106,13 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 		if err := runs.put(timeKey(r.Due), r); err != nil {
 			return err
 		}
-		if err := dropOldest(runs, keepRuns); err != nil {
+		if err := deleteOldest(runs, keepRuns); err != nil {
 			return err
 		}
 		if err := db.markSeen(tx, r, saw); err != nil {
 			return err
 		}
-		return db.record(tx, posts)
+		return db.savePosts(tx, posts)
 	})
 	if err != nil {
 		return false, fmt.Errorf("store run of digest %s: %w", r.Digest, err)
@@ -146,7 +146,7 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 	if len(saw) == 0 {
 		return nil
 	}
-	b, err := tx.top(seenBucket).makeNested(r.Digest)
+	b, err := tx.top(seenBucket).createNested(r.Digest)
 	if err != nil {
 		return err
 	}
@@ -155,14 +155,14 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 			return err
 		}
 	}
-	return db.drop(b, func(k, v []byte) (bool, error) {
+	return db.deleteWhere(b, func(k, v []byte) (bool, error) {
 		var last time.Time
 		err := db.decode(k, v, &last)
 		return last.Before(r.Ended.Add(-keepSeen)), err
 	})
 }
 
-func dropOldest(b *bucket, keep int) error {
+func deleteOldest(b *bucket, keep int) error {
 	var keys [][]byte
 	if err := b.each(func(k, _ []byte) error { keys = append(keys, k); return nil }); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	err := db.update(ctx, func(tx *tx) error {
 		users := []string{r.User}
 		if r.User == "" {
-			users = tx.reacted(r.Turn)
+			users = tx.usersWithFeedback(r.Turn)
 		}
 		all := tx.top(feedbackBucket)
 		for _, user := range users {
@@ -51,12 +51,12 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	return nil
 }
 
-// reacted are those who said something of a turn.
-func (tx *tx) reacted(turn string) []string {
+// usersWithFeedback are those who said something of a turn.
+func (tx *tx) usersWithFeedback(turn string) []string {
 	var users []string
 	prefix := feedbackKey(turn, "")
 	c := tx.top(feedbackBucket).cursor()
-	for k, _ := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.after() {
+	for k, _ := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.next() {
 		users = append(users, string(k[len(prefix):]))
 	}
 	return users
@@ -93,14 +93,14 @@ func shownKey(platform, id, address string) []byte {
 	return []byte(platform + nul + id + nul + address)
 }
 
-// show notes which turn the messages of a post show.
-func show(tx *tx, p store.Post, o store.Outcome) error {
+// saveShownTurns notes which turn the messages of a post show.
+func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 	if p.Turn == "" {
 		return nil
 	}
 	for _, id := range o.Ref.IDs {
 		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn}, o.At}
-		if err := tx.top(shownBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
+		if err := tx.top(shownTurnsBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
 			return err
 		}
 	}
@@ -114,8 +114,8 @@ func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.
 	found := false
 	err := db.view(func(tx *tx) error {
 		prefix := shownKey(in.Platform, id, "")
-		c := tx.top(shownBucket).cursor()
-		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.after() {
+		c := tx.top(shownTurnsBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.next() {
 			if err := db.decode(k, v, &r); err != nil {
 				return err
 			}

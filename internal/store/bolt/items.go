@@ -12,7 +12,7 @@ import (
 // Without overwrite one that is there stays and the error is store.ErrExists.
 func (db *DB) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
 	err := db.update(ctx, func(tx *tx) error {
-		b, err := tx.top(itemsBucket).makeNested(kind)
+		b, err := tx.top(itemsBucket).createNested(kind)
 		if err != nil {
 			return err
 		}

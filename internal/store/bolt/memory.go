@@ -13,7 +13,7 @@ import (
 func (db *DB) SaveMemory(ctx context.Context, m store.Memory, most int) (kept store.Memory, isNew bool, err error) {
 	err = db.update(ctx, func(tx *tx) error {
 		kept, isNew = m, true
-		scope, err := tx.top(memoriesBucket).makeNested(m.Scope)
+		scope, err := tx.top(memoriesBucket).createNested(m.Scope)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, most int) (kept st
 		if held >= most {
 			return store.ErrFull
 		}
-		if kept.N, err = scope.next(); err != nil {
+		if kept.N, err = scope.nextSequence(); err != nil {
 			return err
 		}
 		return scope.put(seqKey(kept.N), kept)
@@ -88,7 +88,7 @@ func (db *DB) DeleteMemories(ctx context.Context, scope string) error {
 		if b.nested(scope) == nil {
 			return nil
 		}
-		return b.dropNested(scope)
+		return b.deleteNested(scope)
 	})
 	if err != nil {
 		return fmt.Errorf("remove memories of %s: %w", scope, err)

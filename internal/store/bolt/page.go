@@ -62,7 +62,7 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 		if m = first; second.txid > first.txid {
 			m = second
 		}
-		if m.txid-min(first.txid, second.txid) > apart {
+		if m.txid-min(first.txid, second.txid) > maxHeaderGap {
 			return m, 1, nil
 		}
 		return m, 2, nil
@@ -74,9 +74,9 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 	return meta{}, 0, errors.New("it has no good header, or is no store")
 }
 
-// apart is how many changes the headers are apart at most: one, and two after the
+// maxHeaderGap is how many changes the headers are apart at most: one, and two after the
 // first change of a copy.
-const apart = 2
+const maxHeaderGap = 2
 
 // secondMeta reads the second header, a page after the first. Where that does not
 // tell how large a page is, all sizes are tried.
@@ -145,23 +145,23 @@ func (p page) element(i int) ([]byte, bool) {
 	return p[at:], true
 }
 
-// manyFree says that the count of a list stands before it, for it does not fit its
+// countElsewhere says that the count of a list stands before it, for it does not fit its
 // field.
-const manyFree = 0xFFFF
+const countElsewhere = 0xFFFF
 
-// listed is how many pages a list of free pages names.
-func (p page) listed() uint64 {
-	if p.count() == manyFree {
+// freeCount is how many pages a list of free pages names.
+func (p page) freeCount() uint64 {
+	if p.count() == countElsewhere {
 		return binary.NativeEndian.Uint64(p[pageHeader:])
 	}
 	return uint64(p.count())
 }
 
-// free gives the pages that a list of free pages names; false says that they are
+// freePages gives the pages that a list of free pages names; false says that they are
 // not within it.
-func (p page) free() ([]uint64, bool) {
-	body, n := p[pageHeader:], p.listed()
-	if p.count() == manyFree {
+func (p page) freePages() ([]uint64, bool) {
+	body, n := p[pageHeader:], p.freeCount()
+	if p.count() == countElsewhere {
 		body = body[8:]
 	}
 	if n > uint64(len(body)/8) {

@@ -33,26 +33,26 @@ func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
 		for _, step := range []func() error{
-			older(db, tx, heardBucket, now.Add(-keepHeard), func(h chat.LastSeen) time.Time { return h.At }),
-			older(db, tx, doneBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
-			older(db, tx, streamsBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
-			older(db, tx, outboxBucket, now.Add(-keepGivenUp), func(p store.Post) time.Time {
+			pruneOlder(db, tx, lastSeenBucket, now.Add(-keepHeard), func(h chat.LastSeen) time.Time { return h.At }),
+			pruneOlder(db, tx, doneBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
+			pruneOlder(db, tx, streamsBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
+			pruneOlder(db, tx, outboxBucket, now.Add(-keepGivenUp), func(p store.Post) time.Time {
 				if p.Error == "" {
 					return now // it is still to be sent
 				}
 				return p.At
 			}),
-			older(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
-			older(db, tx, shownBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
-			older(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
-			older(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
+			pruneOlder(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
+			pruneOlder(db, tx, shownTurnsBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
+			pruneOlder(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
+			pruneOlder(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
 		} {
 			if err := step(); err != nil {
 				return err
 			}
 		}
 		oldest := now.Add(-keepUsage).UTC().Format(dayFormat)
-		if err := db.drop(tx.top(usageBucket), func(k, _ []byte) (bool, error) { return string(k) < oldest, nil }); err != nil {
+		if err := db.deleteWhere(tx.top(usageBucket), func(k, _ []byte) (bool, error) { return string(k) < oldest, nil }); err != nil {
 			return err
 		}
 		return db.pruneTurns(tx, now.Add(-keepTurns))
@@ -63,10 +63,10 @@ func (db *DB) Prune(ctx context.Context) error {
 	return nil
 }
 
-// older removes the records of a bucket whose time lies before an instant.
-func older[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
+// pruneOlder removes the records of a bucket whose time lies before an instant.
+func pruneOlder[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
 	return func() error {
-		return db.drop(tx.top(bucket), func(k, v []byte) (bool, error) {
+		return db.deleteWhere(tx.top(bucket), func(k, v []byte) (bool, error) {
 			var record T
 			err := db.decode(k, v, &record)
 			return at(record).Before(than), err
@@ -89,7 +89,7 @@ func (db *DB) pruneTurns(tx *tx, before time.Time) error {
 		}
 		var old [][]byte
 		c := turns.cursor()
-		for k, v := c.first(); k != nil && binary.BigEndian.Uint64(k) <= s.Upto; k, v = c.after() {
+		for k, v := c.first(); k != nil && binary.BigEndian.Uint64(k) <= s.Upto; k, v = c.next() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
@@ -108,8 +108,8 @@ func (db *DB) pruneTurns(tx *tx, before time.Time) error {
 	})
 }
 
-// drop removes the records that are old.
-func (db *DB) drop(b *bucket, old func(k, v []byte) (bool, error)) error {
+// deleteWhere removes the records that are old.
+func (db *DB) deleteWhere(b *bucket, old func(k, v []byte) (bool, error)) error {
 	var keys [][]byte
 	err := b.each(func(k, v []byte) error {
 		is, err := old(k, v)

@@ -16,11 +16,11 @@ const keepEntries = 2000
 func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
 	err := db.update(ctx, func(tx *tx) error {
-		room, err := tx.top(roomsBucket).makeNested(e.Room)
+		room, err := tx.top(roomsBucket).createNested(e.Room)
 		if err != nil {
 			return err
 		}
-		ids, err := tx.top(entriesBucket).makeNested(e.Room)
+		ids, err := tx.top(entriesBucket).createNested(e.Room)
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 			return err
 		}
 		if out.Seq == 0 {
-			if out.Seq, err = room.next(); err != nil {
+			if out.Seq, err = room.nextSequence(); err != nil {
 				return err
 			}
 			if err := ids.put([]byte(e.ID), out.Seq); err != nil {
@@ -39,7 +39,7 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 		if err := room.put(seqKey(out.Seq), out); err != nil {
 			return err
 		}
-		return db.dropEntry(room, ids, out.Seq)
+		return db.deletePushedOut(room, ids, out.Seq)
 	})
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("store a line of room %s: %w", e.Room, err)
@@ -47,8 +47,8 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	return out, nil
 }
 
-// dropEntry removes the line that newest pushes out.
-func (db *DB) dropEntry(room, ids *bucket, newest uint64) error {
+// deletePushedOut removes the line that newest pushes out.
+func (db *DB) deletePushedOut(room, ids *bucket, newest uint64) error {
 	if newest <= keepEntries {
 		return nil
 	}
@@ -77,9 +77,9 @@ func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([
 		k, v := c.last()
 		if before > 0 {
 			c.seek(seqKey(before))
-			k, v = c.before()
+			k, v = c.prev()
 		}
-		for ; k != nil && len(list) < n; k, v = c.before() {
+		for ; k != nil && len(list) < n; k, v = c.prev() {
 			var e store.Entry
 			if err := db.decode(k, v, &e); err != nil {
 				return err
@@ -118,7 +118,7 @@ func (db *DB) DeleteRoom(ctx context.Context, room string) error {
 			if b.nested(room) == nil {
 				continue
 			}
-			if err := b.dropNested(room); err != nil {
+			if err := b.deleteNested(room); err != nil {
 				return err
 			}
 		}

@@ -47,8 +47,8 @@ func digest(key, value []byte) uint64 {
 	for _, c := range key {
 		h = (h ^ uint64(c)) * 0x100000001b3
 	}
-	if len(value) >= header {
-		sum = uint64(binary.BigEndian.Uint32(value[1:header]))
+	if len(value) >= headerSize {
+		sum = uint64(binary.BigEndian.Uint32(value[1:headerSize]))
 	}
 	return mix(mix(h) ^ (sum<<32 | uint64(uint32(len(value)))))
 }

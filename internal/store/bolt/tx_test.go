@@ -121,11 +121,11 @@ func TestTalliesStayInStep(t *testing.T) {
 			for i := range 60 {
 				err := db.update(t.Context(), func(tx *tx) error {
 					top := tx.top(roomsBucket)
-					inner, err := top.makeNested(name)
+					inner, err := top.createNested(name)
 					if err != nil {
 						return err
 					}
-					seq, err := inner.next()
+					seq, err := inner.nextSequence()
 					if err != nil {
 						return err
 					}
@@ -138,7 +138,7 @@ func TestTalliesStayInStep(t *testing.T) {
 					case i%7 == w:
 						return inner.delete(seqKey(seq % 3))
 					case i%11 == w:
-						return top.dropNested(name)
+						return top.deleteNested(name)
 					}
 					return nil
 				})
