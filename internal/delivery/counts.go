@@ -5,7 +5,7 @@ import "sync/atomic"
 // counts are what has happened since the start.
 type counts struct {
 	accepted, repeats, busy, merged, revised, stopped atomic.Int64
-	posted, repeated, givenUp, told                   atomic.Int64
+	posted, repeated, givenUp, notified               atomic.Int64
 }
 
 // Counts are what has happened since the start.
@@ -27,5 +27,5 @@ func (s *Service) Counts() Counts {
 	c := &s.counts
 	return Counts{Accepted: c.accepted.Load(), Repeats: c.repeats.Load(), Busy: c.busy.Load(), Merged: c.merged.Load(),
 		Revised: c.revised.Load(), Stopped: c.stopped.Load(), Posted: c.posted.Load(), Repeated: c.repeated.Load(),
-		GivenUp: c.givenUp.Load(), Notified: c.told.Load()}
+		GivenUp: c.givenUp.Load(), Notified: c.notified.Load()}
 }

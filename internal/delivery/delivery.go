@@ -107,23 +107,23 @@ func Among(all map[string]chat.Platform) func(string) chat.Platform {
 // Service is the inbox, the lanes and the outbox at work.
 type Service struct {
 	o      Options
-	slots  *slots
+	slots  *workerSlots
 	ready  chan struct{} // closed when Run has taken up what was left
 	ending chan struct{} // closed when Run is told to end
 
-	mu       sync.Mutex
-	lanes    map[chat.Address]*lane
-	subjects map[string]*question // the questions that wait or are being answered, by their messages
-	asides   []*question          // to be answered when the lanes begin
-	crowd    crowd
-	lost     []store.Post // given up, and not known yet where they were to be
-	waiting  int
-	held     bool // lanes do not begin to work yet
-	closed   bool
-	turns    context.Context // ends when answers under way are to stop
-	wg       sync.WaitGroup
+	mu          sync.Mutex
+	queues      map[chat.Address]*queue
+	questions   map[string]*question // the questions that wait or are being answered, by their messages
+	urgent      []*question          // to be answered when the lanes begin
+	limiter     limiter
+	undelivered []store.Post // given up, and not known yet where they were to be
+	queued      int
+	recovering  bool // lanes do not begin to work yet
+	closed      bool
+	working     context.Context // ends when answers under way are to stop
+	wg          sync.WaitGroup
 
-	outcomes chan outcome
+	outcomes chan outcomeEvent
 	counts   counts
 }
 
@@ -135,9 +135,9 @@ func New(o Options) *Service {
 	if o.MaxBacklog == 0 {
 		o.MaxBacklog = 10_000
 	}
-	c := newCrowd(o.Limits, o.MaxTurns, o.MaxBacklog)
-	return &Service{o: o, crowd: c, slots: newSlots(o.MaxTurns, c.MaxTurnsPerChannel), ready: make(chan struct{}), ending: make(chan struct{}),
-		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.MaxTurns)}
+	c := newLimiter(o.Limits, o.MaxTurns, o.MaxBacklog)
+	return &Service{o: o, limiter: c, slots: newWorkerSlots(o.MaxTurns, c.MaxTurnsPerChannel), ready: make(chan struct{}), ending: make(chan struct{}),
+		queues: map[chat.Address]*queue{}, questions: map[string]*question{}, outcomes: make(chan outcomeEvent, o.MaxTurns)}
 }
 
 // Run takes up the posts and messages that an earlier process left, then works
@@ -145,16 +145,16 @@ func New(o Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	s.turns = turns
+	s.working = turns
 	recorded := make(chan struct{})
-	go func() { s.record(context.WithoutCancel(ctx)); close(recorded) }()
+	go func() { s.storeOutcomes(context.WithoutCancel(ctx)); close(recorded) }()
 	defer func() { close(s.outcomes); <-recorded }()
-	if err := s.recover(ctx); err != nil {
+	if err := s.resumeWork(ctx); err != nil {
 		return fmt.Errorf("take up what was left: %w", err)
 	}
 	close(s.ready)
-	s.tend(ctx)
-	s.close()
+	s.runPeriodic(ctx)
+	s.stopAccepting()
 	idle := make(chan struct{})
 	go func() { s.wg.Wait(); close(idle) }()
 	select {
@@ -166,9 +166,9 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// tend does what is due from time to time, until ctx ends.
-func (s *Service) tend(ctx context.Context) {
-	prune, tell := time.NewTicker(time.Hour), time.NewTicker(tellEvery)
+// runPeriodic does what is due from time to time, until ctx ends.
+func (s *Service) runPeriodic(ctx context.Context) {
+	prune, tell := time.NewTicker(time.Hour), time.NewTicker(notifyEvery)
 	defer prune.Stop()
 	defer tell.Stop()
 	for ctx.Err() == nil {
@@ -178,23 +178,23 @@ func (s *Service) tend(ctx context.Context) {
 				s.o.Log.Error("old records not pruned", "error", err)
 			}
 		case <-tell.C:
-			s.wg.Go(func() { s.tell(s.turns, func(store.Post) bool { return true }) })
+			s.wg.Go(func() { s.notifyUndelivered(s.working, func(store.Post) bool { return true }) })
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (s *Service) close() {
+func (s *Service) stopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	close(s.ending)
 }
 
-// recover queues what has no outcome: first posts, then the messages that have
+// resumeWork queues what has no outcome: first posts, then the messages that have
 // no post yet. Lanes begin when all is queued, so that messages which were answered
 // together are answered together again.
-func (s *Service) recover(ctx context.Context) error {
+func (s *Service) resumeWork(ctx context.Context) error {
 	posts, err := s.o.Store.PendingPosts(ctx)
 	if err != nil {
 		return err
@@ -203,11 +203,11 @@ func (s *Service) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.lost, err = s.untold(ctx); err != nil {
+	if s.undelivered, err = s.loadUndelivered(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.held = true
+	s.recovering = true
 	s.mu.Unlock()
 	answered := map[string]bool{}
 	for _, p := range posts {
@@ -219,24 +219,24 @@ func (s *Service) recover(ctx context.Context) error {
 	}
 	for _, r := range messages {
 		if !answered[r.Message.Key()] {
-			s.take(r.Message)
+			s.route(r.Message)
 		}
 	}
-	s.release()
+	s.startQueues()
 	if len(posts)+len(messages) > 0 {
 		s.o.Log.Info("work left by the last run taken up", "posts", len(posts), "messages", len(messages))
 	}
 	return nil
 }
 
-// room tells whether a message can be taken now.
-func (s *Service) room(m chat.Message) bool {
+// hasRoom tells whether a message can be taken now.
+func (s *Service) hasRoom(m chat.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.subjects[m.Subject()] != nil {
+	if s.questions[m.Subject()] != nil {
 		return true // it came again
 	}
-	return s.crowd.admits(m, len(s.subjects), s.o.Now())
+	return s.limiter.allow(m, len(s.questions), s.o.Now())
 }
 
 // Accept stores a message and queues it; of a reaction it stores the word. A nil error means that it is safe on
@@ -249,7 +249,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		return ctx.Err()
 	}
 	if m.Reaction != nil {
-		return s.react(ctx, m)
+		return s.saveReaction(ctx, m)
 	}
 	if m.Change != "" {
 		at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
@@ -259,11 +259,11 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		m.Conversation = at
 	} else if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
 		if reason != "" {
-			s.refuse(ctx, m, reason)
+			s.postRefusal(ctx, m, reason)
 		}
 		return nil
 	}
-	if m.Change == "" && !m.Stops() && !s.room(m) {
+	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
 		s.counts.busy.Add(1)
 		return chat.ErrBusy
 	}
@@ -278,13 +278,13 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	}
 	failpoint.Here(failpoint.Stored)
 	s.counts.accepted.Add(1)
-	s.take(m)
+	s.route(m)
 	return nil
 }
 
-// refuse tells the author of a message why it is not carried out. A failure is logged and
+// postRefusal tells the author of a message why it is not carried out. A failure is logged and
 // nothing more: the message was not accepted, so that nothing is owed.
-func (s *Service) refuse(ctx context.Context, m chat.Message, reason string) {
+func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string) {
 	d := chat.Draft{Key: m.Key() + "/refused", Reply: m.Reply, Ephemeral: true, Failed: true, Text: reason}
 	if err := s.Interject(ctx, m.Conversation, d, ""); err != nil {
 		s.o.Log.Error("refusal not posted", "message", m.Key(), "error", err)
@@ -301,7 +301,7 @@ func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, 
 	}
 	p := store.Post{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}
 	if replaces != "" {
-		p.Draft.Replaces = s.whereabouts(replaces)
+		p.Draft.Replaces = s.lookUpRef(replaces)
 	}
 	if err := s.o.Store.SavePosts(ctx, []store.Post{p}); err != nil {
 		return err
@@ -364,7 +364,7 @@ func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.
 func (s *Service) Working(a chat.Address) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lanes[a] != nil
+	return s.queues[a] != nil
 }
 
 // Load says how much is under way.
@@ -377,7 +377,7 @@ type Load struct {
 func (s *Service) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{Conversations: len(s.lanes), Waiting: s.waiting}
+	return Load{Conversations: len(s.queues), Waiting: s.queued}
 }
 
 // errStopped ends a lane's work when the service is told to end.

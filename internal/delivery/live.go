@@ -17,9 +17,9 @@ const (
 	liveTimeout = 15 * time.Second
 )
 
-// live shows an answer on a platform while it is being made: a post that is edited
+// liveAnswer shows an answer on a platform while it is being made: a post that is edited
 // at the platform's pace. The whole answer takes its place.
-type live struct {
+type liveAnswer struct {
 	s        *Service
 	platform chat.Platform
 	to       chat.Address
@@ -37,23 +37,23 @@ type live struct {
 	done chan struct{}
 }
 
-// watch begins to show the answer to a question where the platform can; nil: it
+// startLiveAnswer begins to show the answer to a question where the platform can; nil: it
 // cannot. A post that an earlier process began is taken up.
-func (s *Service) watch(ctx context.Context, a chat.Address, q *question) *live {
+func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *question) *liveAnswer {
 	s.mu.Lock()
-	messages, known := q.messages, q.again != nil || q.reply != nil
+	messages, known := q.messages, q.followUp != nil || q.fixedReply != nil
 	s.mu.Unlock()
 	platform := s.o.Platform(a.Platform)
 	if len(messages) == 0 || known || platform == nil || platform.Limits().Edits == 0 {
 		return nil
 	}
-	l := &live{s: s, platform: platform, to: a, key: q.turn, reply: messages[len(messages)-1].Reply,
+	l := &liveAnswer{s: s, platform: platform, to: a, key: q.turn, reply: messages[len(messages)-1].Reply,
 		stop: make(chan struct{}), done: make(chan struct{})}
 	ref, _, err := s.o.Store.Stream(ctx, l.key)
 	if err != nil {
 		s.o.Log.Error("begun answer not looked up", "post", l.key, "error", err)
 	}
-	if l.ref = ref; q.left && len(ref.IDs) == 0 {
+	if l.ref = ref; q.resumed && len(ref.IDs) == 0 {
 		return nil // it may have been begun: the whole answer is posted after a look
 	}
 	s.wg.Go(func() { l.run(ctx) })
@@ -61,7 +61,7 @@ func (s *Service) watch(ctx context.Context, a chat.Address, q *question) *live 
 }
 
 // show takes note of progress; it never blocks.
-func (l *live) show(p chat.Progress) {
+func (l *liveAnswer) show(p chat.Progress) {
 	if l == nil {
 		return
 	}
@@ -85,7 +85,7 @@ func (l *live) show(p chat.Progress) {
 }
 
 // end stops showing and gives the post that is there.
-func (l *live) end() chat.Ref {
+func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}
 	}
@@ -99,7 +99,7 @@ func (l *live) end() chat.Ref {
 	return l.ref
 }
 
-func (l *live) run(ctx context.Context) {
+func (l *liveAnswer) run(ctx context.Context) {
 	defer close(l.done)
 	timer := time.NewTimer(liveAfter)
 	defer timer.Stop()
@@ -111,7 +111,7 @@ func (l *live) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if d, changed := l.draft(); changed && !l.post(ctx, d) {
+		if d, changed := l.draft(); changed && !l.postPartial(ctx, d) {
 			return
 		}
 		timer.Reset(l.platform.Limits().Edits)
@@ -119,7 +119,7 @@ func (l *live) run(ctx context.Context) {
 }
 
 // draft is the answer as far as it has come, if that has changed.
-func (l *live) draft() (chat.Draft, bool) {
+func (l *liveAnswer) draft() (chat.Draft, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.dirty {
@@ -130,10 +130,10 @@ func (l *live) draft() (chat.Draft, bool) {
 		Buttons: []chat.Button{{Label: "Stop", Value: chat.PressStop, Style: chat.Danger}}}, true
 }
 
-// post shows the answer so far, and reports whether it makes sense to go on. The
+// postPartial shows the answer so far, and reports whether it makes sense to go on. The
 // first time the place of the post is recorded, so that a crash does not leave it
 // behind unfinished.
-func (l *live) post(ctx context.Context, d chat.Draft) bool {
+func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	if len(l.ref.IDs) > 0 {

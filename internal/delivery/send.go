@@ -17,15 +17,15 @@ import (
 const (
 	postTimeout = time.Minute
 	firstWait   = time.Second
-	longestWait = time.Minute
-	giveUp      = 6 * time.Hour
+	maxWait     = time.Minute
+	giveUpAfter = 6 * time.Hour
 )
 
 // send posts until the platform names the post or it is given up, and records
 // which. It holds its lane meanwhile, so that order is kept.
 func (s *Service) send(p store.Post, result chan<- store.Outcome) {
-	ctx := s.turns
-	ref, err := s.try(ctx, p)
+	ctx := s.working
+	ref, err := s.postWithRetries(ctx, p)
 	if errors.Is(err, errStopped) {
 		return
 	}
@@ -42,48 +42,48 @@ func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 		s.counts.repeated.Add(1)
 		s.o.Log.Warn("post may be there twice", "post", p.Key, "to", p.To.String())
 	}
-	s.outcomes <- outcome{Outcome: out}
+	s.outcomes <- outcomeEvent{Outcome: out}
 	if result != nil {
 		result <- out
 	}
 	if err != nil {
-		s.lose(ctx, p)
+		s.addUndelivered(ctx, p)
 		return
 	}
-	s.tell(ctx, func(lost store.Post) bool { return lost.To.Base() == p.To.Base() })
+	s.notifyUndelivered(ctx, func(lost store.Post) bool { return lost.To.Base() == p.To.Base() })
 }
 
-// outcome is that of a post; or, with flushed, a wish to know when all before it
+// outcomeEvent is that of a post; or, with flushed, a wish to know when all before it
 // are stored.
-type outcome struct {
+type outcomeEvent struct {
 	store.Outcome
 	flushed chan struct{}
 }
 
-// flush returns when the outcomes of all posts so far are stored, or the service
+// flushOutcomes returns when the outcomes of all posts so far are stored, or the service
 // ends.
-func (s *Service) flush() {
+func (s *Service) flushOutcomes() {
 	done := make(chan struct{})
-	s.outcomes <- outcome{flushed: done}
+	s.outcomes <- outcomeEvent{flushed: done}
 	select {
 	case <-done:
-	case <-s.turns.Done():
+	case <-s.working.Done():
 	}
 }
 
-// gather is how long the outcome of a post may wait for others, to be stored with
+// gatherFor is how long the outcome of a post may wait for others, to be stored with
 // them. Nobody waits for it: a crash meanwhile makes the post one that may have
 // been sent, which the platform is asked about before it is sent again.
-const gather = 20 * time.Millisecond
+const gatherFor = 20 * time.Millisecond
 
-// record stores outcomes until there will be no more. Only a full or broken store
+// storeOutcomes stores outcomes until there will be no more. Only a full or broken store
 // holds it up, and then the lanes too, once the queue is full.
-func (s *Service) record(ctx context.Context) {
+func (s *Service) storeOutcomes(ctx context.Context) {
 	for first := range s.outcomes {
-		batch, waiters := s.gathered(first)
+		batch, waiters := s.gatherBatch(first)
 		if len(batch) > 0 {
-			limited, cancel := context.WithTimeout(ctx, giveUp)
-			_ = s.insist(limited, "outcomes of posts not stored", func() error { return s.o.Store.SaveOutcomes(limited, batch) })
+			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
+			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error { return s.o.Store.SaveOutcomes(limited, batch) })
 			cancel()
 		}
 		for _, w := range waiters {
@@ -92,9 +92,9 @@ func (s *Service) record(ctx context.Context) {
 	}
 }
 
-// gathered collects outcomes for a moment, or until somebody waits for them.
-func (s *Service) gathered(first outcome) (batch []store.Outcome, waiters []chan struct{}) {
-	timer := time.NewTimer(gather)
+// gatherBatch collects outcomes for a moment, or until somebody waits for them.
+func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
+	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
 	next, more := first, true
 	for more {
@@ -113,7 +113,7 @@ func (s *Service) gathered(first outcome) (batch []store.Outcome, waiters []chan
 	return batch, waiters
 }
 
-func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
+func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, error) {
 	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {
 		return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
@@ -121,7 +121,7 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 	since, wait := s.o.Now(), firstWait
 	p.Draft.Since = p.At
 	for {
-		ref, err := s.attempt(ctx, platform, p)
+		ref, err := s.postOnce(ctx, platform, p)
 		if err == nil {
 			return ref, nil
 		}
@@ -139,25 +139,25 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 		} else {
 			p.Draft.Again = true
 		}
-		if s.o.Now().Sub(since)+pause > giveUp {
-			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUp, err)
+		if s.o.Now().Sub(since)+pause > giveUpAfter {
+			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUpAfter, err)
 		}
 		s.o.Log.Warn("post not taken, trying again", "post", p.Key, "to", p.To.String(), "wait", pause, "error", err)
-		if !s.rest(ctx, pause) {
+		if !s.waitToRetry(ctx, pause) {
 			return ref, errStopped
 		}
-		wait = min(2*wait, longestWait)
+		wait = min(2*wait, maxWait)
 	}
 }
 
-// attempt posts where the post belongs: in the thread of another one, if it is below
+// postOnce posts where the post belongs: in the thread of another one, if it is below
 // that and there can be a thread.
-func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
+func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	to := p.To
 	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
-		s.flush()
+		s.flushOutcomes()
 		head, found, err := s.o.Store.PostRef(ctx, p.Below)
 		if err == nil && found {
 			to, err = threads.Thread(ctx, p.To, head, p.Title)
@@ -169,9 +169,9 @@ func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.P
 	return platform.Post(ctx, to, p.Draft)
 }
 
-// rest waits between attempts to send, and reports whether there is to be another:
+// waitToRetry waits between attempts to send, and reports whether there is to be another:
 // a post that waits when the service ends is sent after the next start.
-func (s *Service) rest(ctx context.Context, d time.Duration) bool {
+func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -183,9 +183,9 @@ func (s *Service) rest(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// insist repeats a write to the store until it succeeds: a full disk may get
+// retryWrite repeats a write to the store until it succeeds: a full disk may get
 // space again, and going on without the record would break what was promised.
-func (s *Service) insist(ctx context.Context, what string, write func() error) error {
+func (s *Service) retryWrite(ctx context.Context, what string, write func() error) error {
 	wait := firstWait
 	for {
 		err := write()
@@ -196,7 +196,7 @@ func (s *Service) insist(ctx context.Context, what string, write func() error) e
 		if !sleep(ctx, wait) {
 			return errStopped
 		}
-		wait = min(2*wait, longestWait)
+		wait = min(2*wait, maxWait)
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 	"ravenbot/internal/store"
 )
 
-// react counts a reaction as a word on the turn that its post shows. Nobody is
+// saveReaction counts a reaction as a word on the turn that its post shows. Nobody is
 // answered, and no conversation is begun; what is below other posts is let go.
-func (s *Service) react(ctx context.Context, m chat.Message) error {
+func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	r := m.Reaction
 	shown, known, err := s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
-	if err == nil && !known && !r.Gone && s.settled() { // it may have been posted just now
+	if err == nil && !known && !r.Gone && s.flushUnlessClosed() { // it may have been posted just now
 		shown, known, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	}
 	if err != nil || !known {
@@ -28,9 +28,9 @@ func (s *Service) react(ctx context.Context, m chat.Message) error {
 		Sign: r.Sign, Good: r.Good, Gone: r.Gone, At: m.Time})
 }
 
-// settled returns when the outcomes of all posts so far are stored; false: the service
+// flushUnlessClosed returns when the outcomes of all posts so far are stored; false: the service
 // ends.
-func (s *Service) settled() bool {
+func (s *Service) flushUnlessClosed() bool {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -39,6 +39,6 @@ func (s *Service) settled() bool {
 	s.wg.Add(1)
 	s.mu.Unlock()
 	defer s.wg.Done()
-	s.flush()
+	s.flushOutcomes()
 	return true
 }
