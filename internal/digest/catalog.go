@@ -46,7 +46,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Filters:   d.Filters,
 	}
 	for _, f := range d.Feeds {
-		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
+		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), NoMerge: !f.MergeDuplicates})
 	}
 	return p
 }

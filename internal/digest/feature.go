@@ -48,7 +48,7 @@ func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
-		{Word: strings.TrimSpace(pressApart), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
+		{Word: strings.TrimSpace(pressUnmerge), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
 	}
 }
 
