@@ -15,16 +15,16 @@ import (
 	"ravenbot/internal/store"
 )
 
-// BackupOptions are what Backups need.
+// BackupOptions configure Backups.
 type BackupOptions struct {
-	Folder string        // where backups are kept; it is made
+	Folder string        // where backups are kept; it is created
 	Every  time.Duration // 0: none are made
 	Keep   int           // how many
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// BackupStatus tells of the newest backup and of what went wrong since.
+// BackupStatus describes the newest backup and the last failure since.
 type BackupStatus struct {
 	Folder string    `json:"folder"`
 	File   string    `json:"file,omitempty"` // in the folder
@@ -34,8 +34,8 @@ type BackupStatus struct {
 	Failed time.Time `json:"failed,omitzero"`
 }
 
-// Backups makes a verified copy of a store from time to time and keeps the newest
-// of them. A copy that fails takes the place of none. It is safe for concurrent use.
+// Backups makes verified copies of a store at intervals and keeps the newest ones. A copy
+// that fails replaces none. It is safe for concurrent use.
 type Backups struct {
 	db *DB
 	o  BackupOptions
@@ -51,10 +51,9 @@ type Backups struct {
 func NewBackups(db *DB, o BackupOptions) *Backups { return &Backups{db: db, o: o} }
 
 const (
-	// firstBackup is how long after the start one is made that is due: starting is
-	// busy enough.
+	// firstBackup is how long an overdue backup waits after the start, which is busy enough.
 	firstBackup = time.Minute
-	// retryBackup is how long after a failure the next is tried, at most.
+	// retryBackup bounds the time until a failed backup is tried again.
 	retryBackup = time.Hour
 )
 
@@ -63,6 +62,8 @@ func (b *Backups) Run(ctx context.Context) {
 	if b.o.Every <= 0 {
 		return
 	}
+	// The interval counts from the newest backup, also across restarts. One from the future
+	// (the clock was set back) does not count.
 	due := b.o.Now().Add(firstBackup)
 	if newest, ok := b.newest(); ok {
 		if next := newest.time.Add(b.o.Every); next.After(due) && !newest.time.After(b.o.Now()) {
@@ -84,7 +85,7 @@ func (b *Backups) Run(ctx context.Context) {
 	}
 }
 
-// makeBackup makes one backup, and removes those that are too many by it.
+// makeBackup makes one backup, and then removes the oldest ones above the number to keep.
 func (b *Backups) makeBackup(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
@@ -93,7 +94,7 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	path := filepath.Join(b.o.Folder, backupName(began))
 	err := b.db.Backup(ctx, path)
 	if ctx.Err() != nil {
-		return err
+		return err // cut off by the end of the program: no failure
 	}
 	b.mu.Lock()
 	b.err, b.failed = err, began
@@ -115,8 +116,8 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	return nil
 }
 
-// Copy makes a copy of the store, verified as every backup is, that is gone when the
-// caller closes it.
+// Copy returns an open, verified copy of the store, which is deleted when the caller
+// closes it.
 func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	b.making.Lock()
 	defer b.making.Unlock()
@@ -129,15 +130,15 @@ func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the copy of store %s: %w", b.db.path, err)
 	}
-	_ = os.Remove(path) // where an open file cannot be removed, the next copy removes it
+	_ = os.Remove(path) // where an open file cannot be removed, the next copy does it
 	return f, nil
 }
 
-// removeLeftovers removes what a backup left behind that was cut short.
+// removeLeftovers removes the temporary files of backups that were cut short.
 func (b *Backups) removeLeftovers() {
-	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // the pattern is right
+	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // fails for bad patterns only
 	for _, path := range left {
-		_ = os.Remove(path) // the next time
+		_ = os.Remove(path) // tried again the next time
 	}
 }
 
@@ -154,7 +155,7 @@ func (b *Backups) newest() (backupFile, bool) {
 	return list[0], true
 }
 
-// Status tells of the newest backup there is, whoever made it.
+// Status returns the state of the newest backup in the folder, whoever made it.
 func (b *Backups) Status() BackupStatus {
 	s := BackupStatus{Folder: b.o.Folder}
 	if newest, ok := b.newest(); ok {
@@ -178,11 +179,10 @@ type backupFile struct {
 	time time.Time
 }
 
-// listBackups lists the backups in a folder, the newest first. Other files there are
-// nobody's business.
+// listBackups returns the backups in a folder, newest first. Other files are ignored.
 func listBackups(folder string) []backupFile {
 	var list []backupFile
-	entries, _ := os.ReadDir(folder) // one that cannot be read holds none
+	entries, _ := os.ReadDir(folder) // an unreadable folder counts as empty
 	for _, e := range entries {
 		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "ravenbot-"), ".db")
 		if t, err := time.Parse(fileTimeFormat, text); err == nil && e.Name() == backupName(t) {
@@ -193,9 +193,9 @@ func listBackups(folder string) []backupFile {
 	return list
 }
 
-// SuggestBackup has the error of a damaged store name the newest backup of a folder that
-// is whole, and how to go back to it. Any other error, and one for which there is no
-// backup, comes back as it was.
+// SuggestBackup returns a *store.DamagedError whose remedy names the newest intact backup
+// in a folder and how to restore it. Any other error, and one without such a backup, is
+// returned unchanged.
 func SuggestBackup(ctx context.Context, folder string, err error) error {
 	var d *store.DamagedError
 	if !errors.As(err, &d) {

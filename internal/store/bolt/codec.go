@@ -40,7 +40,7 @@ func unseal(v []byte) ([]byte, error) {
 func encode(record any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // a provider's own bytes come back as they were
+	enc.SetEscapeHTML(false) // raw parts of a provider must come back byte by byte
 	if err := enc.Encode(record); err != nil {
 		return nil, err
 	}
@@ -60,5 +60,5 @@ func (db *DB) decode(key, v []byte, record any) error {
 
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// timeKey sorts as the instants do.
+// timeKey returns a key that sorts by time.
 func timeKey(t time.Time) []byte { return []byte(t.UTC().Format("2006-01-02T15:04:05.000000000Z")) }

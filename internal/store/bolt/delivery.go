@@ -14,8 +14,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// keepDone is how long the identity of a message or post that is done is kept:
-// longer than any platform's last redelivery.
+// keepDone is how long the key of a finished message or post is kept: longer than any
+// platform redelivers an event.
 const keepDone = 48 * time.Hour
 
 // inboxRecord is a message without an outcome; Seq orders them by arrival.
@@ -24,18 +24,18 @@ type inboxRecord struct {
 	Seq      uint64         `json:"seq"`
 }
 
-// doneRecord is all that is left of a message or post that is done.
+// doneRecord is what remains of a finished message or post.
 type doneRecord struct {
 	Done time.Time `json:"done"`
 	Ref  chat.Ref  `json:"ref,omitzero"`
 }
 
-// Messages and posts share the bucket of what is done.
+// Finished messages and posts share a bucket; the prefix keeps their keys apart.
 func messageDoneKey(key string) []byte { return []byte("m/" + key) }
 func postDoneKey(key string) []byte    { return []byte("p/" + key) }
 
-// Accept keeps a message until it has been answered. It returns false, and keeps
-// nothing, when a message with the same key was accepted before.
+// Accept stores a message until it is answered. It returns false and stores nothing where
+// a message with the same key was accepted before.
 func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	key := r.Message.Key()
 	known := func(tx *tx) bool {
@@ -46,7 +46,9 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 		isNew = !known(tx)
 		return nil
 	})
-	if err == nil && isNew { // most repeats are seen without a write
+	// Repeats are mostly found in the read transaction, which costs no fsync. The check is
+	// made again in the write transaction, since another writer may have come first.
+	if err == nil && isNew {
 		err = db.update(ctx, func(tx *tx) error {
 			if isNew = !known(tx); !isNew {
 				return nil
@@ -68,7 +70,8 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	return isNew, nil
 }
 
-// saveLastSeen notes that a message was taken from its conversation.
+// saveLastSeen records that a message of a conversation was accepted, for catching up
+// after a downtime. Edits and deletions do not count: they are about older messages.
 func saveLastSeen(tx *tx, m chat.Message, at time.Time) error {
 	if m.Change != "" {
 		return nil
@@ -77,8 +80,8 @@ func saveLastSeen(tx *tx, m chat.Message, at time.Time) error {
 		chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
 }
 
-// LastSeen lists the conversations of a platform that were heard since an instant,
-// the latest first.
+// LastSeen returns the newest accepted message of each conversation of a platform, of
+// those accepted since an instant, latest first.
 func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error) {
 	var list []chat.LastSeen
 	err := db.view(func(tx *tx) error {
@@ -102,8 +105,8 @@ func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([
 	return list, nil
 }
 
-// ConversationOf gives the conversation of a message that waits or that a turn holds, by
-// its identity; false says that it is neither.
+// ConversationOf returns the conversation of a message that waits or is part of a turn, by
+// the message's subject. It returns false where it is neither.
 func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error) {
 	var in inboxRecord
 	var at place
@@ -124,7 +127,7 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 	return at.Conversation, held, nil
 }
 
-// Unanswered lists the messages without an outcome, in order of arrival.
+// Unanswered returns the messages without an outcome, in order of arrival.
 func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	var records []inboxRecord
 	err := db.view(func(tx *tx) error {
@@ -146,13 +149,21 @@ func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	return list, nil
 }
 
-// SaveAnswer records, in one transaction, the turn that answered messages of a
-// conversation and the posts that will say so. turn may be nil (a command keeps no
-// history), and so may posts: then the messages, named by their keys, are done.
-func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
+// SaveAnswer stores, in one transaction, the turn that answered messages and the posts
+// with the answer. turn may be nil: a command keeps no history. Without posts the
+// messages, named by their keys, are done at once.
+func (db *DB) SaveAnswer(
+	ctx context.Context,
+	to chat.Address,
+	messages []string,
+	turn *conversation.Turn,
+	posts []store.Post,
+) error {
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
-			counted := *turn // a change may run more than once
+			// A change may run more than once (see update), so the caller's turn is only
+			// changed by its result.
+			counted := *turn
 			if err := db.countTurn(tx, to, &counted); err != nil {
 				return err
 			}
@@ -164,6 +175,8 @@ func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string
 		if len(posts) == 0 {
 			return db.markDone(tx, messages)
 		}
+		// The messages stay in the inbox until the posts have outcomes: SaveOutcomes marks
+		// them done.
 		return db.savePosts(tx, posts)
 	})
 	if err != nil {
@@ -172,8 +185,8 @@ func (db *DB) SaveAnswer(ctx context.Context, to chat.Address, messages []string
 	return nil
 }
 
-// SavePosts keeps posts until they have been sent, and sets their Seq. A post whose
-// key is known is left out.
+// SavePosts stores posts until they have an outcome, and sets their Seq. A post whose key
+// is known is skipped, and its Seq is 0.
 func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 	if err := db.update(ctx, func(tx *tx) error { return db.savePosts(tx, posts) }); err != nil {
 		return fmt.Errorf("store posts: %w", err)
@@ -184,7 +197,7 @@ func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {
-		posts[i].Seq = 0
+		posts[i].Seq = 0 // of an earlier run of this change
 		key := []byte(posts[i].Key)
 		if outbox.has(key) || done.has(postDoneKey(posts[i].Key)) {
 			continue
@@ -201,12 +214,12 @@ func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	return nil
 }
 
-// PendingPosts lists the posts without an outcome, in the order of recording.
+// PendingPosts returns the posts without an outcome, in the order in which they were saved.
 func (db *DB) PendingPosts(ctx context.Context) ([]store.Post, error) {
 	return db.listPosts("list pending posts", func(p store.Post) bool { return p.Error == "" })
 }
 
-// Undelivered lists the posts that could not be delivered.
+// Undelivered returns the posts that were given up, in the order in which they were saved.
 func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
 	return db.listPosts("list posts given up", func(p store.Post) bool { return p.Error != "" })
 }
@@ -232,8 +245,8 @@ func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, 
 	return list, nil
 }
 
-// SaveOutcomes records the outcomes of posts. The messages that they answer are done. A
-// post that was given up stays, with its error, for the operator to see.
+// SaveOutcomes stores the outcomes of posts and marks the messages that they answer as
+// done. A post that was given up stays in the outbox with its error, for the operator.
 func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, o := range outcomes {
@@ -254,7 +267,7 @@ func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	var p store.Post
 	found, err := outbox.get([]byte(o.Key), &p)
 	if err != nil || !found {
-		return err
+		return err // without a post the outcome was stored before: repeating is harmless
 	}
 	if o.Error != "" {
 		p.Error = o.Error
@@ -271,14 +284,16 @@ func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	return db.markDone(tx, p.Messages())
 }
 
-// savePostRef notes where a post is, under its own key and that of the post whose place
-// it took, and what it shows.
+// savePostRef stores where a post is, under its own key and under that of the post that it
+// replaced, and which turn it shows.
 func savePostRef(tx *tx, p store.Post, o store.Outcome) error {
 	if err := saveShownTurns(tx, p, o); err != nil {
 		return err
 	}
 	done := tx.top(doneBucket)
 	r := doneRecord{Done: o.At, Ref: o.Ref}
+	// A replacement may have more or fewer messages than the original, and the next edit
+	// looks up the original's key.
 	if p.Replaces != "" {
 		if err := done.put(postDoneKey(p.Replaces), r); err != nil {
 			return err
@@ -287,7 +302,8 @@ func savePostRef(tx *tx, p store.Post, o store.Outcome) error {
 	return done.put(postDoneKey(o.Key), r)
 }
 
-// markDone forgets messages but for their identity.
+// markDone removes messages from the inbox and keeps their keys, so that a redelivered
+// message is recognized.
 func (db *DB) markDone(tx *tx, messages []string) error {
 	for _, key := range messages {
 		if err := tx.top(inboxBucket).delete([]byte(key)); err != nil {
@@ -300,8 +316,8 @@ func (db *DB) markDone(tx *tx, messages []string) error {
 	return nil
 }
 
-// PostRef gives the platform's names of a post that was made not long ago; false says
-// that they are not known.
+// PostRef returns the platform's identifiers of a post of the last days. It returns false
+// where they are not known.
 func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
@@ -315,7 +331,8 @@ func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	return r.Ref, found, nil
 }
 
-// MarkNotified notes that a channel knows of posts that were given up.
+// MarkNotified records that the places of undelivered posts were told so. Unknown keys are
+// skipped.
 func (db *DB) MarkNotified(ctx context.Context, keys []string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		outbox := tx.top(outboxBucket)

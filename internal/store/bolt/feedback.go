@@ -12,8 +12,7 @@ import (
 
 func feedbackKey(turn, user string) []byte { return []byte(turn + nul + user) }
 
-// SaveFeedback keeps what somebody thinks of an answer, in the place of what they
-// thought of it before.
+// SaveFeedback stores the feedback of a user on a turn and replaces their earlier one.
 func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(feedbackBucket).put(feedbackKey(f.Turn, f.User), f)
@@ -24,7 +23,8 @@ func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	return nil
 }
 
-// SaveReaction keeps what somebody thinks of an answer after a reaction of theirs.
+// SaveReaction applies a reaction, or the removal of one, to the feedback of its user. A
+// removal without a user applies to all users.
 func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	err := db.update(ctx, func(tx *tx) error {
 		users := []string{r.User}
@@ -37,6 +37,7 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 			if _, err := all.get(feedbackKey(r.Turn, user), &f); err != nil {
 				return err
 			}
+			// Platforms deliver late and twice; such a reaction changes nothing.
 			if after, changed := f.Apply(r); changed {
 				if err := all.put(feedbackKey(r.Turn, user), after); err != nil {
 					return err
@@ -51,7 +52,7 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	return nil
 }
 
-// usersWithFeedback are those who said something of a turn.
+// usersWithFeedback returns the users that gave feedback on a turn.
 func (tx *tx) usersWithFeedback(turn string) []string {
 	var users []string
 	prefix := feedbackKey(turn, "")
@@ -62,7 +63,7 @@ func (tx *tx) usersWithFeedback(turn string) []string {
 	return users
 }
 
-// Feedback lists all that stands, by turn.
+// Feedback returns all feedback that was not withdrawn, by turn.
 func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	var list []store.Feedback
 	err := db.view(func(tx *tx) error {
@@ -81,19 +82,20 @@ func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	return list, nil
 }
 
-// shownRecord is what a message of the bot shows.
+// shownRecord says which turn a message of the bot shows.
 type shownRecord struct {
 	Shown store.ShownTurn `json:"shown"`
 	At    time.Time       `json:"at"`
 }
 
-// shownKey begins with what is known of a message before its address is: on one
-// platform ids are unique, on another in a channel alone.
+// shownKey begins with the platform and the message's id, since the full address is not
+// known when a reaction arrives. Ids are unique on some platforms, within a channel on
+// others.
 func shownKey(platform, id, address string) []byte {
 	return []byte(platform + nul + id + nul + address)
 }
 
-// saveShownTurns notes which turn the messages of a post show.
+// saveShownTurns records which turn the messages of a post show.
 func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 	if p.Turn == "" {
 		return nil
@@ -107,8 +109,8 @@ func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 	return nil
 }
 
-// ShownTurn gives the turn that a message of the bot shows, by its id and the channel, or
-// the thread, that it is in; false: none is known of.
+// ShownTurn returns the turn that a message of the bot shows, by the message's id and the
+// channel or thread that it is in. It returns false where none is known.
 func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error) {
 	var r shownRecord
 	found := false
@@ -119,6 +121,7 @@ func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.
 			if err := db.decode(k, v, &r); err != nil {
 				return err
 			}
+			// On Discord a thread is a channel of its own, and reactions name only that.
 			found = r.Shown.To.Channel == in.Channel || r.Shown.To.Thread == in.Channel
 		}
 		return nil

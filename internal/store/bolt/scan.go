@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// scan is a reading of a whole file, page by page and without bbolt, which trusts
-// what it reads and can be made to fault, to loop or to write over records by a
-// page that is wrong. It finds every page that is not what it must be, every value
-// whose checksum is wrong, and every tally that is not that of its bucket.
+// scan reads a whole file, page by page and without bbolt: bbolt trusts what it reads, and
+// a wrong page can make it fault, loop or overwrite records. A scan finds every malformed
+// page, every value with a wrong checksum and every tally that differs from its bucket.
 type scan struct {
 	ctx         context.Context
 	f           io.ReaderAt
@@ -35,14 +34,14 @@ type scan struct {
 	err         error
 }
 
-// maxFaults is how many faults are told of.
+// maxFaults is how many faults are listed; further ones are counted.
 const maxFaults = 20
 
 // maxDepth is more than any tree of pages has levels.
 const maxDepth = 64
 
-// scanFile reads the file at path, which nobody may be writing to. The error is
-// that of reading; what is wrong with the file is among the faults.
+// scanFile scans the file at path, which nobody may be writing to. The error is one of
+// reading; what is wrong with the file is in the faults.
 func scanFile(ctx context.Context, path string) (*scan, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *scan) addFault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// describeFaults is all that was found, for an error.
+// describeFaults returns the first faults and the number of the others, for an error.
 func (s *scan) describeFaults() string {
 	shown, more := s.faults, s.moreFaults
 	if len(shown) > 3 {
@@ -88,19 +87,20 @@ func (s *scan) readAll() {
 	if s.goodHeaders < 2 {
 		s.addFault("one of its two headers is damaged, which may have told of the last change")
 	}
+	// bbolt reads the file through mmap, so a page beyond its end would be a memory fault.
 	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
 		s.addFault("it ends after %d bytes of %d", s.size, end)
 		return
 	}
 	s.used = make([]uint64, s.meta.pages/64+1)
-	s.used[0] = 3 // the headers
+	s.used[0] = 3 // pages 0 and 1 hold the headers
 	s.scanTree(s.meta.root, 0, nil, nil, "")
 	s.scanFreelist()
 	s.compareTallies()
 }
 
-// claimPages marks the pages of one; false says that one of them is not there or
-// belongs to something else.
+// claimPages marks a page and its overflow as used. It returns false where one of them does
+// not exist or is used twice: then a change of the one would overwrite the other.
 func (s *scan) claimPages(id, overflow uint64) bool {
 	if id < 2 || id >= s.meta.pages || overflow >= s.meta.pages-id {
 		s.addFault("page %d is referred to, and the last is %d", id+overflow, s.meta.pages-1)
@@ -116,7 +116,8 @@ func (s *scan) claimPages(id, overflow uint64) bool {
 	return true
 }
 
-// takeBuffer gives room for a page, and spare takes it back.
+// takeBuffer returns a buffer for one page; reuseBuffer takes it back. A scan reads every
+// page of the file, and allocating each would dominate its cost.
 func (s *scan) takeBuffer() page {
 	n := len(s.buffers)
 	if n == 0 {
@@ -133,7 +134,8 @@ func (s *scan) reuseBuffer(p page) {
 	}
 }
 
-// readPage gives a page that nothing else refers to, with its overflow.
+// readPage reads a page with its overflow, and claims them. It returns false where the page
+// is wrong or used elsewhere.
 func (s *scan) readPage(id uint64) (page, bool) {
 	if s.err = s.ctx.Err(); s.err != nil {
 		return nil, false
@@ -176,10 +178,10 @@ func (s *scan) readAt(p page, at int64) bool {
 	return false
 }
 
-// scanTree reads a tree of pages whose keys are from low on and below high (nil:
-// without bound). They belong to the bucket of that name; "" holds all buckets.
+// scanTree reads a tree of pages of a bucket; "" names the bucket of buckets. The keys have
+// to be at least low and below high; nil: unbounded.
 func (s *scan) scanTree(id uint64, depth int, low, high []byte, name string) {
-	if depth == maxDepth {
+	if depth == maxDepth { // pages that refer to one another in a circle
 		s.addFault("page %d is too deep in a tree", id)
 		return
 	}
@@ -205,6 +207,7 @@ func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
 			s.addFault("page %d: branch %d is wrong", p.id(), i)
 			return
 		}
+		// The keys below a branch end where the next branch begins.
 		end := high
 		if next, _, ok := p.branch(i + 1); ok && i+1 < p.count() {
 			end = next
@@ -217,14 +220,15 @@ func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
 	}
 }
 
-// isMisplaced reports that a key is not above low (or, where it may be, low itself)
-// and below high.
+// isMisplaced reports whether a key is outside of its bounds: at least low (with above:
+// above it) and below high.
 func (s *scan) isMisplaced(key, low, high []byte, above bool) bool {
 	order := bytes.Compare(key, low)
 	return low != nil && (order < 0 || order == 0 && above) || high != nil && bytes.Compare(key, high) >= 0
 }
 
-// scanLeaf reads the records of a page, or of a bucket so small that it has none.
+// scanLeaf checks the records of a leaf page, or of a bucket that is small enough to be
+// stored within its parent's page.
 func (s *scan) scanLeaf(p page, low, high []byte, name string) {
 	count := s.counts[name]
 	for i := range p.count() {
@@ -242,11 +246,10 @@ func (s *scan) scanLeaf(p page, low, high []byte, name string) {
 		count.add(digest(key, value))
 		s.checkValue(key, value, name)
 	}
-	count.seq = s.counts[name].seq
 	s.counts[name] = count
 }
 
-// scanBucket reads a bucket in the bucket of that name.
+// scanBucket reads a bucket within another; in is "" at the top.
 func (s *scan) scanBucket(key, value []byte, in string) {
 	name := string(key)
 	if in != "" {
@@ -266,6 +269,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 		s.scanTree(root, 0, nil, nil, name)
 		return
 	}
+	// Without a root page the records follow the bucket's header in place.
 	p := page(value[bucketHeader:])
 	if len(p) < pageHeader || p.kind() != leafPage || p.overflow() != 0 {
 		s.addFault("the bucket %s is wrong", displayName(name))
@@ -293,7 +297,7 @@ func (s *scan) checkValue(key, value []byte, name string) {
 	}
 }
 
-// scanFreelist reads which pages are free: one that is in use would be written over.
+// scanFreelist claims the free pages: a used page among them would be overwritten.
 func (s *scan) scanFreelist() {
 	if s.meta.freelist == noFreelist || s.err != nil {
 		return
@@ -315,13 +319,15 @@ func (s *scan) scanFreelist() {
 	s.free = len(ids)
 }
 
-// compareTallies holds what was found against what was recorded.
+// compareTallies compares the records that were found with the stored tallies.
 func (s *scan) compareTallies() {
 	delete(s.counts, "")
 	delete(s.counts, talliesBucket)
 	if s.err != nil || !s.hasTallies() {
 		return
 	}
+	// The tallies' own tally carries the number of its transaction: tallies and header have
+	// to be of the same one.
 	if s.sum.seq = s.meta.txid; s.head == nil || *s.head != s.sum {
 		s.addFault("the tallies are not those of the last change")
 	}
@@ -339,14 +345,14 @@ func (s *scan) compareTallies() {
 	}
 }
 
-// isHeaderOnly reports that one of the headers is all that is damaged: as the other
-// tells it the store is whole.
+// isHeaderOnly reports whether a damaged header is the only fault: the store that the other
+// header describes is whole.
 func (s *scan) isHeaderOnly() bool { return s.goodHeaders == 1 && len(s.faults) == 1 }
 
-// hasTallies reports that the file has tallies; those of the first versions had none.
+// hasTallies reports whether the file has tallies; the first versions wrote none.
 func (s *scan) hasTallies() bool { return s.head != nil || len(s.recorded) > 0 }
 
-// describeMismatch says how a bucket differs from what is recorded of it.
+// describeMismatch returns how a bucket differs from its tally.
 func describeMismatch(name string, found, kept tally) string {
 	switch {
 	case found.count != kept.count:
@@ -357,7 +363,7 @@ func describeMismatch(name string, found, kept tally) string {
 	return fmt.Sprintf("%s counts on from %d instead of %d", displayName(name), found.seq, kept.seq)
 }
 
-// displayName is a bucket's name for people.
+// displayName returns a bucket's name for people.
 func displayName(name string) string {
 	outer, inner, nested := strings.Cut(name, nul)
 	switch {

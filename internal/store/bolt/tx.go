@@ -6,26 +6,26 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// tx is a transaction. Records are written through its buckets alone, which keep
-// the tallies in step; nothing else in this package holds a bucket of bbolt's.
+// tx is a transaction. Records are written only through its buckets, which update the
+// tallies; no other code of this package writes to a bucket of bbolt.
 type tx struct {
 	db      *DB
 	bolt    *bbolt.Tx
-	opened  map[string]*bucket // those looked at by a write transaction, by name; nil where it only reads
-	tallies *bbolt.Bucket      // of a write transaction, from its first change on
+	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
+	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
 }
 
 // bucket is a bucket in a transaction.
 type bucket struct {
 	tx      *tx
-	name    string // of one in another: the other's name, a NUL, and its own
+	name    string // a nested bucket: the outer name, a NUL, and its own
 	bolt    *bbolt.Bucket
-	delta   tally // what this transaction has added
+	delta   tally // what this transaction adds to the stored tally
 	changed bool
 }
 
-// maxKey is the most bytes of a key.
+// maxKey bounds the bytes of a key.
 const maxKey = bbolt.MaxKeySize
 
 // nul stands between the name of a bucket and that of one in it.
@@ -34,7 +34,7 @@ const nul = "\x00"
 // headKey is where the tally of the tallies is kept.
 const headKey = nul
 
-// top gives a bucket of the file, which has all of them since it was opened.
+// top returns a top-level bucket; Open created all of them.
 func (t *tx) top(name string) *bucket {
 	if b := t.opened[name]; b != nil {
 		return b
@@ -42,7 +42,7 @@ func (t *tx) top(name string) *bucket {
 	return t.openBucket(name, t.bolt.Bucket([]byte(name)))
 }
 
-// createTop gives a bucket of the file, making it where there is none.
+// createTop creates a top-level bucket where there is none.
 func (t *tx) createTop(name string) error {
 	if t.bolt.Bucket([]byte(name)) != nil {
 		return nil
@@ -54,8 +54,8 @@ func (t *tx) createTop(name string) error {
 	return err
 }
 
-// createTallies makes the tallies of a file that has none, of what was found in it (nil: it
-// is new).
+// createTallies writes the tallies of a file that has none, from what a scan found in it;
+// nil: the file is new.
 func (t *tx) createTallies(found *scan) error {
 	if _, err := t.bolt.CreateBucketIfNotExists([]byte(talliesBucket)); err != nil {
 		return err
@@ -71,6 +71,8 @@ func (t *tx) createTallies(found *scan) error {
 	return nil
 }
 
+// openBucket wraps a bucket of bbolt. Within a write transaction there is one wrapper a
+// name, since it carries the changes of the tally.
 func (t *tx) openBucket(name string, b *bbolt.Bucket) *bucket {
 	held := &bucket{tx: t, name: name, bolt: b}
 	if t.opened != nil {
@@ -79,7 +81,7 @@ func (t *tx) openBucket(name string, b *bbolt.Bucket) *bucket {
 	return held
 }
 
-// nested gives the bucket in b under a key, or nil.
+// nested returns the bucket in b under a key, or nil.
 func (b *bucket) nested(key string) *bucket {
 	name := b.name + nul + key
 	if held := b.tx.opened[name]; held != nil {
@@ -92,7 +94,7 @@ func (b *bucket) nested(key string) *bucket {
 	return b.tx.openBucket(name, inner)
 }
 
-// createNested gives the bucket in b under a key, making it where there is none.
+// createNested returns the bucket in b under a key, and creates it where there is none.
 func (b *bucket) createNested(key string) (*bucket, error) {
 	if inner := b.nested(key); inner != nil {
 		return inner, nil
@@ -104,7 +106,7 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 	b.changed = true
 	b.delta.add(digest([]byte(key), nil))
 	held := b.tx.openBucket(b.name+nul+key, inner)
-	held.changed = true
+	held.changed = true // an empty bucket has a tally, too
 	return held, nil
 }
 
@@ -122,14 +124,12 @@ func (b *bucket) deleteNested(key string) error {
 
 // eachNested calls fn with every bucket in b.
 func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
-	return b.walk(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
+	return b.each(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
 }
 
-// each calls fn with every record of b, which fn must not change. That none is
-// missing is seen at the end.
-func (b *bucket) each(fn func(k, v []byte) error) error { return b.walk(fn) }
-
-func (b *bucket) walk(fn func(k, v []byte) error) error {
+// each calls fn with every record of b, which fn must not change. It returns a
+// *store.DamagedError at the end where a record is missing or unexpected.
+func (b *bucket) each(fn func(k, v []byte) error) error {
 	var found tally
 	err := b.bolt.ForEach(func(k, v []byte) error {
 		found.add(digest(k, v))
@@ -141,20 +141,22 @@ func (b *bucket) walk(fn func(k, v []byte) error) error {
 	return b.checkComplete(found)
 }
 
-// checkComplete compares what was found in all of a bucket with what was stored.
+// checkComplete returns a *store.DamagedError where what was found in the whole bucket is
+// not what was stored.
 func (b *bucket) checkComplete(found tally) error {
 	kept, err := b.expectedTally()
 	if err != nil {
 		return err
 	}
-	found.seq = kept.seq
+	found.seq = kept.seq // reading records does not show the sequence
 	if found == kept {
 		return nil
 	}
 	return damagedError(b.tx.db.path, describeMismatch(b.name, found, kept), restoreRemedy)
 }
 
-// expectedTally is the tally of b as it must be now.
+// expectedTally returns the tally that b must have now: the stored one and the changes of
+// this transaction.
 func (b *bucket) expectedTally() (tally, error) {
 	t, err := b.tx.readTally(b.tx.bolt.Bucket([]byte(talliesBucket)), b.name)
 	t.count, t.sum = t.count+b.delta.count, t.sum+b.delta.sum
@@ -175,7 +177,7 @@ func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
-// get reads the record under key; false says that there is none.
+// get reads the record under key. It returns false where there is none.
 func (b *bucket) get(key []byte, record any) (bool, error) {
 	v := b.bolt.Get(key)
 	if v == nil {
@@ -190,6 +192,7 @@ func (b *bucket) put(key []byte, record any) error {
 	if err != nil {
 		return err
 	}
+	// A replaced record leaves the tally, which holds the digests of what is there.
 	old := b.bolt.Get(key)
 	if old != nil {
 		b.delta.remove(digest(key, old))
@@ -210,7 +213,7 @@ func (b *bucket) delete(key []byte) error {
 	return b.bolt.Delete(key)
 }
 
-// nextSequence counts the bucket's sequence on.
+// nextSequence increments the bucket's sequence and returns it.
 func (b *bucket) nextSequence() (uint64, error) {
 	b.changed = true
 	return b.bolt.NextSequence()
@@ -227,7 +230,7 @@ func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
 func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
 
-// isChanged reports that there is something to commit.
+// isChanged reports whether there is anything to commit.
 func (t *tx) isChanged() bool {
 	if t.tallies != nil {
 		return true
@@ -240,7 +243,8 @@ func (t *tx) isChanged() bool {
 	return false
 }
 
-// loadTallies gets the tallies ready to be changed.
+// loadTallies reads the tallies' own tally, which has to be done before any of them is
+// written.
 func (t *tx) loadTallies() (err error) {
 	if t.tallies == nil {
 		t.tallies = t.bolt.Bucket([]byte(talliesBucket))
@@ -249,20 +253,20 @@ func (t *tx) loadTallies() (err error) {
 	return err
 }
 
-// deleteTally removes the tally of a bucket that was removed.
+// deleteTally removes the tally of a bucket that was deleted.
 func (t *tx) deleteTally(name string) error {
 	if err := t.loadTallies(); err != nil {
 		return err
 	}
 	old := t.tallies.Get([]byte(name))
 	if old == nil {
-		return nil // it was made by this very transaction
+		return nil // the bucket was created by this very transaction
 	}
 	t.head.remove(digest([]byte(name), old))
 	return t.tallies.Delete([]byte(name))
 }
 
-// writeTallies writes the tallies of all that was changed: the last step of every write
+// writeTallies writes the tallies of all changed buckets, as the last step of every write
 // transaction.
 func (t *tx) writeTallies() error {
 	if err := t.loadTallies(); err != nil {
@@ -281,6 +285,8 @@ func (t *tx) writeTallies() error {
 			return err
 		}
 	}
+	// The number of the transaction ties the tallies to bbolt's header: a scan finds tallies
+	// that belong to another transaction than the records.
 	t.head.seq = uint64(t.bolt.ID())
 	return t.tallies.Put([]byte(headKey), t.head.seal())
 }
