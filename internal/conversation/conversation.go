@@ -103,7 +103,7 @@ const (
 	stubBytes        = 200
 )
 
-// Trim gives the newest turns that fit. When the window is exceeded, tool results
+// Trim returns the newest turns that fit. When the window is exceeded, tool results
 // of older turns go first; where that is not enough it cuts to half, so that a
 // provider's prompt cache is not spoilt at every turn. It never cuts inside a turn,
 // and keeps the last one whatever its size.

@@ -6,20 +6,20 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Limits bounds what some may take of what all share. Zero values are replaced by
-// those given here.
+// Limits bounds what single users and channels may take of what all share. Zero fields have
+// the defaults that are named here.
 type Limits struct {
-	// UserInterval is how often a user may say something, after Burst messages at once: 3
-	// seconds, and 10. That is asked of nobody whose messages are all answered, or
-	// while less than Ease of all are not: a twentieth of Options.Backlog.
+	// A user may send UserBurst (10) messages at once, and then one each UserInterval (3
+	// seconds). This limit is off for users whose messages are all answered, and while fewer
+	// than RelaxedBelow messages wait in all (a twentieth of Options.MaxBacklog).
 	UserInterval time.Duration
 	UserBurst    int
 	RelaxedBelow int
-	// MaxPerUser and Channel are the most messages of one user, and in one channel with its
-	// threads, that are not answered yet: 100, and a quarter of Options.Backlog.
+	// MaxPerUser (100) and MaxPerChannel (a quarter of Options.MaxBacklog) bound the messages
+	// of one user, and of one channel with its threads, that are not answered yet.
 	MaxPerUser, MaxPerChannel int
-	// MaxTurnsPerChannel are the most answers worked on at a time for one channel with its threads:
-	// an eighth of Options.Turns.
+	// MaxTurnsPerChannel (an eighth of Options.MaxTurns) bounds the answers worked on at a time
+	// for one channel with its threads.
 	MaxTurnsPerChannel int
 }
 
@@ -27,7 +27,13 @@ func (c Limits) withDefaults(turns, backlog int) Limits {
 	for _, one := range []struct {
 		field *int
 		value int
-	}{{&c.UserBurst, 10}, {&c.RelaxedBelow, max(backlog/20, 1)}, {&c.MaxPerUser, 100}, {&c.MaxPerChannel, max(backlog/4, 1)}, {&c.MaxTurnsPerChannel, max(turns/8, 1)}} {
+	}{
+		{&c.UserBurst, 10},
+		{&c.RelaxedBelow, max(backlog/20, 1)},
+		{&c.MaxPerUser, 100},
+		{&c.MaxPerChannel, max(backlog/4, 1)},
+		{&c.MaxTurnsPerChannel, max(turns/8, 1)},
+	} {
 		if *one.field == 0 {
 			*one.field = one.value
 		}
@@ -48,7 +54,7 @@ func newPendingMessage(m chat.Message) pendingMessage {
 	return pendingMessage{m.Subject(), userKey(m), m.Conversation.Base()}
 }
 
-// userKey names who said something; empty: nobody who is counted.
+// userKey names the author of a message, or is empty where the author is not limited.
 func userKey(m chat.Message) string {
 	if m.Author.ID == "" {
 		return ""
@@ -56,37 +62,47 @@ func userKey(m chat.Message) string {
 	return m.Conversation.Platform + "/" + m.Author.ID
 }
 
-// limiter counts what is not answered yet, and what each user may say. Service.mu
-// guards it.
+// limiter counts the messages that are not answered yet, and limits the rate of each user.
+// Service.mu guards it.
 type limiter struct {
 	Limits
 	backlog  int
 	users    map[string]int
 	channels map[chat.Address]int
 	buckets  map[string]tokenBucket
-	sweepAt  int // size of buckets at which those are dropped that are full again
+	sweepAt  int // number of buckets at which the full ones are dropped
 }
 
-// tokenBucket is what a user may still say at a time.
+// tokenBucket holds how many messages a user could send at a time.
 type tokenBucket struct {
 	tokens float64
 	at     time.Time
 }
 
-// minSweep is how many buckets are kept without looking for idle ones.
+// minSweep is how many buckets are kept before full ones are dropped.
 const minSweep = 256
 
 func newLimiter(c Limits, turns, backlog int) limiter {
-	return limiter{Limits: c.withDefaults(turns, backlog), backlog: backlog, users: map[string]int{}, channels: map[chat.Address]int{},
-		buckets: map[string]tokenBucket{}, sweepAt: minSweep}
+	return limiter{
+		Limits:   c.withDefaults(turns, backlog),
+		backlog:  backlog,
+		users:    map[string]int{},
+		channels: map[chat.Address]int{},
+		buckets:  map[string]tokenBucket{},
+		sweepAt:  minSweep,
+	}
 }
 
-// allow tells whether there is room for a message while so many are not answered. A
-// channel in which all is answered finds room for longer than those that fill it.
+// allow reports whether a message may be accepted while open messages are not answered. It
+// takes a token of its user.
 func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	user, channel := userKey(m), m.Conversation.Base()
+	// The token is taken first, also while the rate is not limited, so that a user who sends
+	// a flood is limited as soon as the bot is busy.
 	within := c.takeToken(user, now) || open < c.RelaxedBelow || c.users[user] == 0
 	switch {
+	// Channels without open messages get up to twice the backlog: those that filled it must
+	// not shut the others out.
 	case open >= c.backlog && c.channels[channel] > 0, open >= 2*c.backlog:
 		return false
 	case c.channels[channel] >= c.MaxPerChannel, user != "" && c.users[user] >= c.MaxPerUser:
@@ -95,11 +111,12 @@ func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	return within
 }
 
-// takeToken takes a token of a user's bucket; false: it is empty.
+// takeToken takes a token from a user's bucket. It returns false where the bucket is empty.
 func (c *limiter) takeToken(user string, now time.Time) bool {
 	if user == "" {
 		return true
 	}
+	// Tokens are added when the bucket is read, so that no timer is needed.
 	tokens := c.tokensAt(c.buckets[user], now)
 	if len(c.buckets) >= c.sweepAt {
 		c.dropFullBuckets(now)
@@ -118,7 +135,8 @@ func (c *limiter) tokensAt(b tokenBucket, now time.Time) float64 {
 	return min(float64(c.UserBurst), b.tokens+float64(now.Sub(b.at))/float64(c.UserInterval))
 }
 
-// dropFullBuckets forgets the buckets that are full: they are as good as new.
+// dropFullBuckets drops the buckets that are full: a new one would be the same. The number
+// at which it is called next doubles with what is left, so its cost is spread.
 func (c *limiter) dropFullBuckets(now time.Time) {
 	for user, b := range c.buckets {
 		if c.tokensAt(b, now) >= float64(c.UserBurst) {
@@ -128,7 +146,7 @@ func (c *limiter) dropFullBuckets(now time.Time) {
 	c.sweepAt = max(minSweep, 2*len(c.buckets))
 }
 
-// add counts a message until release.
+// add counts a message as not answered, until remove.
 func (c *limiter) add(h pendingMessage) {
 	if h.user != "" {
 		c.users[h.user]++

@@ -7,30 +7,31 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// question is a message to answer, or several that waited together, with what
-// became of them since. Service.mu guards it.
+// question is a message to answer, or several that waited together, with the changes made
+// to them since. Service.mu guards it.
 type question struct {
 	turn         string           // chat.Asked.Turn; empty: the turn that holds the message
-	messages     []chat.Message   // as they read now
-	pending      []pendingMessage // the messages that lead here, until it is answered
-	keys         []string         // of all that is done with the answer: messages, also deleted ones, and changes
-	followUp     *chat.Message    // the change of a message answered before, or the press of a button, that this is about
-	resumed      bool             // by an earlier process, which may have begun to show the answer
-	fixedReply   *chat.Draft      // the answer, where it is known already
-	extraReplies []chat.Reply     // to messages answered besides, such as the word stop
+	messages     []chat.Message   // with their present texts
+	pending      []pendingMessage // the messages that are counted as not answered until this is
+	keys         []string         // of all that the answer finishes: messages, also deleted ones, and changes
+	followUp     *chat.Message    // the change of an answered message, or the press of a button, that this is about
+	resumed      bool             // left by an earlier process, which may have begun to show the answer
+	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
+	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
 
 	revised chan struct{}           // closed when messages has changed; nil: not being answered
 	stop    context.CancelCauseFunc // ends the work
 }
 
-// Messages that wait are answered together up to these limits.
+// Waiting messages are answered together up to these limits.
 const (
 	maxMergedMessages = 20
 	maxMergedBytes    = 16 << 10 // bytes of text
 )
 
-// route brings a stored message to where it belongs: a change to the question that
-// it is about, a stop to the work it ends, all else into its lane.
+// route hands a stored message on: a change to the question that it is about, a stop to the
+// work that it ends, an urgent message past the queue, all others to their queue. The order
+// of the cases matters: a change of a waiting message must not become a question.
 func (s *Service) route(m chat.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +53,11 @@ func (s *Service) route(m chat.Message) {
 	}
 }
 
-// answerUrgent answers a question beside what its conversation works on.
+// answerUrgent answers a question beside its conversation's queue and without a worker
+// slot: the work that holds the slots may wait for this very message.
 func (s *Service) answerUrgent(q *question) {
 	switch {
-	case s.closed:
+	case s.closed: // the next start does it
 	case s.recovering:
 		s.urgent = append(s.urgent, q)
 	default:
@@ -63,7 +65,7 @@ func (s *Service) answerUrgent(q *question) {
 	}
 }
 
-// enqueueQuestion queues a question.
+// enqueueQuestion queues a question and counts its message as not answered.
 func (s *Service) enqueueQuestion(m chat.Message, q *question) {
 	q.resumed = s.recovering
 	s.questions[m.Subject()] = q
@@ -72,8 +74,8 @@ func (s *Service) enqueueQuestion(m chat.Message, q *question) {
 	s.enqueueLocked(m.Conversation, job{question: q})
 }
 
-// canMerge reports whether another question may be answered with q: plain messages
-// may, commands and changes of messages answered before may not.
+// canMerge reports whether another question may be answered together with q: plain messages
+// may, commands and changes of answered messages may not.
 func (q *question) canMerge(other *question) bool {
 	if other == nil || !q.isPlain() || !other.isPlain() || len(q.messages)+len(other.messages) > maxMergedMessages {
 		return false
@@ -91,9 +93,10 @@ func (q *question) isPlain() bool {
 	})
 }
 
-// merge takes another question into q.
+// merge adds another question to q. Changes of its messages reach q from then on.
 func (s *Service) merge(q, other *question) {
-	if len(q.messages) == 0 && q.turn != "" { // all deleted while it waited; nothing was done for it
+	// All messages of q were deleted while it waited: no turn of that name was begun.
+	if len(q.messages) == 0 && q.turn != "" {
 		q.turn = other.turn
 	}
 	q.messages = append(q.messages, other.messages...)
@@ -106,18 +109,19 @@ func (s *Service) merge(q, other *question) {
 	s.counts.merged.Add(1)
 }
 
-// revise changes a question that waits or is being answered. An edit that came
-// late, after a newer one, changes nothing.
+// revise applies an edit or deletion to a question that waits or is being answered. An edit
+// that arrives after a newer one changes nothing.
 func (s *Service) revise(q *question, change chat.Message) {
 	q.keys = append(q.keys, change.Key())
 	i := slices.IndexFunc(q.messages, func(m chat.Message) bool { return m.Subject() == change.Subject() })
 	switch {
-	case i < 0:
+	case i < 0: // deleted before
 		return
 	case change.Change == chat.Deleted:
 		if q.followUp != nil {
 			q.followUp = &change
 		}
+		// The slice is cloned because the agent may be reading it without the lock.
 		q.messages = slices.Delete(slices.Clone(q.messages), i, i+1)
 	case change.Text == q.messages[i].Text || change.Revision < q.messages[i].Revision:
 		return
@@ -126,16 +130,17 @@ func (s *Service) revise(q *question, change chat.Message) {
 		q.messages[i].Text, q.messages[i].Revision = change.Text, change.Revision
 	}
 	s.counts.revised.Add(1)
+	// Work under way is told by the closed channel; the next try gets a new one.
 	if q.revised != nil {
 		close(q.revised)
 		q.revised = make(chan struct{})
 	}
 }
 
-// stopWork stops what is being answered where a message says stop, and reports whether
-// the message has thereby been dealt with. A command from the channel stops what
-// its author asked in the channel's threads, too. A command, and the word said to a
-// bot that does nothing, get an answer of their own.
+// stopWork stops the work that a stop message is about, and reports whether the message is
+// handled. A command in a channel also stops what its author asked in the channel's
+// threads. A command, and the word stop where nothing is being answered, get an answer of
+// their own.
 func (s *Service) stopWork(m chat.Message) bool {
 	running := s.questionsToStop(m)
 	for _, q := range running {
@@ -149,11 +154,12 @@ func (s *Service) stopWork(m chat.Message) bool {
 	own.fixedReply.Ephemeral = true
 	switch {
 	case len(running) > 0 && m.Command == "":
+		// The stopped answer says so, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())
 		running[0].extraReplies = append(running[0].extraReplies, m.Reply)
 		return true
 	case len(running) == 0 && m.Reach != chat.Addressed:
-		return false // people talking to one another
+		return false // not addressed to the bot: people say stop to one another
 	case len(running) == 0:
 		own.fixedReply.Text = "I am not working on anything here just now."
 	}
@@ -161,8 +167,8 @@ func (s *Service) stopWork(m chat.Message) bool {
 	return true
 }
 
-// questionsToStop gives what a stop is about. Before the lanes begin to work that is what
-// was being answered when the last run ended: the first in its lane.
+// questionsToStop returns the questions that a stop message is about. During recovery these
+// are the ones that were being answered when the last run ended: the first in each queue.
 func (s *Service) questionsToStop(m chat.Message) []*question {
 	var found []*question
 	for a, l := range s.queues {
@@ -173,6 +179,7 @@ func (s *Service) questionsToStop(m chat.Message) []*question {
 		if q == nil {
 			continue
 		}
+		// What runs in the very place of the stop is meant, and nothing else.
 		if a == m.Conversation {
 			return []*question{q}
 		}

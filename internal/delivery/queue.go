@@ -5,7 +5,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// queue is the queue of one conversation. It exists while there is work in it.
+// queue holds the jobs of one conversation. It exists while there is work in it.
 type queue struct {
 	jobs    []job
 	current *question // being answered, nil if none
@@ -15,7 +15,7 @@ type queue struct {
 type job struct {
 	question *question
 	post     *store.Post
-	result   chan<- store.Outcome // gets the outcome of the post, where anybody waits; has room for it
+	result   chan<- store.Outcome // receives the outcome of the post, and has room for it; may be nil
 }
 
 func (s *Service) enqueue(a chat.Address, j job) {
@@ -26,7 +26,7 @@ func (s *Service) enqueue(a chat.Address, j job) {
 
 func (s *Service) enqueueLocked(a chat.Address, j job) {
 	if s.closed {
-		return // the store has it for the next start
+		return // the next start does the job: it is stored
 	}
 	s.queued++
 	l := s.queues[a]
@@ -41,7 +41,8 @@ func (s *Service) enqueueLocked(a chat.Address, j job) {
 	}
 }
 
-// startQueues lets the lanes that were filled meanwhile begin.
+// startQueues ends recovery: it starts the queues and answers the urgent questions that
+// were collected meanwhile.
 func (s *Service) startQueues() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +56,8 @@ func (s *Service) startQueues() {
 	}
 }
 
-// runQueue does a lane's jobs in order until there are none. What is left when the
-// service ends stays in the store for the next start.
+// runQueue does a queue's jobs in order until there are none. What is left when the service
+// ends stays in the store for the next start.
 func (s *Service) runQueue(a chat.Address, l *queue) {
 	for {
 		j, more := s.nextJob(a, l)
@@ -71,11 +72,13 @@ func (s *Service) runQueue(a chat.Address, l *queue) {
 	}
 }
 
-// nextJob takes the first job, and with a question those that can be answered with
-// it. The lane ends with its last job.
+// nextJob returns the first job; further questions that can be answered with it are merged
+// into it. It returns false and removes the queue where there is no job.
 func (s *Service) nextJob(a chat.Address, l *queue) (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The queue is removed under the lock that enqueueLocked holds, so that no job can be
+	// added to a queue that nobody works on.
 	if len(l.jobs) == 0 || s.closed {
 		s.queued -= len(l.jobs)
 		delete(s.queues, a)

@@ -11,9 +11,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Rules of sending: an attempt may take postTimeout; waits double from firstWait
-// to longestWait unless the platform names a longer one; a post is given up when
-// it is refused for good, or giveUp after its first attempt.
+// Rules of sending: an attempt may take postTimeout. Waits between attempts double from
+// firstWait to maxWait, unless the platform names a longer one. A post is given up when it
+// is refused for good, or giveUpAfter its first attempt.
 const (
 	postTimeout = time.Minute
 	firstWait   = time.Second
@@ -21,13 +21,13 @@ const (
 	giveUpAfter = 6 * time.Hour
 )
 
-// send posts until the platform names the post or it is given up, and records
-// which. It holds its lane meanwhile, so that order is kept.
+// send posts p until the platform accepts it or it is given up, and has the outcome stored.
+// Its queue waits meanwhile, which keeps the order of a conversation's posts.
 func (s *Service) send(p store.Post, result chan<- store.Outcome) {
-	ctx := s.working
+	ctx := s.workCtx
 	ref, err := s.postWithRetries(ctx, p)
 	if errors.Is(err, errStopped) {
-		return
+		return // no outcome: the next start sends the post
 	}
 	out := store.Outcome{Key: p.Key, Ref: ref, At: s.o.Now()}
 	if err != nil {
@@ -50,11 +50,12 @@ func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 		s.addUndelivered(ctx, p)
 		return
 	}
+	// The place accepts posts again: a good moment for the notices that it missed.
 	s.notifyUndelivered(ctx, func(lost store.Post) bool { return lost.To.Base() == p.To.Base() })
 }
 
-// outcomeEvent is that of a post; or, with flushed, a wish to know when all before it
-// are stored.
+// outcomeEvent is the outcome of a post or, with flushed, a request to close that channel
+// when all outcomes before it are stored.
 type outcomeEvent struct {
 	store.Outcome
 	flushed chan struct{}
@@ -67,23 +68,25 @@ func (s *Service) flushOutcomes() {
 	s.outcomes <- outcomeEvent{flushed: done}
 	select {
 	case <-done:
-	case <-s.working.Done():
+	case <-s.workCtx.Done():
 	}
 }
 
-// gatherFor is how long the outcome of a post may wait for others, to be stored with
-// them. Nobody waits for it: a crash meanwhile makes the post one that may have
-// been sent, which the platform is asked about before it is sent again.
+// gatherFor is how long the outcome of a post may wait for others, to be stored with them.
+// Nobody waits for it: after a crash meanwhile the platform is asked for the post before it
+// is sent again.
 const gatherFor = 20 * time.Millisecond
 
-// storeOutcomes stores outcomes until there will be no more. Only a full or broken store
-// holds it up, and then the lanes too, once the queue is full.
+// storeOutcomes stores outcomes until the channel is closed. When the store is full or
+// broken it waits, and once the channel is full the queues wait, too.
 func (s *Service) storeOutcomes(ctx context.Context) {
 	for first := range s.outcomes {
 		batch, waiters := s.gatherBatch(first)
 		if len(batch) > 0 {
 			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
-			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error { return s.o.Store.SaveOutcomes(limited, batch) })
+			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error {
+				return s.o.Store.SaveOutcomes(limited, batch)
+			})
 			cancel()
 		}
 		for _, w := range waiters {
@@ -92,7 +95,7 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 	}
 }
 
-// gatherBatch collects outcomes for a moment, or until somebody waits for them.
+// gatherBatch collects outcomes for gatherFor, or until somebody waits for them.
 func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
@@ -113,13 +116,15 @@ func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiter
 	return batch, waiters
 }
 
+// postWithRetries posts p until the platform accepts it. It returns errStopped where the
+// service ends first, and another error where p is given up.
 func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, error) {
 	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {
 		return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
 	}
 	since, wait := s.o.Now(), firstWait
-	p.Draft.Since = p.At
+	p.Draft.Since = p.At // how far back the adapter has to look for an earlier attempt
 	for {
 		ref, err := s.postOnce(ctx, platform, p)
 		if err == nil {
@@ -137,6 +142,7 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 			p.Draft.Again = p.Draft.Again || refused.Maybe
 			pause = max(wait, refused.After)
 		} else {
+			// Nothing is known about this error, such as a lost connection: the post may be there.
 			p.Draft.Again = true
 		}
 		if s.o.Now().Sub(since)+pause > giveUpAfter {
@@ -150,14 +156,14 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 	}
 }
 
-// postOnce posts where the post belongs: in the thread of another one, if it is below
-// that and there can be a thread.
+// postOnce makes one attempt to post p: in the thread of the post that it belongs below, if
+// the platform has threads, else in its conversation.
 func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	to := p.To
 	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
-		s.flushOutcomes()
+		s.flushOutcomes() // the outcome of the post above may not be stored yet
 		head, found, err := s.o.Store.PostRef(ctx, p.Below)
 		if err == nil && found {
 			to, err = threads.Thread(ctx, p.To, head, p.Title)
@@ -169,8 +175,8 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 	return platform.Post(ctx, to, p.Draft)
 }
 
-// waitToRetry waits between attempts to send, and reports whether there is to be another:
-// a post that waits when the service ends is sent after the next start.
+// waitToRetry waits between attempts. It returns false where the service ends: unlike work
+// under way, a waiting post gets no grace period and is sent after the next start.
 func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -183,8 +189,8 @@ func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// retryWrite repeats a write to the store until it succeeds: a full disk may get
-// space again, and going on without the record would break what was promised.
+// retryWrite repeats a write to the store until it succeeds or ctx ends: a full disk may get
+// space again, and to proceed without the record would break a promise.
 func (s *Service) retryWrite(ctx context.Context, what string, write func() error) error {
 	wait := firstWait
 	for {
@@ -200,7 +206,7 @@ func (s *Service) retryWrite(ctx context.Context, what string, write func() erro
 	}
 }
 
-// sleep waits, and reports whether ctx lasted.
+// sleep waits for d. It returns false where ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,11 +7,11 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// workerSlots are the answers that may be worked on at a time. Who waits gets one in the
-// order in which they came, those of the channels that have the fewest first, and
-// none where a channel has its share.
+// workerSlots bounds the answers worked on at a time, in all and for each channel. A free
+// slot goes to the waiting channel that has the fewest, and within a channel to the one
+// that waited longest.
 type workerSlots struct {
-	maxPerChannel int // of one channel
+	maxPerChannel int
 
 	mu      sync.Mutex
 	free    int
@@ -19,11 +19,16 @@ type workerSlots struct {
 	waiting map[chat.Address][]chan struct{}
 }
 
-func newWorkerSlots(all, most int) *workerSlots {
-	return &workerSlots{maxPerChannel: most, free: all, running: map[chat.Address]int{}, waiting: map[chat.Address][]chan struct{}{}}
+func newWorkerSlots(all, maxPerChannel int) *workerSlots {
+	return &workerSlots{
+		maxPerChannel: maxPerChannel,
+		free:          all,
+		running:       map[chat.Address]int{},
+		waiting:       map[chat.Address][]chan struct{}{},
+	}
 }
 
-// acquire waits for a slot for a channel; false: ctx ended before.
+// acquire waits for a slot for a channel. It returns false where ctx ends first.
 func (s *workerSlots) acquire(ctx context.Context, channel chat.Address) bool {
 	turn := make(chan struct{})
 	s.mu.Lock()
@@ -33,7 +38,8 @@ func (s *workerSlots) acquire(ctx context.Context, channel chat.Address) bool {
 	select {
 	case <-turn:
 		return true
-	case <-ctx.Done(): // everything ends: the place in the queue is of no use to others
+	case <-ctx.Done():
+		// ctx ends with the whole service, so the place in the queue need not be given up.
 		return false
 	}
 }
@@ -49,9 +55,11 @@ func (s *workerSlots) release(channel chat.Address) {
 	s.grantFree()
 }
 
-// grantFree hands out what is free.
+// grantFree hands out the free slots. The caller holds s.mu.
 func (s *workerSlots) grantFree() {
 	for s.free > 0 {
+		// Channels with the fewest slots come first, so that many questions in one channel do
+		// not delay the others.
 		least, found := chat.Address{}, false
 		for channel := range s.waiting {
 			if n := s.running[channel]; n < s.maxPerChannel && (!found || n < s.running[least]) {

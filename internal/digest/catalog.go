@@ -80,7 +80,7 @@ func (c Catalog) Add(ctx context.Context, name string, entry json.RawMessage) (I
 	return c.Create(ctx, p)
 }
 
-// Replace gives a digest that is not the configuration's another entry. The error is a
+// Replace returns a digest that is not the configuration's another entry. The error is a
 // BadPlan, ErrUnknown or ErrConfigured.
 func (c Catalog) Replace(ctx context.Context, name string, entry json.RawMessage) (Info, error) {
 	p, err := c.parse(name, entry)

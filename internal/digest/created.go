@@ -177,7 +177,7 @@ func (d spec) checkFrequency(now time.Time) error {
 	return nil
 }
 
-// findChangeable gives a digest that was not made in the configuration.
+// findChangeable returns a digest that was not made in the configuration.
 func (s *Service) findChangeable(name string) (spec, error) {
 	d, ok := s.find(name)
 	switch {
@@ -223,7 +223,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	return s.info(ctx, now)
 }
 
-// Replace gives a digest that was made in chat or through the API another plan. Who
+// Replace returns a digest that was made in chat or through the API another plan. Who
 // made it stays.
 func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
 	return s.Change(ctx, name, func(was *Plan) error {

@@ -179,7 +179,7 @@ func (s *Service) notifyChange() {
 	}
 }
 
-// find gives a digest as it is now.
+// find returns a digest as it is now.
 func (s *Service) find(name string) (spec, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Service) findLocked(name string) (spec, bool) {
 	return d, ok
 }
 
-// specs gives all digests, by name.
+// specs returns all digests, by name.
 func (s *Service) specs() []spec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *Service) Jobs() []schedule.Job {
 }
 
 // LastDue is the instant up to which nothing of a digest is to be caught up with:
-// its last run, or when it was made, changed or resumed; false: it never ran.
+// its last run, or when it was made, changed or resumed; it returns false where it never ran.
 func (s *Service) LastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
@@ -331,7 +331,7 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	return i, nil
 }
 
-// Plan gives the plan of a digest; false: there is none of that name.
+// Plan returns the plan of a digest; it returns false where there is none of that name.
 func (s *Service) Plan(name string) (Plan, bool) {
 	d, ok := s.find(name)
 	return d.Plan, ok

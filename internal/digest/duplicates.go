@@ -85,7 +85,7 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 	return stories
 }
 
-// recentEntries gives what a digest posted in the last days, the ones first that were first,
+// recentEntries returns what a digest posted in the last days, the ones first that were first,
 // without what somebody wanted apart.
 func (s *Service) recentEntries(runs []pastRun) []pastEntry {
 	since := s.o.Now().Add(-duplicateWindow)

@@ -27,7 +27,7 @@ type postedRun struct {
 	pastRun
 }
 
-// runsPostedTo gives what digests posted where something was said: in the thread of a
+// runsPostedTo returns what digests posted where something was said: in the thread of a
 // post only that, else all of the channel, newest first.
 func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRun, error) {
 	var list []postedRun

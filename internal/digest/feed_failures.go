@@ -49,7 +49,7 @@ func (s *Service) loadFailures(ctx context.Context) (map[string]map[string]feedF
 	return all, nil
 }
 
-// updateFailures gives which feeds of a digest fail now, and the posts that tell its channels
+// updateFailures returns which feeds of a digest fail now, and the posts that tell its channels
 // of those that they do not know of, and of those that work again. The posts have keys
 // that make repeating harmless.
 func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now time.Time) (map[string]feedFailure, []store.Post, error) {

@@ -104,7 +104,7 @@ func (s *Service) saveItem(ctx context.Context, kind, name string, v any) error 
 	return s.o.Store.SaveItem(ctx, kind, name, raw, true)
 }
 
-// pastRuns gives the runs of a digest that posted something, newest first.
+// pastRuns returns the runs of a digest that posted something, newest first.
 func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) {
 	items, err := s.o.Store.Items(ctx, pastRunKind+name)
 	if err != nil || len(items) == 0 {

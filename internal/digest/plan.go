@@ -243,7 +243,7 @@ func checkLimits(p Plan) error {
 	return nil
 }
 
-// Next is when a digest is due after an instant; false: it never is.
+// Next is when a digest is due after an instant; it returns false where it never is.
 func (d spec) nextRun(after time.Time) (time.Time, bool) {
 	if d.isInstant() || d.Paused {
 		return time.Time{}, false

@@ -250,7 +250,7 @@ func (s *Service) Urgent(m chat.Message) bool {
 	return s.isMoreRequest(m)
 }
 
-// proposalFor gives the wish that a written word is about.
+// proposalFor returns the wish that a written word is about.
 func (s *Service) proposalFor(m chat.Message) (proposal, bool) {
 	if parseYesNo(m) == "" {
 		return proposal{}, false
