@@ -142,7 +142,7 @@ func extract(before string, turns []conversation.Turn) string {
 	lines := strings.Split(strings.TrimSpace(before), "\n")
 	for _, t := range turns {
 		asked, answer := "", ""
-		for _, m := range t.Words() {
+		for _, m := range t.UserMessages() {
 			asked = strings.TrimSpace(asked + " " + m.Text())
 		}
 		if n := len(t.Messages); n > 0 && t.State == conversation.Answered && t.Messages[n-1].Role == llm.Assistant {

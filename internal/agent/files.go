@@ -95,7 +95,7 @@ func (r *run) look(ctx context.Context) {
 // shown gives the turn with its images, for a request.
 func (r *run) shown() conversation.Turn {
 	t := *r.turn
-	words := t.Words()
+	words := t.UserMessages()
 	images := slices.Concat(r.images, r.given)
 	if len(images) == 0 || r.blind || len(words) == 0 {
 		return t

@@ -52,7 +52,7 @@ func (h *histories) load(ctx context.Context, a chat.Address) (history, error) {
 	if err != nil {
 		return history{}, err
 	}
-	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: h.window.Turns})
+	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: h.window.MaxTurns})
 	if err != nil {
 		return history{}, err
 	}

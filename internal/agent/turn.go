@@ -108,7 +108,7 @@ func (r *run) recall(ctx context.Context) {
 		return
 	}
 	var words []string
-	for _, m := range r.turn.Words() {
+	for _, m := range r.turn.UserMessages() {
 		words = append(words, m.Text())
 	}
 	r.known = r.p.Recall(ctx, strings.Join(words, "\n"))

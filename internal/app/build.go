@@ -412,7 +412,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
-		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
+		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 	})

@@ -134,7 +134,7 @@ func (b *Book) Fresh(turn, call string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.kept[key(turn, call)]
-	return e != nil && !e.Begun
+	return e != nil && !e.Started
 }
 
 // Begin notes that a call is let go.
@@ -145,7 +145,7 @@ func (b *Book) Begin(ctx context.Context, in tool.Intent) error {
 		b.mu.Unlock()
 		return errors.New("the call was never asked about")
 	}
-	e.Begun = true
+	e.Started = true
 	a := e.Approval
 	b.mu.Unlock()
 	return b.o.Store.SaveApproval(ctx, a)

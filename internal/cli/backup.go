@@ -51,7 +51,7 @@ func backup(ctx context.Context, c *call) error {
 func copyStore(ctx context.Context, c *call, cfg *config.Config, file string) error {
 	d, err := daemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
-		return c.inUse(cfg, bolt.WayBack(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
+		return c.inUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
 	}
 	if err != nil {
 		return err

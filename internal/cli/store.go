@@ -24,7 +24,7 @@ func storeFile(ctx context.Context, c *call) error {
 	if c.args[0] == "compact" {
 		do = compactStore
 	}
-	return bolt.WayBack(ctx, cfg.BackupFolder(), do(ctx, c, cfg.Store.Reveal()))
+	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), do(ctx, c, cfg.Store.Reveal()))
 }
 
 func checkStore(ctx context.Context, c *call, path string) error {

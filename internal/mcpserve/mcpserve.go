@@ -42,7 +42,7 @@ type Calls interface {
 	// Call returns what became of a call, and its record. shown is how many bytes of a result
 	// are shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
-	RecordCalls(ctx context.Context, calls []store.ToolCall) error
+	SaveCalls(ctx context.Context, calls []store.ToolCall) error
 }
 
 // Servers are the sources of tools that come and go.
@@ -236,7 +236,7 @@ func (s *Server) run(ctx context.Context, g grant, n tool.Named, args json.RawMe
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.o.Calls.RecordCalls(keep, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.SaveCalls(keep, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

@@ -14,33 +14,33 @@ import (
 	"ravenbot/internal/store"
 )
 
-const troubleKind = "digest trouble"
+const failureKind = "digest trouble"
 
-// trouble is a feed of a digest that cannot be read.
-type trouble struct {
-	Since time.Time `json:"since"`
-	Runs  int       `json:"runs"` // in a row that it failed
-	Why   string    `json:"why"`
-	Told  bool      `json:"told,omitempty"` // the channel knows
+// feedFailure is a feed of a digest that cannot be read.
+type feedFailure struct {
+	Since    time.Time `json:"since"`
+	Runs     int       `json:"runs"` // in a row that it failed
+	Reason   string    `json:"why"`
+	Notified bool      `json:"told,omitempty"` // the channel knows
 }
 
-// patience is how many looks in a row have to fail before a channel is told: what is
+// failuresBeforeNotice is how many looks in a row have to fail before a channel is told: what is
 // looked at every few minutes may fail for a moment.
-func (d spec) patience() int {
+func (d spec) failuresBeforeNotice() int {
 	if d.quiet {
 		return 3
 	}
 	return 1
 }
 
-func (s *Service) keptTroubles(ctx context.Context) (map[string]map[string]trouble, error) {
-	items, err := s.o.Store.Items(ctx, troubleKind)
+func (s *Service) loadFailures(ctx context.Context) (map[string]map[string]feedFailure, error) {
+	items, err := s.o.Store.Items(ctx, failureKind)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]map[string]trouble{}
+	all := map[string]map[string]feedFailure{}
 	for name, raw := range items {
-		var one map[string]trouble
+		var one map[string]feedFailure
 		if err := json.Unmarshal(raw, &one); err != nil {
 			return nil, fmt.Errorf("read which feeds of digest %s fail: %w", name, err)
 		}
@@ -49,34 +49,34 @@ func (s *Service) keptTroubles(ctx context.Context) (map[string]map[string]troub
 	return all, nil
 }
 
-// troubles gives which feeds of a digest fail now, and the posts that tell its channels
+// updateFailures returns which feeds of a digest fail now, and the posts that tell its channels
 // of those that they do not know of, and of those that work again. The posts have keys
 // that make repeating harmless.
-func (s *Service) troubles(ctx context.Context, d spec, e *edition, now time.Time) (map[string]trouble, []store.Post, error) {
-	all, err := s.keptTroubles(ctx)
-	if err != nil || d.task() {
+func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now time.Time) (map[string]feedFailure, []store.Post, error) {
+	all, err := s.loadFailures(ctx)
+	if err != nil || d.isTask() {
 		return nil, nil, err
 	}
-	before, after := all[d.Name], map[string]trouble{}
+	before, after := all[d.Name], map[string]feedFailure{}
 	var lines []string
 	var keys []string
 	for _, f := range d.Feeds {
 		was, failing := before[f.URL]
-		why, fails := e.failed[f.URL]
-		if failing && !fails && was.Told {
-			lines = append(lines, fmt.Sprintf("A feed works again: %s. It had failed since %s.", escape(f.shown()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")))
+		why, fails := e.failures[f.URL]
+		if failing && !fails && was.Notified {
+			lines = append(lines, fmt.Sprintf("A feed works again: %s. It had failed since %s.", escapeMarkdown(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")))
 			keys = append(keys, "healed "+f.URL+was.Since.String())
 		}
 		if !fails {
 			continue
 		}
 		if !failing {
-			was = trouble{Since: now}
+			was = feedFailure{Since: now}
 		}
-		was.Runs, was.Why = was.Runs+1, why
-		if !was.Told && was.Runs >= d.patience() {
-			was.Told = true
-			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
+		was.Runs, was.Reason = was.Runs+1, why
+		if !was.Notified && was.Runs >= d.failuresBeforeNotice() {
+			was.Notified = true
+			lines = append(lines, "A feed fails: "+escapeMarkdown(why)+". I go on trying, and say so when it works again.")
 			keys = append(keys, "fails "+f.URL+was.Since.String())
 		}
 		after[f.URL] = was
@@ -86,24 +86,24 @@ func (s *Service) troubles(ctx context.Context, d spec, e *edition, now time.Tim
 	}
 	var posts []store.Post
 	for _, to := range d.post {
-		draft := chat.Draft{Key: "digest/" + d.Name + "/feeds/" + hash(strings.Join(keys, "\n")) + "/" + to.String(),
-			Text: "**" + escape(d.title) + "**\n\n- " + strings.Join(lines, "\n- ")}
+		draft := chat.Draft{Key: "digest/" + d.Name + "/feeds/" + shortHash(strings.Join(keys, "\n")) + "/" + to.String(),
+			Text: "**" + escapeMarkdown(d.title) + "**\n\n- " + strings.Join(lines, "\n- ")}
 		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: now})
 	}
 	return after, posts, nil
 }
 
-func (s *Service) keepTroubles(ctx context.Context, d spec, now map[string]trouble) error {
-	all, err := s.keptTroubles(ctx)
+func (s *Service) saveFailures(ctx context.Context, d spec, now map[string]feedFailure) error {
+	all, err := s.loadFailures(ctx)
 	if err != nil || len(now) == 0 && len(all[d.Name]) == 0 {
 		return err
 	}
-	return s.save(ctx, troubleKind, d.Name, now)
+	return s.saveItem(ctx, failureKind, d.Name, now)
 }
 
-// forgetTroubles is for a digest that is no more.
-func (s *Service) forgetTroubles(ctx context.Context, name string) error {
-	if err := s.o.Store.DeleteItem(ctx, troubleKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+// deleteFailures is for a digest that is no more.
+func (s *Service) deleteFailures(ctx context.Context, name string) error {
+	if err := s.o.Store.DeleteItem(ctx, failureKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -130,12 +130,12 @@ func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
 	use := func(f Feed, by string) {
 		i := byURL[f.URL]
 		if i == nil {
-			i = &FeedInfo{Name: f.shown(), UsedBy: []string{}}
+			i = &FeedInfo{Name: f.displayURL(), UsedBy: []string{}}
 			byURL[f.URL] = i
 		}
 		i.UsedBy = append(i.UsedBy, by)
 	}
-	for _, d := range s.all() {
+	for _, d := range s.specs() {
 		for _, f := range d.Feeds {
 			use(f, d.Name)
 		}
@@ -145,7 +145,7 @@ func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
 	}
 	list := []FeedInfo{}
 	for url, i := range byURL {
-		if err := s.fetched(ctx, url, i); err != nil {
+		if err := s.addFetchState(ctx, url, i); err != nil {
 			return nil, err
 		}
 		list = append(list, *i)
@@ -154,8 +154,8 @@ func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
 	return list, nil
 }
 
-// fetched adds what the feed room remembers of a feed.
-func (s *Service) fetched(ctx context.Context, url string, i *FeedInfo) error {
+// addFetchState adds what the feed room remembers of a feed.
+func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) error {
 	kept, found, err := s.o.Store.LoadFeed(ctx, url)
 	if err != nil || !found {
 		return err

@@ -20,16 +20,16 @@ import (
 // The kinds of items by which digests made in chat or through the API are kept, and
 // which digests pause, those of the configuration too.
 const (
-	madeKind  = "digest"
-	pauseKind = "digest pause"
-	wishKind  = "digest wish"
+	createdKind  = "digest"
+	pauseKind    = "digest pause"
+	proposalKind = "digest wish"
 
-	// mostMade is how many digests are kept beside those of the configuration, and
+	// maxCreated is how many digests are kept beside those of the configuration, and
 	// mostHere how many of them are posted to one channel.
-	mostMade = 200
-	mostHere = 20
-	// leastGap is how often a digest that was made in chat may be due.
-	leastGap = 15 * time.Minute
+	maxCreated    = 200
+	maxPerChannel = 20
+	// minGap is how often a digest that was made in chat may be due.
+	minGap = 15 * time.Minute
 )
 
 // pause says whether a digest pauses, and since when that holds.
@@ -41,15 +41,15 @@ type pause struct {
 // Load reads what was made before, and what pauses. A digest that can no longer be
 // carried out is logged and left out.
 func (s *Service) Load(ctx context.Context) error {
-	made, err := items[Plan](ctx, s.o.Store, madeKind)
+	made, err := loadItems[Plan](ctx, s.o.Store, createdKind)
 	if err != nil {
 		return err
 	}
-	paused, err := items[pause](ctx, s.o.Store, pauseKind)
+	paused, err := loadItems[pause](ctx, s.o.Store, pauseKind)
 	if err != nil {
 		return err
 	}
-	wishes, err := items[wish](ctx, s.o.Store, wishKind)
+	wishes, err := loadItems[proposal](ctx, s.o.Store, proposalKind)
 	if err != nil {
 		return err
 	}
@@ -63,14 +63,14 @@ func (s *Service) Load(ctx context.Context) error {
 		specs[name] = d
 	}
 	s.mu.Lock()
-	s.made, s.paused, s.wishes = specs, paused, wishes
+	s.created, s.pauses, s.proposals = specs, paused, wishes
 	s.mu.Unlock()
-	s.changed()
+	s.notifyChange()
 	return nil
 }
 
-// items reads all of a kind.
-func items[T any](ctx context.Context, from Items, kind string) (map[string]T, error) {
+// loadItems reads all of a kind.
+func loadItems[T any](ctx context.Context, from Items, kind string) (map[string]T, error) {
 	raw, err := from.Items(ctx, kind)
 	if err != nil {
 		return nil, err
@@ -86,11 +86,11 @@ func items[T any](ctx context.Context, from Items, kind string) (map[string]T, e
 	return all, nil
 }
 
-// Make keeps a digest and has it run from now on. The errors are BadPlan and
+// Create keeps a digest and has it run from now on. The errors are BadPlan and
 // ErrExists.
-func (s *Service) Make(ctx context.Context, p Plan) (Info, error) {
+func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	p.At = s.o.Now().UTC()
-	d, err := s.accept(p)
+	d, err := s.validateNew(p)
 	if err != nil {
 		return Info{}, err
 	}
@@ -98,35 +98,35 @@ func (s *Service) Make(ctx context.Context, p Plan) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	err = s.o.Store.SaveItem(ctx, madeKind, p.Name, raw, false)
+	err = s.o.Store.SaveItem(ctx, createdKind, p.Name, raw, false)
 	if errors.Is(err, store.ErrExists) {
 		return Info{}, ErrExists
 	} else if err != nil {
 		return Info{}, err
 	}
 	s.mu.Lock()
-	s.made[p.Name] = d
+	s.created[p.Name] = d
 	s.mu.Unlock()
 	s.o.Log.Info("digest made", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
-	s.changed()
-	s.begin(ctx, d)
+	s.notifyChange()
+	s.markCurrentItems(ctx, d)
 	return s.info(ctx, d)
 }
 
-// begin takes what the feeds of a digest hold for known, where that posts what comes
+// markCurrentItems takes what the feeds of a digest hold for known, where that posts what comes
 // from now on.
-func (s *Service) begin(ctx context.Context, d spec) {
-	if !d.instant() {
+func (s *Service) markCurrentItems(ctx context.Context, d spec) {
+	if !d.isInstant() {
 		return
 	}
-	if err := s.look(ctx, d); err != nil {
+	if err := s.pollDigest(ctx, d); err != nil {
 		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known", "digest", d.Name, "error", err)
 	}
 }
 
-// accept judges a plan that is to be kept.
-func (s *Service) accept(p Plan) (spec, error) {
-	if err := modest(p); err != nil {
+// validateNew judges a plan that is to be kept.
+func (s *Service) validateNew(p Plan) (spec, error) {
+	if err := checkLimits(p); err != nil {
 		return spec{}, BadPlan{err}
 	}
 	d, err := compile(p)
@@ -134,7 +134,7 @@ func (s *Service) accept(p Plan) (spec, error) {
 		return d, BadPlan{err}
 	}
 	if p.Source == FromChat {
-		if err := d.seldom(s.o.Now()); err != nil {
+		if err := d.checkFrequency(s.o.Now()); err != nil {
 			return d, BadPlan{err}
 		}
 	}
@@ -144,20 +144,20 @@ func (s *Service) accept(p Plan) (spec, error) {
 		return d, ErrExists
 	}
 	here := 0
-	for _, other := range s.made {
+	for _, other := range s.created {
 		if other.post[0].Base() == d.post[0].Base() {
 			here++
 		}
 	}
-	if len(s.made) >= mostMade || here >= mostHere {
-		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel", mostMade, mostHere)}
+	if len(s.created) >= maxCreated || here >= maxPerChannel {
+		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel", maxCreated, maxPerChannel)}
 	}
 	return d, nil
 }
 
-// seldom judges how often a digest is due.
-func (d spec) seldom(now time.Time) error {
-	if d.instant() {
+// checkFrequency judges how often a digest is due.
+func (d spec) checkFrequency(now time.Time) error {
+	if d.isInstant() {
 		return nil
 	}
 	last, ok := d.when.Next(now)
@@ -166,8 +166,8 @@ func (d spec) seldom(now time.Time) error {
 		if !ok || !more {
 			break
 		}
-		if next.Sub(last) < leastGap {
-			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come", d.Schedule, int(leastGap.Minutes()))
+		if next.Sub(last) < minGap {
+			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come", d.Schedule, int(minGap.Minutes()))
 		}
 		last = next
 	}
@@ -177,8 +177,8 @@ func (d spec) seldom(now time.Time) error {
 	return nil
 }
 
-// changeable gives a digest that was not made in the configuration.
-func (s *Service) changeable(name string) (spec, error) {
+// findChangeable returns a digest that was not made in the configuration.
+func (s *Service) findChangeable(name string) (spec, error) {
 	d, ok := s.find(name)
 	switch {
 	case !ok:
@@ -191,7 +191,7 @@ func (s *Service) changeable(name string) (spec, error) {
 
 // Change replaces the plan of a digest that was made in chat or through the API.
 func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
-	d, err := s.changeable(name)
+	d, err := s.findChangeable(name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -202,28 +202,28 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 		return Info{}, BadPlan{err}
 	}
 	p.Name, p.Source, p.At = d.Name, d.Source, s.o.Now().UTC()
-	if err := modest(p); err != nil {
+	if err := checkLimits(p); err != nil {
 		return Info{}, BadPlan{err}
 	}
 	now, err := compile(p)
 	if err == nil && p.Source == FromChat {
-		err = now.seldom(s.o.Now())
+		err = now.checkFrequency(s.o.Now())
 	}
 	if err != nil {
 		return Info{}, BadPlan{err}
 	}
-	if err := s.save(ctx, madeKind, name, p); err != nil {
+	if err := s.saveItem(ctx, createdKind, name, p); err != nil {
 		return Info{}, err
 	}
 	s.mu.Lock()
-	s.made[name] = now
+	s.created[name] = now
 	s.mu.Unlock()
-	s.changed()
+	s.notifyChange()
 	now, _ = s.find(name)
 	return s.info(ctx, now)
 }
 
-// Replace gives a digest that was made in chat or through the API another plan. Who
+// Replace returns a digest that was made in chat or through the API another plan. Who
 // made it stays.
 func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
 	return s.Change(ctx, name, func(was *Plan) error {
@@ -257,24 +257,24 @@ func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string)
 // Remove ends a digest that was made in chat or through the API. What it has posted
 // and seen is still known should one of its name be made again.
 func (s *Service) Remove(ctx context.Context, name string) error {
-	if _, err := s.changeable(name); err != nil {
+	if _, err := s.findChangeable(name); err != nil {
 		return err
 	}
-	if err := s.o.Store.DeleteItem(ctx, madeKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.o.Store.DeleteItem(ctx, createdKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err := s.forgetTroubles(ctx, name); err != nil {
+	if err := s.deleteFailures(ctx, name); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	delete(s.made, name)
-	delete(s.paused, name)
+	delete(s.created, name)
+	delete(s.pauses, name)
 	s.mu.Unlock()
 	s.o.Log.Info("digest removed", "digest", name)
-	s.changed()
+	s.notifyChange()
 	return nil
 }
 
@@ -289,24 +289,24 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 		return nil
 	}
 	p := pause{on, s.o.Now().UTC()}
-	if err := s.save(ctx, pauseKind, name, p); err != nil {
+	if err := s.saveItem(ctx, pauseKind, name, p); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.paused[name] = p
+	s.pauses[name] = p
 	s.mu.Unlock()
-	s.changed()
+	s.notifyChange()
 	return nil
 }
 
-// visible reports whether a digest is shown to whoever sent a message: those of the
+// isVisible reports whether a digest is shown to whoever sent a message: those of the
 // configuration are, others where they are posted, to who made them and to
 // administrators.
-func (d spec) visible(m chat.Message) bool {
-	return d.Source == FromConfig || d.here(m.Conversation) || d.governs(m)
+func (d spec) isVisible(m chat.Message) bool {
+	return d.Source == FromConfig || d.postsTo(m.Conversation) || d.canBeManaged(m)
 }
 
-func (d spec) here(at chat.Address) bool {
+func (d spec) postsTo(at chat.Address) bool {
 	for _, to := range d.post {
 		if to.Base() == at.Base() {
 			return true
@@ -315,26 +315,26 @@ func (d spec) here(at chat.Address) bool {
 	return false
 }
 
-// governs reports whether whoever sent a message decides about a digest: an
+// canBeManaged reports whether whoever sent a message decides about a digest: an
 // administrator, or who made it.
-func (d spec) governs(m chat.Message) bool {
+func (d spec) canBeManaged(m chat.Message) bool {
 	return m.Author.Admin || d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
-// slugLength is about how long a name is that was made of words, in bytes.
-const slugLength = 28
+// maxSlug is about how long a name is that was made of words, in bytes.
+const maxSlug = 28
 
 // slug makes a name of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if b.Len() > 0 && b.Len()+len(word) >= slugLength {
+		if b.Len() > 0 && b.Len()+len(word) >= maxSlug {
 			break
 		}
 		if b.Len() > 0 {
 			b.WriteByte('-')
 		}
-		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), slugLength)]))
+		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), maxSlug)]))
 	}
 	return cmp.Or(b.String(), "digest")
 }

@@ -20,8 +20,8 @@ import (
 
 // A wish is open for so long, and so many are at a time.
 const (
-	wishFor    = time.Hour
-	mostWishes = 200
+	proposalLifetime = time.Hour
+	maxProposals     = 200
 )
 
 // What buttons and words say: followed by a space and the id of a wish.
@@ -30,16 +30,16 @@ const (
 	pressNo  = "digest-no"
 )
 
-// wish is a digest that somebody wants and has not confirmed yet.
-type wish struct {
-	ID   string       `json:"id"`
-	Plan Plan         `json:"plan"`
-	At   time.Time    `json:"at"`
-	From chat.Address `json:"from"` // where it was asked for
-	Says string       `json:"says"` // the plan in words
+// proposal is a digest that somebody wants and has not confirmed yet.
+type proposal struct {
+	ID      string       `json:"id"`
+	Plan    Plan         `json:"plan"`
+	At      time.Time    `json:"at"`
+	From    chat.Address `json:"from"` // where it was asked for
+	Summary string       `json:"says"` // the plan in words
 }
 
-func (w wish) key() string { return "digest-wish/" + w.ID }
+func (w proposal) key() string { return "digest-wish/" + w.ID }
 
 // Propose shows a plan in the conversation of the caller, who confirms or drops it
 // there, or an administrator does. Feeds may be named by words. What comes back is for
@@ -50,7 +50,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	}
 	titles := make([]string, len(p.Feeds))
 	for n, f := range p.Feeds {
-		found, title, err := s.resolve(ctx, strings.TrimSpace(f.URL))
+		found, title, err := s.resolveFeed(ctx, strings.TrimSpace(f.URL))
 		if err != nil {
 			return "", BadPlan{err}
 		}
@@ -62,26 +62,26 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
 		p.Timezone = "UTC"
 	}
-	p.Name = s.free(p.Name)
+	p.Name = s.freeName(p.Name)
 	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
-		p.MaxTokens = taskTokens
+		p.MaxTokens = defaultTaskTokens
 	}
-	d, err := s.accept(p)
+	d, err := s.validateNew(p)
 	if err != nil {
 		return "", err
 	}
-	w := wish{ID: newID(), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation, Says: s.inWords(d, titles)}
-	if err := s.hold(ctx, w); err != nil {
+	w := proposal{ID: newID(), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation, Summary: s.describePlan(d, titles)}
+	if err := s.saveProposal(ctx, w); err != nil {
 		return "", err
 	}
-	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.question(), ""); err != nil {
+	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
 		return "", err
 	}
 	return "The plan is shown in the conversation, with buttons. It is not made yet: " + cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
 }
 
-// free makes a name that no digest has.
-func (s *Service) free(name string) string {
+// freeName makes a name that no digest has.
+func (s *Service) freeName(name string) string {
 	for n := 2; ; n++ {
 		if _, taken := s.find(name); !taken {
 			return name
@@ -90,32 +90,32 @@ func (s *Service) free(name string) string {
 	}
 }
 
-// hold keeps a wish, and drops those that nobody confirmed.
-func (s *Service) hold(ctx context.Context, w wish) error {
+// saveProposal keeps a wish, and drops those that nobody confirmed.
+func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 	s.mu.Lock()
 	var old []string
-	for id, other := range s.wishes {
-		if w.At.Sub(other.At) > wishFor {
+	for id, other := range s.proposals {
+		if w.At.Sub(other.At) > proposalLifetime {
 			old = append(old, id)
-			delete(s.wishes, id)
+			delete(s.proposals, id)
 		}
 	}
-	full := len(s.wishes) >= mostWishes
+	full := len(s.proposals) >= maxProposals
 	if !full {
-		s.wishes[w.ID] = w
+		s.proposals[w.ID] = w
 	}
 	s.mu.Unlock()
 	for _, id := range old {
-		s.drop(ctx, id)
+		s.deleteProposal(ctx, id)
 	}
 	if full {
 		return BadPlan{errors.New("too many digests wait to be confirmed")}
 	}
-	return s.save(ctx, wishKind, w.ID, w)
+	return s.saveItem(ctx, proposalKind, w.ID, w)
 }
 
-func (s *Service) drop(ctx context.Context, id string) {
-	if err := s.o.Store.DeleteItem(ctx, wishKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+func (s *Service) deleteProposal(ctx context.Context, id string) {
+	if err := s.o.Store.DeleteItem(ctx, proposalKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 		s.o.Log.Error("digest that was not confirmed not forgotten", "wish", id, "error", err)
 	}
 }
@@ -126,13 +126,13 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// resolve finds the feed that an address or words name. Its errors offer candidates.
-func (s *Service) resolve(ctx context.Context, words string) (address, title string, err error) {
+// resolveFeed finds the feed that an address or words name. Its errors offer candidates.
+func (s *Service) resolveFeed(ctx context.Context, words string) (address, title string, err error) {
 	address = words
-	if !web(words) && !strings.HasPrefix(words, "bundled:") {
+	if !isWebURL(words) && !strings.HasPrefix(words, "bundled:") {
 		if strings.ContainsRune(words, '.') && !strings.ContainsAny(words, " \t") {
 			address = "https://" + words
-		} else if address, err = s.known(ctx, words); err != nil {
+		} else if address, err = s.findKnownFeed(ctx, words); err != nil {
 			return "", "", err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Service) resolve(ctx context.Context, words string) (address, title str
 	if errors.Is(err, feed.ErrNotFeed) {
 		offers, findErr := s.o.Feeds.Find(ctx, address)
 		if len(offers) > 1 {
-			return "", "", fmt.Errorf("%s is a page with several feeds; ask which is meant: %s", address, offered(offers))
+			return "", "", fmt.Errorf("%s is a page with several feeds; ask which is meant: %s", address, joinLinks(offers))
 		}
 		if findErr == nil && len(offers) == 1 {
 			address = offers[0].URL
@@ -153,7 +153,7 @@ func (s *Service) resolve(ctx context.Context, words string) (address, title str
 	return address, cmp.Or(res.Feed.Heading(), host(address)), nil
 }
 
-func offered(list []feed.Link) string {
+func joinLinks(list []feed.Link) string {
 	var all []string
 	for _, l := range list[:min(len(list), 10)] {
 		all = append(all, strings.TrimSpace(l.URL+" "+l.Title))
@@ -161,9 +161,9 @@ func offered(list []feed.Link) string {
 	return strings.Join(all, ", ")
 }
 
-// known finds, among the feeds that the bot reads already, the one whose title or
+// findKnownFeed finds, among the feeds that the bot reads already, the one whose title or
 // address holds all the words.
-func (s *Service) known(ctx context.Context, words string) (string, error) {
+func (s *Service) findKnownFeed(ctx context.Context, words string) (string, error) {
 	feeds, err := s.KnownFeeds(ctx)
 	if err != nil {
 		return "", err
@@ -171,7 +171,7 @@ func (s *Service) known(ctx context.Context, words string) (string, error) {
 	var found []string
 	for _, f := range feeds {
 		text := strings.ToLower(f.Title + " " + f.Name)
-		if web(f.Name) && !strings.Contains(f.Name, "***") && !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
+		if isWebURL(f.Name) && !strings.Contains(f.Name, "***") && !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
 			found = append(found, f.Name)
 		}
 	}
@@ -184,11 +184,11 @@ func (s *Service) known(ctx context.Context, words string) (string, error) {
 	return "", fmt.Errorf("%.80q may be several feeds; ask which is meant: %s", words, strings.Join(found[:min(len(found), 10)], ", "))
 }
 
-// upcoming are the next runs of a digest, in words.
-func (d spec) upcoming(now time.Time, n int) []string {
+// nextRuns are the next runs of a digest, in words.
+func (d spec) nextRuns(now time.Time, n int) []string {
 	var list []string
 	for range n {
-		next, ok := d.next(now)
+		next, ok := d.nextRun(now)
 		if !ok {
 			break
 		}
@@ -198,39 +198,39 @@ func (d spec) upcoming(now time.Time, n int) []string {
 	return list
 }
 
-// inWords says what a plan is.
-func (s *Service) inWords(d spec, titles []string) string {
+// describePlan says what a plan is.
+func (s *Service) describePlan(d spec, titles []string) string {
 	var lines []string
 	for n, f := range d.Feeds {
-		lines = append(lines, "- reads "+link(titles[n], f.URL))
+		lines = append(lines, "- reads "+markdownLink(titles[n], f.URL))
 	}
 	if d.Prompt != "" {
-		lines = append(lines, "- is told: "+escape(shorten(d.Prompt, 500)))
+		lines = append(lines, "- is told: "+escapeMarkdown(shorten(d.Prompt, 500)))
 	}
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
-	if d.instant() {
-		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", mostALook, mostAnHour))
+	if d.isInstant() {
+		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour))
 	} else {
-		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.upcoming(s.o.Now(), 3), ", "))
+		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), 3), ", "))
 	}
 	if d.MaxTokens > 0 {
 		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
 	}
 	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
 		if one[1] != "" {
-			lines = append(lines, "- "+one[0]+": "+escape(one[1]))
+			lines = append(lines, "- "+one[0]+": "+escapeMarkdown(one[1]))
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// question shows a plan and asks.
-func (w wish) question() chat.Draft {
-	text := "**May I make the digest `" + w.Plan.Name + "`?**\n\n" + w.Says +
-		"\n\nOnly " + escape(cmp.Or(w.Plan.By.Name, "whoever asked")) + " or an administrator can decide: press a button, or write `yes` or `no`."
+// confirmationDraft shows a plan and asks.
+func (w proposal) confirmationDraft() chat.Draft {
+	text := "**May I make the digest `" + w.Plan.Name + "`?**\n\n" + w.Summary +
+		"\n\nOnly " + escapeMarkdown(cmp.Or(w.Plan.By.Name, "whoever asked")) + " or an administrator can decide: press a button, or write `yes` or `no`."
 	return chat.Draft{Key: w.key(), Text: text,
 		Buttons: []chat.Button{{Label: "Make it", Value: pressYes + " " + w.ID, Style: chat.Primary}, {Label: "No", Value: pressNo + " " + w.ID}},
-		Footer:  "forgotten if nobody decides by " + w.At.Add(wishFor).Format("15:04") + " UTC"}
+		Footer:  "forgotten if nobody decides by " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
 }
 
 // Urgent reports that a message is for the digests alone, and must not wait behind
@@ -242,35 +242,35 @@ func (s *Service) Urgent(m chat.Message) bool {
 	}
 	if m.Kind() == chat.EventPress {
 		what, _ := m.Press()
-		return slices.Contains([]string{pressYes + " ", pressNo + " ", pressApart}, what)
+		return slices.Contains([]string{pressYes + " ", pressNo + " ", pressUnmerge}, what)
 	}
-	if _, ok := s.decided(m); ok {
+	if _, ok := s.proposalFor(m); ok {
 		return true
 	}
-	return s.asksMore(m)
+	return s.isMoreRequest(m)
 }
 
-// decided gives the wish that a written word is about.
-func (s *Service) decided(m chat.Message) (wish, bool) {
-	if word(m) == "" {
-		return wish{}, false
+// proposalFor returns the wish that a written word is about.
+func (s *Service) proposalFor(m chat.Message) (proposal, bool) {
+	if parseYesNo(m) == "" {
+		return proposal{}, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var open []wish
-	for _, w := range s.wishes {
-		if w.From == m.Conversation && s.o.Now().Sub(w.At) <= wishFor && (spec{Plan: w.Plan}).governs(m) {
+	var open []proposal
+	for _, w := range s.proposals {
+		if w.From == m.Conversation && s.o.Now().Sub(w.At) <= proposalLifetime && (spec{Plan: w.Plan}).canBeManaged(m) {
 			open = append(open, w)
 		}
 	}
 	if len(open) == 0 {
-		return wish{}, false
+		return proposal{}, false
 	}
-	return slices.MaxFunc(open, func(a, b wish) int { return a.At.Compare(b.At) }), true
+	return slices.MaxFunc(open, func(a, b proposal) int { return a.At.Compare(b.At) }), true
 }
 
-// word reads yes and no.
-func word(m chat.Message) string {
+// parseYesNo reads yes and no.
+func parseYesNo(m chat.Message) string {
 	switch strings.ToLower(strings.Trim(m.Text, " \t\n.!`")) {
 	case "yes", "make it":
 		return pressYes
@@ -292,77 +292,79 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 
 func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok bool) {
 	if m.Kind() == chat.EventCommand && m.Command == commandName {
-		return s.command(ctx, m), true
+		return s.runCommand(ctx, m), true
 	}
 	if !s.Urgent(m) {
 		return chat.Draft{}, false
 	}
 	if m.Kind() != chat.EventPress {
-		if w, ok := s.decided(m); ok {
-			return s.decide(ctx, w, word(m) == pressYes, m), true
+		if w, ok := s.proposalFor(m); ok {
+			return s.decideProposal(ctx, w, parseYesNo(m) == pressYes, m), true
 		}
-		return s.more(ctx, m), true
+		return s.answerMore(ctx, m), true
 	}
 	what, id := m.Press()
-	if what == pressApart {
-		return s.unmerged(ctx, m, id), true
+	if what == pressUnmerge {
+		return s.unmergeTurn(ctx, m, id), true
 	}
 	s.mu.Lock()
-	w, ok := s.wishes[id]
+	w, ok := s.proposals[id]
 	s.mu.Unlock()
 	switch {
-	case !ok || s.o.Now().Sub(w.At) > wishFor:
-		return refuse("This plan was decided or forgotten; please ask for it again."), true
-	case !(spec{Plan: w.Plan}).governs(m):
-		return refuse("Only whoever asked for the digest, or an administrator, can decide."), true
+	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
+		return refusalDraft("This plan was decided or forgotten; please ask for it again."), true
+	case !(spec{Plan: w.Plan}).canBeManaged(m):
+		return refusalDraft("Only whoever asked for the digest, or an administrator, can decide."), true
 	}
-	return s.decide(ctx, w, what == pressYes+" ", m), true
+	return s.decideProposal(ctx, w, what == pressYes+" ", m), true
 }
 
-func refuse(text string) chat.Draft { return chat.Draft{Ephemeral: true, Failed: true, Text: text} }
+func refusalDraft(text string) chat.Draft {
+	return chat.Draft{Ephemeral: true, Failed: true, Text: text}
+}
 
-// decide makes a digest that was wished for, or drops the wish.
-func (s *Service) decide(ctx context.Context, w wish, yes bool, m chat.Message) chat.Draft {
+// decideProposal makes a digest that was wished for, or drops the wish.
+func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m chat.Message) chat.Draft {
 	s.mu.Lock()
-	_, open := s.wishes[w.ID]
-	delete(s.wishes, w.ID)
+	_, open := s.proposals[w.ID]
+	delete(s.proposals, w.ID)
 	s.mu.Unlock()
 	if !open {
-		return refuse("This was decided just now.")
+		return refusalDraft("This was decided just now.")
 	}
 	text, shown := "The digest `"+w.Plan.Name+"` is not made.", "**The digest `"+w.Plan.Name+"`** was not wanted."
 	if yes {
-		info, err := s.Make(ctx, w.Plan)
+		info, err := s.Create(ctx, w.Plan)
 		if err != nil {
 			var bad BadPlan
 			if errors.As(err, &bad) || errors.Is(err, ErrExists) {
-				return refuse("The digest was not made: " + err.Error() + ".")
+				return refusalDraft("The digest was not made: " + err.Error() + ".")
 			}
 			s.mu.Lock()
-			s.wishes[w.ID] = w // it may be confirmed once more
+			s.proposals[w.ID] = w // it may be confirmed once more
 			s.mu.Unlock()
 			s.o.Log.Error("digest not made", "digest", w.Plan.Name, "error", err)
-			return refuse("The digest could not be kept; please try again. The bot's log has the reason.")
+			return refusalDraft("The digest could not be kept; please try again. The bot's log has the reason.")
 		}
 		text = "The digest `" + info.Name + "` is made."
 		if info.Next != nil {
 			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 		}
 		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
-		shown = "**The digest `" + w.Plan.Name + "`**, as " + escape(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Says
+		shown = "**The digest `" + w.Plan.Name + "`**, as " + escapeMarkdown(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Summary
 	}
-	s.drop(ctx, w.ID)
+	s.deleteProposal(ctx, w.ID)
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
 		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
 }
 
-// moreOn reads "more on 3".
-var moreOn = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
+// moreRequest reads "more on 3".
+var moreRequest = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
 
-// asksMore reports that a message asks for an entry of a digest that is posted where
+// isMoreRequest reports that a message asks for an entry of a digest that is posted where
 // it was said.
-func (s *Service) asksMore(m chat.Message) bool {
-	return moreOn.MatchString(m.Text) && slices.ContainsFunc(s.all(), func(d spec) bool { return d.here(m.Conversation) })
+func (s *Service) isMoreRequest(m chat.Message) bool {
+	return moreRequest.MatchString(m.Text) && slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
 }
