@@ -72,8 +72,8 @@ type Toolbox interface {
 
 // Servers are the sources of tools that come and go.
 type Servers interface {
-	// Hold keeps the tools that there are now until release is called.
-	Hold() (release func())
+	// Lease keeps the tools that there are now until release is called.
+	Lease() (release func())
 	// WaitAll returns when every source that is being connected is there or has failed
 	// once, or ctx ends.
 	WaitAll(ctx context.Context)
@@ -189,7 +189,7 @@ func (e *Engine) Forget(a chat.Address) {
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
 	if e.o.Servers != nil {
-		defer e.o.Servers.Hold()()
+		defer e.o.Servers.Lease()()
 	}
 	r, err := e.begin(ctx, q, show)
 	if err != nil {

@@ -46,7 +46,7 @@ func (n native) Tools() []tool.Tool { return n }
 // resourceTools are the tools by which models read what MCP servers offer beside their tools.
 type resourceTools struct{ *mcp.Host }
 
-func (r resourceTools) Tools() []tool.Tool { return r.Pack() }
+func (r resourceTools) Tools() []tool.Tool { return r.ResourceTools() }
 
 // buildTools makes the native tools, the MCP host, and the registry of both.
 func (a *App) buildTools(_ context.Context, p *parts) error {
@@ -69,9 +69,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
 		Servers:        mcp.FromEntries(c.MCPServers),
-		Keep:           serverBlobs{a.store},
-		After:          a.serversGo,
-		Taken:          reservedName(pack),
+		Store:           serverBlobs{a.store},
+		StartAfter:          a.serversGo,
+		IsReserved:          reservedName(pack),
 		Schemas:        schema.New(),
 		Ask:            askPerson(p.questions),
 		Sample:         sampler.Sample,

@@ -22,8 +22,8 @@ func (InputError) BadInput() bool { return true }
 
 // Servers are the MCP servers, as OperatorCalls sees them.
 type Servers interface {
-	// Hold keeps the tools that there are now until release is called.
-	Hold() (release func())
+	// Lease keeps the tools that there are now until release is called.
+	Lease() (release func())
 	// IsPending reports whether a tool of a server waits for an approval.
 	IsPending(server, tool string) bool
 }
@@ -45,7 +45,7 @@ const recordTimeout = 10 * time.Second
 // Call calls a tool of an MCP server, by the server's name of it or the models'. The error is
 // an InputError where there is no such tool.
 func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
-	defer o.Servers.Hold()()
+	defer o.Servers.Lease()()
 	for _, n := range o.Tools.List() {
 		if spec := n.Tool.Spec(); spec.Native || spec.Server != server || spec.Name != name && n.Name != name {
 			continue

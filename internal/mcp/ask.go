@@ -54,8 +54,8 @@ type Answer struct {
 	Content json.RawMessage
 }
 
-// Sampling is what a server wants a model to go on from.
-type Sampling struct {
+// SamplingRequest is what a server wants a model to go on from.
+type SamplingRequest struct {
 	Server      string
 	Tool        string // that was called
 	System      string
@@ -73,8 +73,8 @@ type SamplingMessage struct {
 	Files []chat.File
 }
 
-// Sampled is what the model said.
-type Sampled struct {
+// SamplingResult is what the model said.
+type SamplingResult struct {
 	Text   string
 	Model  string
 	Reason string // why it stopped: endTurn, stopSequence, maxTokens; "": endTurn
@@ -318,8 +318,8 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 
 // sampling reads the parameters of a request; what is missing, or of another type
 // than it should be, is zero.
-func (c *connection) sampling(o map[string]json.RawMessage) Sampling {
-	wanted := Sampling{Server: c.s.c.Name, System: text(o["systemPrompt"])}
+func (c *connection) sampling(o map[string]json.RawMessage) SamplingRequest {
+	wanted := SamplingRequest{Server: c.s.c.Name, System: text(o["systemPrompt"])}
 	room := maxFiles
 	for _, raw := range items(o["messages"]) {
 		m := object(raw)

@@ -82,11 +82,11 @@ func TestQuestionsOfServers(t *testing.T) {
 			asked <- q
 			return now.answer, now.err
 		},
-		Sample: func(ctx context.Context, s Sampling) (Sampled, error) {
+		Sample: func(ctx context.Context, s SamplingRequest) (SamplingResult, error) {
 			if s.MaxTokens != 7 || s.Tool != "ask" || tool.CallerFrom(ctx).User.ID != "ann" {
 				t.Errorf("sampling of %+v", s)
 			}
-			return Sampled{Text: "you said " + s.Messages[0].Text, Model: "m"}, nil
+			return SamplingResult{Text: "you said " + s.Messages[0].Text, Model: "m"}, nil
 		}})
 	settled(t, h, "a")
 	for i, tt := range tests {
@@ -468,7 +468,7 @@ func FuzzFulfil(f *testing.F) {
 	f.Add("roots/list", []byte(`null`))
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Roots: []Root{}, Schemas: schema.New(),
 		Ask:    func(context.Context, Question) (Answer, error) { return Answer{Action: Accept}, nil },
-		Sample: func(context.Context, Sampling) (Sampled, error) { return Sampled{Text: "x"}, nil }}))
+		Sample: func(context.Context, SamplingRequest) (SamplingResult, error) { return SamplingResult{Text: "x"}, nil }}))
 	c := must(h.server("a")).connection(nil)
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
 		flight, landed := c.fly(t.Context(), "x", time.Minute)

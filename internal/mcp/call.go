@@ -122,7 +122,7 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	switch {
 	case conn != nil && !conn.silent() || !s.h.running():
 		return conn, state
-	case s.o.Keep != nil && (state == Uninitialized || state == Connecting && !s.tried()):
+	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !s.tried()):
 		s.want(true, nil)
 		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 	case conn != nil || soon:

@@ -75,7 +75,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, s := range h.servers {
 		h.start(s)
 	}
-	if h.o.Keep != nil {
+	if h.o.Store != nil {
 		h.work.Go(func() { h.keepLogs(ctx) })
 	}
 	h.mu.Unlock()
@@ -253,10 +253,10 @@ func (h *Host) retire(s *server) {
 	})
 }
 
-// Hold keeps the servers that there are: one that is replaced or removed from now
+// Lease keeps the servers that there are: one that is replaced or removed from now
 // on goes on serving the tools that the holder has, until release is called or
 // half an hour has passed. Whoever works with a list of tools holds it meanwhile.
-func (h *Host) Hold() (release func()) { return h.hold(nil) }
+func (h *Host) Lease() (release func()) { return h.hold(nil) }
 
 func (h *Host) hold(on *server) (release func()) {
 	held := &hold{on: on, done: make(chan struct{})}

@@ -17,10 +17,10 @@ const (
 
 // load gives what is kept, or nil.
 func (s *server) load(what string) (json.RawMessage, error) {
-	if s.o.Keep == nil {
+	if s.o.Store == nil {
 		return nil, nil
 	}
-	data, err := s.o.Keep.Load(what, s.c.Name)
+	data, err := s.o.Store.Load(what, s.c.Name)
 	if string(data) == "null" {
 		data = nil
 	}
@@ -30,12 +30,12 @@ func (s *server) load(what string) (json.RawMessage, error) {
 // save saves what is to be known after a restart. One that was replaced keeps
 // nothing: its name is another's now.
 func (s *server) save(what string, value any) error {
-	if s.o.Keep == nil || s.retired.Load() {
+	if s.o.Store == nil || s.retired.Load() {
 		return nil
 	}
 	data, err := json.Marshal(value)
 	if err == nil {
-		err = s.o.Keep.Save(what, s.c.Name, data)
+		err = s.o.Store.Save(what, s.c.Name, data)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the %s of MCP server %q: %w", what, s.c.Name, err)
@@ -52,12 +52,12 @@ func (s *server) keep(what string, value any) {
 
 // forgetKept forgets everything that is kept of the server.
 func (s *server) forgetKept() error {
-	if s.o.Keep == nil {
+	if s.o.Store == nil {
 		return nil
 	}
 	var faults []error
 	for _, what := range []string{keptTools, keptPins, keptLog} {
-		faults = append(faults, s.o.Keep.Save(what, s.c.Name, []byte("null")))
+		faults = append(faults, s.o.Store.Save(what, s.c.Name, []byte("null")))
 	}
 	return errors.Join(faults...)
 }

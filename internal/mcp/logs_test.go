@@ -16,11 +16,11 @@ import (
 func TestTheLogOutlivesTheProcess(t *testing.T) {
 	keep := &shelf{}
 	entry := fakeServer("a", "noise", "API_TOKEN=sesame-open")
-	h, end := hosted(t, Options{Servers: []Config{entry}, Keep: keep})
+	h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	settled(t, h, "a")
 	call(t, find1(t, h, "a", "secret"), `{}`)
 	end()
-	again := must(NewHost(Options{Servers: []Config{entry}, Keep: keep}))
+	again := must(NewHost(Options{Servers: []Config{entry}, Store: keep}))
 	got := logText(again, "a")
 	for _, want := range []string{"stdout: npm warn something is old", "stderr: the token is ***", "bot: started", "bot: ended"} {
 		if !strings.Contains(got, want) {
@@ -73,7 +73,7 @@ func (c *counting) Save(what, server string, data []byte) error {
 func TestLogsAreWrittenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keep := &counting{}
-		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x", Disabled: true}, {Name: "b", Command: "x", Disabled: true}}, Keep: keep}))
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x", Disabled: true}, {Name: "b", Command: "x", Disabled: true}}, Store: keep}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- h.Run(ctx) }()

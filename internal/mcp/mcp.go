@@ -78,10 +78,10 @@ type SignIn struct {
 	Grant        string
 }
 
-// Keep is what is known of servers over restarts: "tools", so that a server need
+// StateStore is what is known of servers over restarts: "tools", so that a server need
 // not be started before its first call, "pins", what its tools were when they were
 // first seen or approved, and "log". It must be safe for concurrent use.
-type Keep interface {
+type StateStore interface {
 	// Load gives what was last saved of a server, or nil.
 	Load(what, server string) ([]byte, error)
 	// Save takes JSON; null stands for nothing.
@@ -109,10 +109,10 @@ type Options struct {
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	Keep Keep // nil: nothing is kept, and every server is connected when the host starts
-	// After keeps servers from starting until it is closed; what Keep knows of them
+	Store StateStore // nil: nothing is kept, and every server is connected when the host starts
+	// StartAfter keeps servers from starting until it is closed; what Keep knows of them
 	// is listed at once. nil: they start with the host.
-	After <-chan struct{}
+	StartAfter <-chan struct{}
 	// Ask puts a server's question to the person on whose behalf it is called: ctx
 	// carries the tool.Caller, and ends with the call. It may take 15 minutes; an error
 	// tells the server that there is no answer. nil: servers are not told that anybody
@@ -120,15 +120,15 @@ type Options struct {
 	Ask func(ctx context.Context, q Question) (Answer, error)
 	// Sample has a model go on for a server, with ctx as that of Ask; an error refuses.
 	// nil: servers are not told that they could have that.
-	Sample func(ctx context.Context, s Sampling) (Sampled, error)
+	Sample func(ctx context.Context, s SamplingRequest) (SamplingResult, error)
 	Roots  []Root // nil: servers are not told that there are roots
 	// Schemas checks what goes to servers, and comes from them. nil: nothing is checked
 	// here.
 	Schemas Schemas
 
-	// Taken reports whether a tool of the bot itself goes by a name. It must not call
+	// IsReserved reports whether a tool of the bot itself goes by a name. It must not call
 	// the Host. nil: none does.
-	Taken   func(name string) bool
+	IsReserved   func(name string) bool
 	Version string // what servers are told of our version
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now

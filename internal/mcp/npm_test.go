@@ -177,7 +177,7 @@ func TestNinePublishedServers(t *testing.T) {
 	}
 	keep := &shelf{}
 	list := nine(t.TempDir())
-	o := Options{Keep: keep, StartTimeout: 2 * atFirst}
+	o := Options{Store: keep, StartTimeout: 2 * atFirst}
 	for _, c := range list {
 		o.Servers = append(o.Servers, c.Config)
 	}

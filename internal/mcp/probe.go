@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Unstarted returns the status of servers that no host runs.
-func Unstarted(servers []Config) []Status {
+// ConfiguredStatus returns the status of servers that no host runs.
+func ConfiguredStatus(servers []Config) []Status {
 	list := []Status{}
 	for _, c := range servers {
 		state := Uninitialized

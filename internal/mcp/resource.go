@@ -23,10 +23,10 @@ const (
 	maxListLine = 500
 )
 
-// Pack gives the native tools by which models list and read what servers offer
+// ResourceTools gives the native tools by which models list and read what servers offer
 // beside their tools: resources and prompts. It is empty while no server offers
 // any. What they give is strangers' text, as that of any tool of a server.
-func (h *Host) Pack() []tool.Tool {
+func (h *Host) ResourceTools() []tool.Tool {
 	resources, prompts := false, false
 	for _, s := range h.all() {
 		offers := s.offers()

@@ -35,7 +35,7 @@ func shelves() *sdkserver.MCPServer {
 
 func fromPack(t *testing.T, h *Host, name, args string) tool.Result {
 	t.Helper()
-	for _, tl := range h.Pack() {
+	for _, tl := range h.ResourceTools() {
 		if tl.Spec().Name == name {
 			return call(t, tl, args)
 		}
@@ -48,13 +48,13 @@ func TestResourcesAndPrompts(t *testing.T) {
 	modern := serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL
 	older := serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(shelves()))).URL
 	h := running(t, Options{Servers: []Config{{Name: "new", URL: modern}, {Name: "old", URL: older}, fakeServer("plain", "plain")}})
-	if len(h.Pack()) != 0 {
+	if len(h.ResourceTools()) != 0 {
 		t.Error("there are tools for what no server is known to offer")
 	}
 	for _, name := range []string{"new", "old", "plain"} {
 		settled(t, h, name)
 	}
-	for _, tl := range h.Pack() {
+	for _, tl := range h.ResourceTools() {
 		if spec := tl.Spec(); !spec.Native || spec.Server != "mcp" || spec.Hints.Class() != "readOnly" || !json.Valid(spec.Schema) {
 			t.Errorf("%+v", spec)
 		}
@@ -83,7 +83,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 	wantText(t, fromPack(t, h, "resources_list", `{}`), list("new"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.Pack()[0].Call(ctx, json.RawMessage(`{}`)); !errors.Is(err, context.Canceled) {
+	if _, err := h.ResourceTools()[0].Call(ctx, json.RawMessage(`{}`)); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
 }
@@ -93,15 +93,15 @@ func TestResourcesAndPrompts(t *testing.T) {
 func TestAKnownShelfStartsWhenItIsRead(t *testing.T) {
 	keep := &shelf{}
 	entry := Config{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL}
-	first, end := hosted(t, Options{Servers: []Config{entry}, Keep: keep})
+	first, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	settled(t, first, "a")
 	end()
-	h := running(t, Options{Servers: []Config{entry}, Keep: keep})
+	h := running(t, Options{Servers: []Config{entry}, Store: keep})
 	if st := settled(t, h, "a"); st.State != Uninitialized {
 		t.Errorf("%+v", st)
 	}
-	if len(h.Pack()) != 4 {
-		t.Errorf("the pack has %d tools", len(h.Pack()))
+	if len(h.ResourceTools()) != 4 {
+		t.Errorf("the pack has %d tools", len(h.ResourceTools()))
 	}
 	wantText(t, fromPack(t, h, "resource_read", `{"server":"a","uri":"note://7"}`), "[resource note://7]\nthis is note://7")
 }

@@ -125,9 +125,9 @@ func (s *server) run(ctx context.Context) {
 	}
 	defer s.end()
 	defer s.dismiss()
-	if s.o.After != nil {
+	if s.o.StartAfter != nil {
 		select {
-		case <-s.o.After:
+		case <-s.o.StartAfter:
 		case <-ctx.Done():
 		}
 	}

@@ -66,10 +66,10 @@ type ToolState string
 
 // The states of a tool.
 const (
-	Offered  ToolState = "offered"
-	Withheld ToolState = "quarantined" // until Approve
-	Refused  ToolState = "refused"     // its name is another's, or cannot be shown
-	Excluded ToolState = "excluded"    // by includeTools or excludeTools
+	ToolOffered  ToolState = "offered"
+	ToolQuarantined ToolState = "quarantined" // until Approve
+	ToolRefused  ToolState = "refused"     // its name is another's, or cannot be shown
+	ToolExcluded ToolState = "excluded"    // by includeTools or excludeTools
 )
 
 // status gives what is known; a status that is old is checked anew meanwhile.
@@ -80,7 +80,7 @@ func (s *server) status() Status {
 		Pending: len(s.held), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
 		Version: s.about.version, Since: s.since, Checked: s.checked}
 	for _, t := range s.infos() {
-		if t.State == Offered {
+		if t.State == ToolOffered {
 			st.Tools = append(st.Tools, t)
 		}
 	}

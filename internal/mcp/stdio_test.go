@@ -678,12 +678,12 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 	cache := &shelf{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "plain"}} // without a mark: the same in all hosts
 
-	first := running(t, Options{Servers: []Config{entry}, Keep: cache})
+	first := running(t, Options{Servers: []Config{entry}, Store: cache})
 	if st := settled(t, first, "a"); st.State != Connected {
 		t.Fatalf("a server that is not known yet: %+v", st)
 	}
 
-	lazy := running(t, Options{Servers: []Config{entry}, Keep: cache})
+	lazy := running(t, Options{Servers: []Config{entry}, Store: cache})
 	if st := settled(t, lazy, "a"); st.State != Uninitialized || len(st.Tools) == 0 {
 		t.Fatalf("a server that is known: %+v", st)
 	}
@@ -699,7 +699,7 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 	eager.Eager = true
 	changed.Dir = t.TempDir()
 	for what, c := range map[string]Config{"eager": eager, "changed since": changed} {
-		if st := settled(t, running(t, Options{Servers: []Config{c}, Keep: cache}), "a"); st.State != Connected {
+		if st := settled(t, running(t, Options{Servers: []Config{c}, Store: cache}), "a"); st.State != Connected {
 			t.Errorf("a server that is %s: %+v", what, st)
 		}
 	}
@@ -710,10 +710,10 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 func TestAKnownServerIsUsableWhileItStarts(t *testing.T) {
 	cache := &shelf{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "slow"}, Eager: true, Timeout: 20 * time.Second}
-	if st := settled(t, running(t, Options{Servers: []Config{entry}, Keep: cache}), "a"); st.State != Connected {
+	if st := settled(t, running(t, Options{Servers: []Config{entry}, Store: cache}), "a"); st.State != Connected {
 		t.Fatalf("the first start: %+v", st)
 	}
-	again := running(t, Options{Servers: []Config{entry}, Keep: cache})
+	again := running(t, Options{Servers: []Config{entry}, Store: cache})
 	until(t, again, "a", Connecting)
 	wantText(t, call(t, find1(t, again, "a", "echo"), `{}`), `{}`)
 }

@@ -100,24 +100,24 @@ func (s *server) judge() (more bool) {
 	}
 	s.judged, s.tools, s.held = make([]judged, 0, len(s.seen)), nil, map[string]bool{}
 	for _, t := range s.seen {
-		j := judged{inspected: t, state: Offered}
-		if j.state, j.why = s.barred(t); j.state == Offered {
+		j := judged{inspected: t, state: ToolOffered}
+		if j.state, j.why = s.barred(t); j.state == ToolOffered {
 			known, was := s.pins.Tools[t.Name]
 			switch {
 			case was && known.Hash != t.hash:
-				j.state, j.why = Withheld, "it has changed since it was approved"
+				j.state, j.why = ToolQuarantined, "it has changed since it was approved"
 			case !was && s.pins.lost:
-				j.state, j.why = Withheld, "what was approved could not be read"
+				j.state, j.why = ToolQuarantined, "what was approved could not be read"
 			case !was && !first && len(t.flags) > 0:
-				j.state, j.why = Withheld, "it is new and suspicious"
+				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:
 				s.pins.Tools[t.Name], more = pinned(t), true
 			}
 		}
 		switch j.state {
-		case Offered:
+		case ToolOffered:
 			s.tools = append(s.tools, remote{s, t})
-		case Withheld:
+		case ToolQuarantined:
 			s.held[t.Name] = true
 		}
 		s.judged = append(s.judged, j)
@@ -130,21 +130,21 @@ func (s *server) judge() (more bool) {
 func (s *server) barred(t inspected) (ToolState, string) {
 	switch {
 	case !s.chosen(t.Name):
-		return Excluded, "includeTools or excludeTools leave it out"
+		return ToolExcluded, "includeTools or excludeTools leave it out"
 	case t.refused != "":
-		return Refused, t.refused
+		return ToolRefused, t.refused
 	}
 	name := tool.SafeName(s.c.Name, t.Name)
-	if s.o.Taken != nil && s.o.Taken(name) {
-		return Refused, fmt.Sprintf("models would call it %s, as a tool of the bot itself", name)
+	if s.o.IsReserved != nil && s.o.IsReserved(name) {
+		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the bot itself", name)
 	}
 	if s.retired.Load() { // it serves those who had its tools before
-		return Offered, ""
+		return ToolOffered, ""
 	}
 	if owner := s.h.claims.claim(name, s.c.Name); owner != s.c.Name {
-		return Refused, fmt.Sprintf("models would call it %s, as a tool of the MCP server %q", name, owner)
+		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the MCP server %q", name, owner)
 	}
-	return Offered, ""
+	return ToolOffered, ""
 }
 
 // claims are the names under which models call the tools of servers. Who comes
@@ -234,7 +234,7 @@ func (s *server) withheld() ([]judged, pins) {
 	}
 	var list []judged
 	for _, j := range s.judged {
-		if j.state == Withheld {
+		if j.state == ToolQuarantined {
 			list = append(list, j)
 		}
 	}
@@ -303,7 +303,7 @@ func (s *server) warnings() []string {
 	list := slices.Clone(s.cautions)
 	for _, j := range s.judged {
 		for _, flag := range j.flags {
-			if j.state != Excluded && len(list) < enough {
+			if j.state != ToolExcluded && len(list) < enough {
 				list = append(list, fmt.Sprintf("tool %.60s: %s", plain(j.Name), flag))
 			}
 		}

@@ -16,7 +16,7 @@ func BenchmarkWarm(b *testing.B) {
 	for s := range 9 {
 		o.Servers = append(o.Servers, Config{Name: fmt.Sprint("server", s), Command: "x"})
 	}
-	o.Keep = keep
+	o.Store = keep
 	h := must(NewHost(o))
 	for i, c := range o.Servers {
 		var now listed

@@ -47,8 +47,8 @@ type Calls interface {
 
 // Servers are the sources of tools that come and go.
 type Servers interface {
-	// Hold keeps the tools that there are now until release is called.
-	Hold() (release func())
+	// Lease keeps the tools that there are now until release is called.
+	Lease() (release func())
 }
 
 // Options are what a Server needs. All functions may be called concurrently.
@@ -208,7 +208,7 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 		return sdk.NewToolResultError("This call comes from nobody."), nil
 	}
 	if s.o.Servers != nil {
-		defer s.o.Servers.Hold()()
+		defer s.o.Servers.Lease()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
 	if err != nil {
