@@ -69,9 +69,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
 		Servers:        mcp.FromEntries(c.MCPServers),
-		Store:           serverBlobs{a.store},
-		StartAfter:          a.serversGo,
-		IsReserved:          reservedName(pack),
+		Store:          serverBlobs{a.store},
+		StartAfter:     a.serversGo,
+		IsReserved:     reservedName(pack),
 		Schemas:        schema.New(),
 		Ask:            askPerson(p.questions),
 		Sample:         sampler.Sample,

@@ -16,9 +16,9 @@ import (
 // FromConfig is the Source of servers given by Options and Apply.
 const FromConfig = "config"
 
-// maxHold is how long a server that was replaced or removed lives on for those
+// maxLease is how long a server that was replaced or removed lives on for those
 // who hold it.
-const maxHold = 30 * time.Minute
+const maxLease = 30 * time.Minute
 
 // What may be wrong with a change of the servers. Errors of Host wrap them.
 var (
@@ -34,28 +34,28 @@ var (
 type Host struct {
 	o Options
 
-	mu      sync.Mutex
-	servers map[string]*server
-	holds   map[*hold]bool
-	claims  claims
-	wrote   chan struct{} // a server's log has more lines
-	started bool
-	ctx     context.Context // while it runs, else nil
-	work    sync.WaitGroup  // what was started for ctx
+	mu          sync.Mutex
+	servers     map[string]*server
+	leases      map[*lease]bool
+	toolNames   nameRegistry
+	logAppended chan struct{} // a server's log has more lines
+	started     bool
+	ctx         context.Context // while it runs, else nil
+	work        sync.WaitGroup  // what was started for ctx
 
-	once     sync.Once // recall
-	recalled bool      // what is kept of the servers has been taken, or is being
+	restoreOnce sync.Once // recall
+	restored    bool      // what is kept of the servers has been taken, or is being
 }
 
-// hold keeps alive what there was when it began: all servers, or one.
-type hold struct {
-	on   *server // nil: all
-	done chan struct{}
+// lease keeps alive what there was when it began: all servers, or one.
+type lease struct {
+	server *server // nil: all
+	done   chan struct{}
 }
 
 // NewHost checks the options. It starts nothing; Run does.
 func NewHost(o Options) (*Host, error) {
-	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}, wrote: make(chan struct{}, 1)}
+	h := &Host{o: withDefaults(o), servers: map[string]*server{}, leases: map[*lease]bool{}, logAppended: make(chan struct{}, 1)}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.started, h.ctx = true, ctx
 	for _, s := range h.servers {
-		h.start(s)
+		h.startServer(s)
 	}
 	if h.o.Store != nil {
-		h.work.Go(func() { h.keepLogs(ctx) })
+		h.work.Go(func() { h.runLogSaver(ctx) })
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
@@ -84,12 +84,12 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
-	h.writeLogs() // with their last words
+	h.saveLogs() // with their last words
 	return nil
 }
 
-// start has a server run; h.mu is held.
-func (h *Host) start(s *server) {
+// startServer has a server run; h.mu is held.
+func (h *Host) startServer(s *server) {
 	if h.ctx == nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (h *Host) Apply(servers []Config) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		h.set(wanted[name], FromConfig)
+		h.setServer(wanted[name], FromConfig)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 	if err != nil {
 		return fmt.Errorf("MCP server %q: %w", c.Name, err)
 	}
-	h.set(c, source)
+	h.setServer(c, source)
 	return nil
 }
 
@@ -186,13 +186,13 @@ func (h *Host) Remove(name string) error {
 	}
 	delete(h.servers, name)
 	h.retire(s)
-	return s.forgetKept()
+	return s.deleteSaved()
 }
 
-// set puts a server into its place, unless it is there already; h.mu is held.
-func (h *Host) set(c Config, source string) {
+// setServer puts a server into its place, unless it is there already; h.mu is held.
+func (h *Host) setServer(c Config, source string) {
 	old := h.servers[c.Name]
-	if old != nil && old.source == source && reflect.DeepEqual(normal(old.c), normal(c)) {
+	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
 		return
 	}
 	if old != nil {
@@ -200,15 +200,15 @@ func (h *Host) set(c Config, source string) {
 	}
 	s := newServer(h, c, source)
 	if old != nil {
-		s.logs = &ring{now: h.o.Now, wrote: h.wrote, fresh: true}
-		s.logs.inherit(old.logs.lines(old.mask))
+		s.logs = &logBuffer{now: h.o.Now, appended: h.logAppended, unsaved: true}
+		s.logs.prepend(old.logs.lines(old.mask))
 	}
 	h.servers[c.Name] = s
-	h.start(s)
+	h.startServer(s)
 }
 
-// normal is an entry with nothing instead of what is empty.
-func normal(c Config) Config {
+// normalize is an entry with nothing instead of what is empty.
+func normalize(c Config) Config {
 	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
 			*list = nil
@@ -226,20 +226,20 @@ func normal(c Config) Config {
 // is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
-	h.claims.release(s.c.Name)
+	h.toolNames.release(s.c.Name)
 	if h.ctx == nil {
 		return
 	}
 	var held []<-chan struct{}
-	for hold := range h.holds {
-		if hold.on == nil || hold.on == s {
+	for hold := range h.leases {
+		if hold.server == nil || hold.server == s {
 			held = append(held, hold.done)
 		}
 	}
 	ctx := h.ctx
 	h.work.Go(func() {
 		defer s.quit()
-		limit := time.NewTimer(maxHold)
+		limit := time.NewTimer(maxLease)
 		defer limit.Stop()
 		for _, done := range held {
 			select {
@@ -256,16 +256,16 @@ func (h *Host) retire(s *server) {
 // Lease keeps the servers that there are: one that is replaced or removed from now
 // on goes on serving the tools that the holder has, until release is called or
 // half an hour has passed. Whoever works with a list of tools holds it meanwhile.
-func (h *Host) Lease() (release func()) { return h.hold(nil) }
+func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-func (h *Host) hold(on *server) (release func()) {
-	held := &hold{on: on, done: make(chan struct{})}
+func (h *Host) leaseServer(on *server) (release func()) {
+	held := &lease{server: on, done: make(chan struct{})}
 	h.mu.Lock()
-	h.holds[held] = true
+	h.leases[held] = true
 	h.mu.Unlock()
 	return sync.OnceFunc(func() {
 		h.mu.Lock()
-		delete(h.holds, held)
+		delete(h.leases, held)
 		h.mu.Unlock()
 		close(held.done)
 	})
@@ -273,7 +273,7 @@ func (h *Host) hold(on *server) (release func()) {
 
 // server gives the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
-	h.recall()
+	h.restoreSaved()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.servers[name]; s != nil {
@@ -282,28 +282,28 @@ func (h *Host) server(name string) (*server, error) {
 	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
 }
 
-// recall takes what is kept of the servers, once, when it is first asked for: starting
+// restoreSaved takes what is kept of the servers, once, when it is first asked for: starting
 // needs none of it. They come in the order of their names, as the first that has a
 // tool's name keeps it.
-func (h *Host) recall() {
-	h.once.Do(func() {
+func (h *Host) restoreSaved() {
+	h.restoreOnce.Do(func() {
 		h.mu.Lock()
 		names := slices.Sorted(maps.Keys(h.servers))
 		list := make([]*server, len(names))
 		for i, name := range names {
 			list[i] = h.servers[name]
 		}
-		h.recalled = true
+		h.restored = true
 		h.mu.Unlock()
 		for _, s := range list {
-			s.recall()
+			s.restoreSaved()
 		}
 	})
 }
 
-// all gives every server, sorted by name.
-func (h *Host) all() []*server {
-	h.recall()
+// sortedServers gives every server, sorted by name.
+func (h *Host) sortedServers() []*server {
+	h.restoreSaved()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := make([]*server, 0, len(h.servers))
@@ -316,7 +316,7 @@ func (h *Host) all() []*server {
 // Servers gives the status of every server, sorted by name.
 func (h *Host) Servers() []Status {
 	list := []Status{}
-	for _, s := range h.all() {
+	for _, s := range h.sortedServers() {
 		list = append(list, s.status())
 	}
 	return list
@@ -362,7 +362,7 @@ func (h *Host) control(name string, do func(*server) error) error {
 	switch {
 	case s.c.Disabled:
 		err = ErrDisabled
-	case !h.running():
+	case !h.isRunning():
 		return ErrNotRunning
 	default:
 		err = do(s)
@@ -373,7 +373,7 @@ func (h *Host) control(name string, do func(*server) error) error {
 	return nil
 }
 
-func (h *Host) running() bool {
+func (h *Host) isRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ctx != nil
@@ -398,7 +398,7 @@ func (h *Host) Wait(ctx context.Context, name string) error {
 		return err
 	}
 	select {
-	case <-s.settled:
+	case <-s.firstAttempt:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for MCP server %q: %w", name, context.Cause(ctx))
@@ -409,8 +409,8 @@ func (h *Host) Wait(ctx context.Context, name string) error {
 // tool.Source.
 func (h *Host) Tools() []tool.Tool {
 	var list []tool.Tool
-	for _, s := range h.all() {
-		list = append(list, s.offered()...)
+	for _, s := range h.sortedServers() {
+		list = append(list, s.offeredTools()...)
 	}
 	return list
 }
@@ -422,7 +422,7 @@ func (h *Host) Source(name string) tool.Source {
 		if err != nil {
 			return nil
 		}
-		return s.offered()
+		return s.offeredTools()
 	})
 }
 
@@ -432,7 +432,7 @@ func (s source) Tools() []tool.Tool { return s() }
 
 // WaitAll returns when the first attempt to connect each server has ended, or ctx ends.
 func (h *Host) WaitAll(ctx context.Context) {
-	for _, s := range h.all() {
+	for _, s := range h.sortedServers() {
 		if h.Wait(ctx, s.c.Name) != nil {
 			return
 		}

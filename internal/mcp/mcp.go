@@ -128,10 +128,10 @@ type Options struct {
 
 	// IsReserved reports whether a tool of the bot itself goes by a name. It must not call
 	// the Host. nil: none does.
-	IsReserved   func(name string) bool
-	Version string // what servers are told of our version
-	Log     *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	IsReserved func(name string) bool
+	Version    string // what servers are told of our version
+	Log        *slog.Logger
+	Now        func() time.Time // nil: time.Now
 
 	Authorize Authorize // nil: servers get the configured headers alone
 	// Waiting gives the consent that a server waits for, as Authorize has told; nil if
@@ -156,7 +156,7 @@ func withDefaults(o Options) Options {
 		o.StartTimeout = 120 * time.Second
 	}
 	if o.silence <= 0 {
-		o.silence = silence
+		o.silence = defaultSilence
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

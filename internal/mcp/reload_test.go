@@ -24,7 +24,7 @@ func ended(t *testing.T, s *server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if !s.await(ctx, func() bool { return s.state == Stopped }) {
+	if !s.awaitState(ctx, func() bool { return s.state == Stopped }) {
 		t.Fatalf("server %s has not ended: %+v", s.c.Name, s.status())
 	}
 }
@@ -116,8 +116,8 @@ func TestAHoldThatIsNeverReleasedEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if !old.await(t.Context(), func() bool { return old.state == Stopped }) || time.Since(began) != maxHold {
-			t.Errorf("the server ended after %v, want %v", time.Since(began), maxHold)
+		if !old.awaitState(t.Context(), func() bool { return old.state == Stopped }) || time.Since(began) != maxLease {
+			t.Errorf("the server ended after %v, want %v", time.Since(began), maxLease)
 		}
 		cancel()
 		if err := <-done; err != nil {

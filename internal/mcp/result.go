@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxResult is how much text of one result is kept, in bytes.
-	maxResult = 4 << 20
-	// maxFiles is how much data of one result is kept beside its text, in bytes.
-	maxFiles = 8 << 20
+	// maxResultBytes is how much text of one result is kept, in bytes.
+	maxResultBytes = 4 << 20
+	// maxFileBytes is how much data of one result is kept beside its text, in bytes.
+	maxFileBytes = 8 << 20
 )
 
-// resultOf reads the result of a call from its exact keys. Text stays, data becomes
+// parseResult reads the result of a call from its exact keys. Text stays, data becomes
 // files and is described, and of structured data alone the JSON is the text.
-func resultOf(raw json.RawMessage) tool.Result {
-	o := object(raw)
-	room := maxFiles
-	said, files := contents(o["content"], &room)
-	failed := flag(o["isError"])
-	r := tool.Result{Text: bounded(said), Files: files, IsError: failed != nil && *failed}
-	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResult {
+func parseResult(raw json.RawMessage) tool.Result {
+	o := jsonObject(raw)
+	room := maxFileBytes
+	said, files := parseContents(o["content"], &room)
+	failed := jsonBool(o["isError"])
+	r := tool.Result{Text: truncateResult(said), Files: files, IsError: failed != nil && *failed}
+	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResultBytes {
 		r.Structured = data
 		if r.Text == "" {
 			r.Text = string(data)
@@ -38,59 +38,59 @@ func resultOf(raw json.RawMessage) tool.Result {
 	return r
 }
 
-// contents reads what servers put into results and messages, one part or a list of
+// parseContents reads what servers put into results and messages, one part or a list of
 // them. Data takes from room, in bytes; what has no room is only described.
-func contents(raw json.RawMessage, room *int) (string, []chat.File) {
-	list := items(raw)
+func parseContents(raw json.RawMessage, room *int) (string, []chat.File) {
+	list := jsonList(raw)
 	if bytes.HasPrefix(raw, []byte("{")) {
 		list = []json.RawMessage{raw}
 	}
 	var parts []string
 	var files []chat.File
 	for _, item := range list {
-		o := object(item)
-		if part := partOf(o); part != "" {
+		o := jsonObject(item)
+		if part := partText(o); part != "" {
 			parts = append(parts, part)
 		}
-		if f, ok := fileOf(o, len(files)+1, room); ok {
+		if f, ok := parseFile(o, len(files)+1, room); ok {
 			files = append(files, f)
 		}
 	}
 	return strings.Join(parts, "\n"), files
 }
 
-func partOf(o map[string]json.RawMessage) string {
-	switch kind := text(o["type"]); kind {
+func partText(o map[string]json.RawMessage) string {
+	switch kind := jsonString(o["type"]); kind {
 	case "text":
-		return text(o["text"])
+		return jsonString(o["text"])
 	case "image", "audio":
-		return fmt.Sprintf("[%s: %s, %s]", kind, orUnknown(text(o["mimeType"])), size(o["data"]))
+		return fmt.Sprintf("[%s: %s, %s]", kind, typeOrUnknown(jsonString(o["mimeType"])), dataSize(o["data"]))
 	case "resource_link":
-		return "[resource" + described(o) + "]"
+		return "[resource" + resourceLabel(o) + "]"
 	case "resource":
-		return resourcePart(object(o["resource"]))
+		return resourceText(jsonObject(o["resource"]))
 	case "":
 		return ""
 	default:
-		return fmt.Sprintf("[%.40s]", plain(kind))
+		return fmt.Sprintf("[%.40s]", plainLine(kind))
 	}
 }
 
-// resourcePart writes the content of a resource.
-func resourcePart(o map[string]json.RawMessage) string {
+// resourceText writes the content of a resource.
+func resourceText(o map[string]json.RawMessage) string {
 	if o["text"] != nil {
-		return fmt.Sprintf("[resource%s]\n%s", described(o), text(o["text"]))
+		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), jsonString(o["text"]))
 	}
-	return fmt.Sprintf("[resource%s: %s]", described(o), size(o["blob"]))
+	return fmt.Sprintf("[resource%s: %s]", resourceLabel(o), dataSize(o["blob"]))
 }
 
-// fileOf takes the data of a part, if it has any and there is room.
-func fileOf(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
-	kind := text(o["type"])
-	encoded, media, name := text(o["data"]), text(o["mimeType"]), ""
+// parseFile takes the data of a part, if it has any and there is room.
+func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
+	kind := jsonString(o["type"])
+	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""
 	if kind == "resource" {
-		inner := object(o["resource"])
-		encoded, media, name = text(inner["blob"]), text(inner["mimeType"]), baseName(text(inner["uri"]))
+		inner := jsonObject(o["resource"])
+		encoded, media, name = jsonString(inner["blob"]), jsonString(inner["mimeType"]), baseName(jsonString(inner["uri"]))
 	} else if kind != "image" && kind != "audio" {
 		return chat.File{}, false
 	}
@@ -104,7 +104,7 @@ func fileOf(o map[string]json.RawMessage, number int, room *int) (chat.File, boo
 	*room -= len(data)
 	media = mediaType(media)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d%s", kind, number, extension(media))
+		name = fmt.Sprintf("%s-%d%s", kind, number, fileExtension(media))
 	}
 	return chat.File{Name: name, Type: media, Size: int64(len(data)), Data: data}, true
 }
@@ -118,8 +118,8 @@ func mediaType(s string) string {
 	return kind
 }
 
-// extension is the usual one of the types that servers send.
-func extension(media string) string {
+// fileExtension is the usual one of the types that servers send.
+func fileExtension(media string) string {
 	known := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
 		"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
 		"application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt"}
@@ -132,18 +132,18 @@ func extension(media string) string {
 // baseName is the last part of a URI as a name of a file.
 func baseName(uri string) string {
 	uri, _, _ = strings.Cut(uri, "?")
-	name := path.Base(plain(uri))
+	name := path.Base(plainLine(uri))
 	if name == "." || name == "/" || name == ".." || strings.ContainsAny(name, `\:`) {
 		return ""
 	}
 	return cut(name, 100)
 }
 
-// described names a resource by what is known of it.
-func described(o map[string]json.RawMessage) string {
+// resourceLabel names a resource by what is known of it.
+func resourceLabel(o map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, key := range []string{"name", "uri", "mimeType"} {
-		if v := plain(text(o[key])); v != "" {
+		if v := plainLine(jsonString(o[key])); v != "" {
 			fmt.Fprintf(&b, " %.500s", v)
 		}
 	}
@@ -154,15 +154,15 @@ func described(o map[string]json.RawMessage) string {
 	return b.String()
 }
 
-func orUnknown(kind string) string {
+func typeOrUnknown(kind string) string {
 	if kind == "" {
 		return "unknown type"
 	}
-	return fmt.Sprintf("%.100s", plain(kind))
+	return fmt.Sprintf("%.100s", plainLine(kind))
 }
 
-// size tells how large base64 data is.
-func size(encoded json.RawMessage) string {
+// dataSize tells how large base64 data is.
+func dataSize(encoded json.RawMessage) string {
 	length := len(encoded) - 2 // without its quotes
 	n := base64.StdEncoding.DecodedLen(max(0, length))
 	for end := length; n > 0 && end > 0 && encoded[end] == '='; end-- {
@@ -174,11 +174,11 @@ func size(encoded json.RawMessage) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-func bounded(s string) string {
-	if len(s) <= maxResult {
+func truncateResult(s string) string {
+	if len(s) <= maxResultBytes {
 		return s
 	}
-	shown := cut(s, maxResult)
+	shown := cut(s, maxResultBytes)
 	return fmt.Sprintf("%s\n[cut: %d of %d bytes are shown]", shown, len(shown), len(s))
 }
 

@@ -66,46 +66,46 @@ type ToolState string
 
 // The states of a tool.
 const (
-	ToolOffered  ToolState = "offered"
+	ToolOffered     ToolState = "offered"
 	ToolQuarantined ToolState = "quarantined" // until Approve
-	ToolRefused  ToolState = "refused"     // its name is another's, or cannot be shown
-	ToolExcluded ToolState = "excluded"    // by includeTools or excludeTools
+	ToolRefused     ToolState = "refused"     // its name is another's, or cannot be shown
+	ToolExcluded    ToolState = "excluded"    // by includeTools or excludeTools
 )
 
 // status gives what is known; a status that is old is checked anew meanwhile.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: len(s.held), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
-		Version: s.about.version, Since: s.since, Checked: s.checked}
-	for _, t := range s.infos() {
+	st := Status{Name: s.c.Name, State: s.publicState(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
+		Pending: len(s.quarantined), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.info.transport, Protocol: s.info.protocol,
+		Version: s.info.version, Since: s.since, Checked: s.checkedAt}
+	for _, t := range s.toolInfos() {
 		if t.State == ToolOffered {
 			st.Tools = append(st.Tools, t)
 		}
 	}
-	if s.conn != nil && s.o.Now().Sub(s.checked) > s.o.StatusTTL {
-		s.conn.ask()
+	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
+		s.conn.requestCheck()
 	}
 	return st
 }
 
-// shown is the state as it is told; s.mu is held.
-func (s *server) shown() State {
+// publicState is the state as it is told; s.mu is held.
+func (s *server) publicState() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
-		if len(s.held) > 0 {
+		if len(s.quarantined) > 0 {
 			return Quarantined
 		}
 	}
 	return s.state
 }
 
-// infos describes every tool that the server has; s.mu is held.
-func (s *server) infos() []ToolInfo {
-	list := make([]ToolInfo, 0, len(s.judged))
-	for _, j := range s.judged {
-		list = append(list, ToolInfo{Name: j.Name, Description: j.shown, Schema: j.spec.Schema, Output: j.Output,
+// toolInfos describes every tool that the server has; s.mu is held.
+func (s *server) toolInfos() []ToolInfo {
+	list := make([]ToolInfo, 0, len(s.decisions))
+	for _, j := range s.decisions {
+		list = append(list, ToolInfo{Name: j.Name, Description: j.description, Schema: j.toolSpec.Schema, Output: j.Output,
 			Hints: j.hints(), State: j.state, Why: j.why, Flags: j.flags})
 	}
 	return list
@@ -120,7 +120,7 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.infos()
+	return s.toolInfos()
 }
 
 // consentURL returns where somebody has to agree before the server can be used; empty: nobody
@@ -135,9 +135,9 @@ func (s *server) consentURL() string {
 	return ""
 }
 
-// plain makes a stranger's line safe for logs and terminals: one line, UTF-8,
+// plainLine makes a stranger's line safe for logs and terminals: one line, UTF-8,
 // no control characters.
-func plain(s string) string {
+func plainLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\t' {
 			return ' '
@@ -149,9 +149,9 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// masker hides the secrets of an entry wherever a server or a library repeats
+// newMasker hides the secrets of an entry wherever a server or a library repeats
 // them: header values, and variables that are named like secrets.
-func masker(c Config) func(string) string {
+func newMasker(c Config) func(string) string {
 	var pairs []string
 	hide := func(value string) {
 		if len(value) >= 4 {
@@ -165,14 +165,14 @@ func masker(c Config) func(string) string {
 		}
 	}
 	for k, v := range c.Env {
-		if secretName(k) {
+		if isSecretName(k) {
 			hide(v)
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
 
-func secretName(name string) bool {
+func isSecretName(name string) bool {
 	name = strings.ToUpper(name)
 	for _, part := range []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"} {
 		if strings.Contains(name, part) {

@@ -14,36 +14,36 @@ import (
 	"sync/atomic"
 )
 
-// endpointLimit is how long the address may be that a server names, in bytes.
-const endpointLimit = 8 << 10
+// maxEndpoint is how long the address may be that a server names, in bytes.
+const maxEndpoint = 8 << 10
 
-// sse carries messages over the older HTTP transport: a stream of events brings
+// sseTransport carries messages over the older HTTP transport: a stream of events brings
 // those of the server, each of ours is a POST to the address that the first event
 // names.
-type sse struct {
-	*duplex
+type sseTransport struct {
+	*rpcConn
 	url    *url.URL
 	client *http.Client
 
-	protocol atomic.Value // string: the version in use
-	endpoint atomic.Pointer[url.URL]
-	named    chan struct{} // closed when the endpoint is known
-	end      context.CancelFunc
-	work     sync.WaitGroup
+	protocol      atomic.Value // string: the version in use
+	endpoint      atomic.Pointer[url.URL]
+	endpointKnown chan struct{} // closed when the endpoint is known
+	cancel        context.CancelFunc
+	work          sync.WaitGroup
 }
 
-func newSSE(at *url.URL, client *http.Client, logs *ring) *sse {
-	s := &sse{url: at, client: client, named: make(chan struct{}), end: func() {}}
-	s.duplex = newDuplex(func(m []byte) { logs.add("stdout", m) })
+func newSSE(at *url.URL, client *http.Client, logs *logBuffer) *sseTransport {
+	s := &sseTransport{url: at, client: client, endpointKnown: make(chan struct{}), cancel: func() {}}
+	s.rpcConn = newRPCConn(func(m []byte) { logs.add("stdout", m) })
 	s.send = s.post
 	return s
 }
 
 // Start opens the stream and waits until the server has named its endpoint. The
 // stream does not end with ctx but with Close.
-func (s *sse) Start(ctx context.Context) error {
+func (s *sseTransport) Start(ctx context.Context) error {
 	long, end := context.WithCancel(context.WithoutCancel(ctx))
-	s.end = end
+	s.cancel = end
 	release := context.AfterFunc(ctx, end)
 	defer release()
 	r, err := http.NewRequestWithContext(long, http.MethodGet, s.url.String(), nil)
@@ -55,23 +55,23 @@ func (s *sse) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the event stream: %w", err)
 	}
-	if err := isStream(resp); err != nil {
+	if err := checkEventStream(resp); err != nil {
 		resp.Body.Close()
 		return fmt.Errorf("open the event stream: %w", err)
 	}
-	s.work.Go(func() { s.read(resp.Body) })
+	s.work.Go(func() { s.readStream(resp.Body) })
 	select {
-	case <-s.named:
+	case <-s.endpointKnown:
 		return nil
 	case <-s.done:
-		return s.why()
+		return s.lossReason()
 	case <-ctx.Done():
 		return errors.New("open the event stream: the server did not name its endpoint in time")
 	}
 }
 
-func isStream(resp *http.Response) error {
-	if err := accepted(resp.StatusCode); err != nil {
+func checkEventStream(resp *http.Response) error {
+	if err := checkStatus(resp.StatusCode); err != nil {
 		return err
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
@@ -91,23 +91,23 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the server answered HTTP %d %s", int(e), http.StatusText(int(e)))
 }
 
-func accepted(status int) error {
+func checkStatus(status int) error {
 	if status >= 200 && status < 300 {
 		return nil
 	}
 	return statusError(status)
 }
 
-// read takes events until the stream ends.
-func (s *sse) read(body io.ReadCloser) {
+// readStream takes events until the stream ends.
+func (s *sseTransport) readStream(body io.ReadCloser) {
 	defer body.Close()
-	s.lose(fmt.Errorf("the event stream ended: %w", readEvents(body, s.event)))
+	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))
 }
 
 // readEvents hands over the events of a stream until it ends or one is refused,
 // and says why it ended.
 func readEvents(stream io.Reader, take func(name string, data []byte) error) error {
-	lines := frames{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessage}
+	lines := lineReader{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessageBytes}
 	var event string
 	var data []byte
 	for {
@@ -129,29 +129,29 @@ func readEvents(stream io.Reader, take func(name string, data []byte) error) err
 			if len(data) > 0 {
 				data = append(data, '\n')
 			}
-			if data = append(data, value...); len(data) > maxMessage {
+			if data = append(data, value...); len(data) > maxMessageBytes {
 				return errTooLong
 			}
 		}
 	}
 }
 
-func (s *sse) event(name string, data []byte) error {
+func (s *sseTransport) handleEvent(name string, data []byte) error {
 	switch {
 	case len(data) == 0:
 	case name == "endpoint":
 		if s.endpoint.Load() != nil {
 			return nil // named once is enough
 		}
-		if len(data) > endpointLimit {
+		if len(data) > maxEndpoint {
 			return errors.New("the server named too long an endpoint")
 		}
 		at, err := s.url.Parse(string(data))
-		if err != nil || !sameOrigin(at, s.url) {
+		if err != nil || !isSameOrigin(at, s.url) {
 			return errors.New("the server named an endpoint on another host: refused, since the configured headers would go there")
 		}
 		s.endpoint.Store(at)
-		close(s.named)
+		close(s.endpointKnown)
 	case name == "message" || name == "":
 		s.receive(data)
 	}
@@ -159,7 +159,7 @@ func (s *sse) event(name string, data []byte) error {
 }
 
 // post sends one message. Answers come on the stream.
-func (s *sse) post(ctx context.Context, message []byte) error {
+func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	at := s.endpoint.Load()
 	if at == nil {
 		return errors.New("the server has not named its endpoint")
@@ -172,11 +172,11 @@ func (s *sse) post(ctx context.Context, message []byte) error {
 	if version, _ := s.protocol.Load().(string); version != "" {
 		r.Header.Set("Mcp-Protocol-Version", version)
 	}
-	return posted(s.client.Do(r))
+	return checkPosted(s.client.Do(r))
 }
 
-// posted tells whether a server took a message.
-func posted(resp *http.Response, err error) error {
+// checkPosted tells whether a server took a message.
+func checkPosted(resp *http.Response, err error) error {
 	if err != nil {
 		return fmt.Errorf("send a message: %w", err)
 	}
@@ -184,16 +184,16 @@ func posted(resp *http.Response, err error) error {
 	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("send a message: %w", err)
 	}
-	return accepted(resp.StatusCode)
+	return checkStatus(resp.StatusCode)
 }
 
 // SetProtocolVersion sets what further requests say of the version in use.
-func (s *sse) SetProtocolVersion(version string) { s.protocol.Store(version) }
+func (s *sseTransport) SetProtocolVersion(version string) { s.protocol.Store(version) }
 
 // Close ends the stream.
-func (s *sse) Close() error {
-	s.lose(errors.New("closed"))
-	s.end()
+func (s *sseTransport) Close() error {
+	s.fail(errors.New("closed"))
+	s.cancel()
 	s.work.Wait()
 	s.answers.Wait()
 	return nil

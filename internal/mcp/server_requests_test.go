@@ -139,7 +139,7 @@ func untilFlying(t *testing.T, h *Host, name string, n int) {
 		s.mu.Unlock()
 		conn.mu.Lock()
 		waiting := 0
-		for _, f := range conn.flights {
+		for _, f := range conn.calls {
 			f.mu.Lock()
 			waiting += min(f.paused, 1)
 			f.mu.Unlock()
@@ -243,20 +243,20 @@ func (s *streaming) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	o := object(body)
+	o := jsonObject(body)
 	switch {
-	case text(o["method"]) == "notifications/cancelled":
-		s.cancelled <- string(object(o["params"])["requestId"])
+	case jsonString(o["method"]) == "notifications/cancelled":
+		s.cancelled <- string(jsonObject(o["params"])["requestId"])
 		w.WriteHeader(http.StatusAccepted)
-	case text(o["method"]) == "" && r.Method == http.MethodPost:
+	case jsonString(o["method"]) == "" && r.Method == http.MethodPost:
 		s.mu.Lock()
-		answer := s.waits[text(o["id"])]
+		answer := s.waits[jsonString(o["id"])]
 		s.mu.Unlock()
 		w.WriteHeader(http.StatusAccepted)
 		if r.Header.Get("Mcp-Session-Id") == "s1" && r.Header.Get("Mcp-Protocol-Version") == "2025-06-18" {
 			answer <- string(o["result"])
 		}
-	case text(o["method"]) == "tools/call":
+	case jsonString(o["method"]) == "tools/call":
 		s.call(w, r, o)
 	default:
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -343,9 +343,9 @@ func (a *asker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if id, ok := strings.CutPrefix(text(object(body)["id"]), "q"); ok {
+	if id, ok := strings.CutPrefix(jsonString(jsonObject(body)["id"]), "q"); ok {
 		w.WriteHeader(http.StatusAccepted)
-		quoted, _ := json.Marshal(string(object(body)["result"]))
+		quoted, _ := json.Marshal(string(jsonObject(body)["result"]))
 		a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, id, quoted))
 		return
 	}
@@ -390,17 +390,17 @@ func TestProgressNote(t *testing.T) {
 func TestTheTimeOfACall(t *testing.T) {
 	tests := []struct {
 		name string
-		do   func(f *flight)
+		do   func(f *pendingCall)
 		want time.Duration
 	}{
-		{"nothing happens", func(*flight) {}, 30 * time.Second},
-		{"a person is asked", func(f *flight) {
+		{"nothing happens", func(*pendingCall) {}, 30 * time.Second},
+		{"a person is asked", func(f *pendingCall) {
 			time.Sleep(10 * time.Second)
 			f.pause()
 			time.Sleep(14 * time.Minute)
 			f.resume()
 		}, 14*time.Minute + 30*time.Second},
-		{"two are asked", func(f *flight) {
+		{"two are asked", func(f *pendingCall) {
 			f.pause()
 			time.Sleep(time.Minute)
 			f.pause()
@@ -408,15 +408,15 @@ func TestTheTimeOfACall(t *testing.T) {
 			time.Sleep(time.Minute)
 			f.resume()
 		}, 2*time.Minute + 30*time.Second},
-		{"progress once", func(f *flight) {
+		{"progress once", func(f *pendingCall) {
 			time.Sleep(20 * time.Second)
-			f.advanced("x")
+			f.recordProgress("x")
 		}, 50 * time.Second},
-		{"progress for ever", func(f *flight) {
+		{"progress for ever", func(f *pendingCall) {
 			for {
 				select {
 				case <-time.After(time.Second):
-					f.advanced("x")
+					f.recordProgress("x")
 				case <-f.ctx.Done():
 					return
 				}
@@ -426,21 +426,21 @@ func TestTheTimeOfACall(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")).connection(nil)
+				c := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")).newConnection(nil)
 				notes := 0
 				began := time.Now()
-				f, landed := c.fly(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) { notes++ }}), "x", 30*time.Second)
+				f, landed := c.beginCall(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) { notes++ }}), "x", 30*time.Second)
 				tt.do(f)
 				<-f.ctx.Done()
-				var late noAnswer
+				var late callTimeoutError
 				if took := time.Since(began); took != tt.want || !errors.As(context.Cause(f.ctx), &late) {
 					t.Errorf("the call ended after %v with %v, want %v", took, context.Cause(f.ctx), tt.want)
 				}
-				if most := int(tt.want/reportGap) + 1; notes > most {
+				if most := int(tt.want/minReportInterval) + 1; notes > most {
 					t.Errorf("%d notes, at most %d are shown", notes, most)
 				}
 				landed()
-				c.end()
+				c.cancel()
 			})
 		})
 	}
@@ -469,20 +469,20 @@ func FuzzFulfil(f *testing.F) {
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Roots: []Root{}, Schemas: schema.New(),
 		Ask:    func(context.Context, Question) (Answer, error) { return Answer{Action: Accept}, nil },
 		Sample: func(context.Context, SamplingRequest) (SamplingResult, error) { return SamplingResult{Text: "x"}, nil }}))
-	c := must(h.server("a")).connection(nil)
+	c := must(h.server("a")).newConnection(nil)
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
-		flight, landed := c.fly(t.Context(), "x", time.Minute)
+		flight, landed := c.beginCall(t.Context(), "x", time.Minute)
 		defer landed()
-		result, refused := c.fulfil(flight.ctx, method, params)
+		result, refused := c.handleRequest(flight.ctx, method, params)
 		if refused == nil && !json.Valid(result) || refused != nil && refused.message == "" {
 			t.Errorf("%s %s: %s, %v", method, params, result, refused)
 		}
 		fields := map[string]any{}
 		if json.Unmarshal(params, &fields) == nil && fields != nil {
 			fields["progressToken"] = flight.token
-			c.progressed(fields)
-			c.takenBack(fields)
-			c.logged(fields)
+			c.handleProgress(fields)
+			c.cancelRequest(fields)
+			c.handleLog(fields)
 		}
 	})
 }

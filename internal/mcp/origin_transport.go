@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxRedirects = 5
-	farewellTime = 2 * time.Second // for a server to hear that a session ends
+	maxRedirects      = 5
+	sessionEndTimeout = 2 * time.Second // for a server to hear that a session ends
 )
 
 // Authorize gives what carries requests to a server over HTTP with credentials that
@@ -28,44 +28,44 @@ const (
 // first (see oauth.ConsentNeededError).
 type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
 
-// guard is how servers are reached over HTTP: the configured headers go to the
+// originTransport is how servers are reached over HTTP: the configured headers go to the
 // configured origin alone, answers have a limit, proxies of the environment are
 // not used.
-type guard struct {
-	origin  *url.URL
-	headers map[string]string
-	base    *http.Transport
-	carry   http.RoundTripper // over base; adds credentials where they are not configured
+type originTransport struct {
+	origin     *url.URL
+	headers    map[string]string
+	base       *http.Transport
+	authorized http.RoundTripper // over base; adds credentials where they are not configured
 
 	mu     sync.Mutex
 	closed bool
 	open   map[net.Conn]bool
 }
 
-func newGuard(origin *url.URL, headers map[string]string) *guard {
-	g := &guard{origin: origin, headers: headers, open: map[net.Conn]bool{}}
+func newOriginTransport(origin *url.URL, headers map[string]string) *originTransport {
+	g := &originTransport{origin: origin, headers: headers, open: map[net.Conn]bool{}}
 	g.base = &http.Transport{
 		DialContext:         g.dial,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
-	g.carry = g.base
+	g.authorized = g.base
 	return g
 }
 
-// guard is the way to the server, with credentials that are not configured.
-func (s *server) guard(at *url.URL) *guard {
-	g := newGuard(at, s.c.Headers)
+// originTransport is the way to the server, with credentials that are not configured.
+func (s *server) originTransport(at *url.URL) *originTransport {
+	g := newOriginTransport(at, s.c.Headers)
 	if s.o.Authorize != nil {
-		g.carry = s.o.Authorize(s.c, g.base)
+		g.authorized = s.o.Authorize(s.c, g.base)
 	}
 	return g
 }
 
 // dial keeps account of connections: closing idle ones would leave those that
 // become idle, or are made, afterwards.
-func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (g *originTransport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -76,26 +76,26 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 		conn.Close()
 		return nil, net.ErrClosed
 	}
-	c := &counted{conn, g}
+	c := &trackedConn{conn, g}
 	g.open[c] = true
 	return c, nil
 }
 
-type counted struct {
+type trackedConn struct {
 	net.Conn
-	g *guard
+	owner *originTransport
 }
 
 // Close closes the connection and forgets it.
-func (c *counted) Close() error {
-	c.g.mu.Lock()
-	delete(c.g.open, c)
-	c.g.mu.Unlock()
+func (c *trackedConn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
 	return c.Conn.Close()
 }
 
 // close ends every connection, and lets no new one be made.
-func (g *guard) close() {
+func (g *originTransport) close() {
 	g.mu.Lock()
 	g.closed = true
 	open := slices.Collect(maps.Keys(g.open))
@@ -106,9 +106,9 @@ func (g *guard) close() {
 	g.base.CloseIdleConnections()
 }
 
-func (g *guard) client() *http.Client {
+func (g *originTransport) client() *http.Client {
 	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if !sameOrigin(r.URL, g.origin) {
+		if !isSameOrigin(r.URL, g.origin) {
 			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url", r.URL.Scheme, r.URL.Host)
 		}
 		if len(via) >= maxRedirects {
@@ -118,37 +118,37 @@ func (g *guard) client() *http.Client {
 	}}
 }
 
-func sameOrigin(a, b *url.URL) bool {
+func isSameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
 
 // RoundTrip makes one request.
-func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	cancel := context.CancelFunc(func() {})
 	if r.Method == http.MethodDelete {
 		var ctx context.Context
-		ctx, cancel = context.WithTimeout(r.Context(), farewellTime)
+		ctx, cancel = context.WithTimeout(r.Context(), sessionEndTimeout)
 		r = r.WithContext(ctx)
 	}
-	if sameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
+	if isSameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
 		r = r.Clone(r.Context())
 		for name, value := range g.headers {
 			r.Header.Set(name, value)
 		}
 	}
-	resp, err := g.carry.RoundTrip(r)
+	resp, err := g.authorized.RoundTrip(r)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	resp.Body = &limited{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}
 	return resp, nil
 }
 
-// limited is a body that fails beyond maxMessage bytes: of the whole, or of one
+// limitedBody is a body that fails beyond maxMessage bytes: of the whole, or of one
 // event in a stream of them.
-type limited struct {
+type limitedBody struct {
 	io.ReadCloser
 	events bool
 	cancel context.CancelFunc
@@ -157,8 +157,8 @@ type limited struct {
 }
 
 // Read fails with errTooLong once the limit is passed.
-func (l *limited) Read(p []byte) (int, error) {
-	if l.read > maxMessage {
+func (l *limitedBody) Read(p []byte) (int, error) {
+	if l.read > maxMessageBytes {
 		return 0, errTooLong
 	}
 	n, err := l.ReadCloser.Read(p)
@@ -167,16 +167,16 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	l.read += n
 	if l.events {
-		l.sinceEvent(p[:n])
+		l.countSinceEvent(p[:n])
 	}
-	if l.read > maxMessage {
+	if l.read > maxMessageBytes {
 		return 0, errTooLong
 	}
 	return n, err
 }
 
-// sinceEvent counts only what came after the last empty line.
-func (l *limited) sinceEvent(p []byte) {
+// countSinceEvent counts only what came after the last empty line.
+func (l *limitedBody) countSinceEvent(p []byte) {
 	if l.last == '\n' && p[0] == '\n' {
 		l.read = len(p)
 	}
@@ -190,7 +190,7 @@ func (l *limited) sinceEvent(p []byte) {
 }
 
 // Close ends the request.
-func (l *limited) Close() error {
+func (l *limitedBody) Close() error {
 	l.cancel()
 	return l.ReadCloser.Close()
 }

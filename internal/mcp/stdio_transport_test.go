@@ -129,7 +129,7 @@ func TestEnvironmentIsAllowListed(t *testing.T) {
 		if v == "the bot's own" {
 			t.Errorf("the server was given %s", k)
 		}
-		if _, own := c.Env[k]; !own && !inherited(k) {
+		if _, own := c.Env[k]; !own && !isInherited(k) {
 			t.Errorf("the server was given %s", k)
 		}
 	}
@@ -265,7 +265,7 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 
 // remoteTool is a tool as a turn holds it that asked for the tools before.
 func remoteTool(h *Host, server, name string) tool.Tool {
-	return remote{must(h.server(server)), inspect(spec{Name: name})}
+	return serverTool{must(h.server(server)), inspect(toolSpec{Name: name})}
 }
 
 // What the operator asked for shows at once, and a call right after it waits for it.
@@ -328,7 +328,7 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 // is lost to it: they wait until it has shown whether it lives.
 func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
 	c := fakeServer("a", "plain")
-	c.Timeout = 3 * probeTime // longer than the question whether it lives
+	c.Timeout = 3 * probeTimeout // longer than the question whether it lives
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
 	echo := find1(t, h, "a", "echo")
@@ -337,7 +337,7 @@ func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			<-time.After(time.Duration(i) * probeTime / 4)
+			<-time.After(time.Duration(i) * probeTimeout / 4)
 			wantText(t, call(t, echo, `{}`), `{}`)
 		})
 	}
@@ -448,7 +448,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	if grown > 20<<20 {
 		t.Errorf("100 MB on stderr took %d MiB of memory", grown>>20)
 	}
-	if n := len(h.Logs("a")); n > maxLines {
+	if n := len(h.Logs("a")); n > maxLogLines {
 		t.Errorf("the log holds %d lines", n)
 	}
 	grown = growth(t, func() {
@@ -464,7 +464,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	if took := time.Since(began); took > timely {
 		t.Errorf("the server was back after %v", took)
 	}
-	if res := call(t, find1(t, h, "a", "huge"), `{}`); len(res.Text) > maxResult+100 || !strings.HasSuffix(res.Text, "bytes are shown]") {
+	if res := call(t, find1(t, h, "a", "huge"), `{}`); len(res.Text) > maxResultBytes+100 || !strings.HasSuffix(res.Text, "bytes are shown]") {
 		t.Errorf("a result of 8 MiB became %d bytes", len(res.Text))
 	}
 }

@@ -27,32 +27,32 @@ func TestTheLogOutlivesTheProcess(t *testing.T) {
 			t.Errorf("the log does not hold %q:\n%s", want, got)
 		}
 	}
-	if all := string(must(keep.Load(keptLog, "a"))); strings.Contains(all, "sesame") {
+	if all := string(must(keep.Load(kindLog, "a"))); strings.Contains(all, "sesame") {
 		t.Errorf("a secret is kept: %s", all)
 	}
 }
 
 func TestWhatIsKeptOfALogIsBounded(t *testing.T) {
 	same := func(s string) string { return s }
-	r := &ring{now: time.Now}
-	if _, fresh := r.take(same); fresh {
+	r := &logBuffer{now: time.Now}
+	if _, fresh := r.takeUnsaved(same); fresh {
 		t.Error("an empty log is fresh")
 	}
 	for i := range 1000 {
 		r.add("stderr", fmt.Append(nil, "line ", i))
 	}
-	list, fresh := r.take(same)
-	if !fresh || len(list) != keptLines || list[keptLines-1].Text != "line 999" {
+	list, fresh := r.takeUnsaved(same)
+	if !fresh || len(list) != maxSavedLines || list[maxSavedLines-1].Text != "line 999" {
 		t.Errorf("%d lines are kept, fresh: %v", len(list), fresh)
 	}
-	if _, fresh := r.take(same); fresh {
+	if _, fresh := r.takeUnsaved(same); fresh {
 		t.Error("what was kept is fresh")
 	}
 	for range 1000 {
-		r.add("stderr", []byte(strings.Repeat(`"`, maxLine)))
+		r.add("stderr", []byte(strings.Repeat(`"`, maxLogLine)))
 	}
-	list, _ = r.take(same)
-	if data, _ := json.Marshal(list); len(data) > keptBytes || len(list) < 10 {
+	list, _ = r.takeUnsaved(same)
+	if data, _ := json.Marshal(list); len(data) > maxSavedBytes || len(list) < 10 {
 		t.Errorf("%d lines of %d bytes are kept", len(list), len(data))
 	}
 }
@@ -64,7 +64,7 @@ type counting struct {
 }
 
 func (c *counting) Save(what, server string, data []byte) error {
-	if what == keptLog {
+	if what == kindLog {
 		c.logs.Add(1)
 	}
 	return c.shelf.Save(what, server, data)
@@ -95,7 +95,7 @@ func TestLogsAreWrittenNowAndThen(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got := string(must(keep.Load(keptLog, "a"))); !strings.Contains(got, "last words") {
+		if got := string(must(keep.Load(kindLog, "a"))); !strings.Contains(got, "last words") {
 			t.Errorf("the last words are not kept: %.200s", got)
 		}
 	})

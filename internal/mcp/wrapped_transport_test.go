@@ -27,7 +27,7 @@ func (v *witness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	method := r.Method
 	if method == http.MethodPost {
-		method = text(object(body)["method"])
+		method = jsonString(jsonObject(body)["method"])
 	}
 	v.mu.Lock()
 	v.seen = append(v.seen, method)
@@ -49,7 +49,7 @@ func stateless(answer func(w http.ResponseWriter, method string, request []byte)
 		if err != nil {
 			return
 		}
-		method := text(object(body)["method"])
+		method := jsonString(jsonObject(body)["method"])
 		switch {
 		case answer != nil && answer(w, method, body):
 		case r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" || r.Header.Get("Mcp-Method") != method:
@@ -94,7 +94,7 @@ func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
 				r.Body.Close()
 				mu.Lock()
 				defer mu.Unlock()
-				tried = append(tried, r.Method+" "+text(object(body)["method"]))
+				tried = append(tried, r.Method+" "+jsonString(jsonObject(body)["method"]))
 				return nil, noToken{"consent is needed"}
 			})
 		},
@@ -130,7 +130,7 @@ func TestACallThatNeedsConsent(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				if text(object(body)["method"]) == "tools/call" {
+				if jsonString(jsonObject(body)["method"]) == "tools/call" {
 					return nil, noToken{"more consent is needed"}
 				}
 				r = r.Clone(r.Context())
@@ -156,7 +156,7 @@ func TestAVersionRefusedAndOfferedIsSentAgain(t *testing.T) {
 			done = true
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, object(request)["id"])
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, jsonObject(request)["id"])
 		})
 		return done
 	})}
@@ -218,7 +218,7 @@ func TestOldServersOverHTTP(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if text(object(body)["method"]) == "server/discover" {
+			if jsonString(jsonObject(body)["method"]) == "server/discover" {
 				do(w, body)
 				return
 			}

@@ -13,53 +13,53 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxRounds is how often a call is sent anew with what the server wanted.
-const maxRounds = 10
+// maxInputRounds is how often a call is sent anew with what the server wanted.
+const maxInputRounds = 10
 
 // errTooManyRounds says that a server asked on and on.
 var errTooManyRounds = errors.New("the server kept asking for more instead of answering")
 
-// supplied sends a request as often as its server wants something first. Since
+// sendWithInput sends a request as often as its server wants something first. Since
 // 2026-07-28 servers ask in the answer, and the request is made again with what
 // they asked for; before, they could name addresses that a person has to open.
-func (c *connection) supplied(ctx context.Context, r transport.JSONRPCRequest,
+func (c *connection) sendWithInput(ctx context.Context, r transport.JSONRPCRequest,
 	send func(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error)) (*transport.JSONRPCResponse, error) {
 	first := r
 	for round := 1; ; round++ {
 		response, err := send(ctx, r)
-		if err != nil || flightOf(ctx) == nil {
+		if err != nil || callFromContext(ctx) == nil {
 			return response, err
 		}
 		var more map[string]any
 		switch {
 		case response.Error != nil && response.Error.Code == sdk.URL_ELICITATION_REQUIRED:
-			if !c.visited(ctx, response.Error) {
+			if !c.askToOpenURLs(ctx, response.Error) {
 				return response, nil
 			}
-		case response.Error == nil && wantsInput(response.Result):
-			if more, err = c.inputs(ctx, object(response.Result), round); err != nil {
+		case response.Error == nil && needsInput(response.Result):
+			if more, err = c.collectInputs(ctx, jsonObject(response.Result), round); err != nil {
 				return nil, err
 			}
 		default:
 			return response, nil
 		}
-		if round == maxRounds {
+		if round == maxInputRounds {
 			return nil, errTooManyRounds
 		}
-		if r, err = retried(first, round, more); err != nil {
+		if r, err = withMoreParams(first, round, more); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// retried is a request made again with more parameters.
-func retried(r transport.JSONRPCRequest, round int, more map[string]any) (transport.JSONRPCRequest, error) {
+// withMoreParams is a request made again with more parameters.
+func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) (transport.JSONRPCRequest, error) {
 	raw, err := json.Marshal(r.Params)
 	if err != nil {
 		return r, fmt.Errorf("encode the request: %w", err)
 	}
 	params := map[string]any{}
-	for name, value := range object(raw) {
+	for name, value := range jsonObject(raw) {
 		params[name] = value
 	}
 	maps.Copy(params, more)
@@ -68,10 +68,10 @@ func retried(r transport.JSONRPCRequest, round int, more map[string]any) (transp
 	return r, nil
 }
 
-// inputs gives what a result asks for. A result that asks for nothing wants to be
+// collectInputs gives what a result asks for. A result that asks for nothing wants to be
 // asked again later.
-func (c *connection) inputs(ctx context.Context, o map[string]json.RawMessage, round int) (map[string]any, error) {
-	requests := object(o["inputRequests"])
+func (c *connection) collectInputs(ctx context.Context, o map[string]json.RawMessage, round int) (map[string]any, error) {
+	requests := jsonObject(o["inputRequests"])
 	if len(requests) == 0 {
 		timer := time.NewTimer(time.Duration(round) * time.Second)
 		defer timer.Stop()
@@ -83,8 +83,8 @@ func (c *connection) inputs(ctx context.Context, o map[string]json.RawMessage, r
 	}
 	answers := map[string]json.RawMessage{}
 	for _, id := range slices.Sorted(maps.Keys(requests)) {
-		request := object(requests[id])
-		result, refused := c.fulfil(ctx, text(request["method"]), request["params"])
+		request := jsonObject(requests[id])
+		result, refused := c.handleRequest(ctx, jsonString(request["method"]), request["params"])
 		if refused != nil {
 			return nil, fmt.Errorf("the server wants what it cannot have: %w", refused)
 		}
@@ -97,22 +97,22 @@ func (c *connection) inputs(ctx context.Context, o map[string]json.RawMessage, r
 	return more, nil
 }
 
-// visited asks a person to open the addresses that an error names, and waits until
+// askToOpenURLs asks a person to open the addresses that an error names, and waits until
 // the server says that all is done there. It reports false if the person would not.
-func (c *connection) visited(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
-	list := items(object(encoded(e.Data))["elicitations"])
-	if len(list) == 0 || len(list) > maxAsked {
+func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
+	list := jsonList(jsonObject(encodeJSON(e.Data))["elicitations"])
+	if len(list) == 0 || len(list) > maxRequestsPerCall {
 		return false
 	}
 	var all []<-chan struct{}
 	for _, raw := range list {
-		o := object(raw)
-		if text(o["mode"]) != "url" || text(o["elicitationId"]) == "" {
+		o := jsonObject(raw)
+		if jsonString(o["mode"]) != "url" || jsonString(o["elicitationId"]) == "" {
 			return false
 		}
-		done := c.completion(text(o["elicitationId"]))
+		done := c.urlElicitationDone(jsonString(o["elicitationId"]))
 		result, refused := c.elicit(ctx, o)
-		if refused != nil || text(object(result)["action"]) != Accept {
+		if refused != nil || jsonString(jsonObject(result)["action"]) != Accept {
 			return false
 		}
 		all = append(all, done)

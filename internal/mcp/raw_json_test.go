@@ -20,21 +20,21 @@ func FuzzRead(f *testing.F) {
 		if json.Unmarshal(raw, &o) != nil {
 			o = nil
 		}
-		if got := object(raw); (got == nil) != (o == nil) || !maps.EqualFunc(got, o, same) {
+		if got := jsonObject(raw); (got == nil) != (o == nil) || !maps.EqualFunc(got, o, same) {
 			t.Errorf("object(%q) = %q, want %q", raw, got, o)
 		}
 		var l []json.RawMessage
 		if json.Unmarshal(raw, &l) != nil {
 			l = nil
 		}
-		if got := items(raw); !slices.EqualFunc(got, l, same) {
+		if got := jsonList(raw); !slices.EqualFunc(got, l, same) {
 			t.Errorf("items(%q) = %q, want %q", raw, got, l)
 		}
 		var s string
 		if json.Unmarshal(raw, &s) != nil {
 			s = ""
 		}
-		if got := text(raw); got != s {
+		if got := jsonString(raw); got != s {
 			t.Errorf("text(%q) = %q, want %q", raw, got, s)
 		}
 	})

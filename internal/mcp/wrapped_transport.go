@@ -15,9 +15,9 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// silence is how long a process may leave the question for the newest protocol
+// defaultSilence is how long a process may leave the question for the newest protocol
 // unanswered before it is greeted in the older way as well.
-const silence = 3 * time.Second
+const defaultSilence = 3 * time.Second
 
 // era is which of the two forms of the protocol a server speaks.
 type era int
@@ -28,29 +28,29 @@ const (
 	modern      // every request for itself, from 2026-07-28
 )
 
-// tap lies between the library and a carrier. It keeps results as they came, and
+// wrappedTransport lies between the library and a carrier. It keeps results as they came, and
 // finds out the era of a server: the library waits a fixed time for an answer
 // and then takes the server for an old one, which delays those that are old and
 // silent, and is wrong of those that are new and slow to start. Here both
 // greetings are out after a while, and what is answered first counts.
-type tap struct {
+type wrappedTransport struct {
 	transport.Interface
-	conn    *connection
-	era     era
-	only    string        // the one version that may be spoken, or ""
-	silence time.Duration // after which to greet in the older way as well; 0: never
-	hello   func() any    // parameters of initialize
+	conn             *connection
+	era              era
+	version          string        // the one version that may be spoken, or ""
+	silence          time.Duration // after which to greet in the older way as well; 0: never
+	initializeParams func() any    // parameters of initialize
 
-	// beside posts what the library does not; nil: it does.
-	beside atomic.Pointer[courier]
+	// poster posts what the library does not; nil: it does.
+	poster atomic.Pointer[httpPoster]
 
-	mu    sync.Mutex
-	early *greeting // an initialize that was sent already
-	never error     // why the older greeting is not to be tried
+	mu                sync.Mutex
+	earlyInitialize   *pendingInitialize // an initialize that was sent already
+	initializeRefused error              // why the older greeting is not to be tried
 }
 
-// greeting is a handshake under way; its reply is there when done is closed.
-type greeting struct {
+// pendingInitialize is a handshake under way; its reply is there when done is closed.
+type pendingInitialize struct {
 	done chan struct{}
 	reply
 }
@@ -64,39 +64,39 @@ func (r reply) ok() bool { return r.err == nil && r.response.Error == nil }
 
 func eraOf(over transport.Interface) era {
 	switch t := over.(type) {
-	case *tap:
+	case *wrappedTransport:
 		return t.era
-	case versioned:
+	case versionedTransport:
 		return t.era
 	}
 	return unknown
 }
 
 // SendRequest passes a request on and keeps its result for who asked for that.
-func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+func (t *wrappedTransport) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	switch r.Method {
 	case string(sdk.MethodServerDiscover):
 		response, err := t.discover(ctx, r)
-		if !again(r, response, err) {
-			return response, t.noted(err)
+		if !mayRetryDiscover(r, response, err) {
+			return response, t.noteAuthorizationError(err)
 		}
 		response, err = t.discover(ctx, r)
-		return response, t.noted(err)
+		return response, t.noteAuthorizationError(err)
 	case string(sdk.MethodInitialize):
 		t.mu.Lock()
-		never := t.never
+		never := t.initializeRefused
 		t.mu.Unlock()
-		if never == nil && sdk.IsModernProtocol(t.only) {
-			never = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.only)
+		if never == nil && sdk.IsModernProtocol(t.version) {
+			never = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.version)
 		}
 		if never != nil {
 			return nil, never
 		}
-		if answer, ok := t.greeted(ctx); ok {
+		if answer, ok := t.takeEarlyInitialize(ctx); ok {
 			return answer.response, answer.err
 		}
 	}
-	response, err := t.conn.supplied(ctx, r, t.send)
+	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
 		c.set(response.Result)
 		if r.Method == string(sdk.MethodToolsCall) { // nobody reads what the library would make of it
@@ -106,61 +106,61 @@ func (t *tap) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tra
 	return response, err
 }
 
-// noted takes note of a failure to discover that tells nothing of the server's
+// noteAuthorizationError takes note of a failure to discover that tells nothing of the server's
 // era: the library would go on in the older one.
-func (t *tap) noted(err error) error {
-	var refused authorizing
+func (t *wrappedTransport) noteAuthorizationError(err error) error {
+	var refused authorizationError
 	if errors.As(err, &refused) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.never = err
+		t.initializeRefused = err
 	}
 	return err
 }
 
-// again reports whether a server refused a version and named the same as one that
+// mayRetryDiscover reports whether a server refused a version and named the same as one that
 // it supports. The library takes that for the sign of an old server.
-func again(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err error) bool {
+func mayRetryDiscover(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err error) bool {
 	if err != nil || response.Error == nil || response.Error.Code != sdk.UNSUPPORTED_PROTOCOL_VERSION {
 		return false
 	}
 	var refused sdk.UnsupportedProtocolVersionError
-	sent := text(object(object(encoded(r.Params))["_meta"])[sdk.MetaKeyProtocolVersion])
+	sent := jsonString(jsonObject(jsonObject(encodeJSON(r.Params))["_meta"])[sdk.MetaKeyProtocolVersion])
 	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
 }
 
-// send sends one request, and tells a server of the older protocol over HTTP when
+// sendOnce sends one request, and tells a server of the older protocol over HTTP when
 // nobody waits any longer: it is not to take the end of a stream for that.
-func (t *tap) send(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+func (t *wrappedTransport) sendOnce(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
 	if err == nil {
-		t.conn.hear()
+		t.conn.noteMessage()
 	}
-	if beside := t.beside.Load(); err != nil && ctx.Err() != nil && beside != nil {
-		t.conn.background(func(ctx context.Context) {
-			beside.send(ctx, map[string]any{"jsonrpc": sdk.JSONRPC_VERSION, "method": sdk.MethodNotificationCancelled,
+	if beside := t.poster.Load(); err != nil && ctx.Err() != nil && beside != nil {
+		t.conn.runInBackground(func(ctx context.Context) {
+			beside.postBestEffort(ctx, map[string]any{"jsonrpc": sdk.JSONRPC_VERSION, "method": sdk.MethodNotificationCancelled,
 				"params": map[string]any{"requestId": r.ID, "reason": "nobody waits for it any longer"}})
 		})
 	}
 	return response, err
 }
 
-// header is what goes with each message to a Streamable HTTP server of the older
+// postHeader is what goes with each message to a Streamable HTTP server of the older
 // protocol.
-func (t *tap) header() http.Header {
+func (t *wrappedTransport) postHeader() http.Header {
 	h := http.Header{}
-	h.Set(transport.HeaderKeyProtocolVersion, t.conn.about.protocol)
+	h.Set(transport.HeaderKeyProtocolVersion, t.conn.info.protocol)
 	if session := t.GetSessionId(); session != "" {
 		h.Set(transport.HeaderKeySessionID, session)
 	}
 	return h
 }
 
-// greeted gives the answer to an initialize that was sent by discover, if so.
-func (t *tap) greeted(ctx context.Context) (reply, bool) {
+// takeEarlyInitialize gives the answer to an initialize that was sent by discover, if so.
+func (t *wrappedTransport) takeEarlyInitialize(ctx context.Context) (reply, bool) {
 	t.mu.Lock()
-	g := t.early
-	t.early = nil
+	g := t.earlyInitialize
+	t.earlyInitialize = nil
 	t.mu.Unlock()
 	if g == nil {
 		return reply{}, false
@@ -177,7 +177,7 @@ var errNotModern = errors.New("the server does not speak the newest protocol")
 
 // discover asks for the newest protocol, and for an older one too when a process
 // stays silent.
-func (t *tap) discover(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+func (t *wrappedTransport) discover(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	asked := make(chan reply, 1)
 	go func() {
 		response, err := t.Interface.SendRequest(ctx, r)
@@ -187,14 +187,14 @@ func (t *tap) discover(ctx context.Context, r transport.JSONRPCRequest) (*transp
 	if t.era == unknown && t.silence > 0 {
 		quiet = time.After(t.silence)
 	}
-	var g *greeting
+	var g *pendingInitialize
 	var greeted chan struct{}
 	for {
 		select {
 		case answer := <-asked:
-			return discovered(answer)
+			return checkDiscovery(answer)
 		case <-quiet:
-			g = t.greet(ctx, r.ID)
+			g = t.initializeEarly(ctx, r.ID)
 			greeted = g.done
 		case <-greeted:
 			if g.ok() {
@@ -208,28 +208,28 @@ func (t *tap) discover(ctx context.Context, r transport.JSONRPCRequest) (*transp
 	}
 }
 
-// greet sends initialize ahead of the library.
-func (t *tap) greet(ctx context.Context, beside sdk.RequestId) *greeting {
-	g := &greeting{done: make(chan struct{})}
+// initializeEarly sends initialize ahead of the library.
+func (t *wrappedTransport) initializeEarly(ctx context.Context, beside sdk.RequestId) *pendingInitialize {
+	g := &pendingInitialize{done: make(chan struct{})}
 	t.mu.Lock()
-	t.early = g
+	t.earlyInitialize = g
 	t.mu.Unlock()
 	go func() {
 		defer close(g.done)
 		g.response, g.err = t.Interface.SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION,
-			ID: sdk.NewRequestId("early-" + beside.String()), Method: string(sdk.MethodInitialize), Params: t.hello()})
+			ID: sdk.NewRequestId("early-" + beside.String()), Method: string(sdk.MethodInitialize), Params: t.initializeParams()})
 	}()
 	return g
 }
 
-// discovered lets an answer pass only if it names a version of the new kind: old
+// checkDiscovery lets an answer pass only if it names a version of the new kind: old
 // servers have been seen to answer {} to whatever they do not know.
-func discovered(answer reply) (*transport.JSONRPCResponse, error) {
+func checkDiscovery(answer reply) (*transport.JSONRPCResponse, error) {
 	if !answer.ok() {
 		return answer.response, answer.err
 	}
 	var versions []string
-	if json.Unmarshal(object(answer.response.Result)["supportedVersions"], &versions) != nil ||
+	if json.Unmarshal(jsonObject(answer.response.Result)["supportedVersions"], &versions) != nil ||
 		!slices.ContainsFunc(versions, sdk.IsModernProtocol) {
 		return nil, errNotModern
 	}
@@ -238,7 +238,7 @@ func discovered(answer reply) (*transport.JSONRPCResponse, error) {
 
 // SetRequestHandler leaves the server's requests to the connection: the library
 // would lose parts of them.
-func (t *tap) SetRequestHandler(transport.RequestHandler) {}
+func (t *wrappedTransport) SetRequestHandler(transport.RequestHandler) {}
 
 type captureKey struct{}
 
@@ -248,7 +248,7 @@ type capture struct {
 	raw json.RawMessage
 }
 
-func capturing(ctx context.Context) (context.Context, *capture) {
+func withCapture(ctx context.Context) (context.Context, *capture) {
 	c := &capture{}
 	return context.WithValue(ctx, captureKey{}, c), c
 }

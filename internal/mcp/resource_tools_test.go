@@ -112,11 +112,11 @@ func TestItemLine(t *testing.T) {
 		`{"name":"x"}`: "",
 		`[1]`:          "",
 	} {
-		if got := itemLine(object(json.RawMessage(raw)), "uri"); got != want {
+		if got := itemLine(jsonObject(json.RawMessage(raw)), "uri"); got != want {
 			t.Errorf("itemLine(%s) = %q, want %q", raw, got, want)
 		}
 	}
-	if got := itemLine(object(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+`"}`)), "uri"); len(got) > maxListLine {
+	if got := itemLine(jsonObject(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+`"}`)), "uri"); len(got) > maxListedLine {
 		t.Errorf("a line of %d bytes", len(got))
 	}
 }

@@ -36,47 +36,47 @@ type pins struct {
 }
 
 type pin struct {
-	Hash string `json:"hash"`
-	Tool spec   `json:"tool"`
+	Hash string   `json:"hash"`
+	Tool toolSpec `json:"tool"`
 	// Clean is the scanning by which nothing suspicious was found, or 0.
 	Clean int `json:"clean,omitempty"`
 }
 
-func pinned(t inspected) pin {
-	p := pin{Hash: t.hash, Tool: t.spec}
-	if len(t.flags) == 0 && t.refused == "" {
-		p.Clean = scanning
+func newPin(t inspectedTool) pin {
+	p := pin{Hash: t.hash, Tool: t.toolSpec}
+	if len(t.flags) == 0 && t.refusal == "" {
+		p.Clean = scanVersion
 	}
 	return p
 }
 
-// look inspects a tool, unless it is what was pinned to the letter and was clean.
-func (p pins) look(t spec) inspected {
-	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanning && known.Tool.same(t) {
-		return inspected{spec: t, hash: known.Hash, shown: t.about(), schema: t.Schema}
+// inspect inspects a tool, unless it is what was pinned to the letter and was clean.
+func (p pins) inspect(t toolSpec) inspectedTool {
+	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanVersion && known.Tool.equals(t) {
+		return inspectedTool{toolSpec: t, hash: known.Hash, description: t.describe(), schema: t.Schema}
 	}
 	return inspect(t)
 }
 
-// identity tells programs and addresses apart: an entry that names another one is
+// entryIdentity tells programs and addresses apart: an entry that names another one is
 // another server, whose tools are seen for the first time.
-func (s *server) identity() string {
-	c := normal(s.c)
-	return digest(c.Command, c.Args, c.URL)
+func (s *server) entryIdentity() string {
+	c := normalize(s.c)
+	return hashJSON(c.Command, c.Args, c.URL)
 }
 
 // restorePins takes the pins from Keep. Without those that were there nothing can
 // be told apart, so that everything waits for Approve.
 func (s *server) restorePins() {
-	data, err := s.load(keptPins)
+	data, err := s.loadSaved(kindPins)
 	var p pins
 	switch {
 	case err == nil && data == nil:
 		return
 	case err != nil || json.Unmarshal(data, &p) != nil:
 		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", err)
-		s.pins = &pins{Entry: s.identity(), Tools: map[string]pin{}, lost: true}
-	case p.Entry == s.identity():
+		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
+	case p.Entry == s.entryIdentity():
 		if p.Tools == nil {
 			p.Tools = map[string]pin{}
 		}
@@ -84,24 +84,24 @@ func (s *server) restorePins() {
 	}
 }
 
-// judged is a tool with what was decided about it.
-type judged struct {
-	inspected
+// decidedTool is a tool with what was decided about it.
+type decidedTool struct {
+	inspectedTool
 	state ToolState
 	why   string
 }
 
-// judge decides which tools are offered, and reports whether it pinned any; s.mu
+// decideTools decides which tools are offered, and reports whether it pinned any; s.mu
 // is held.
-func (s *server) judge() (more bool) {
+func (s *server) decideTools() (more bool) {
 	first := s.pins == nil
-	if first && len(s.seen) > 0 {
-		s.pins = &pins{Entry: s.identity(), Tools: map[string]pin{}}
+	if first && len(s.inspected) > 0 {
+		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
 	}
-	s.judged, s.tools, s.held = make([]judged, 0, len(s.seen)), nil, map[string]bool{}
-	for _, t := range s.seen {
-		j := judged{inspected: t, state: ToolOffered}
-		if j.state, j.why = s.barred(t); j.state == ToolOffered {
+	s.decisions, s.tools, s.quarantined = make([]decidedTool, 0, len(s.inspected)), nil, map[string]bool{}
+	for _, t := range s.inspected {
+		j := decidedTool{inspectedTool: t, state: ToolOffered}
+		if j.state, j.why = s.refuseTool(t); j.state == ToolOffered {
 			known, was := s.pins.Tools[t.Name]
 			switch {
 			case was && known.Hash != t.hash:
@@ -111,28 +111,28 @@ func (s *server) judge() (more bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:
-				s.pins.Tools[t.Name], more = pinned(t), true
+				s.pins.Tools[t.Name], more = newPin(t), true
 			}
 		}
 		switch j.state {
 		case ToolOffered:
-			s.tools = append(s.tools, remote{s, t})
+			s.tools = append(s.tools, serverTool{s, t})
 		case ToolQuarantined:
-			s.held[t.Name] = true
+			s.quarantined[t.Name] = true
 		}
-		s.judged = append(s.judged, j)
+		s.decisions = append(s.decisions, j)
 	}
-	s.wake()
+	s.wakeWaiters()
 	return more
 }
 
-// barred says why a tool cannot be offered, whatever was approved.
-func (s *server) barred(t inspected) (ToolState, string) {
+// refuseTool says why a tool cannot be offered, whatever was approved.
+func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	switch {
-	case !s.chosen(t.Name):
+	case !s.isIncluded(t.Name):
 		return ToolExcluded, "includeTools or excludeTools leave it out"
-	case t.refused != "":
-		return ToolRefused, t.refused
+	case t.refusal != "":
+		return ToolRefused, t.refusal
 	}
 	name := tool.SafeName(s.c.Name, t.Name)
 	if s.o.IsReserved != nil && s.o.IsReserved(name) {
@@ -141,22 +141,22 @@ func (s *server) barred(t inspected) (ToolState, string) {
 	if s.retired.Load() { // it serves those who had its tools before
 		return ToolOffered, ""
 	}
-	if owner := s.h.claims.claim(name, s.c.Name); owner != s.c.Name {
+	if owner := s.h.toolNames.claim(name, s.c.Name); owner != s.c.Name {
 		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the MCP server %q", name, owner)
 	}
 	return ToolOffered, ""
 }
 
-// claims are the names under which models call the tools of servers. Who comes
+// nameRegistry are the names under which models call the tools of servers. Who comes
 // first keeps a name for as long as its entry is there, so that no server can take
 // it over.
-type claims struct {
+type nameRegistry struct {
 	mu     sync.Mutex
 	owners map[string]string // server by name
 }
 
 // claim gives who has the name, which is the asker if nobody had it.
-func (c *claims) claim(name, server string) (owner string) {
+func (c *nameRegistry) claim(name, server string) (owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if there, ok := c.owners[name]; ok {
@@ -169,71 +169,71 @@ func (c *claims) claim(name, server string) (owner string) {
 	return server
 }
 
-func (c *claims) release(server string) {
+func (c *nameRegistry) release(server string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.owners, func(_, owner string) bool { return owner == server })
 }
 
-// adopt takes what the server offers.
-func (s *server) adopt(now listed) {
-	_, p := s.withheld()
-	seen := make([]inspected, 0, len(now.Tools))
+// setListing takes what the server offers.
+func (s *server) setListing(now listing) {
+	_, p := s.quarantinedTools()
+	seen := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
-		seen = append(seen, p.look(t))
+		seen = append(seen, p.inspect(t))
 	}
-	cautions := suspicions("instructions", now.Instructions)
+	cautions := findSuspicions("instructions", now.Instructions)
 	s.mu.Lock()
-	s.listed, s.seen, s.cautions = now, seen, cautions
-	more := s.judge()
-	waits := len(s.held)
+	s.listing, s.inspected, s.instructionWarnings = now, seen, cautions
+	more := s.decideTools()
+	waits := len(s.quarantined)
 	s.mu.Unlock()
 	if more {
-		s.keepPins()
+		s.savePins()
 	}
 	if waits > 0 {
 		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
 	}
 }
 
-// rejudge decides anew: another server may have left a name free.
-func (s *server) rejudge() {
+// decideAgain decides anew: another server may have left a name free.
+func (s *server) decideAgain() {
 	s.mu.Lock()
-	more := s.judge()
+	more := s.decideTools()
 	s.mu.Unlock()
 	if more {
-		s.keepPins()
+		s.savePins()
 	}
 }
 
-// waits reports whether a tool waits for Approve.
-func (s *server) waits(name string) bool {
+// isQuarantined reports whether a tool waits for Approve.
+func (s *server) isQuarantined(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[name]
+	return s.quarantined[name]
 }
 
-// keepPins saves the pins as they are.
-func (s *server) keepPins() {
-	s.pinning.Lock()
-	defer s.pinning.Unlock()
+// savePins saves the pins as they are.
+func (s *server) savePins() {
+	s.savingPins.Lock()
+	defer s.savingPins.Unlock()
 	s.mu.Lock()
 	p := *s.pins
 	p.Tools = maps.Clone(p.Tools)
 	s.mu.Unlock()
-	s.keep(keptPins, p)
+	s.saveOrLog(kindPins, p)
 }
 
-// withheld gives the tools that wait, and the pins as they are.
-func (s *server) withheld() ([]judged, pins) {
+// quarantinedTools gives the tools that wait, and the pins as they are.
+func (s *server) quarantinedTools() ([]decidedTool, pins) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := pins{Entry: s.identity(), Tools: map[string]pin{}}
+	p := pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
 	if s.pins != nil {
 		p.Tools = maps.Clone(s.pins.Tools)
 	}
-	var list []judged
-	for _, j := range s.judged {
+	var list []decidedTool
+	for _, j := range s.decisions {
 		if j.state == ToolQuarantined {
 			list = append(list, j)
 		}
@@ -241,15 +241,15 @@ func (s *server) withheld() ([]judged, pins) {
 	return list, p
 }
 
-// changes describes what waits.
-func changes(list []judged, p pins) []Change {
+// describeChanges describes what waits.
+func describeChanges(list []decidedTool, p pins) []Change {
 	described := []Change{}
 	for _, j := range list {
 		c := Change{Tool: j.Name, Kind: AddedTool, After: j.render(), Flags: j.flags}
 		if was, ok := p.Tools[j.Name]; ok {
 			c.Kind, c.Before = ChangedTool, was.Tool.render()
 		}
-		c.Diff = difference(c.Before, c.After)
+		c.Diff = diffLines(c.Before, c.After)
 		described = append(described, c)
 	}
 	return described
@@ -262,7 +262,7 @@ func (h *Host) Pending(name string) []Change {
 	if err != nil {
 		return nil
 	}
-	return changes(s.withheld())
+	return describeChanges(s.quarantinedTools())
 }
 
 // Approve offers what waits, as it is now, and gives what was approved: none is
@@ -276,22 +276,22 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
 	}
-	s.pinning.Lock()
-	defer s.pinning.Unlock()
-	list, p := s.withheld()
-	approved := changes(list, p)
+	s.savingPins.Lock()
+	defer s.savingPins.Unlock()
+	list, p := s.quarantinedTools()
+	approved := describeChanges(list, p)
 	if len(approved) == 0 {
 		return approved, nil
 	}
 	for _, j := range list {
-		p.Tools[j.Name] = pinned(j.inspected)
+		p.Tools[j.Name] = newPin(j.inspectedTool)
 	}
-	if err := s.save(keptPins, p); err != nil {
+	if err := s.save(kindPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
 	}
 	s.mu.Lock()
 	s.pins = &p
-	s.judge()
+	s.decideTools()
 	s.mu.Unlock()
 	s.log.Info("tools of mcp server approved", "tools", len(approved))
 	return approved, nil
@@ -300,11 +300,11 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 // warnings are what is suspicious in what the server says; s.mu is held.
 func (s *server) warnings() []string {
 	const enough = 50
-	list := slices.Clone(s.cautions)
-	for _, j := range s.judged {
+	list := slices.Clone(s.instructionWarnings)
+	for _, j := range s.decisions {
 		for _, flag := range j.flags {
 			if j.state != ToolExcluded && len(list) < enough {
-				list = append(list, fmt.Sprintf("tool %.60s: %s", plain(j.Name), flag))
+				list = append(list, fmt.Sprintf("tool %.60s: %s", plainLine(j.Name), flag))
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func named(seen *sync.Map) http.Handler {
 		if err != nil {
 			return
 		}
-		seen.Store(r.Header.Get("X-Who")+" "+text(object(body)["method"]), true)
+		seen.Store(r.Header.Get("X-Who")+" "+jsonString(jsonObject(body)["method"]), true)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		next.ServeHTTP(w, r)
 	})
@@ -138,15 +138,15 @@ func TestConnectionsOfUsersEnd(t *testing.T) {
 	}
 	s := h.servers["a"]
 	s.users.mu.Lock()
-	all := maps.Clone(s.users.of)
+	all := maps.Clone(s.users.byUser)
 	s.users.mu.Unlock()
-	ended := func(m *member) {
+	ended := func(m *userServer) {
 		t.Helper()
-		if !m.await(t.Context(), func() bool { return m.state == Stopped }) {
+		if !m.awaitState(t.Context(), func() bool { return m.state == Stopped }) {
 			t.Error("the connection did not end")
 		}
 	}
-	s.leave("slack:T/u", all["slack:T/u"]) // as its timer does
+	s.closeIdleUser("slack:T/u", all["slack:T/u"]) // as its timer does
 	ended(all["slack:T/u"])
 	wantText(t, asUser(t, do, "T", "u"), "called by slack:T/u") // begins anew
 	if err := h.Apply(nil); err != nil {

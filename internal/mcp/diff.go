@@ -8,7 +8,7 @@ import (
 )
 
 // render writes a tool for people to compare; what cannot be seen is written out.
-func (t spec) render() string {
+func (t toolSpec) render() string {
 	var b strings.Builder
 	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
 		if part.said != "" {
@@ -23,22 +23,22 @@ func (t spec) render() string {
 			continue
 		}
 		indented := []byte(part.raw)
-		if value := decode(part.raw); value != nil {
+		if value := decodeJSON(part.raw); value != nil {
 			if readable, err := json.MarshalIndent(value, "", "  "); err == nil {
 				indented = readable
 			}
 		}
 		fmt.Fprintf(&b, "%s: %s\n", part.what, indented)
 	}
-	return visible(b.String())
+	return showHidden(b.String())
 }
 
-// visible writes hidden characters as their code.
-func visible(s string) string {
+// showHidden writes hidden characters as their code.
+func showHidden(s string) string {
 	var b strings.Builder
 	before := rune(0)
 	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
-		if hides(before, c) || c == '\r' {
+		if isHidden(before, c) || c == '\r' {
 			fmt.Fprintf(&b, "{U+%04X}", c)
 		} else {
 			b.WriteRune(c)
@@ -53,14 +53,14 @@ const (
 	diffContext  = 2    // lines around a change
 )
 
-// difference gives what changed from before to after: lines that went begin with
+// diffLines gives what changed from before to after: lines that went begin with
 // -, lines that came with +, and a few around them with a blank.
-func difference(before, after string) string {
+func diffLines(before, after string) string {
 	a, b := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
 	if before == "" {
 		a = nil
 	}
-	marked := merged(a, b)
+	marked := mergeLines(a, b)
 	var out strings.Builder
 	skipped := false
 	for i, line := range marked {
@@ -77,11 +77,11 @@ func difference(before, after string) string {
 	return out.String()
 }
 
-// merged puts both texts into one, by their longest common part.
-func merged(a, b []string) []string {
+// mergeLines puts both texts into one, by their longest common part.
+func mergeLines(a, b []string) []string {
 	var list []string
 	if len(a) > maxDiffLines || len(b) > maxDiffLines {
-		return append(prefixed("-", a), prefixed("+", b)...)
+		return append(prefixLines("-", a), prefixLines("+", b)...)
 	}
 	length := make([][]int16, len(a)+1) // of what a[i:] and b[j:] have in common
 	for i := range length {
@@ -107,10 +107,10 @@ func merged(a, b []string) []string {
 			list, j = append(list, "+"+b[j]), j+1
 		}
 	}
-	return append(append(list, prefixed("-", a[i:])...), prefixed("+", b[j:])...)
+	return append(append(list, prefixLines("-", a[i:])...), prefixLines("+", b[j:])...)
 }
 
-func prefixed(mark string, lines []string) []string {
+func prefixLines(mark string, lines []string) []string {
 	list := make([]string, len(lines))
 	for i, l := range lines {
 		list[i] = mark + l

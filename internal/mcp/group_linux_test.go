@@ -9,7 +9,7 @@ import (
 // A server comes after others while it starts, with all that it has started, and not
 // when its tools are known.
 func TestAStartingServerComesAfterOthers(t *testing.T) {
-	own, err := nice(syscall.PRIO_PROCESS, 0)
+	own, err := niceness(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,15 +22,15 @@ func TestAStartingServerComesAfterOthers(t *testing.T) {
 			t.Fatal("nothing is started")
 		}
 	}
-	level := func() int { n, _ := nice(syscall.PRIO_PROCESS, pids[0]); return n }
+	level := func() int { n, _ := niceness(syscall.PRIO_PROCESS, pids[0]); return n }
 	starting := level()
-	for deadline := time.Now().Add(time.Second); starting != own+modesty && s.status().State == Connecting && time.Now().Before(deadline); starting = level() {
+	for deadline := time.Now().Add(time.Second); starting != own+startNiceness && s.status().State == Connecting && time.Now().Before(deadline); starting = level() {
 	}
 	settled(t, h, "a")
-	if !mayRise() {
+	if !canRestorePriority() {
 		t.Skip("no priority may be raised here")
 	}
-	if starting != own+modesty || level() != own {
+	if starting != own+startNiceness || level() != own {
 		t.Errorf("its nice value is %d while it starts and %d then; ours is %d", starting, level(), own)
 	}
 }
@@ -41,12 +41,12 @@ func TestAServerMayChooseToComeAfterOthers(t *testing.T) {
 	c.Command, c.Args = "nice", []string{"-n", "4", c.Command}
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
-	if !mayRise() {
+	if !canRestorePriority() {
 		t.Skip("no priority may be raised here")
 	}
-	own, _ := nice(syscall.PRIO_PROCESS, 0)
+	own, _ := niceness(syscall.PRIO_PROCESS, 0)
 	pids := processes(t, "FAKE_MARK="+c.Env["FAKE_MARK"])
-	if n, err := nice(syscall.PRIO_PROCESS, pids[0]); err != nil || n <= own {
+	if n, err := niceness(syscall.PRIO_PROCESS, pids[0]); err != nil || n <= own {
 		t.Errorf("its nice value is %d, %v; ours is %d", n, err, own)
 	}
 }

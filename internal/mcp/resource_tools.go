@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// packName is the Server of the native tools by which models reach what servers
+	// resourceToolsServer is the Server of the native tools by which models reach what servers
 	// offer beside their tools.
-	packName = "mcp"
+	resourceToolsServer = "mcp"
 	// maxListed is how many resources or prompts of one server are listed, and
 	// maxListLine how long each is, in bytes.
-	maxListed   = 500
-	maxListLine = 500
+	maxListed     = 500
+	maxListedLine = 500
 )
 
 // ResourceTools gives the native tools by which models list and read what servers offer
@@ -28,19 +28,19 @@ const (
 // any. What they give is strangers' text, as that of any tool of a server.
 func (h *Host) ResourceTools() []tool.Tool {
 	resources, prompts := false, false
-	for _, s := range h.all() {
-		offers := s.offers()
+	for _, s := range h.sortedServers() {
+		offers := s.features()
 		resources, prompts = resources || offers.Resources, prompts || offers.Prompts
 	}
 	const of = `"server":{"type":"string","description":"name of the MCP server"}`
 	var list []tool.Tool
-	add := func(name, does, schema string, do func(context.Context, wanted) (tool.Result, error)) {
+	add := func(name, does, schema string, do func(context.Context, resourceArgs) (tool.Result, error)) {
 		yes := true
 		list = append(list, tool.Func{
-			Described: tool.Spec{Server: packName, Name: name, Native: true, Description: does,
+			Described: tool.Spec{Server: resourceToolsServer, Name: name, Native: true, Description: does,
 				Schema: json.RawMessage(schema), Hints: tool.Hints{ReadOnly: &yes}},
 			Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
-				var w wanted
+				var w resourceArgs
 				if err := json.Unmarshal(args, &w); err != nil {
 					return tool.Failure("The arguments do not fit the schema. Nothing was read."), nil
 				}
@@ -62,44 +62,44 @@ func (h *Host) ResourceTools() []tool.Tool {
 	return list
 }
 
-// wanted are the arguments of the pack's tools.
-type wanted struct {
+// resourceArgs are the arguments of the pack's tools.
+type resourceArgs struct {
 	Server    string            `json:"server"`
 	URI       string            `json:"uri"`
 	Name      string            `json:"name"`
 	Arguments map[string]string `json:"arguments"`
 }
 
-// offers is what a server has beside its tools, as it said when it was connected
+// serverFeatures is what a server has beside its tools, as it said when it was connected
 // last.
-type offers struct {
+type serverFeatures struct {
 	Resources bool `json:"resources,omitempty"`
 	Prompts   bool `json:"prompts,omitempty"`
 }
 
-func (s *server) offers() offers {
+func (s *server) features() serverFeatures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == Stopped || s.state == Disabled {
-		return offers{}
+		return serverFeatures{}
 	}
-	return s.listed.Offers
+	return s.listing.Offers
 }
 
-func (c *connection) offers() offers {
+func (c *connection) features() serverFeatures {
 	o := c.client.GetServerCapabilities()
-	return offers{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
+	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
 }
 
-// reach gives a server's connection, for as long as release has not been called,
+// connectionTo gives a server's connection, for as long as release has not been called,
 // or what to tell the model instead.
-func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*connection, func(), string) {
+func (h *Host) connectionTo(ctx context.Context, name string, has func(serverFeatures) bool) (*connection, func(), string) {
 	s, err := h.server(name)
-	if err != nil || !has(s.offers()) || !tool.CallerFrom(ctx).Reaches(name) {
-		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.having(ctx, has), ", "))
+	if err != nil || !has(s.features()) || !tool.CallerFrom(ctx).Reaches(name) {
+		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
 	}
-	release := h.hold(s)
-	_, conn, why := s.reach(ctx)
+	release := h.leaseServer(s)
+	_, conn, why := s.connectionFor(ctx)
 	if conn == nil {
 		release()
 		return nil, nil, why
@@ -107,32 +107,32 @@ func (h *Host) reach(ctx context.Context, name string, has func(offers) bool) (*
 	return conn, release, ""
 }
 
-// having names the servers that have something and that the caller may reach.
-func (h *Host) having(ctx context.Context, has func(offers) bool) []string {
+// serversWith names the servers that have something and that the caller may reach.
+func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) []string {
 	caller := tool.CallerFrom(ctx)
 	var names []string
-	for _, s := range h.all() {
-		if has(s.offers()) && caller.Reaches(s.c.Name) {
+	for _, s := range h.sortedServers() {
+		if has(s.features()) && caller.Reaches(s.c.Name) {
 			names = append(names, s.c.Name)
 		}
 	}
 	return names
 }
 
-func (o offers) resources() bool { return o.Resources }
-func (o offers) prompts() bool   { return o.Prompts }
+func (o serverFeatures) hasResources() bool { return o.Resources }
+func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
 
-// each asks one server, or all that have something, side by side.
-func (h *Host) each(ctx context.Context, name string, has func(offers) bool, list func(context.Context, *connection) string) (tool.Result, error) {
+// askServers asks one server, or all that have something, side by side.
+func (h *Host) askServers(ctx context.Context, name string, has func(serverFeatures) bool, list func(context.Context, *connection) string) (tool.Result, error) {
 	names := []string{name}
 	if name == "" {
-		names = h.having(ctx, has)
+		names = h.serversWith(ctx, has)
 	}
 	parts := make([]string, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
-			conn, release, why := h.reach(ctx, name, has)
+			conn, release, why := h.connectionTo(ctx, name, has)
 			if conn == nil {
 				parts[i] = why
 				return
@@ -145,18 +145,18 @@ func (h *Host) each(ctx context.Context, name string, has func(offers) bool, lis
 	if ctx.Err() != nil {
 		return tool.Result{}, fmt.Errorf("ask MCP servers what they offer: %w", context.Cause(ctx))
 	}
-	return tool.Text(bounded(strings.Join(parts, "\n\n"))), nil
+	return tool.Text(truncateResult(strings.Join(parts, "\n\n"))), nil
 }
 
-func (h *Host) listResources(ctx context.Context, w wanted) (tool.Result, error) {
-	return h.each(ctx, w.Server, offers.resources, func(ctx context.Context, c *connection) string {
-		lines := c.lines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
+func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServers(ctx, w.Server, serverFeatures.hasResources, func(ctx context.Context, c *connection) string {
+		lines := c.listLines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
 			request := sdk.ListResourcesRequest{}
 			request.Params.Cursor = at
 			_, err := c.client.ListResourcesByPage(ctx, request)
 			return err
 		})
-		patterns := c.lines(ctx, "resourceTemplates", "uriTemplate", func(ctx context.Context, at sdk.Cursor) error {
+		patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate", func(ctx context.Context, at sdk.Cursor) error {
 			request := sdk.ListResourceTemplatesRequest{}
 			request.Params.Cursor = at
 			_, err := c.client.ListResourceTemplatesByPage(ctx, request)
@@ -170,9 +170,9 @@ func (h *Host) listResources(ctx context.Context, w wanted) (tool.Result, error)
 	})
 }
 
-func (h *Host) listPrompts(ctx context.Context, w wanted) (tool.Result, error) {
-	return h.each(ctx, w.Server, offers.prompts, func(ctx context.Context, c *connection) string {
-		return "Prompts of " + c.s.c.Name + ":\n" + c.lines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
+func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServers(ctx, w.Server, serverFeatures.hasPrompts, func(ctx context.Context, c *connection) string {
+		return "Prompts of " + c.s.c.Name + ":\n" + c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
 			request := sdk.ListPromptsRequest{}
 			request.Params.Cursor = at
 			_, err := c.client.ListPromptsByPage(ctx, request)
@@ -181,25 +181,25 @@ func (h *Host) listPrompts(ctx context.Context, w wanted) (tool.Result, error) {
 	})
 }
 
-// lines lists what a server has of a kind, a line each. The pages are read as they
+// listLines lists what a server has of a kind, a line each. The pages are read as they
 // came: the library refuses all for one that it does not understand.
-func (c *connection) lines(ctx context.Context, kind, key string, page func(context.Context, sdk.Cursor) error) string {
+func (c *connection) listLines(ctx context.Context, kind, key string, page func(context.Context, sdk.Cursor) error) string {
 	var lines []string
 	var at sdk.Cursor
 	for range maxPages {
-		raw, err := c.request(ctx, kind, c.s.timeout(), func(ctx context.Context, _ *sdk.Meta) error { return page(ctx, at) })
+		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, _ *sdk.Meta) error { return page(ctx, at) })
 		if err != nil {
-			if hasNoTools(err) { // the method is not known
+			if isMethodNotFound(err) { // the method is not known
 				break
 			}
-			return c.s.excuse(err)
+			return c.s.failureText(err)
 		}
-		for _, item := range items(object(raw)[kind]) {
-			if line := itemLine(object(item), key); line != "" && len(lines) < maxListed {
+		for _, item := range jsonList(jsonObject(raw)[kind]) {
+			if line := itemLine(jsonObject(item), key); line != "" && len(lines) < maxListed {
 				lines = append(lines, line)
 			}
 		}
-		next := sdk.Cursor(text(object(raw)["nextCursor"]))
+		next := sdk.Cursor(jsonString(jsonObject(raw)["nextCursor"]))
 		if next == "" || next == at || len(lines) == maxListed {
 			break
 		}
@@ -213,29 +213,29 @@ func (c *connection) lines(ctx context.Context, kind, key string, page func(cont
 
 // itemLine describes a resource, a pattern or a prompt.
 func itemLine(o map[string]json.RawMessage, key string) string {
-	id := plain(text(o[key]))
+	id := plainLine(jsonString(o[key]))
 	if id == "" {
 		return ""
 	}
 	line := "- " + id
 	for _, more := range []string{"name", "title", "mimeType", "description"} {
-		if said := plain(scrub(text(o[more]))); said != "" && said != id {
+		if said := plainLine(removeHidden(jsonString(o[more]))); said != "" && said != id {
 			line += " | " + said
 		}
 	}
-	for _, b := range items(o["arguments"]) {
-		blank := object(b)
+	for _, b := range jsonList(o["arguments"]) {
+		blank := jsonObject(b)
 		must := ""
-		if needed := flag(blank["required"]); needed != nil && *needed {
+		if needed := jsonBool(blank["required"]); needed != nil && *needed {
 			must = ", required"
 		}
-		line += fmt.Sprintf(" | argument %s%s", plain(text(blank["name"])), must)
+		line += fmt.Sprintf(" | argument %s%s", plainLine(jsonString(blank["name"])), must)
 	}
-	return cut(line, maxListLine)
+	return cut(line, maxListedLine)
 }
 
-func (h *Host) readResource(ctx context.Context, w wanted) (tool.Result, error) {
-	return h.one(ctx, w.Server, "resource_read", offers.resources, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.ReadResourceRequest{}
 		request.Params.URI, request.Params.Meta = w.URI, m
 		_, err := c.client.ReadResource(ctx, request)
@@ -243,19 +243,19 @@ func (h *Host) readResource(ctx context.Context, w wanted) (tool.Result, error) 
 	}, func(o map[string]json.RawMessage) tool.Result {
 		var parts []string
 		var files []chat.File
-		room := maxFiles
-		for _, item := range items(o["contents"]) {
-			parts = append(parts, resourcePart(object(item)))
-			if f, ok := fileOf(map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}, len(files)+1, &room); ok {
+		room := maxFileBytes
+		for _, item := range jsonList(o["contents"]) {
+			parts = append(parts, resourceText(jsonObject(item)))
+			if f, ok := parseFile(map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}, len(files)+1, &room); ok {
 				files = append(files, f)
 			}
 		}
-		return tool.Result{Text: bounded(strings.Join(parts, "\n")), Files: files}
+		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
 	})
 }
 
-func (h *Host) getPrompt(ctx context.Context, w wanted) (tool.Result, error) {
-	return h.one(ctx, w.Server, "prompt_get", offers.prompts, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServer(ctx, w.Server, "prompt_get", serverFeatures.hasPrompts, func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.GetPromptRequest{}
 		request.Params.Name, request.Params.Arguments, request.Params.Meta = w.Name, w.Arguments, m
 		_, err := c.client.GetPrompt(ctx, request)
@@ -263,31 +263,31 @@ func (h *Host) getPrompt(ctx context.Context, w wanted) (tool.Result, error) {
 	}, func(o map[string]json.RawMessage) tool.Result {
 		var parts []string
 		var files []chat.File
-		room := maxFiles
-		for _, raw := range items(o["messages"]) {
-			m := object(raw)
-			said, more := contents(m["content"], &room)
-			parts = append(parts, plain(text(m["role"]))+": "+said)
+		room := maxFileBytes
+		for _, raw := range jsonList(o["messages"]) {
+			m := jsonObject(raw)
+			said, more := parseContents(m["content"], &room)
+			parts = append(parts, plainLine(jsonString(m["role"]))+": "+said)
 			files = append(files, more...)
 		}
-		return tool.Result{Text: bounded(strings.Join(parts, "\n")), Files: files}
+		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
 	})
 }
 
-// one asks one server for one thing.
-func (h *Host) one(ctx context.Context, name, what string, has func(offers) bool,
+// askServer asks one server for one thing.
+func (h *Host) askServer(ctx context.Context, name, what string, has func(serverFeatures) bool,
 	send func(context.Context, *connection, *sdk.Meta) error, read func(map[string]json.RawMessage) tool.Result) (tool.Result, error) {
-	conn, release, why := h.reach(ctx, name, has)
+	conn, release, why := h.connectionTo(ctx, name, has)
 	if conn == nil {
 		return tool.Failure(why), nil
 	}
 	defer release()
-	raw, err := conn.request(ctx, what, conn.s.timeout(), func(ctx context.Context, m *sdk.Meta) error { return send(ctx, conn, m) })
+	raw, err := conn.request(ctx, what, conn.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error { return send(ctx, conn, m) })
 	switch {
 	case ctx.Err() != nil:
 		return tool.Result{}, fmt.Errorf("ask MCP server %s: %w", name, context.Cause(ctx))
 	case err != nil:
-		return tool.Failure(conn.s.excuse(err)), nil
+		return tool.Failure(conn.s.failureText(err)), nil
 	}
-	return read(object(raw)), nil
+	return read(jsonObject(raw)), nil
 }

@@ -17,58 +17,58 @@ import (
 )
 
 const (
-	leaveTime = 300 * time.Millisecond // for a server to end by itself once its input is closed
-	termTime  = 2 * time.Second        // after the asking signal, before the killing one
-	killTime  = 5 * time.Second        // for the kernel to end what was killed
-	drainTime = 500 * time.Millisecond // to read what an ended server had written
-	writeTime = 30 * time.Second       // for a server to take a message
-	yieldTime = 5 * time.Second        // that a starting server comes after all others
+	exitWait         = 300 * time.Millisecond // for a server to end by itself once its input is closed
+	termWait         = 2 * time.Second        // after the asking signal, before the killing one
+	killWait         = 5 * time.Second        // for the kernel to end what was killed
+	drainWait        = 500 * time.Millisecond // to read what an ended server had written
+	writeTimeout     = 30 * time.Second       // for a server to take a message
+	maxDeprioritized = 5 * time.Second        // that a starting server comes after all others
 )
 
-// stdio carries messages over the standard streams of a process of its own, one
+// stdioTransport carries messages over the standard streams of a process of its own, one
 // a line. It ends the process with everything that it started.
-type stdio struct {
-	*duplex
+type stdioTransport struct {
+	*rpcConn
 	cmd   *exec.Cmd
-	logs  *ring
+	logs  *logBuffer
 	watch func(group int) (done func())
 
 	outbox    chan []byte
 	in        *os.File // its ends of the pipes: in is written, out and errs are read
 	out, errs *os.File
-	gone      chan struct{} // closed when the process has been reaped
+	exited    chan struct{} // closed when the process has been reaped
 
-	mu     sync.Mutex // guards signalling against reaping: an id may be given anew after
-	reaped bool
-	rise   func() // has it come after others no longer
-	once   sync.Once
+	mu              sync.Mutex // guards signalling against reaping: an id may be given anew after
+	reaped          bool
+	restorePriority func() // has it come after others no longer
+	closeOnce       sync.Once
 }
 
-func newStdio(c Config, logs *ring, watch func(group int) (done func())) (*stdio, error) {
-	env := environment(c.Env)
-	path, err := find(c.Command, c.Dir, env)
+func newStdio(c Config, logs *logBuffer, watch func(group int) (done func())) (*stdioTransport, error) {
+	env := buildEnvironment(c.Env)
+	path, err := findCommand(c.Command, c.Dir, env)
 	if err != nil {
 		return nil, err
 	}
-	s := &stdio{logs: logs, watch: watch, outbox: make(chan []byte, 16), gone: make(chan struct{})}
+	s := &stdioTransport{logs: logs, watch: watch, outbox: make(chan []byte, 16), exited: make(chan struct{})}
 	s.cmd = &exec.Cmd{Path: path, Args: append([]string{c.Command}, c.Args...), Env: env, Dir: c.Dir, SysProcAttr: ownGroup()}
-	s.duplex = newDuplex(func(line []byte) { logs.add("stdout", line) })
+	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
 	s.send = s.enqueue
 	return s, nil
 }
 
-// inherited are the variables of ours that every server gets. Whatever else a
+// isInherited are the variables of ours that every server gets. Whatever else a
 // server needs is written in its entry: no token of ours reaches it.
-func inherited(name string) bool {
+func isInherited(name string) bool {
 	return slices.Contains([]string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"}, name) ||
 		strings.HasPrefix(name, "LC_")
 }
 
-func environment(own map[string]string) []string {
+func buildEnvironment(own map[string]string) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if _, replaced := own[name]; !replaced && inherited(name) {
+		if _, replaced := own[name]; !replaced && isInherited(name) {
 			env = append(env, v)
 		}
 	}
@@ -79,8 +79,8 @@ func environment(own map[string]string) []string {
 	return env
 }
 
-// find gives the path of a command, looking in the PATH that the server will have.
-func find(command, dir string, env []string) (string, error) {
+// findCommand gives the path of a command, looking in the PATH that the server will have.
+func findCommand(command, dir string, env []string) (string, error) {
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return "", fmt.Errorf("start %q: its working folder %s does not exist: create it, or change cwd", command, dir)
@@ -107,10 +107,10 @@ func find(command, dir string, env []string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s not found: %s", command, remedy(command))
+	return "", fmt.Errorf("%s not found: %s", command, installHint(command))
 }
 
-func remedy(command string) string {
+func installHint(command string) string {
 	switch command {
 	case "npx", "npm", "node":
 		return "install Node.js, or put its folder into PATH"
@@ -125,7 +125,7 @@ func remedy(command string) string {
 }
 
 // Start starts the process; it does not end with ctx but with Close.
-func (s *stdio) Start(context.Context) error {
+func (s *stdioTransport) Start(context.Context) error {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -156,7 +156,7 @@ func (s *stdio) Start(context.Context) error {
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
 
 	started := make(chan error)
-	go s.keep(started)
+	go s.runProcess(started)
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
 	}
@@ -164,10 +164,10 @@ func (s *stdio) Start(context.Context) error {
 	return nil
 }
 
-// keep starts the process, waits for its end and reaps it. It stays on one
+// runProcess starts the process, waits for its end and reaps it. It stays on one
 // thread, since the kernel ties "kill the child when the parent dies" to the
 // thread that made the child.
-func (s *stdio) keep(started chan<- error) {
+func (s *stdioTransport) runProcess(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := s.cmd.Start()
@@ -175,9 +175,9 @@ func (s *stdio) keep(started chan<- error) {
 		started <- err
 		return
 	}
-	defer close(s.gone)
-	s.rise = yield(s.cmd.Process.Pid)
-	late := time.AfterFunc(yieldTime, s.ready) // on a busy machine it would never be
+	defer close(s.exited)
+	s.restorePriority = deprioritize(s.cmd.Process.Pid)
+	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized) // on a busy machine it would never be
 	defer late.Stop()
 	unwatch := s.watch(s.cmd.Process.Pid)
 	var reading, work sync.WaitGroup
@@ -185,43 +185,43 @@ func (s *stdio) keep(started chan<- error) {
 	reading.Go(func() { s.readOutput(); close(mute) })
 	reading.Go(s.readErrors)
 	work.Go(func() { reading.Wait(); close(drained) })
-	work.Go(func() { s.muted(mute) })
-	work.Go(s.write)
+	work.Go(func() { s.watchOutputEnd(mute) })
+	work.Go(s.writeMessages)
 	started <- nil
 	s.reap(drained, unwatch)
 	work.Wait()
 }
 
-// ready says that the server has started.
-func (s *stdio) ready() {
+// endDeprioritized says that the server has started.
+func (s *stdioTransport) endDeprioritized() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.reaped {
-		s.rise()
+		s.restorePriority()
 	}
 }
 
-// muted ends the connection to a process that has closed its output but stays.
-func (s *stdio) muted(mute <-chan struct{}) {
+// watchOutputEnd ends the connection to a process that has closed its output but stays.
+func (s *stdioTransport) watchOutputEnd(mute <-chan struct{}) {
 	<-mute
-	timer := time.NewTimer(leaveTime)
+	timer := time.NewTimer(exitWait)
 	defer timer.Stop()
 	select {
 	case <-s.done:
 	case <-timer.C:
-		s.lose(errors.New("it closed its output"))
+		s.fail(errors.New("it closed its output"))
 	}
 }
 
 // reap waits for the end of the process, ends what it left behind, and takes
 // leave of it.
-func (s *stdio) reap(drained <-chan struct{}, unwatch func()) {
+func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	if !awaitExit(s.cmd.Process.Pid) { // where that cannot be had, reaping comes first
 		_ = s.cmd.Wait()
 	}
 	s.signal(syscall.SIGKILL)
 	s.in.Close()
-	timer := time.NewTimer(drainTime)
+	timer := time.NewTimer(drainWait)
 	defer timer.Stop()
 	select {
 	case <-drained:
@@ -235,10 +235,10 @@ func (s *stdio) reap(drained <-chan struct{}, unwatch func()) {
 	s.out.Close()
 	s.errs.Close()
 	s.logs.add("bot", []byte("ended: "+s.cmd.ProcessState.String()))
-	s.lose(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
+	s.fail(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
 }
 
-func (s *stdio) signal(sig syscall.Signal) {
+func (s *stdioTransport) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.reaped {
@@ -246,14 +246,14 @@ func (s *stdio) signal(sig syscall.Signal) {
 	}
 }
 
-func (s *stdio) readOutput() {
-	lines := frames{r: bufio.NewReaderSize(s.out, 64<<10), max: maxMessage}
+func (s *stdioTransport) readOutput() {
+	lines := lineReader{r: bufio.NewReaderSize(s.out, 64<<10), max: maxMessageBytes}
 	for {
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, errTooLong):
-			s.stray(line)
-			s.lose(fmt.Errorf("it sent a line of more than %d MiB", maxMessage>>20))
+			s.onInvalid(line)
+			s.fail(fmt.Errorf("it sent a line of more than %d MiB", maxMessageBytes>>20))
 			return
 		case err != nil:
 			return
@@ -262,8 +262,8 @@ func (s *stdio) readOutput() {
 	}
 }
 
-func (s *stdio) readErrors() {
-	lines := frames{r: bufio.NewReaderSize(s.errs, 16<<10), max: 8 << 10}
+func (s *stdioTransport) readErrors() {
+	lines := lineReader{r: bufio.NewReaderSize(s.errs, 16<<10), max: 8 << 10}
 	for {
 		line, err := lines.next()
 		if err != nil && !errors.Is(err, errTooLong) {
@@ -275,29 +275,29 @@ func (s *stdio) readErrors() {
 
 // enqueue hands a message to the writer, so that a server which does not read
 // holds up nobody beyond their own deadline.
-func (s *stdio) enqueue(ctx context.Context, message []byte) error {
+func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
 	select {
 	case s.outbox <- append(message, '\n'):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.done:
-		return s.why()
+		return s.lossReason()
 	}
 }
 
-func (s *stdio) write() {
+func (s *stdioTransport) writeMessages() {
 	for {
 		select {
 		case <-s.done:
 			return
 		case message := <-s.outbox:
-			err := s.in.SetWriteDeadline(time.Now().Add(writeTime))
+			err := s.in.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if err == nil {
 				_, err = s.in.Write(message)
 			}
 			if err != nil && !errors.Is(err, os.ErrClosed) {
-				s.lose(fmt.Errorf("it does not take messages: %w", err))
+				s.fail(fmt.Errorf("it does not take messages: %w", err))
 			}
 			if err != nil {
 				return
@@ -308,21 +308,21 @@ func (s *stdio) write() {
 
 // Close ends the process, first by closing its input, then by asking, then by
 // force, and returns when it and its readers are gone.
-func (s *stdio) Close() error {
-	s.lose(errors.New("closed"))
-	s.once.Do(func() {
+func (s *stdioTransport) Close() error {
+	s.fail(errors.New("closed"))
+	s.closeOnce.Do(func() {
 		if s.cmd.Process == nil {
 			return
 		}
 		s.in.Close()
-		left := s.left(leaveTime)
+		left := s.waitExited(exitWait)
 		if !left {
 			s.signal(syscall.SIGTERM)
-			left = s.left(termTime)
+			left = s.waitExited(termWait)
 		}
 		if !left {
 			s.signal(syscall.SIGKILL)
-			left = s.left(killTime)
+			left = s.waitExited(killWait)
 		}
 		if left {
 			s.answers.Wait()
@@ -331,11 +331,11 @@ func (s *stdio) Close() error {
 	return nil
 }
 
-func (s *stdio) left(within time.Duration) bool {
+func (s *stdioTransport) waitExited(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-s.gone:
+	case <-s.exited:
 		return true
 	case <-timer.C:
 		return false

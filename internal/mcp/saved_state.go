@@ -10,13 +10,13 @@ import (
 
 // What is kept of a server.
 const (
-	keptTools = "tools"
-	keptPins  = "pins"
-	keptLog   = "log"
+	kindTools = "tools"
+	kindPins  = "pins"
+	kindLog   = "log"
 )
 
-// load gives what is kept, or nil.
-func (s *server) load(what string) (json.RawMessage, error) {
+// loadSaved gives what is kept, or nil.
+func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	if s.o.Store == nil {
 		return nil, nil
 	}
@@ -43,57 +43,57 @@ func (s *server) save(what string, value any) error {
 	return nil
 }
 
-// keep is save for what can be learnt anew.
-func (s *server) keep(what string, value any) {
+// saveOrLog is save for what can be learnt anew.
+func (s *server) saveOrLog(what string, value any) {
 	if err := s.save(what, value); err != nil {
 		s.log.Warn("not kept of mcp server", "what", what, "error", err)
 	}
 }
 
-// forgetKept forgets everything that is kept of the server.
-func (s *server) forgetKept() error {
+// deleteSaved forgets everything that is kept of the server.
+func (s *server) deleteSaved() error {
 	if s.o.Store == nil {
 		return nil
 	}
 	var faults []error
-	for _, what := range []string{keptTools, keptPins, keptLog} {
+	for _, what := range []string{kindTools, kindPins, kindLog} {
 		faults = append(faults, s.o.Store.Save(what, s.c.Name, []byte("null")))
 	}
 	return errors.Join(faults...)
 }
 
-// remembered is what a server offers, as it is kept. Entry tells whether it is of
+// savedListing is what a server offers, as it is kept. Entry tells whether it is of
 // the entry as it is configured now.
-type remembered struct {
+type savedListing struct {
 	Entry string `json:"entry"`
-	listed
+	listing
 }
 
-// restore takes what the server offers from Keep and reports whether it was there.
-func (s *server) restore() bool {
-	data, err := s.load(keptTools)
+// restoreListing takes what the server offers from Keep and reports whether it was there.
+func (s *server) restoreListing() bool {
+	data, err := s.loadSaved(kindTools)
 	if err != nil {
 		s.log.Warn("kept tools of mcp server not read", "error", err)
 	}
-	var r remembered
+	var r savedListing
 	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
 		return false
 	}
-	s.adopt(r.listed)
-	return len(r.Tools) > 0 || r.Offers != offers{}
+	s.setListing(r.listing)
+	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
 }
 
-func (s *server) remember(now listed) { s.keep(keptTools, remembered{s.fingerprint(), now}) }
+func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
 
 // fingerprint of what decides which tools the server has. Secrets go in, but
 // cannot be read from it.
 func (s *server) fingerprint() string {
-	c := normal(s.c)
-	return digest(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
+	c := normalize(s.c)
+	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
 }
 
-// digest is a hash of values that can be written as JSON.
-func digest(values ...any) string {
+// hashJSON is a hash of values that can be written as JSON.
+func hashJSON(values ...any) string {
 	data, err := json.Marshal(values)
 	if err != nil {
 		return ""

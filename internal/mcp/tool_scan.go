@@ -12,89 +12,89 @@ import (
 )
 
 const (
-	// scanning counts the changes of what is looked for.
-	scanning = 1
-	maxFlags = 20  // a tool
-	maxPlace = 150 // bytes, of where something stands in a schema
+	// scanVersion counts the changes of what is looked for.
+	scanVersion = 1
+	maxFlags    = 20  // a tool
+	maxFlagPath = 150 // bytes, of where something stands in a schema
 	// maxNesting is how deep a schema may be: people have to read it.
 	maxNesting = 64
 )
 
-// inspected is a tool as it may be shown to a model, and what is suspicious about
+// inspectedTool is a tool as it may be shown to a model, and what is suspicious about
 // it.
-type inspected struct {
-	spec           // as listed
-	hash    string // of all that a model reads of it
-	shown   string // the description without what is hidden
-	schema  json.RawMessage
-	flags   []string
-	refused string // why it cannot be shown at all
+type inspectedTool struct {
+	toolSpec           // as listed
+	hash        string // of all that a model reads of it
+	description string // the description without what is hidden
+	schema      json.RawMessage
+	flags       []string
+	refusal     string // why it cannot be shown at all
 }
 
-func inspect(t spec) inspected {
-	i := inspected{spec: t, hash: t.hash(), shown: scrub(t.about()), schema: t.Schema}
+func inspect(t toolSpec) inspectedTool {
+	i := inspectedTool{toolSpec: t, hash: t.hash(), description: removeHidden(t.describe()), schema: t.Schema}
 	switch {
-	case concealed(t.Name) != "":
-		i.refused = "its name holds hidden or control characters"
-	case nested(t.Schema), nested(t.Output), nested(t.Notes):
-		i.refused = fmt.Sprintf("its schema is nested more than %d levels deep", maxNesting)
+	case describeHidden(t.Name) != "":
+		i.refusal = "its name holds hidden or control characters"
+	case isTooDeep(t.Schema), isTooDeep(t.Output), isTooDeep(t.Notes):
+		i.refusal = fmt.Sprintf("its schema is nested more than %d levels deep", maxNesting)
 	}
 	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
-		i.flags = append(i.flags, suspicions(part.what, part.said)...)
+		i.flags = append(i.flags, findSuspicions(part.what, part.said)...)
 	}
-	input := decode(t.Schema)
-	i.look("inputSchema", input)
-	i.look("outputSchema", decode(t.Output))
-	i.look("annotations", decode(t.Notes))
-	if cleaned, changed := scrubbed(input); changed {
-		i.schema = compact(cleaned)
+	input := decodeJSON(t.Schema)
+	i.scanValue("inputSchema", input)
+	i.scanValue("outputSchema", decodeJSON(t.Output))
+	i.scanValue("annotations", decodeJSON(t.Notes))
+	if cleaned, changed := removeHiddenFrom(input); changed {
+		i.schema = encodeSorted(cleaned)
 	}
 	i.flags = i.flags[:min(len(i.flags), maxFlags)]
 	return i
 }
 
-// look goes through every key and every text of a value.
-func (i *inspected) look(at string, value any) {
+// scanValue goes through every key and every text of a value.
+func (i *inspectedTool) scanValue(at string, value any) {
 	if len(i.flags) > maxFlags {
 		return
 	}
-	at = at[:min(len(at), maxPlace)]
+	at = at[:min(len(at), maxFlagPath)]
 	switch v := value.(type) {
 	case string:
-		i.flags = append(i.flags, suspicions(at, v)...)
+		i.flags = append(i.flags, findSuspicions(at, v)...)
 	case []any:
 		for n, inner := range v {
-			i.look(fmt.Sprintf("%s[%d]", at, n), inner)
+			i.scanValue(fmt.Sprintf("%s[%d]", at, n), inner)
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if concealed(key) != "" {
-				i.refused = "a name in its schema holds hidden or control characters"
+			if describeHidden(key) != "" {
+				i.refusal = "a name in its schema holds hidden or control characters"
 			}
-			i.flags = append(i.flags, suspicions(at+" key", key)...)
-			i.look(at+"."+key, v[key])
+			i.flags = append(i.flags, findSuspicions(at+" key", key)...)
+			i.scanValue(at+"."+key, v[key])
 		}
 	}
 }
 
-// suspicions says what is wrong with a text, each time naming where it stands.
-func suspicions(at, said string) []string {
+// findSuspicions says what is wrong with a text, each time naming where it stands.
+func findSuspicions(at, said string) []string {
 	var list []string
-	if what := concealed(said); what != "" {
-		list = append(list, fmt.Sprintf("%s: %s", plain(at), what))
+	if what := describeHidden(said); what != "" {
+		list = append(list, fmt.Sprintf("%s: %s", plainLine(at), what))
 	}
-	if order := ordering(said); order != "" {
-		list = append(list, fmt.Sprintf("%s: reads like an order to the model: %.100q", plain(at), order))
+	if order := findOrder(said); order != "" {
+		list = append(list, fmt.Sprintf("%s: reads like an order to the model: %.100q", plainLine(at), order))
 	}
 	return list
 }
 
-// orders are the turns of phrase by which published attacks speak to the model
+// orderPatterns are the turns of phrase by which published attacks speak to the model
 // over the user's head. The list is short on purpose: it flags, it does not bar,
 // and an honest description should pass. They are matched against text from which
 // all that is hidden was taken, with runs of blanks made one; and only if one of
 // their words is in it, since a start goes through everything that is known.
-var orders = []struct {
+var orderPatterns = []struct {
 	words  []string
 	phrase *regexp.Regexp
 }{
@@ -112,10 +112,10 @@ var orders = []struct {
 		regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
 }
 
-func ordering(said string) string {
-	said = strings.Join(strings.Fields(scrub(said)), " ")
+func findOrder(said string) string {
+	said = strings.Join(strings.Fields(removeHidden(said)), " ")
 	lower := strings.ToLower(said)
-	for _, order := range orders {
+	for _, order := range orderPatterns {
 		if !slices.ContainsFunc(order.words, func(w string) bool { return strings.Contains(lower, w) }) {
 			continue
 		}
@@ -126,21 +126,21 @@ func ordering(said string) string {
 	return ""
 }
 
-// ansi are the sequences by which text commands a terminal.
-var ansi = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
+// terminalSequence are the sequences by which text commands a terminal.
+var terminalSequence = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
-// concealed names what a text holds that a reader does not see, or "".
-func concealed(said string) string {
-	if ordinary(said) {
+// describeHidden names what a text holds that a reader does not see, or "".
+func describeHidden(said string) string {
+	if isPlainASCII(said) {
 		return ""
 	}
-	if ansi.MatchString(said) {
+	if terminalSequence.MatchString(said) {
 		return "terminal sequences"
 	}
 	var found []string
 	before := rune(0)
 	for _, c := range said {
-		if hides(before, c) && len(found) < 5 {
+		if isHidden(before, c) && len(found) < 5 {
 			if code := fmt.Sprintf("U+%04X", c); !slices.Contains(found, code) {
 				found = append(found, code)
 			}
@@ -153,10 +153,10 @@ func concealed(said string) string {
 	return "hidden characters " + strings.Join(found, " ")
 }
 
-// hides reports whether a character cannot be seen and has no business where it
+// isHidden reports whether a character cannot be seen and has no business where it
 // stands. One variation selector belongs to the emoji before it, joiners to emoji
 // and to scripts that need them.
-func hides(before, c rune) bool {
+func isHidden(before, c rune) bool {
 	switch {
 	case c == '\n', c == '\t', c == '\r':
 		return false
@@ -164,20 +164,20 @@ func hides(before, c rune) bool {
 		return true
 	case c == 0x200C, c == 0x200D:
 		return before < 0x0590
-	case variation(c):
-		return before < 0x20 || variation(before)
+	case isVariationSelector(c):
+		return before < 0x20 || isVariationSelector(before)
 	case c == 0x034F, c == 0x115F, c == 0x1160, c == 0x3164, c == 0xFFA0: // letters without a shape
 		return true
 	}
 	return unicode.Is(unicode.Cf, c)
 }
 
-func variation(c rune) bool {
+func isVariationSelector(c rune) bool {
 	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
 }
 
-// ordinary reports whether a text is of visible ASCII alone.
-func ordinary(said string) bool {
+// isPlainASCII reports whether a text is of visible ASCII alone.
+func isPlainASCII(said string) bool {
 	for n := range len(said) {
 		if c := said[n]; c >= 0x7F || c < ' ' && c != '\n' && c != '\t' {
 			return false
@@ -186,15 +186,15 @@ func ordinary(said string) bool {
 	return true
 }
 
-// scrub takes from a text what a reader would not see.
-func scrub(said string) string {
-	if ordinary(said) {
+// removeHidden takes from a text what a reader would not see.
+func removeHidden(said string) string {
+	if isPlainASCII(said) {
 		return said
 	}
-	said = ansi.ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
+	said = terminalSequence.ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
 	before := rune(0)
 	return strings.Map(func(c rune) rune {
-		if hides(before, c) || c == '\r' {
+		if isHidden(before, c) || c == '\r' {
 			return -1
 		}
 		before = c
@@ -202,17 +202,17 @@ func scrub(said string) string {
 	}, said)
 }
 
-// scrubbed is scrub for every text in a decoded value.
-func scrubbed(value any) (cleaned any, changed bool) {
+// removeHiddenFrom is scrub for every text in a decoded value.
+func removeHiddenFrom(value any) (cleaned any, changed bool) {
 	switch v := value.(type) {
 	case string:
-		s := scrub(v)
+		s := removeHidden(v)
 		return s, s != v
 	case []any:
 		list := make([]any, len(v))
 		for n, inner := range v {
 			var c bool
-			list[n], c = scrubbed(inner)
+			list[n], c = removeHiddenFrom(inner)
 			changed = changed || c
 		}
 		return list, changed
@@ -220,7 +220,7 @@ func scrubbed(value any) (cleaned any, changed bool) {
 		table := make(map[string]any, len(v))
 		for key, inner := range v {
 			var c bool
-			table[key], c = scrubbed(inner)
+			table[key], c = removeHiddenFrom(inner)
 			changed = changed || c
 		}
 		return table, changed
@@ -228,8 +228,8 @@ func scrubbed(value any) (cleaned any, changed bool) {
 	return value, false
 }
 
-// nested reports whether JSON is deeper than maxNesting.
-func nested(raw json.RawMessage) bool {
+// isTooDeep reports whether JSON is deeper than maxNesting.
+func isTooDeep(raw json.RawMessage) bool {
 	depth, quoted := 0, false
 	for n := 0; n < len(raw); n++ {
 		switch c := raw[n]; {
@@ -249,10 +249,10 @@ func nested(raw json.RawMessage) bool {
 	return false
 }
 
-// decode reads JSON by its exact keys, with numbers as written; nil if it is none,
+// decodeJSON reads JSON by its exact keys, with numbers as written; nil if it is none,
 // or too deep.
-func decode(raw json.RawMessage) any {
-	if nested(raw) {
+func decodeJSON(raw json.RawMessage) any {
+	if isTooDeep(raw) {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -264,8 +264,8 @@ func decode(raw json.RawMessage) any {
 	return value
 }
 
-// compact writes a decoded value with its keys sorted.
-func compact(value any) json.RawMessage {
+// encodeSorted writes a decoded value with its keys sorted.
+func encodeSorted(value any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -276,14 +276,14 @@ func compact(value any) json.RawMessage {
 }
 
 // hash is of everything about a tool that a model or a policy goes by.
-func (t spec) hash() string {
+func (t toolSpec) hash() string {
 	parts := []any{t.Name, t.Title, t.Description}
 	for _, raw := range []json.RawMessage{t.Schema, t.Output, t.Notes} {
-		if value := decode(raw); value != nil {
+		if value := decodeJSON(raw); value != nil {
 			parts = append(parts, value)
 		} else {
 			parts = append(parts, string(raw))
 		}
 	}
-	return digest(parts...)
+	return hashJSON(parts...)
 }

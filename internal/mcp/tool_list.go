@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	maxPages = 100
-	maxTools = 2000
-	maxName  = 512     // bytes; MCP allows 128
-	maxList  = 4 << 20 // bytes of all tools; the nine best-known servers have 0.3 MB together
+	maxPages     = 100
+	maxTools     = 2000
+	maxToolName  = 512     // bytes; MCP allows 128
+	maxListBytes = 4 << 20 // bytes of all tools; the nine best-known servers have 0.3 MB together
 )
 
-// spec is a tool as a server listed it.
-type spec struct {
+// toolSpec is a tool as a server listed it.
+type toolSpec struct {
 	Name        string
 	Title       string          `json:",omitempty"`
 	Description string          `json:",omitempty"`
@@ -32,34 +32,34 @@ type spec struct {
 }
 
 // hints are the annotations as we know them.
-func (t spec) hints() tool.Hints {
-	notes := object(t.Notes)
-	return tool.Hints{ReadOnly: flag(notes["readOnlyHint"]), Destructive: flag(notes["destructiveHint"]),
-		Idempotent: flag(notes["idempotentHint"]), OpenWorld: flag(notes["openWorldHint"])}
+func (t toolSpec) hints() tool.Hints {
+	notes := jsonObject(t.Notes)
+	return tool.Hints{ReadOnly: jsonBool(notes["readOnlyHint"]), Destructive: jsonBool(notes["destructiveHint"]),
+		Idempotent: jsonBool(notes["idempotentHint"]), OpenWorld: jsonBool(notes["openWorldHint"])}
 }
 
-// about is what people and models read of the tool.
-func (t spec) about() string {
+// describe is what people and models read of the tool.
+func (t toolSpec) describe() string {
 	if t.Description == "" {
 		return t.Title
 	}
 	return t.Description
 }
 
-// same reports whether two tools are written alike, to the letter.
-func (t spec) same(o spec) bool {
+// equals reports whether two tools are written alike, to the letter.
+func (t toolSpec) equals(o toolSpec) bool {
 	return t.Name == o.Name && t.Title == o.Title && t.Description == o.Description &&
 		bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Output, o.Output) && bytes.Equal(t.Notes, o.Notes)
 }
 
-// listed is what a server has told of what it offers.
-type listed struct {
-	Tools        []spec `json:"tools"`
-	Instructions string `json:"instructions,omitempty"`
-	Offers       offers `json:"offers,omitzero"`
+// listing is what a server has told of what it offers.
+type listing struct {
+	Tools        []toolSpec     `json:"tools"`
+	Instructions string         `json:"instructions,omitempty"`
+	Offers       serverFeatures `json:"offers,omitzero"`
 }
 
-func equal(a, b listed) bool {
+func equalListings(a, b listing) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
@@ -68,63 +68,63 @@ func equal(a, b listed) bool {
 // list asks for all pages of tools. The pages are read here as they came,
 // because the library's own form of them loses parts of the schemas, and loses
 // everything when one tool is odd.
-func (c *connection) list(ctx context.Context, timeout time.Duration) ([]spec, error) {
+func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpec, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if sdk.IsModernProtocol(c.about.protocol) && c.client.GetServerCapabilities().Tools == nil {
-		return nil, c.alive(ctx)
+	if sdk.IsModernProtocol(c.info.protocol) && c.client.GetServerCapabilities().Tools == nil {
+		return nil, c.checkAlive(ctx)
 	}
-	var list []spec
-	seen, room := map[string]bool{}, maxList
+	var list []toolSpec
+	seen, room := map[string]bool{}, maxListBytes
 	request := sdk.ListToolsRequest{}
 	for range maxPages {
-		raw, offered, err := c.page(ctx, request)
+		raw, offered, err := c.listPage(ctx, request)
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
 		}
-		page := object(raw)
+		page := jsonObject(raw)
 		if !bytes.HasPrefix(page["tools"], []byte("[")) {
 			return nil, fmt.Errorf("list tools: the answer holds no list of tools")
 		}
-		for _, item := range items(page["tools"]) {
-			t, ok := specOf(item)
+		for _, item := range jsonList(page["tools"]) {
+			t, ok := parseTool(item)
 			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
 				seen[t.Name], room = true, room-len(item)
 				list = append(list, t)
 			}
 		}
-		next := sdk.Cursor(text(page["nextCursor"]))
+		next := sdk.Cursor(jsonString(page["nextCursor"]))
 		if next == "" || next == request.Params.Cursor {
 			break
 		}
 		request.Params.Cursor = next
 	}
-	slices.SortFunc(list, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b toolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
-// alive asks a server that has no tools for what it has, to see whether it lives. To
+// checkAlive asks a server that has no tools for what it has, to see whether it lives. To
 // one of the newest protocol an unknown method is an unknown address, which the
 // library takes for the end of a session.
-func (c *connection) alive(ctx context.Context) error {
+func (c *connection) checkAlive(ctx context.Context) error {
 	var err error
-	switch offers := c.offers(); {
+	switch offers := c.features(); {
 	case offers.Resources:
 		_, err = c.client.ListResourcesByPage(ctx, sdk.ListResourcesRequest{})
 	case offers.Prompts:
 		_, err = c.client.ListPromptsByPage(ctx, sdk.ListPromptsRequest{})
 	}
 	if err != nil {
-		c.failed(err)
-		return fmt.Errorf("list what it offers: %w", readable(err))
+		c.noteFailure(err)
+		return fmt.Errorf("list what it offers: %w", unwrapTransportError(err))
 	}
 	return nil
 }
 
-// page gives one page as it came, and which of its tools the library would offer:
+// listPage gives one page as it came, and which of its tools the library would offer:
 // it drops those whose header annotations are invalid.
-func (c *connection) page(ctx context.Context, request sdk.ListToolsRequest) (json.RawMessage, func(string) bool, error) {
-	ctx, got := capturing(ctx)
+func (c *connection) listPage(ctx context.Context, request sdk.ListToolsRequest) (json.RawMessage, func(string) bool, error) {
+	ctx, got := withCapture(ctx)
 	result, err := c.client.ListToolsByPage(ctx, request)
 	raw := got.result()
 	switch {
@@ -136,35 +136,35 @@ func (c *connection) page(ctx context.Context, request sdk.ListToolsRequest) (js
 		return raw, func(name string) bool { return names[name] }, nil
 	case raw != nil:
 		return raw, func(string) bool { return true }, nil
-	case hasNoTools(err):
+	case isMethodNotFound(err):
 		return json.RawMessage(`{"tools":[]}`), func(string) bool { return true }, nil
 	}
-	c.failed(err)
-	return nil, nil, readable(err)
+	c.noteFailure(err)
+	return nil, nil, unwrapTransportError(err)
 }
 
-func specOf(raw json.RawMessage) (spec, bool) {
-	o := object(raw)
-	t := spec{Name: text(o["name"]), Title: text(o["title"]), Description: text(o["description"])}
+func parseTool(raw json.RawMessage) (toolSpec, bool) {
+	o := jsonObject(raw)
+	t := toolSpec{Name: jsonString(o["name"]), Title: jsonString(o["title"]), Description: jsonString(o["description"])}
 	for key, into := range map[string]*json.RawMessage{"inputSchema": &t.Schema, "outputSchema": &t.Output, "annotations": &t.Notes} {
-		if len(object(o[key])) > 0 {
+		if len(jsonObject(o[key])) > 0 {
 			*into = slices.Clone(o[key])
 		}
 	}
-	return t, t.Name != "" && len(t.Name) <= maxName
+	return t, t.Name != "" && len(t.Name) <= maxToolName
 }
 
-// chosen reports whether the entry wants a tool offered.
-func (s *server) chosen(name string) bool {
-	return (len(s.c.Include) == 0 || matches(s.c.Include, name)) && !matches(s.c.Exclude, name)
+// isIncluded reports whether the entry wants a tool offered.
+func (s *server) isIncluded(name string) bool {
+	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
 }
 
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, name) })
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, name) })
 }
 
-// match compares with a pattern in which * stands for anything.
-func match(pattern, name string) bool {
+// matchesPattern compares with a pattern in which * stands for anything.
+func matchesPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
 		return pattern == name
