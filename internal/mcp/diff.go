@@ -7,12 +7,17 @@ import (
 	"strings"
 )
 
-// render writes a tool for people to compare; what cannot be seen is written out.
+// render returns a tool as text for people to compare; hidden characters are written as
+// their code.
 func (t toolSpec) render() string {
 	var b strings.Builder
-	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
-		if part.said != "" {
-			fmt.Fprintf(&b, "%s: %s\n", part.what, part.said)
+	for _, part := range []struct{ what, text string }{
+		{"name", t.Name},
+		{"title", t.Title},
+		{"description", t.Description},
+	} {
+		if part.text != "" {
+			fmt.Fprintf(&b, "%s: %s\n", part.what, part.text)
 		}
 	}
 	for _, part := range []struct {
@@ -33,7 +38,7 @@ func (t toolSpec) render() string {
 	return showHidden(b.String())
 }
 
-// showHidden writes hidden characters as their code.
+// showHidden returns a text with hidden characters written as their code.
 func showHidden(s string) string {
 	var b strings.Builder
 	before := rune(0)
@@ -49,12 +54,12 @@ func showHidden(s string) string {
 }
 
 const (
-	maxDiffLines = 2000 // a side; longer texts are shown one after the other
-	diffContext  = 2    // lines around a change
+	maxDiffLines = 2000 // of one side; longer texts are shown one after the other
+	diffContext  = 2    // unchanged lines shown around a change
 )
 
-// diffLines gives what changed from before to after: lines that went begin with
-// -, lines that came with +, and a few around them with a blank.
+// diffLines returns what changed from before to after: removed lines begin with -, added
+// lines with +, and a few unchanged lines around them with a blank.
 func diffLines(before, after string) string {
 	a, b := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
 	if before == "" {
@@ -64,7 +69,8 @@ func diffLines(before, after string) string {
 	var out strings.Builder
 	skipped := false
 	for i, line := range marked {
-		near := slices.ContainsFunc(marked[max(0, i-diffContext):min(len(marked), i+diffContext+1)], func(l string) bool { return l[0] != ' ' })
+		around := marked[max(0, i-diffContext):min(len(marked), i+diffContext+1)]
+		near := slices.ContainsFunc(around, func(l string) bool { return l[0] != ' ' })
 		switch {
 		case near:
 			out.WriteString(line + "\n")
@@ -77,13 +83,15 @@ func diffLines(before, after string) string {
 	return out.String()
 }
 
-// mergeLines puts both texts into one, by their longest common part.
+// mergeLines merges both texts into one, along their longest common subsequence of lines.
 func mergeLines(a, b []string) []string {
 	var list []string
 	if len(a) > maxDiffLines || len(b) > maxDiffLines {
 		return append(prefixLines("-", a), prefixLines("+", b)...)
 	}
-	length := make([][]int16, len(a)+1) // of what a[i:] and b[j:] have in common
+	// length[i][j] is the length of the longest common subsequence of a[i:] and b[j:]. It
+	// fits an int16 because of maxDiffLines, which also bounds the table to 8 MB.
+	length := make([][]int16, len(a)+1)
 	for i := range length {
 		length[i] = make([]int16, len(b)+1)
 	}

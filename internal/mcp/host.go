@@ -16,11 +16,11 @@ import (
 // FromConfig is the Source of servers given by Options and Apply.
 const FromConfig = "config"
 
-// maxLease is how long a server that was replaced or removed lives on for those
-// who hold it.
+// maxLease is how long a server that was replaced or removed keeps running for those
+// who hold a lease on it.
 const maxLease = 30 * time.Minute
 
-// What may be wrong with a change of the servers. Errors of Host wrap them.
+// Reasons why a change of the servers is refused. Errors of Host wrap them.
 var (
 	ErrNotFound   = errors.New("there is no such MCP server")
 	ErrExists     = errors.New("the name is taken by another MCP server")
@@ -38,16 +38,16 @@ type Host struct {
 	servers     map[string]*server
 	leases      map[*lease]bool
 	toolNames   nameRegistry
-	logAppended chan struct{} // a server's log has more lines
+	logAppended chan struct{} // signalled when a server's log has new lines
 	started     bool
-	ctx         context.Context // while it runs, else nil
-	work        sync.WaitGroup  // what was started for ctx
+	ctx         context.Context // while Run runs, else nil
+	work        sync.WaitGroup  // goroutines started for ctx
 
-	restoreOnce sync.Once // recall
-	restored    bool      // what is kept of the servers has been taken, or is being
+	restoreOnce sync.Once // see restoreSaved
+	restored    bool      // restoring the saved state has begun
 }
 
-// lease keeps alive what there was when it began: all servers, or one.
+// lease keeps the servers running that existed when it began: all of them, or one.
 type lease struct {
 	server *server // nil: all
 	done   chan struct{}
@@ -55,7 +55,12 @@ type lease struct {
 
 // NewHost checks the options. It starts nothing; Run does.
 func NewHost(o Options) (*Host, error) {
-	h := &Host{o: withDefaults(o), servers: map[string]*server{}, leases: map[*lease]bool{}, logAppended: make(chan struct{}, 1)}
+	h := &Host{
+		o:           withDefaults(o),
+		servers:     map[string]*server{},
+		leases:      map[*lease]bool{},
+		logAppended: make(chan struct{}, 1),
+	}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
 	}
@@ -84,13 +89,13 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
-	h.saveLogs() // with their last words
+	h.saveLogs() // again, with what the servers wrote while they were ended
 	return nil
 }
 
-// startServer has a server run; h.mu is held.
+// startServer starts the supervisor of a server; h.mu is held.
 func (h *Host) startServer(s *server) {
-	if h.ctx == nil {
+	if h.ctx == nil { // Run starts all servers
 		return
 	}
 	ctx, quit := context.WithCancel(h.ctx)
@@ -102,9 +107,9 @@ func (h *Host) startServer(s *server) {
 }
 
 // Apply makes servers the configured set: entries that differ from before are
-// replaced, new ones start, missing ones end, all others go on untouched. A
-// configured server takes the place of one that was added under the same name.
-// If anything is wrong with the set, nothing changes.
+// replaced, new ones start, missing ones end, all others keep running. A configured
+// server replaces one that was added under the same name. If any entry is invalid,
+// Apply returns an error and changes nothing.
 func (h *Host) Apply(servers []Config) error {
 	var faults []error
 	wanted := map[string]Config{}
@@ -136,8 +141,8 @@ func (h *Host) Apply(servers []Config) error {
 	return nil
 }
 
-// Add adds a server beside the configured ones; source tells where it comes from.
-// The error wraps ErrExists if the name is taken.
+// Add adds a server beside the configured ones; source says where it comes from. It
+// returns an error that wraps ErrExists if the name is taken.
 func (h *Host) Add(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil {
@@ -147,8 +152,8 @@ func (h *Host) Add(c Config, source string) error {
 	})
 }
 
-// Put adds a server, or replaces the one of that name. The error wraps
-// ErrConfigured if that is a configured one.
+// Put adds a server, or replaces the one of that name. It returns an error that wraps
+// ErrConfigured if that one belongs to the configuration.
 func (h *Host) Put(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil && there.source == FromConfig {
@@ -172,8 +177,8 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 	return nil
 }
 
-// Remove ends a server that was added, and forgets what is kept of it. The error
-// wraps ErrNotFound or ErrConfigured.
+// Remove ends a server that was added, and deletes its saved state. The error wraps
+// ErrNotFound or ErrConfigured.
 func (h *Host) Remove(name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +194,7 @@ func (h *Host) Remove(name string) error {
 	return s.deleteSaved()
 }
 
-// setServer puts a server into its place, unless it is there already; h.mu is held.
+// setServer adds or replaces a server, unless the same entry runs already; h.mu is held.
 func (h *Host) setServer(c Config, source string) {
 	old := h.servers[c.Name]
 	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
@@ -207,7 +212,8 @@ func (h *Host) setServer(c Config, source string) {
 	h.startServer(s)
 }
 
-// normalize is an entry with nothing instead of what is empty.
+// normalize returns an entry with nil for empty lists and maps, so that entries from
+// JSON and from code compare equal.
 func normalize(c Config) Config {
 	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
@@ -222,18 +228,19 @@ func normalize(c Config) Config {
 	return c
 }
 
-// retire ends a server when nobody who held it before holds it any longer; h.mu
-// is held.
+// retire ends a server once every lease on it that exists now has been released, or
+// maxLease has passed; h.mu is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
 	h.toolNames.release(s.c.Name)
 	if h.ctx == nil {
 		return
 	}
-	var held []<-chan struct{}
-	for hold := range h.leases {
-		if hold.server == nil || hold.server == s {
-			held = append(held, hold.done)
+	// Leases taken after this moment do not count: their holders never saw this server.
+	var leases []<-chan struct{}
+	for l := range h.leases {
+		if l.server == nil || l.server == s {
+			leases = append(leases, l.done)
 		}
 	}
 	ctx := h.ctx
@@ -241,7 +248,7 @@ func (h *Host) retire(s *server) {
 		defer s.quit()
 		limit := time.NewTimer(maxLease)
 		defer limit.Stop()
-		for _, done := range held {
+		for _, done := range leases {
 			select {
 			case <-done:
 			case <-limit.C:
@@ -253,25 +260,26 @@ func (h *Host) retire(s *server) {
 	})
 }
 
-// Lease keeps the servers that there are: one that is replaced or removed from now
-// on goes on serving the tools that the holder has, until release is called or
-// half an hour has passed. Whoever works with a list of tools holds it meanwhile.
+// Lease keeps all current servers running: one that is replaced or removed from now on
+// still serves the tools that the holder has listed, until release is called or half an
+// hour has passed. Whoever works with a list of tools holds a lease meanwhile.
 func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-func (h *Host) leaseServer(on *server) (release func()) {
-	held := &lease{server: on, done: make(chan struct{})}
+// leaseServer keeps one server running, or all for nil.
+func (h *Host) leaseServer(s *server) (release func()) {
+	l := &lease{server: s, done: make(chan struct{})}
 	h.mu.Lock()
-	h.leases[held] = true
+	h.leases[l] = true
 	h.mu.Unlock()
 	return sync.OnceFunc(func() {
 		h.mu.Lock()
-		delete(h.leases, held)
+		delete(h.leases, l)
 		h.mu.Unlock()
-		close(held.done)
+		close(l.done)
 	})
 }
 
-// server gives the server of a name, or an error that wraps ErrNotFound.
+// server returns the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
 	h.restoreSaved()
 	h.mu.Lock()
@@ -282,9 +290,9 @@ func (h *Host) server(name string) (*server, error) {
 	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
 }
 
-// restoreSaved takes what is kept of the servers, once, when it is first asked for: starting
-// needs none of it. They come in the order of their names, as the first that has a
-// tool's name keeps it.
+// restoreSaved reads the saved state of all servers, once, when it is first needed: the
+// start of the program does not wait for it. The servers are read in the order of their
+// names, because the first one that claims the name of a tool keeps it.
 func (h *Host) restoreSaved() {
 	h.restoreOnce.Do(func() {
 		h.mu.Lock()
@@ -294,6 +302,7 @@ func (h *Host) restoreSaved() {
 			list[i] = h.servers[name]
 		}
 		h.restored = true
+		// Reading the store takes time: h.mu is not held meanwhile.
 		h.mu.Unlock()
 		for _, s := range list {
 			s.restoreSaved()
@@ -301,7 +310,7 @@ func (h *Host) restoreSaved() {
 	})
 }
 
-// sortedServers gives every server, sorted by name.
+// sortedServers returns every server, sorted by name.
 func (h *Host) sortedServers() []*server {
 	h.restoreSaved()
 	h.mu.Lock()
@@ -313,7 +322,7 @@ func (h *Host) sortedServers() []*server {
 	return list
 }
 
-// Servers gives the status of every server, sorted by name.
+// Servers returns the status of every server, sorted by name.
 func (h *Host) Servers() []Status {
 	list := []Status{}
 	for _, s := range h.sortedServers() {
@@ -322,7 +331,7 @@ func (h *Host) Servers() []Status {
 	return list
 }
 
-// Server gives the status of one server.
+// Server returns the status of one server; false: there is no such server.
 func (h *Host) Server(name string) (Status, bool) {
 	s, err := h.server(name)
 	if err != nil {
@@ -342,16 +351,16 @@ func (h *Host) Config(name string) (Config, bool) {
 	return s.c, true
 }
 
-// Start connects a server that was stopped, or is waiting to be tried again, in
-// the background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
+// Start connects a server that was stopped, or waits for its next attempt, in the
+// background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
 func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
 
-// Stop ends a server's connection and process, and returns when both are gone.
-// Errors are as those of Start.
+// Stop ends a server's connection and process, and returns when both are gone. It
+// returns the errors of Start.
 func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
 
-// Restart ends a server's connection and connects it anew, in the background.
-// Errors are as those of Start.
+// Restart ends a server's connection and connects again, in the background. It returns
+// the errors of Start.
 func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
 
 func (h *Host) control(name string, do func(*server) error) error {
@@ -379,8 +388,8 @@ func (h *Host) isRunning() bool {
 	return h.ctx != nil
 }
 
-// Logs gives the newest lines of a server's log, oldest first, those from before
-// a restart too; nil if there is no such server.
+// Logs returns the newest lines of a server's log, oldest first, including those from
+// before a restart; nil if there is no such server.
 func (h *Host) Logs(name string) []LogLine {
 	s, err := h.server(name)
 	if err != nil {
@@ -389,9 +398,9 @@ func (h *Host) Logs(name string) []LogLine {
 	return s.logs.lines(s.mask)
 }
 
-// Wait returns when the first attempt to connect a server has ended, well or
-// badly, or will not be made before somebody asks for it. The error is that of
-// ctx, or wraps ErrNotFound.
+// Wait returns when the first attempt to connect a server has succeeded or failed, or
+// when the server will only be started by a call. The error is that of ctx, or wraps
+// ErrNotFound.
 func (h *Host) Wait(ctx context.Context, name string) error {
 	s, err := h.server(name)
 	if err != nil {
@@ -405,8 +414,8 @@ func (h *Host) Wait(ctx context.Context, name string) error {
 	}
 }
 
-// Tools gives the tools of all servers, by server and name. It makes Host a
-// tool.Source.
+// Tools returns the offered tools of all servers, sorted by server and name. It makes
+// Host a tool.Source.
 func (h *Host) Tools() []tool.Tool {
 	var list []tool.Tool
 	for _, s := range h.sortedServers() {
@@ -415,7 +424,7 @@ func (h *Host) Tools() []tool.Tool {
 	return list
 }
 
-// Source gives the tools of one server; none if there is no such server.
+// Source returns the tools of one server; none if there is no such server.
 func (h *Host) Source(name string) tool.Source {
 	return source(func() []tool.Tool {
 		s, err := h.server(name)
@@ -428,6 +437,7 @@ func (h *Host) Source(name string) tool.Source {
 
 type source func() []tool.Tool
 
+// Tools makes source a tool.Source.
 func (s source) Tools() []tool.Tool { return s() }
 
 // WaitAll returns when the first attempt to connect each server has ended, or ctx ends.

@@ -13,21 +13,25 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxInputRounds is how often a call is sent anew with what the server wanted.
+// maxInputRounds is how often a call is sent again with the input that the server wants.
 const maxInputRounds = 10
 
-// errTooManyRounds says that a server asked on and on.
+// errTooManyRounds says that a server has asked for input maxInputRounds times.
 var errTooManyRounds = errors.New("the server kept asking for more instead of answering")
 
-// sendWithInput sends a request as often as its server wants something first. Since
-// 2026-07-28 servers ask in the answer, and the request is made again with what
-// they asked for; before, they could name addresses that a person has to open.
-func (c *connection) sendWithInput(ctx context.Context, r transport.JSONRPCRequest,
-	send func(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error)) (*transport.JSONRPCResponse, error) {
+// sendWithInput sends a request, and sends it again whenever the server wants input first.
+// Since protocol version 2026-07-28 servers ask for input in the result, and the request
+// is made again with the answers; in 2025-11-25 they could fail with addresses that a
+// person has to open first.
+func (c *connection) sendWithInput(
+	ctx context.Context,
+	r transport.JSONRPCRequest,
+	send func(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error),
+) (*transport.JSONRPCResponse, error) {
 	first := r
 	for round := 1; ; round++ {
 		response, err := send(ctx, r)
-		if err != nil || callFromContext(ctx) == nil {
+		if err != nil || callFromContext(ctx) == nil { // only calls have a caller who could be asked
 			return response, err
 		}
 		var more map[string]any
@@ -52,7 +56,7 @@ func (c *connection) sendWithInput(ctx context.Context, r transport.JSONRPCReque
 	}
 }
 
-// withMoreParams is a request made again with more parameters.
+// withMoreParams returns a request with more parameters, under an id of its own.
 func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) (transport.JSONRPCRequest, error) {
 	raw, err := json.Marshal(r.Params)
 	if err != nil {
@@ -68,9 +72,14 @@ func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) 
 	return r, nil
 }
 
-// collectInputs gives what a result asks for. A result that asks for nothing wants to be
-// asked again later.
-func (c *connection) collectInputs(ctx context.Context, o map[string]json.RawMessage, round int) (map[string]any, error) {
+// collectInputs returns the parameters that answer a result which asks for input. A result
+// without questions asks to be requested again later: collectInputs then waits, longer in
+// each round.
+func (c *connection) collectInputs(
+	ctx context.Context,
+	o map[string]json.RawMessage,
+	round int,
+) (map[string]any, error) {
 	requests := jsonObject(o["inputRequests"])
 	if len(requests) == 0 {
 		timer := time.NewTimer(time.Duration(round) * time.Second)
@@ -91,14 +100,15 @@ func (c *connection) collectInputs(ctx context.Context, o map[string]json.RawMes
 		answers[id] = result
 	}
 	more := map[string]any{"inputResponses": answers}
-	if state := o["requestState"]; state != nil {
+	if state := o["requestState"]; state != nil { // opaque; the server gets it back unchanged
 		more["requestState"] = state
 	}
 	return more, nil
 }
 
 // askToOpenURLs asks a person to open the addresses that an error names, and waits until
-// the server says that all is done there. It reports false if the person would not.
+// the server says that the person is done there. It reports false if the person declines
+// or the error is invalid.
 func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
 	list := jsonList(jsonObject(encodeJSON(e.Data))["elicitations"])
 	if len(list) == 0 || len(list) > maxRequestsPerCall {
@@ -110,6 +120,7 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 		if jsonString(o["mode"]) != "url" || jsonString(o["elicitationId"]) == "" {
 			return false
 		}
+		// Registered before the person is asked: the server may report the end at once.
 		done := c.urlElicitationDone(jsonString(o["elicitationId"]))
 		result, refused := c.elicit(ctx, o)
 		if refused != nil || jsonString(jsonObject(result)["action"]) != Accept {
@@ -117,7 +128,7 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 		}
 		all = append(all, done)
 	}
-	for _, done := range all { // each is closed after personTime at the latest
+	for _, done := range all { // awaitURLElicitation closes each after maxPersonWait at the latest
 		select {
 		case <-done:
 		case <-ctx.Done():

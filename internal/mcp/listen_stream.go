@@ -8,16 +8,20 @@ import (
 	"time"
 )
 
-// openListenStream opens the stream on which a Streamable HTTP server of the older
-// protocol says what nobody asked for, above all that its tools have changed, and
-// opens it again when it ends. The library would do so once a second for ever,
-// also where the server refuses. It returns when the stream is open or refused, or
-// soon, so that nothing said from then on is missed. The function returned ends it.
-func openListenStream(by httpPoster, conn *connection) (stop func()) {
+// openListenStream opens the GET stream on which a Streamable HTTP server of the older
+// protocol sends its notifications and requests, above all that its tools have changed,
+// and opens it again when it ends. The library would try once a second for ever, also
+// where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the
+// stream is open or refused, or after listenOpenTimeout. The function returned ends it.
+func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	tried := make(chan struct{})
-	o := &listenStream{poster: by, rpcConn: newRPCConn(func([]byte) {}), onFirstAnswer: sync.OnceFunc(func() { close(tried) })}
-	o.send, o.onRequest = by.post, conn.answerRequest
+	o := &listenStream{
+		rpcConn:       newRPCConn(func([]byte) {}),
+		poster:        poster,
+		onFirstAnswer: sync.OnceFunc(func() { close(tried) }),
+	}
+	o.send, o.onRequest = poster.post, conn.answerRequest
 	o.SetNotificationHandler(conn.handleNotification)
 	var wg sync.WaitGroup
 	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
@@ -35,14 +39,16 @@ func openListenStream(by httpPoster, conn *connection) (stop func()) {
 	}
 }
 
-// listenOpenTimeout is how long a connection waits for its stream. Some servers send no
-// header of it before they have something to say.
+// listenOpenTimeout is how long a connection waits for its stream, so that it misses no
+// notification. It is short because some servers send the response header only with
+// their first message.
 const listenOpenTimeout = 300 * time.Millisecond
 
+// listenStream receives server-sent events by GET and answers by POST.
 type listenStream struct {
 	*rpcConn
 	poster        httpPoster
-	onFirstAnswer func() // to be called when the first attempt has an answer
+	onFirstAnswer func() // called when the first attempt has an answer
 }
 
 // reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is
@@ -66,8 +72,9 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 	}
 }
 
-// readOnce reads the stream to its end. A refusal means that the server does not offer
-// it, or has forgotten the session, which the next request will show.
+// readOnce opens the stream and reads it to its end. It reports true where the server
+// refuses: it does not offer the stream, or has forgotten the session, which the next
+// request will show.
 func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.poster.endpoint, nil)
 	if err != nil {
@@ -84,7 +91,8 @@ func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
 	if checkEventStream(resp) != nil {
 		return true
 	}
-	_ = readEvents(resp.Body, func(_ string, data []byte) error { // its end is no fault
+	// Servers may end the stream at any time: its error carries no news.
+	_ = readEvents(resp.Body, func(_ string, data []byte) error {
 		o.receive(data)
 		return nil
 	})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LogLine is a line that a server wrote. Stream is stderr, stdout (what is no
-// message), message (sent as a log notification) or bot (what we did).
+// LogLine is one line of a server's log. Stream is stderr, stdout (output that is not a
+// message), message (a log notification) or bot (what we did).
 type LogLine struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream,omitempty"`
@@ -19,10 +19,10 @@ type LogLine struct {
 const (
 	maxLogLines = 500
 	maxLogLine  = 2 << 10 // bytes
-	// maxSavedLines and keptBytes are what is kept of a log over restarts.
+	// maxSavedLines and maxSavedBytes bound what is kept of a log over restarts.
 	maxSavedLines = 200
 	maxSavedBytes = 64 << 10
-	// minSaveInterval is the least time between two writings of logs.
+	// minSaveInterval is the minimum time between two saves of the logs.
 	minSaveInterval = 2 * time.Second
 )
 
@@ -34,7 +34,7 @@ type logBuffer struct {
 	mu       sync.Mutex
 	entries  []logEntry
 	next     int
-	unsaved  bool // there are lines that were not kept yet
+	unsaved  bool // there are lines that were not saved yet
 }
 
 type logEntry struct {
@@ -43,6 +43,7 @@ type logEntry struct {
 	text   []byte
 }
 
+// add appends a line; only its first maxLogLine bytes are kept.
 func (r *logBuffer) add(stream string, text []byte) {
 	text = text[:min(len(text), maxLogLine)]
 	r.mu.Lock()
@@ -58,7 +59,7 @@ func (r *logBuffer) add(stream string, text []byte) {
 	}
 }
 
-// prepend puts lines in front that are masked already.
+// prepend adds the lines of an earlier process, which are masked already.
 func (r *logBuffer) prepend(lines []LogLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,12 +69,13 @@ func (r *logBuffer) prepend(lines []LogLine) {
 	r.next = len(r.entries) % maxLogLines
 }
 
+// lines returns all lines, oldest first, cleaned and with secrets masked.
 func (r *logBuffer) lines(mask func(string) string) []LogLine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := make([]LogLine, 0, len(r.entries))
 	for i := range r.entries {
-		if len(r.entries) == maxLogLines {
+		if len(r.entries) == maxLogLines { // the ring is full: the oldest entry is at next
 			i = (r.next + i) % maxLogLines
 		}
 		w := r.entries[i]
@@ -82,7 +84,7 @@ func (r *logBuffer) lines(mask func(string) string) []LogLine {
 	return list
 }
 
-// lastLine gives the newest line of a stream, or "".
+// lastLine returns the newest line of a stream, or "".
 func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
 	list := r.lines(mask)
 	for i := len(list) - 1; i >= 0; i-- {
@@ -93,7 +95,7 @@ func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
 	return ""
 }
 
-// takeUnsaved gives the lines to keep, if there are any that are not kept yet.
+// takeUnsaved returns the lines to save; false: there are no new ones.
 func (r *logBuffer) takeUnsaved(mask func(string) string) ([]LogLine, bool) {
 	r.mu.Lock()
 	fresh := r.unsaved
@@ -104,7 +106,7 @@ func (r *logBuffer) takeUnsaved(mask func(string) string) ([]LogLine, bool) {
 	}
 	list := r.lines(mask)
 	list = list[max(0, len(list)-maxSavedLines):]
-	const around = 80 // bytes of JSON about a line
+	const around = 80 // bytes of JSON around the text of a line
 	room := maxSavedBytes
 	for i := len(list) - 1; i >= 0; i-- {
 		if room -= len(encodeJSON(list[i].Text)) + around; room < 0 {
@@ -114,7 +116,7 @@ func (r *logBuffer) takeUnsaved(mask func(string) string) ([]LogLine, bool) {
 	return list, true
 }
 
-// runLogSaver writes the logs of servers while ctx lasts, not too often.
+// runLogSaver saves the logs of servers until ctx ends, at most every minSaveInterval.
 func (h *Host) runLogSaver(ctx context.Context) {
 	for {
 		select {
@@ -133,6 +135,7 @@ func (h *Host) runLogSaver(ctx context.Context) {
 	}
 }
 
+// saveLogs saves the logs that have new lines.
 func (h *Host) saveLogs() {
 	for _, s := range h.sortedServers() {
 		if list, fresh := s.logs.takeUnsaved(s.mask); fresh {
@@ -141,7 +144,7 @@ func (h *Host) saveLogs() {
 	}
 }
 
-// restoreLog takes the log from Keep.
+// restoreLog reads the saved log of an earlier process.
 func (s *server) restoreLog() {
 	data, err := s.loadSaved(kindLog)
 	var list []LogLine

@@ -19,23 +19,23 @@ import (
 
 const (
 	maxRedirects      = 5
-	sessionEndTimeout = 2 * time.Second // for a server to hear that a session ends
+	sessionEndTimeout = 2 * time.Second // of the request that ends a session
 )
 
-// Authorize gives what carries requests to a server over HTTP with credentials that
-// are not configured as headers. Errors of it with a method Authorizing are shown
-// as they are; one with a method Link as well says that a person has to consent
+// Authorize returns a RoundTripper that sends requests to a server with credentials that
+// are not configured as headers, over next. Its errors that have a method Authorizing are
+// shown as they are; one that also has a method Link says that a person has to consent
 // first (see oauth.ConsentNeededError).
 type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
 
-// originTransport is how servers are reached over HTTP: the configured headers go to the
-// configured origin alone, answers have a limit, proxies of the environment are
-// not used.
+// originTransport is the RoundTripper of servers over HTTP: the configured headers go
+// only to the configured origin, the size of answers is limited, and the proxies of the
+// environment are not used.
 type originTransport struct {
 	origin     *url.URL
 	headers    map[string]string
 	base       *http.Transport
-	authorized http.RoundTripper // over base; adds credentials where they are not configured
+	authorized http.RoundTripper // base, with the credentials of Authorize
 
 	mu     sync.Mutex
 	closed bool
@@ -54,7 +54,7 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 	return g
 }
 
-// originTransport is the way to the server, with credentials that are not configured.
+// originTransport returns a transport to the server, with the credentials of Authorize.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
 	if s.o.Authorize != nil {
@@ -63,8 +63,8 @@ func (s *server) originTransport(at *url.URL) *originTransport {
 	return g
 }
 
-// dial keeps account of connections: closing idle ones would leave those that
-// become idle, or are made, afterwards.
+// dial makes a connection and tracks it until it is closed. Closing the idle connections
+// at the end would miss those that become idle, or are made, afterwards.
 func (g *originTransport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
 	if err != nil {
@@ -86,7 +86,7 @@ type trackedConn struct {
 	owner *originTransport
 }
 
-// Close closes the connection and forgets it.
+// Close closes the connection and stops tracking it.
 func (c *trackedConn) Close() error {
 	c.owner.mu.Lock()
 	delete(c.owner.open, c)
@@ -94,7 +94,7 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// close ends every connection, and lets no new one be made.
+// close ends every connection; new ones are refused from now on.
 func (g *originTransport) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -106,10 +106,13 @@ func (g *originTransport) close() {
 	g.base.CloseIdleConnections()
 }
 
+// client returns a client that follows redirects only within the origin: another host
+// could otherwise receive the tool calls, arguments included.
 func (g *originTransport) client() *http.Client {
 	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if !isSameOrigin(r.URL, g.origin) {
-			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url", r.URL.Scheme, r.URL.Host)
+			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url",
+				r.URL.Scheme, r.URL.Host)
 		}
 		if len(via) >= maxRedirects {
 			return errors.New("the server redirects in a circle")
@@ -122,9 +125,10 @@ func isSameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
 
-// RoundTrip makes one request.
+// RoundTrip makes one request. It adds the configured headers and limits the answer.
 func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	cancel := context.CancelFunc(func() {})
+	// DELETE ends a session: a server that hangs must not hold up the end of the connection.
 	if r.Method == http.MethodDelete {
 		var ctx context.Context
 		ctx, cancel = context.WithTimeout(r.Context(), sessionEndTimeout)
@@ -146,8 +150,8 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedBody is a body that fails beyond maxMessage bytes: of the whole, or of one
-// event in a stream of them.
+// limitedBody is a response body that fails beyond maxMessageBytes: of the whole body, or
+// of one event in an event stream.
 type limitedBody struct {
 	io.ReadCloser
 	events bool
@@ -175,8 +179,10 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countSinceEvent counts only what came after the last empty line.
+// countSinceEvent sets the count to the bytes after the last empty line, which ends an
+// event.
 func (l *limitedBody) countSinceEvent(p []byte) {
+	// The empty line may be split between two reads.
 	if l.last == '\n' && p[0] == '\n' {
 		l.read = len(p)
 	}

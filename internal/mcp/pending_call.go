@@ -8,23 +8,23 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
 const (
-	// progressFactor is how many times its timeout a call may take that shows
-	// progress, and progressTime how long it may take at all.
+	// A call that reports progress may take progressFactor times its timeout, but no
+	// longer than maxProgressTime.
 	progressFactor  = 10
 	maxProgressTime = 15 * time.Minute
-	// minReportInterval is the least time between two notes on how far a call is.
+	// minReportInterval is the minimum time between two progress notes to the caller.
 	minReportInterval = time.Second
 )
 
-// pendingCall is a call that waits for its answer. Its time runs out unless it is
-// paused because a person, or a model of ours, is asked something meanwhile;
-// progress gives it more.
+// pendingCall is a call that waits for its result. Its timeout is paused while a person
+// or a model of ours is asked something for it, and extended by progress.
 type pendingCall struct {
-	ctx       context.Context // ends with the call, and knows why
+	ctx       context.Context // ends with the call; its cause is the reason
 	cancel    context.CancelCauseFunc
 	conn      *connection
 	tool      string
@@ -44,27 +44,36 @@ type pendingCall struct {
 	requests    int // what the server wanted of us meanwhile
 }
 
-// callTimeoutError says that a call has not been answered within its time.
+// callTimeoutError says that a call has not been answered in time.
 type callTimeoutError struct{ after time.Duration }
 
 func (e callTimeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
 type callKey struct{}
 
-// callFromContext gives the call that a request belongs to, or nil.
+// callFromContext returns the call that a request belongs to, or nil.
 func callFromContext(ctx context.Context) *pendingCall {
 	f, _ := ctx.Value(callKey{}).(*pendingCall)
 	return f
 }
 
-// beginCall begins a call; the function returned ends it.
+// beginCall registers a call and starts its timeout; the function returned ends it.
 func (c *connection) beginCall(ctx context.Context, name string, timeout time.Duration) (*pendingCall, func()) {
 	now := time.Now()
-	f := &pendingCall{conn: c, tool: name, caller: tool.CallerFrom(ctx), timeout: timeout, startedAt: now, deadline: now.Add(timeout),
-		maxDeadline: now.Add(max(timeout, min(progressFactor*timeout, maxProgressTime)))}
+	f := &pendingCall{
+		conn:        c,
+		tool:        name,
+		caller:      tool.CallerFrom(ctx),
+		timeout:     timeout,
+		startedAt:   now,
+		deadline:    now.Add(timeout),
+		maxDeadline: now.Add(max(timeout, min(progressFactor*timeout, maxProgressTime))),
+	}
 	inner, cancel := context.WithCancelCause(ctx)
 	f.cancel = cancel
 	f.ctx = context.WithValue(inner, callKey{}, f)
+	// Held until the timer is set: once the call is registered, a progress notification or
+	// a question may reach for it.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c.mu.Lock()
@@ -82,7 +91,7 @@ func (c *connection) beginCall(ctx context.Context, name string, timeout time.Du
 	}
 }
 
-// expire ends the call unless it was given time since the timer was set.
+// expire ends the call, unless its deadline has moved since the timer was set.
 func (f *pendingCall) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,6 +101,7 @@ func (f *pendingCall) expire() {
 	case now.Before(f.deadline):
 		f.timer.Reset(f.deadline.Sub(now))
 	default:
+		// Where progress has extended the call, the message names the time it really took.
 		after := f.timeout
 		if took := now.Sub(f.startedAt) - f.pausedFor; took > 2*f.timeout {
 			after = took.Round(time.Second)
@@ -100,7 +110,7 @@ func (f *pendingCall) expire() {
 	}
 }
 
-// pause stops the call's time until resume.
+// pause stops the timeout of the call until resume. Pauses may overlap.
 func (f *pendingCall) pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,6 +120,8 @@ func (f *pendingCall) pause() {
 	}
 }
 
+// resume ends one pause. With the last one the deadlines move by the time that the call
+// was paused.
 func (f *pendingCall) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,16 +133,17 @@ func (f *pendingCall) resume() {
 	}
 }
 
-// allowRequest counts what the server asks for during the call, and reports whether it has
-// not asked too often.
-func (f *pendingCall) allowRequest(most int) bool {
+// allowRequest counts a request of the server during the call, and reports whether it is
+// one of the first limit.
+func (f *pendingCall) allowRequest(limit int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	return f.requests <= most
+	return f.requests <= limit
 }
 
-// recordProgress takes a note on how far the call is.
+// recordProgress extends the deadline, and passes the note to the caller unless the last
+// one was less than minReportInterval ago.
 func (f *pendingCall) recordProgress(note string) {
 	now := time.Now()
 	f.mu.Lock()
@@ -140,17 +153,17 @@ func (f *pendingCall) recordProgress(note string) {
 			f.deadline = f.maxDeadline
 		}
 	}
-	tell := f.caller.Report != nil && note != "" && now.Sub(f.reportedAt) >= minReportInterval
-	if tell {
+	report := f.caller.Report != nil && note != "" && now.Sub(f.reportedAt) >= minReportInterval
+	if report {
 		f.reportedAt = now
 	}
 	f.mu.Unlock()
-	if tell {
+	if report { // without the lock: Report is foreign code
 		f.caller.Report(note)
 	}
 }
 
-// handleProgress finds the call that a progress notification is about.
+// handleProgress passes a progress notification to its call.
 func (c *connection) handleProgress(fields map[string]any) {
 	token, _ := fields["progressToken"].(string)
 	c.mu.Lock()
@@ -161,10 +174,10 @@ func (c *connection) handleProgress(fields map[string]any) {
 	}
 }
 
-// progressNote says in a few words how far a call is: 3 of 10: copying.
+// progressNote returns a progress notification in a few words: "3 of 10: copying".
 func progressNote(fields map[string]any) string {
 	message, _ := fields["message"].(string)
-	message = cut(plainLine(message), 150)
+	message = text.Cut(plainLine(message), 150)
 	done, ok := fields["progress"].(float64)
 	if !ok || math.IsNaN(done) || math.IsInf(done, 0) {
 		return message
@@ -196,9 +209,10 @@ func (c *connection) handleLog(fields map[string]any) {
 	c.logs.add("message", []byte(level+": "+data))
 }
 
-// callsBehind are the calls that something the server sends may belong to: the one
-// on whose stream it came, else all that are under way if they are in the same
-// name. Nothing is the answer where that cannot be told.
+// callsBehind returns the calls that a request of the server may belong to: the one on
+// whose stream it came, else all pending calls if they have the same caller and
+// conversation. Otherwise it returns nil: over one pipe a request does not say which call
+// it is about, and nobody may be asked on behalf of somebody else.
 func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	if f := callFromContext(ctx); f != nil {
 		return []*pendingCall{f}
@@ -207,7 +221,7 @@ func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	defer c.mu.Unlock()
 	var all []*pendingCall
 	for _, f := range c.calls {
-		if len(all) > 0 && (f.caller.User.ID != all[0].caller.User.ID || f.caller.Conversation != all[0].caller.Conversation) {
+		if len(all) > 0 && !f.hasCallerOf(all[0]) {
 			return nil
 		}
 		all = append(all, f)
@@ -215,14 +229,20 @@ func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	return all
 }
 
-// pauseCalls gives a context for what is done on behalf of calls: it has the values of
-// the first, and ends with the last of them, or with the connection.
-func (c *connection) pauseCalls(flights []*pendingCall, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(flights[0].ctx), limit)
+// hasCallerOf reports whether two calls were made by the same user in the same conversation.
+func (f *pendingCall) hasCallerOf(o *pendingCall) bool {
+	return f.caller.User.ID == o.caller.User.ID && f.caller.Conversation == o.caller.Conversation
+}
+
+// pauseCalls pauses the timeouts of calls until the function returned is called. It
+// returns a context for what is done on their behalf: it has the values of the first
+// call, and ends with the last of them, with the connection, or after limit.
+func (c *connection) pauseCalls(calls []*pendingCall, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(calls[0].ctx), limit)
 	stops := []func() bool{context.AfterFunc(c.ctx, cancel)}
-	var mu sync.Mutex
-	left := len(flights)
-	for _, f := range flights {
+	var mu sync.Mutex // guards left
+	left := len(calls)
+	for _, f := range calls {
 		f.pause()
 		stops = append(stops, context.AfterFunc(f.ctx, func() {
 			mu.Lock()
@@ -237,7 +257,7 @@ func (c *connection) pauseCalls(flights []*pendingCall, limit time.Duration) (co
 		for _, stop := range stops {
 			stop()
 		}
-		for _, f := range flights {
+		for _, f := range calls {
 			f.resume()
 		}
 	})

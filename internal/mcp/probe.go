@@ -14,7 +14,13 @@ func ConfiguredStatus(servers []Config) []Status {
 		if c.Disabled {
 			state = Disabled
 		}
-		list = append(list, Status{Name: c.Name, State: state, Description: c.Description, Source: FromConfig, Tools: []ToolInfo{}})
+		list = append(list, Status{
+			Name:        c.Name,
+			State:       state,
+			Description: c.Description,
+			Source:      FromConfig,
+			Tools:       []ToolInfo{},
+		})
 	}
 	return list
 }

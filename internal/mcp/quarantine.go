@@ -17,28 +17,29 @@ const (
 	ChangedTool = "changed"
 )
 
-// Change is a tool that is withheld until Approve: it is not what it was when it
-// was first seen or last approved, or it came later and is suspicious.
+// Change is a tool in quarantine until Approve: it differs from what was first seen or
+// last approved, or it was added later and is suspicious.
 type Change struct {
 	Tool   string   `json:"tool"`
 	Kind   string   `json:"kind"`   // AddedTool or ChangedTool
-	Before string   `json:"before"` // as it was approved, for people to read; hidden characters are written out
+	Before string   `json:"before"` // as approved, for people to read; hidden characters are written as their code
 	After  string   `json:"after"`  // as it is now
 	Diff   string   `json:"diff"`   // from Before to After, by lines
 	Flags  []string `json:"flags,omitempty"`
 }
 
-// pins are what the tools of a server were when they were first seen or approved.
+// pins are the tools of a server as they were first seen or last approved. They are stored.
 type pins struct {
-	Entry string         `json:"entry"` // which program or address they are of
+	Entry string         `json:"entry"` // see entryIdentity
 	Tools map[string]pin `json:"tools"`
-	lost  bool           // they cannot be read: nothing was ever approved
+	lost  bool           // the stored pins could not be read
 }
 
+// pin is one tool of pins.
 type pin struct {
 	Hash string   `json:"hash"`
 	Tool toolSpec `json:"tool"`
-	// Clean is the scanning by which nothing suspicious was found, or 0.
+	// Clean is the scanVersion that found nothing suspicious, or 0.
 	Clean int `json:"clean,omitempty"`
 }
 
@@ -50,7 +51,8 @@ func newPin(t inspectedTool) pin {
 	return p
 }
 
-// inspect inspects a tool, unless it is what was pinned to the letter and was clean.
+// inspect returns an inspected tool. It does not scan one that is identical to its pin and
+// was clean, so that a start with thousands of tools is quick.
 func (p pins) inspect(t toolSpec) inspectedTool {
 	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanVersion && known.Tool.equals(t) {
 		return inspectedTool{toolSpec: t, hash: known.Hash, description: t.describe(), schema: t.Schema}
@@ -58,15 +60,15 @@ func (p pins) inspect(t toolSpec) inspectedTool {
 	return inspect(t)
 }
 
-// entryIdentity tells programs and addresses apart: an entry that names another one is
-// another server, whose tools are seen for the first time.
+// entryIdentity returns a hash of the program or address. An entry that names another one
+// is another server, whose tools are seen for the first time.
 func (s *server) entryIdentity() string {
 	c := normalize(s.c)
 	return hashJSON(c.Command, c.Args, c.URL)
 }
 
-// restorePins takes the pins from Keep. Without those that were there nothing can
-// be told apart, so that everything waits for Approve.
+// restorePins reads the pins from the store. If they exist but cannot be read, all tools
+// wait for Approve: which of them have changed is unknown.
 func (s *server) restorePins() {
 	data, err := s.loadSaved(kindPins)
 	var p pins
@@ -84,16 +86,18 @@ func (s *server) restorePins() {
 	}
 }
 
-// decidedTool is a tool with what was decided about it.
+// decidedTool is a tool with the decision whether it is offered.
 type decidedTool struct {
 	inspectedTool
 	state ToolState
 	why   string
 }
 
-// decideTools decides which tools are offered, and reports whether it pinned any; s.mu
-// is held.
-func (s *server) decideTools() (more bool) {
+// decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
+// held.
+func (s *server) decideTools() (pinned bool) {
+	// All tools of the first listing are trusted. Later ones only if nothing about them is
+	// suspicious, and changed ones never.
 	first := s.pins == nil
 	if first && len(s.inspected) > 0 {
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
@@ -111,7 +115,7 @@ func (s *server) decideTools() (more bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:
-				s.pins.Tools[t.Name], more = newPin(t), true
+				s.pins.Tools[t.Name], pinned = newPin(t), true
 			}
 		}
 		switch j.state {
@@ -123,10 +127,10 @@ func (s *server) decideTools() (more bool) {
 		s.decisions = append(s.decisions, j)
 	}
 	s.wakeWaiters()
-	return more
+	return pinned
 }
 
-// refuseTool says why a tool cannot be offered, whatever was approved.
+// refuseTool returns why a tool cannot be offered, whatever was approved, or ToolOffered.
 func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	switch {
 	case !s.isIncluded(t.Name):
@@ -138,7 +142,7 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	if s.o.IsReserved != nil && s.o.IsReserved(name) {
 		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the bot itself", name)
 	}
-	if s.retired.Load() { // it serves those who had its tools before
+	if s.retired.Load() { // its names belong to its successor; those who hold a lease know its tools
 		return ToolOffered, ""
 	}
 	if owner := s.h.toolNames.claim(name, s.c.Name); owner != s.c.Name {
@@ -147,15 +151,15 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	return ToolOffered, ""
 }
 
-// nameRegistry are the names under which models call the tools of servers. Who comes
-// first keeps a name for as long as its entry is there, so that no server can take
-// it over.
+// nameRegistry holds the names under which models call the tools of servers. The first
+// server to claim a name keeps it as long as its entry exists, so that no other server can
+// take it over. It is safe for concurrent use.
 type nameRegistry struct {
 	mu     sync.Mutex
 	owners map[string]string // server by name
 }
 
-// claim gives who has the name, which is the asker if nobody had it.
+// claim returns the server that owns a name: the one given if no other does.
 func (c *nameRegistry) claim(name, server string) (owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,26 +173,27 @@ func (c *nameRegistry) claim(name, server string) (owner string) {
 	return server
 }
 
+// release frees all names of a server.
 func (c *nameRegistry) release(server string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.owners, func(_, owner string) bool { return owner == server })
 }
 
-// setListing takes what the server offers.
+// setListing records what the server offers and decides which tools are offered.
 func (s *server) setListing(now listing) {
 	_, p := s.quarantinedTools()
-	seen := make([]inspectedTool, 0, len(now.Tools))
+	inspected := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
-		seen = append(seen, p.inspect(t))
+		inspected = append(inspected, p.inspect(t))
 	}
-	cautions := findSuspicions("instructions", now.Instructions)
-	s.mu.Lock()
-	s.listing, s.inspected, s.instructionWarnings = now, seen, cautions
-	more := s.decideTools()
+	warnings := findSuspicions("instructions", now.Instructions)
+	s.mu.Lock() // only now: inspecting thousands of tools takes a while
+	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
+	pinned := s.decideTools()
 	waits := len(s.quarantined)
 	s.mu.Unlock()
-	if more {
+	if pinned {
 		s.savePins()
 	}
 	if waits > 0 {
@@ -196,12 +201,13 @@ func (s *server) setListing(now listing) {
 	}
 }
 
-// decideAgain decides anew: another server may have left a name free.
+// decideAgain repeats the decisions for an unchanged listing: another server may have
+// released a name.
 func (s *server) decideAgain() {
 	s.mu.Lock()
-	more := s.decideTools()
+	pinned := s.decideTools()
 	s.mu.Unlock()
-	if more {
+	if pinned {
 		s.savePins()
 	}
 }
@@ -213,8 +219,10 @@ func (s *server) isQuarantined(name string) bool {
 	return s.quarantined[name]
 }
 
-// savePins saves the pins as they are.
+// savePins saves the pins as they are now.
 func (s *server) savePins() {
+	// savingPins keeps an older copy from being written over a newer one, here and in
+	// Approve; s.mu is not held while the store writes.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
 	s.mu.Lock()
@@ -224,7 +232,7 @@ func (s *server) savePins() {
 	s.saveOrLog(kindPins, p)
 }
 
-// quarantinedTools gives the tools that wait, and the pins as they are.
+// quarantinedTools returns the tools that wait for Approve, and a copy of the pins.
 func (s *server) quarantinedTools() ([]decidedTool, pins) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +249,7 @@ func (s *server) quarantinedTools() ([]decidedTool, pins) {
 	return list, p
 }
 
-// describeChanges describes what waits.
+// describeChanges returns the quarantined tools as Changes against the pins.
 func describeChanges(list []decidedTool, p pins) []Change {
 	described := []Change{}
 	for _, j := range list {
@@ -255,8 +263,8 @@ func describeChanges(list []decidedTool, p pins) []Change {
 	return described
 }
 
-// Pending gives the tools of a server that wait for Approve; nil if there is no
-// such server.
+// Pending returns the tools of a server that wait for Approve; nil if there is no such
+// server.
 func (h *Host) Pending(name string) []Change {
 	s, err := h.server(name)
 	if err != nil {
@@ -265,9 +273,9 @@ func (h *Host) Pending(name string) []Change {
 	return describeChanges(s.quarantinedTools())
 }
 
-// Approve offers what waits, as it is now, and gives what was approved: none is
-// no error. The error wraps ErrNotFound, or says that the approval could not be
-// kept; then nothing is approved.
+// Approve offers the quarantined tools of a server as they are now, and returns what was
+// approved, which may be nothing. It returns an error that wraps ErrNotFound, or says that
+// the approval could not be saved; then nothing is approved.
 func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	s, err := h.server(name)
 	if err != nil {
@@ -286,6 +294,8 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	for _, j := range list {
 		p.Tools[j.Name] = newPin(j.inspectedTool)
 	}
+	// Saved before anything is offered: a restart must not quarantine again what models
+	// have already called.
 	if err := s.save(kindPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
 	}
@@ -297,7 +307,7 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	return approved, nil
 }
 
-// warnings are what is suspicious in what the server says; s.mu is held.
+// warnings returns what is suspicious in the instructions and tools; s.mu is held.
 func (s *server) warnings() []string {
 	const enough = 50
 	list := slices.Clone(s.instructionWarnings)

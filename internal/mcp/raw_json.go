@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// jsonObject gives the members of a JSON object by their exact keys, where the standard
-// decoder would take any case; nil for what is none. Of a key that is given twice
-// the last counts. The values are parts of raw.
+// jsonObject returns the members of a JSON object by their exact keys; nil if raw is not
+// an object. The standard decoder accepts keys of any case, so that a server could smuggle
+// a second value past whoever checks the first (the class of CVE-2026-27896). The last of
+// duplicate keys counts. The values share the memory of raw.
 func jsonObject(raw json.RawMessage) map[string]json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '{' || !json.Valid(raw) {
@@ -18,7 +19,7 @@ func jsonObject(raw json.RawMessage) map[string]json.RawMessage {
 	for at := skipBlanks(raw, 1); raw[at] != '}'; {
 		end := skipValue(raw, at)
 		key := jsonString(raw[at:end])
-		at = skipBlanks(raw, skipBlanks(raw, end)+1) // over the colon
+		at = skipBlanks(raw, skipBlanks(raw, end)+1) // behind the colon
 		end = skipValue(raw, at)
 		o[key] = raw[at:end:end]
 		if at = skipBlanks(raw, end); raw[at] == ',' {
@@ -28,7 +29,8 @@ func jsonObject(raw json.RawMessage) map[string]json.RawMessage {
 	return o
 }
 
-// skipBlanks gives the first place at or behind one that is no blank.
+// skipBlanks returns the index of the first byte from at on that is not white space; raw is
+// valid JSON, and so never ends there.
 func skipBlanks(raw []byte, at int) int {
 	for raw[at] == ' ' || raw[at] == '\n' || raw[at] == '\r' || raw[at] == '\t' {
 		at++
@@ -36,7 +38,7 @@ func skipBlanks(raw []byte, at int) int {
 	return at
 }
 
-// skipValue gives the place behind the value that begins at one; raw is valid.
+// skipValue returns the index behind the value that begins at one; raw is valid JSON.
 func skipValue(raw []byte, at int) int {
 	switch raw[at] {
 	case '"':
@@ -61,6 +63,7 @@ func skipValue(raw []byte, at int) int {
 	return at
 }
 
+// skipString returns the index behind the string that begins at one.
 func skipString(raw []byte, at int) int {
 	for at++; raw[at] != '"'; at++ {
 		if raw[at] == '\\' {
@@ -70,8 +73,9 @@ func skipString(raw []byte, at int) int {
 	return at + 1
 }
 
-// jsonString gives a JSON string; "" for what is none.
+// jsonString returns the value of a JSON string; "" if raw is not one.
 func jsonString(raw json.RawMessage) string {
+	// Most strings contain nothing to decode; the decoder would allocate several times.
 	if n := len(raw) - 1; n > 0 && raw[0] == '"' && raw[n] == '"' && !bytes.ContainsFunc(raw[1:n], needsDecoding) {
 		return string(raw[1:n])
 	}
@@ -82,10 +86,10 @@ func jsonString(raw json.RawMessage) string {
 	return s
 }
 
-// needsDecoding reports whether a character of a JSON string may not stand for itself.
+// needsDecoding reports whether a character of a JSON string may stand for another one.
 func needsDecoding(c rune) bool { return c == '"' || c == '\\' || c < ' ' || c == utf8.RuneError }
 
-// jsonBool gives a JSON boolean; nil for what is none.
+// jsonBool returns the value of a JSON boolean; nil if raw is not one.
 func jsonBool(raw json.RawMessage) *bool {
 	var b *bool
 	if json.Unmarshal(raw, &b) != nil {
@@ -94,7 +98,8 @@ func jsonBool(raw json.RawMessage) *bool {
 	return b
 }
 
-// jsonList gives the members of a JSON list; none for what is none.
+// jsonList returns the members of a JSON array; nil if raw is not one. They share the
+// memory of raw.
 func jsonList(raw json.RawMessage) []json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '[' || !json.Valid(raw) {

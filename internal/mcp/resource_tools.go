@@ -10,22 +10,22 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
 const (
-	// resourceToolsServer is the Server of the native tools by which models reach what servers
-	// offer beside their tools.
+	// resourceToolsServer is the Server of the native tools of ResourceTools.
 	resourceToolsServer = "mcp"
 	// maxListed is how many resources or prompts of one server are listed, and
-	// maxListLine how long each is, in bytes.
+	// maxListedLine how long each is, in bytes.
 	maxListed     = 500
 	maxListedLine = 500
 )
 
-// ResourceTools gives the native tools by which models list and read what servers offer
-// beside their tools: resources and prompts. It is empty while no server offers
-// any. What they give is strangers' text, as that of any tool of a server.
+// ResourceTools returns the native tools by which models list and read the resources and
+// prompts of servers; none while no server offers any. Their results are untrusted text,
+// like that of any tool of a server.
 func (h *Host) ResourceTools() []tool.Tool {
 	resources, prompts := false, false
 	for _, s := range h.sortedServers() {
@@ -34,11 +34,17 @@ func (h *Host) ResourceTools() []tool.Tool {
 	}
 	const of = `"server":{"type":"string","description":"name of the MCP server"}`
 	var list []tool.Tool
-	add := func(name, does, schema string, do func(context.Context, resourceArgs) (tool.Result, error)) {
+	add := func(name, description, schema string, do func(context.Context, resourceArgs) (tool.Result, error)) {
 		yes := true
 		list = append(list, tool.Func{
-			Described: tool.Spec{Server: resourceToolsServer, Name: name, Native: true, Description: does,
-				Schema: json.RawMessage(schema), Hints: tool.Hints{ReadOnly: &yes}},
+			Described: tool.Spec{
+				Server:      resourceToolsServer,
+				Name:        name,
+				Native:      true,
+				Description: description,
+				Schema:      json.RawMessage(schema),
+				Hints:       tool.Hints{ReadOnly: &yes},
+			},
 			Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 				var w resourceArgs
 				if err := json.Unmarshal(args, &w); err != nil {
@@ -48,9 +54,11 @@ func (h *Host) ResourceTools() []tool.Tool {
 			}})
 	}
 	if resources {
-		add("resources_list", "Lists the resources (documents, records, files) that MCP servers offer to read, and the patterns by which more can be named.",
+		add("resources_list", "Lists the resources (documents, records, files) that MCP servers offer to read, "+
+			"and the patterns by which more can be named.",
 			`{"type":"object","properties":{`+of+`}}`, h.listResources)
-		add("resource_read", "Reads a resource of an MCP server, by its URI as mcp_resources_list gives it or a pattern there allows.",
+		add("resource_read", "Reads a resource of an MCP server, "+
+			"by its URI as mcp_resources_list gives it or a pattern there allows.",
 			`{"type":"object","properties":{`+of+`,"uri":{"type":"string"}},"required":["server","uri"]}`, h.readResource)
 	}
 	if prompts {
@@ -62,7 +70,7 @@ func (h *Host) ResourceTools() []tool.Tool {
 	return list
 }
 
-// resourceArgs are the arguments of the pack's tools.
+// resourceArgs are the arguments of the tools of ResourceTools.
 type resourceArgs struct {
 	Server    string            `json:"server"`
 	URI       string            `json:"uri"`
@@ -70,13 +78,14 @@ type resourceArgs struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// serverFeatures is what a server has beside its tools, as it said when it was connected
-// last.
+// serverFeatures is what a server offers beside its tools, as it declared when it was last
+// connected. It is stored as part of a listing.
 type serverFeatures struct {
 	Resources bool `json:"resources,omitempty"`
 	Prompts   bool `json:"prompts,omitempty"`
 }
 
+// features returns what the server offers now: nothing while it is stopped.
 func (s *server) features() serverFeatures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,15 +100,21 @@ func (c *connection) features() serverFeatures {
 	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
 }
 
-// connectionTo gives a server's connection, for as long as release has not been called,
-// or what to tell the model instead.
-func (h *Host) connectionTo(ctx context.Context, name string, has func(serverFeatures) bool) (*connection, func(), string) {
+// connectionTo returns a server's connection, which is kept until release is called, or
+// what to tell the model instead.
+func (h *Host) connectionTo(
+	ctx context.Context,
+	name string,
+	has func(serverFeatures) bool,
+) (conn *connection, release func(), why string) {
 	s, err := h.server(name)
+	// A server that the caller may not use is answered like one that does not exist.
 	if err != nil || !has(s.features()) || !tool.CallerFrom(ctx).Reaches(name) {
-		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.", cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
+		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.",
+			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
 	}
-	release := h.leaseServer(s)
-	_, conn, why := s.connectionFor(ctx)
+	release = h.leaseServer(s)
+	_, conn, why = s.connectionFor(ctx)
 	if conn == nil {
 		release()
 		return nil, nil, why
@@ -107,7 +122,8 @@ func (h *Host) connectionTo(ctx context.Context, name string, has func(serverFea
 	return conn, release, ""
 }
 
-// serversWith names the servers that have something and that the caller may reach.
+// serversWith returns the names of the servers that offer something and that the caller
+// may use.
 func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) []string {
 	caller := tool.CallerFrom(ctx)
 	var names []string
@@ -122,8 +138,14 @@ func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) [
 func (o serverFeatures) hasResources() bool { return o.Resources }
 func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
 
-// askServers asks one server, or all that have something, side by side.
-func (h *Host) askServers(ctx context.Context, name string, has func(serverFeatures) bool, list func(context.Context, *connection) string) (tool.Result, error) {
+// askServers lists what one server offers or, without a name, what all do. It asks them
+// concurrently.
+func (h *Host) askServers(
+	ctx context.Context,
+	name string,
+	has func(serverFeatures) bool,
+	list func(context.Context, *connection) string,
+) (tool.Result, error) {
 	names := []string{name}
 	if name == "" {
 		names = h.serversWith(ctx, has)
@@ -162,34 +184,42 @@ func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, 
 			_, err := c.client.ListResourceTemplatesByPage(ctx, request)
 			return err
 		})
-		text := "Resources of " + c.s.c.Name + ":\n" + lines
+		list := "Resources of " + c.s.c.Name + ":\n" + lines
 		if patterns != "(none)" {
-			text += "\nPatterns:\n" + patterns
+			list += "\nPatterns:\n" + patterns
 		}
-		return text
+		return list
 	})
 }
 
 func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	return h.askServers(ctx, w.Server, serverFeatures.hasPrompts, func(ctx context.Context, c *connection) string {
-		return "Prompts of " + c.s.c.Name + ":\n" + c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
+		lines := c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
 			request := sdk.ListPromptsRequest{}
 			request.Params.Cursor = at
 			_, err := c.client.ListPromptsByPage(ctx, request)
 			return err
 		})
+		return "Prompts of " + c.s.c.Name + ":\n" + lines
 	})
 }
 
-// listLines lists what a server has of a kind, a line each. The pages are read as they
-// came: the library refuses all for one that it does not understand.
-func (c *connection) listLines(ctx context.Context, kind, key string, page func(context.Context, sdk.Cursor) error) string {
+// listLines returns what a server has of a kind, one line each. page requests one page; its
+// items are read from the raw JSON, because the library refuses a whole page for one item
+// that it does not understand.
+func (c *connection) listLines(
+	ctx context.Context,
+	kind, key string,
+	page func(context.Context, sdk.Cursor) error,
+) string {
 	var lines []string
 	var at sdk.Cursor
 	for range maxPages {
-		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, _ *sdk.Meta) error { return page(ctx, at) })
+		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, _ *sdk.Meta) error {
+			return page(ctx, at)
+		})
 		if err != nil {
-			if isMethodNotFound(err) { // the method is not known
+			if isMethodNotFound(err) { // as of servers without resource templates
 				break
 			}
 			return c.s.failureText(err)
@@ -211,7 +241,8 @@ func (c *connection) listLines(ctx context.Context, kind, key string, page func(
 	return strings.Join(lines, "\n")
 }
 
-// itemLine describes a resource, a pattern or a prompt.
+// itemLine returns a line on a resource, a resource template or a prompt; "" if it has no
+// key.
 func itemLine(o map[string]json.RawMessage, key string) string {
 	id := plainLine(jsonString(o[key]))
 	if id == "" {
@@ -231,36 +262,41 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 		}
 		line += fmt.Sprintf(" | argument %s%s", plainLine(jsonString(blank["name"])), must)
 	}
-	return cut(line, maxListedLine)
+	return text.Cut(line, maxListedLine)
 }
 
 func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.ReadResourceRequest{}
 		request.Params.URI, request.Params.Meta = w.URI, m
 		_, err := c.client.ReadResource(ctx, request)
 		return err
-	}, func(o map[string]json.RawMessage) tool.Result {
+	}
+	read := func(o map[string]json.RawMessage) tool.Result {
 		var parts []string
 		var files []chat.File
 		room := maxFileBytes
 		for _, item := range jsonList(o["contents"]) {
 			parts = append(parts, resourceText(jsonObject(item)))
-			if f, ok := parseFile(map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}, len(files)+1, &room); ok {
+			// parseFile expects the part of a tool result that embeds a resource.
+			part := map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}
+			if f, ok := parseFile(part, len(files)+1, &room); ok {
 				files = append(files, f)
 			}
 		}
 		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
-	})
+	}
+	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, send, read)
 }
 
 func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServer(ctx, w.Server, "prompt_get", serverFeatures.hasPrompts, func(ctx context.Context, c *connection, m *sdk.Meta) error {
+	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.GetPromptRequest{}
 		request.Params.Name, request.Params.Arguments, request.Params.Meta = w.Name, w.Arguments, m
 		_, err := c.client.GetPrompt(ctx, request)
 		return err
-	}, func(o map[string]json.RawMessage) tool.Result {
+	}
+	read := func(o map[string]json.RawMessage) tool.Result {
 		var parts []string
 		var files []chat.File
 		room := maxFileBytes
@@ -271,18 +307,26 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 			files = append(files, more...)
 		}
 		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
-	})
+	}
+	return h.askServer(ctx, w.Server, "prompt_get", serverFeatures.hasPrompts, send, read)
 }
 
-// askServer asks one server for one thing.
-func (h *Host) askServer(ctx context.Context, name, what string, has func(serverFeatures) bool,
-	send func(context.Context, *connection, *sdk.Meta) error, read func(map[string]json.RawMessage) tool.Result) (tool.Result, error) {
+// askServer sends one request to one server and returns what read makes of the result.
+func (h *Host) askServer(
+	ctx context.Context,
+	name, what string,
+	has func(serverFeatures) bool,
+	send func(context.Context, *connection, *sdk.Meta) error,
+	read func(map[string]json.RawMessage) tool.Result,
+) (tool.Result, error) {
 	conn, release, why := h.connectionTo(ctx, name, has)
 	if conn == nil {
 		return tool.Failure(why), nil
 	}
 	defer release()
-	raw, err := conn.request(ctx, what, conn.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error { return send(ctx, conn, m) })
+	raw, err := conn.request(ctx, what, conn.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error {
+		return send(ctx, conn, m)
+	})
 	switch {
 	case ctx.Err() != nil:
 		return tool.Result{}, fmt.Errorf("ask MCP server %s: %w", name, context.Cause(ctx))

@@ -8,21 +8,21 @@ import (
 	"mime"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
 const (
-	// maxResultBytes is how much text of one result is kept, in bytes.
+	// maxResultBytes is how much text of one result is kept.
 	maxResultBytes = 4 << 20
-	// maxFileBytes is how much data of one result is kept beside its text, in bytes.
+	// maxFileBytes is how much binary data of one result is kept.
 	maxFileBytes = 8 << 20
 )
 
-// parseResult reads the result of a call from its exact keys. Text stays, data becomes
-// files and is described, and of structured data alone the JSON is the text.
+// parseResult returns the result of a call. Text stays; data becomes files, which the text
+// mentions; a result with nothing but structured data has its JSON as text.
 func parseResult(raw json.RawMessage) tool.Result {
 	o := jsonObject(raw)
 	room := maxFileBytes
@@ -38,8 +38,8 @@ func parseResult(raw json.RawMessage) tool.Result {
 	return r
 }
 
-// parseContents reads what servers put into results and messages, one part or a list of
-// them. Data takes from room, in bytes; what has no room is only described.
+// parseContents reads the content of a result or a message: one part, or a list of them. It
+// takes the size of the data from room; data for which there is no room is only described.
 func parseContents(raw json.RawMessage, room *int) (string, []chat.File) {
 	list := jsonList(raw)
 	if bytes.HasPrefix(raw, []byte("{")) {
@@ -59,6 +59,7 @@ func parseContents(raw json.RawMessage, room *int) (string, []chat.File) {
 	return strings.Join(parts, "\n"), files
 }
 
+// partText returns a part as text for the model; data is described.
 func partText(o map[string]json.RawMessage) string {
 	switch kind := jsonString(o["type"]); kind {
 	case "text":
@@ -76,7 +77,7 @@ func partText(o map[string]json.RawMessage) string {
 	}
 }
 
-// resourceText writes the content of a resource.
+// resourceText returns the content of a resource as text; data is described.
 func resourceText(o map[string]json.RawMessage) string {
 	if o["text"] != nil {
 		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), jsonString(o["text"]))
@@ -84,7 +85,8 @@ func resourceText(o map[string]json.RawMessage) string {
 	return fmt.Sprintf("[resource%s: %s]", resourceLabel(o), dataSize(o["blob"]))
 }
 
-// parseFile takes the data of a part, if it has any and there is room.
+// parseFile returns the data of a part as a file; false: it has none, or there is no room.
+// number tells files without a name apart.
 func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
 	kind := jsonString(o["type"])
 	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""
@@ -94,6 +96,7 @@ func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, 
 	} else if kind != "image" && kind != "audio" {
 		return chat.File{}, false
 	}
+	// Checked before decoding; DecodedLen counts up to 2 bytes of padding.
 	if encoded == "" || base64.StdEncoding.DecodedLen(len(encoded)) > *room+2 {
 		return chat.File{}, false
 	}
@@ -109,7 +112,7 @@ func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, 
 	return chat.File{Name: name, Type: media, Size: int64(len(data)), Data: data}, true
 }
 
-// mediaType gives a media type without parameters; what is none is data of any kind.
+// mediaType returns a media type without its parameters, or application/octet-stream.
 func mediaType(s string) string {
 	kind, _, err := mime.ParseMediaType(s)
 	if err != nil || !strings.Contains(kind, "/") || len(kind) > 100 {
@@ -118,28 +121,31 @@ func mediaType(s string) string {
 	return kind
 }
 
-// fileExtension is the usual one of the types that servers send.
+// fileExtension returns the usual extension of a media type, or .bin.
 func fileExtension(media string) string {
-	known := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
+	// The table of package mime depends on the system.
+	known := map[string]string{
+		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
 		"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
-		"application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt"}
+		"application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt",
+	}
 	if e, ok := known[media]; ok {
 		return e
 	}
 	return ".bin"
 }
 
-// baseName is the last part of a URI as a name of a file.
+// baseName returns the last part of a URI as the name of a file; "" if it is none.
 func baseName(uri string) string {
 	uri, _, _ = strings.Cut(uri, "?")
 	name := path.Base(plainLine(uri))
 	if name == "." || name == "/" || name == ".." || strings.ContainsAny(name, `\:`) {
 		return ""
 	}
-	return cut(name, 100)
+	return text.Cut(name, 100)
 }
 
-// resourceLabel names a resource by what is known of it.
+// resourceLabel returns the name, address, type and size of a resource, as far as given.
 func resourceLabel(o map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, key := range []string{"name", "uri", "mimeType"} {
@@ -154,6 +160,7 @@ func resourceLabel(o map[string]json.RawMessage) string {
 	return b.String()
 }
 
+// typeOrUnknown returns a media type made safe to show.
 func typeOrUnknown(kind string) string {
 	if kind == "" {
 		return "unknown type"
@@ -161,7 +168,7 @@ func typeOrUnknown(kind string) string {
 	return fmt.Sprintf("%.100s", plainLine(kind))
 }
 
-// dataSize tells how large base64 data is.
+// dataSize returns the decoded size of a JSON string in base64, for people.
 func dataSize(encoded json.RawMessage) string {
 	length := len(encoded) - 2 // without its quotes
 	n := base64.StdEncoding.DecodedLen(max(0, length))
@@ -174,21 +181,11 @@ func dataSize(encoded json.RawMessage) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
+// truncateResult returns a text of at most maxResultBytes, with a note if it was cut.
 func truncateResult(s string) string {
 	if len(s) <= maxResultBytes {
 		return s
 	}
-	shown := cut(s, maxResultBytes)
+	shown := text.Cut(s, maxResultBytes)
 	return fmt.Sprintf("%s\n[cut: %d of %d bytes are shown]", shown, len(shown), len(s))
-}
-
-// cut gives the beginning of a text, at most limit bytes of it.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// maxMessageBytes is the largest message taken from a server, in bytes.
+	// maxMessageBytes is the largest message accepted from a server.
 	maxMessageBytes = 16 << 20
 	// maxConcurrentAnswers is how many requests of a server are answered at a time; more
-	// are refused by silence, so that a flood of them starts no flood of ours.
+	// get no answer, so that a flood of them does not start a flood of ours.
 	maxConcurrentAnswers = 16
 	answerTimeout        = 10 * time.Second
 )
 
-// rpcConn is a connection on which both sides send messages when they like:
-// answers find their request by id. The library's own carriers take any message
-// with a pending id for the answer, wait for answers on connections that are
-// gone, and set no limit to a message's size.
+// rpcConn is a JSON-RPC connection on which both sides may send messages at any time:
+// responses find their request by id. It replaces the library's own transports, which
+// take any message with a pending id for the response (mcp-go issue 536), wait for
+// responses on connections that are gone, and do not limit the size of a message
+// (mcp-go v1.2.1, 2026-11).
 type rpcConn struct {
 	send      func(ctx context.Context, message []byte) error
-	onInvalid func(message []byte) // gets what is no message
+	onInvalid func(message []byte) // gets what is not a JSON-RPC message
 	// onRequest answers requests of the server; nil: they are not answered.
 	onRequest func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse
-	onMessage func() // is told of every message, before anything is done with it; it must not block
+	onMessage func() // called for every message before it is handled; it must not block
 
-	ctx         context.Context // ends when the connection is lost, and knows why
+	ctx         context.Context // ends when the connection is lost; its cause is the reason
 	done        <-chan struct{} // of ctx
 	fail        context.CancelCauseFunc
 	answerSlots chan struct{}
@@ -46,20 +47,28 @@ type rpcConn struct {
 	onNotification func(sdk.JSONRPCNotification)
 }
 
-func newRPCConn(stray func([]byte)) *rpcConn {
-	ctx, lose := context.WithCancelCause(context.Background())
-	return &rpcConn{onInvalid: stray, onMessage: func() {}, ctx: ctx, done: ctx.Done(), fail: lose, answerSlots: make(chan struct{}, maxConcurrentAnswers),
-		pending: map[string]chan *transport.JSONRPCResponse{}}
+func newRPCConn(onInvalid func([]byte)) *rpcConn {
+	ctx, fail := context.WithCancelCause(context.Background())
+	return &rpcConn{
+		onInvalid:   onInvalid,
+		onMessage:   func() {},
+		ctx:         ctx,
+		done:        ctx.Done(),
+		fail:        fail,
+		answerSlots: make(chan struct{}, maxConcurrentAnswers),
+		pending:     map[string]chan *transport.JSONRPCResponse{},
+	}
 }
 
-// SendRequest sends a request and waits for its answer.
+// SendRequest sends a request and returns its response. It returns an error when ctx ends
+// or the connection is lost.
 func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	message, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
 	id := r.ID.String()
-	answer := make(chan *transport.JSONRPCResponse, 1)
+	answer := make(chan *transport.JSONRPCResponse, 1) // buffered: deliverResponse does not wait for us
 	d.mu.Lock()
 	d.pending[id] = answer
 	d.mu.Unlock()
@@ -77,7 +86,8 @@ func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-d.done:
-		select { // the answer may have come just before the end
+		// Both channels may be ready: a response that came just before the end counts.
+		select {
 		case a := <-answer:
 			return a, nil
 		default:
@@ -86,6 +96,7 @@ func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
 	}
 }
 
+// sendMessage sends an encoded message. Of a lost connection it returns the reason.
 func (d *rpcConn) sendMessage(ctx context.Context, message []byte) error {
 	select {
 	case <-d.done:
@@ -93,13 +104,13 @@ func (d *rpcConn) sendMessage(ctx context.Context, message []byte) error {
 	default:
 	}
 	err := d.send(ctx, message)
-	if err != nil && d.ctx.Err() != nil { // the loss is the reason
+	if err != nil && d.ctx.Err() != nil { // err only follows from the loss
 		return d.lossReason()
 	}
 	return err
 }
 
-// SendNotification sends a message that has no answer.
+// SendNotification sends a message that has no response.
 func (d *rpcConn) SendNotification(ctx context.Context, n sdk.JSONRPCNotification) error {
 	message, err := json.Marshal(n)
 	if err != nil {
@@ -108,29 +119,30 @@ func (d *rpcConn) SendNotification(ctx context.Context, n sdk.JSONRPCNotificatio
 	return d.sendMessage(ctx, message)
 }
 
-// SetNotificationHandler sets who gets notifications; it must not block.
+// SetNotificationHandler sets the function that gets notifications; it must not block.
 func (d *rpcConn) SetNotificationHandler(f func(sdk.JSONRPCNotification)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onNotification = f
 }
 
-// GetSessionId is part of the library's interface; there are no sessions here.
+// GetSessionId returns "": it is part of the library's interface, there are no sessions
+// here.
 func (d *rpcConn) GetSessionId() string { return "" }
 
-// lossReason says why the connection was lost: the reason first given to lose.
+// lossReason returns why the connection was lost: the error of the first call of fail.
 func (d *rpcConn) lossReason() error { return connectionLostError{context.Cause(d.ctx)} }
 
-// connectionLostError says that the connection ended before an answer came.
+// connectionLostError says that the connection ended before a response came.
 type connectionLostError struct{ err error }
 
 func (e connectionLostError) Error() string { return fmt.Sprint(e.err) }
 func (e connectionLostError) Unwrap() error { return e.err }
 
-// receive takes what came as one message: one, or a list of them as the version
-// of 2025-03-26 allows.
+// receive handles what came in one piece: a message, or a batch of them, which protocol
+// version 2025-03-26 allows.
 func (d *rpcConn) receive(message []byte) {
-	message = bytes.Clone(bytes.TrimSpace(message)) // parts of it are handed on
+	message = bytes.Clone(bytes.TrimSpace(message)) // the reader reuses its buffer, parts of this one live on
 	if bytes.HasPrefix(message, []byte("[")) && json.Valid(message) {
 		for _, m := range jsonList(message) {
 			d.receiveOne(m)
@@ -140,6 +152,7 @@ func (d *rpcConn) receive(message []byte) {
 	d.receiveOne(message)
 }
 
+// receiveOne handles one message by its kind: notification, request or response.
 func (d *rpcConn) receiveOne(message []byte) {
 	if len(message) == 0 {
 		return
@@ -175,7 +188,8 @@ func (d *rpcConn) handleNotification(message []byte) {
 	}
 }
 
-// answerRequest answers a request of the server beside the reading of further messages.
+// answerRequest answers a request of the server in the background, so that further
+// messages are read meanwhile.
 func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.RawMessage) {
 	if d.onRequest == nil {
 		return
@@ -187,7 +201,12 @@ func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.Raw
 	}
 	d.answers.Go(func() {
 		defer func() { <-d.answerSlots }()
-		answer := d.onRequest(d.ctx, transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Method: method, Params: params})
+		answer := d.onRequest(d.ctx, transport.JSONRPCRequest{
+			JSONRPC: sdk.JSONRPC_VERSION,
+			ID:      id,
+			Method:  method,
+			Params:  params,
+		})
 		if answer == nil {
 			return
 		}
@@ -197,7 +216,8 @@ func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.Raw
 	})
 }
 
-// deliverResponse hands an answer to who waits for it; nobody does for a second one.
+// deliverResponse passes a response to the request that waits for it. A second response
+// to the same request is dropped.
 func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage) {
 	a := &transport.JSONRPCResponse{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Result: o["result"]}
 	if e := jsonObject(o["error"]); e != nil {
@@ -208,12 +228,13 @@ func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage
 		if e["data"] != nil {
 			a.Error.Data = e["data"]
 		}
-	} else if o["error"] != nil && o["result"] == nil {
+	} else if o["error"] != nil && o["result"] == nil { // not an object, against the specification: take it as text
 		a.Error = &sdk.JSONRPCErrorDetails{Code: sdk.INTERNAL_ERROR, Message: jsonString(o["error"])}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, key := range []string{id.String(), "int64:" + jsonString(o["id"])} { // some servers send numbers back as text
+	// Some servers send a numeric id back as a string: both forms are looked up.
+	for _, key := range []string{id.String(), "int64:" + jsonString(o["id"])} {
 		if waiting, ok := d.pending[key]; ok {
 			delete(d.pending, key)
 			waiting <- a
@@ -231,11 +252,11 @@ type lineReader struct {
 
 var errTooLong = errors.New("a message was larger than is accepted")
 
-// next gives the next line without its end; it is valid until the next call. With
-// errTooLong it gives what was read of a longer one.
+// next returns the next line without its line break; it is valid until the next call. Of
+// a longer line it returns the beginning and errTooLong.
 func (f *lineReader) next() ([]byte, error) {
 	f.buf = f.buf[:0]
-	if cap(f.buf) > 1<<20 {
+	if cap(f.buf) > 1<<20 { // one huge message must not hold its memory as long as the connection lasts
 		f.buf = nil
 	}
 	for {

@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// What is kept of a server.
+// Kinds of what a StateStore keeps of a server.
 const (
 	kindTools = "tools"
 	kindPins  = "pins"
 	kindLog   = "log"
 )
 
-// loadSaved gives what is kept, or nil.
+// loadSaved returns what the store keeps of a kind, or nil.
 func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	if s.o.Store == nil {
 		return nil, nil
@@ -27,8 +27,8 @@ func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	return data, err
 }
 
-// save saves what is to be known after a restart. One that was replaced keeps
-// nothing: its name is another's now.
+// save saves what is to be known after a restart. A replaced server saves nothing: its
+// name belongs to its successor.
 func (s *server) save(what string, value any) error {
 	if s.o.Store == nil || s.retired.Load() {
 		return nil
@@ -43,14 +43,14 @@ func (s *server) save(what string, value any) error {
 	return nil
 }
 
-// saveOrLog is save for what can be learnt anew.
+// saveOrLog saves what the server can list again; a failure is only logged.
 func (s *server) saveOrLog(what string, value any) {
 	if err := s.save(what, value); err != nil {
 		s.log.Warn("not kept of mcp server", "what", what, "error", err)
 	}
 }
 
-// deleteSaved forgets everything that is kept of the server.
+// deleteSaved deletes everything that the store keeps of the server.
 func (s *server) deleteSaved() error {
 	if s.o.Store == nil {
 		return nil
@@ -62,14 +62,15 @@ func (s *server) deleteSaved() error {
 	return errors.Join(faults...)
 }
 
-// savedListing is what a server offers, as it is kept. Entry tells whether it is of
-// the entry as it is configured now.
+// savedListing is the stored form of a listing. Entry is the fingerprint of the entry that
+// it belongs to: after a change of the entry it is not used.
 type savedListing struct {
 	Entry string `json:"entry"`
 	listing
 }
 
-// restoreListing takes what the server offers from Keep and reports whether it was there.
+// restoreListing reads what the server offers from the store, and reports whether there was
+// anything.
 func (s *server) restoreListing() bool {
 	data, err := s.loadSaved(kindTools)
 	if err != nil {
@@ -85,14 +86,14 @@ func (s *server) restoreListing() bool {
 
 func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
 
-// fingerprint of what decides which tools the server has. Secrets go in, but
-// cannot be read from it.
+// fingerprint returns a hash of the fields that decide which tools the server has. It
+// covers secrets, but they cannot be recovered from it.
 func (s *server) fingerprint() string {
 	c := normalize(s.c)
 	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
 }
 
-// hashJSON is a hash of values that can be written as JSON.
+// hashJSON returns a hash of values in their JSON form.
 func hashJSON(values ...any) string {
 	data, err := json.Marshal(values)
 	if err != nil {

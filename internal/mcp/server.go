@@ -15,19 +15,19 @@ import (
 const (
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
-	// steadyAfter is how long a connection must have lasted, if nothing was called on
-	// it, for the next delay to be a first one.
+	// steadyAfter is how long a connection without an answered call must have lasted for
+	// the delays to begin again with firstDelay.
 	steadyAfter = time.Minute
-	// minRelistInterval is the least time between two lists that a server asks for.
+	// minRelistInterval is the minimum time between two lists that a server asks for.
 	minRelistInterval = time.Second
-	// probeTimeout is how long a server that did not answer a call has to show that
-	// it lives.
+	// probeTimeout is how long a server that did not answer a call has to show that it
+	// is alive.
 	probeTimeout = 1500 * time.Millisecond
-	// healthTimeout is the same at the regular check.
+	// healthTimeout is the same for the regular check.
 	healthTimeout = 10 * time.Second
-	// maxMissedChecks is how many regular checks may fail while calls are under way: a
-	// server that does one thing at a time answers none meanwhile. One that lets a
-	// call's whole time pass in silence is not waited for.
+	// maxMissedChecks is how many regular checks in a row may fail while calls are
+	// running: a server that handles one request at a time answers none meanwhile. A
+	// server that let a whole call timeout pass in silence does not get this grace.
 	maxMissedChecks = 3
 )
 
@@ -36,8 +36,8 @@ var (
 	errRestarted = errors.New("restarted")
 )
 
-// server supervises one entry: at most one connection at a time, made, watched
-// and ended by the goroutine in run.
+// server supervises one entry: at most one connection at a time, made, watched and ended
+// by the goroutine in run.
 type server struct {
 	c       Config
 	h       *Host
@@ -47,25 +47,25 @@ type server struct {
 	logs    *logBuffer
 	mask    func(string) string
 	quit    context.CancelFunc // ends run; set when it is started
-	retired atomic.Bool        // another has its place, or nobody has: nothing more is kept of it
+	retired atomic.Bool        // replaced or removed: nothing of it is saved any more
 
 	firstAttempt    chan struct{} // closed when the first attempt has ended, or none will be made
 	endFirstAttempt func()
-	wakeup          chan struct{} // wanted has changed, or a delay is to be cut short
+	wakeup          chan struct{} // signalled when wanted has changed, or to cut a delay short
 
 	mu                  sync.Mutex
 	state               State
 	problem             string
 	since               time.Time
-	retryAt             time.Time // the next attempt, after a connection that was good was lost
+	retryAt             time.Time // of the next attempt, after a good connection was lost
 	checkedAt           time.Time
 	wanted              bool
-	endSession          context.CancelCauseFunc // ends the attempt or connection there is
+	endSession          context.CancelCauseFunc // ends the current attempt or connection
 	conn                *connection             // nil unless connected
 	info                serverInfo
 	listing             listing
 	inspected           []inspectedTool // the tools of listed
-	instructionWarnings []string        // what is suspicious in what it says of its use
+	instructionWarnings []string        // what is suspicious in its instructions
 	pins                *pins           // nil: none of its tools was ever seen
 	decisions           []decidedTool
 	quarantined         map[string]bool // tools that wait for Approve
@@ -75,9 +75,9 @@ type server struct {
 
 	savingPins sync.Mutex // held while pins are saved
 
-	attempts int64 // how many were tried; only run uses it
+	attempts int64 // connections that were tried; used only by run
 
-	learned  learned // what was learnt of the server; only run uses it
+	learned  learned // used only by run
 	restored bool    // its tools are known from an earlier process
 }
 
@@ -86,29 +86,37 @@ type serverInfo struct{ transport, protocol, version string }
 
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o
-	settled := make(chan struct{})
+	firstAttempt := make(chan struct{})
 	s := &server{
-		c: c, h: h, o: o, source: source, mask: newMasker(c), quit: func() {},
-		log:          o.Log.With("server", c.Name),
-		logs:         &logBuffer{now: o.Now, appended: h.logAppended},
-		firstAttempt: settled, endFirstAttempt: sync.OnceFunc(func() { close(settled) }),
-		wakeup: make(chan struct{}, 1),
-		state:  Uninitialized,
-		since:  o.Now(),
-		wanted: true, changed: make(chan struct{}),
+		c:               c,
+		h:               h,
+		o:               o,
+		source:          source,
+		mask:            newMasker(c),
+		quit:            func() {},
+		log:             o.Log.With("server", c.Name),
+		logs:            &logBuffer{now: o.Now, appended: h.logAppended},
+		firstAttempt:    firstAttempt,
+		endFirstAttempt: sync.OnceFunc(func() { close(firstAttempt) }),
+		wakeup:          make(chan struct{}, 1),
+		state:           Uninitialized,
+		since:           o.Now(),
+		wanted:          true,
+		changed:         make(chan struct{}),
 	}
 	if c.Disabled {
 		s.state, s.wanted = Disabled, false
 		s.endFirstAttempt()
 		return s
 	}
-	if h.restored { // else that is done for all together, when it is first asked for
+	if h.restored { // else Host.restoreSaved does it for all servers, when it is first needed
 		s.restoreSaved()
 	}
 	return s
 }
 
-// restoreSaved takes what is kept of the server.
+// restoreSaved reads the saved state of the server. The pins come before the tools, which
+// are compared with them.
 func (s *server) restoreSaved() {
 	if s.c.Disabled {
 		return
@@ -144,7 +152,9 @@ func (s *server) run(ctx context.Context) {
 			s.waitForWakeup(ctx, nil)
 			continue
 		}
-		select { // whoever asked for an attempt has one now
+		// A pending wakeup asked for the attempt that begins now: it must not also cut
+		// the delay after it short.
+		select {
 		case <-s.wakeup:
 		default:
 		}
@@ -172,11 +182,12 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// startsOnCall reports whether the server is started at its first call.
+// startsOnCall reports whether the server is started by its first call.
 func (s *server) startsOnCall() bool { return s.restored && !s.c.Eager }
 
-// retryDelay before attempt n+1: doubling, at most maxDelay, and shortened by up to a
-// half by luck, so that servers which fell together do not rise together.
+// retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and
+// shortened by up to a half by luck in [0,1), so that servers which failed at the same
+// time are not restarted at the same time.
 func retryDelay(n int, luck float64) time.Duration {
 	d := maxDelay
 	if n < 16 {
@@ -185,7 +196,8 @@ func retryDelay(n int, luck float64) time.Duration {
 	return d - time.Duration(luck*float64(d)/2)
 }
 
-// waitForWakeup waits and reports whether it was ended by a command.
+// waitForWakeup waits until ctx ends, until fires or s.wakeup is signalled, and reports
+// whether it was the last.
 func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
@@ -196,12 +208,12 @@ func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool
 	return false
 }
 
-// outcome is how far a session came.
+// outcome is how far a session got.
 type outcome int
 
 const (
 	notConnected outcome = iota
-	toolsListed          // its tools are known
+	toolsListed          // the server has listed its tools
 	callAnswered         // a call was answered
 )
 
@@ -211,7 +223,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	defer cancel(nil)
 	s.mu.Lock()
 	s.endSession = cancel
-	if !s.wanted { // stopped since it was looked at
+	if !s.wanted { // stop was called before endSession was set, and could not call it
 		cancel(errStopped)
 	}
 	s.mu.Unlock()
@@ -239,7 +251,8 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	return toolsListed, err
 }
 
-// preferCause prefers the reason for which we ended things to what followed from it.
+// preferCause returns the reason why ctx was ended, if it was, in place of the error that
+// followed from it.
 func preferCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -247,12 +260,14 @@ func preferCause(ctx context.Context, err error) error {
 	return err
 }
 
-// watch follows a connection until it is lost, found dead, or no longer wanted.
+// watch watches a connection until it is lost, found dead, or no longer wanted, and
+// returns why.
 func (s *server) watch(ctx context.Context, conn *connection) error {
 	health := time.NewTicker(s.o.HealthInterval)
 	defer health.Stop()
 	relist, suspect := conn.relistWanted, conn.checkWanted
-	var gap, calm <-chan time.Time // until when either is not looked at
+	// A nil channel blocks: while relist or suspect is nil, its signals wait for the timer.
+	var gap, calm <-chan time.Time
 	missed := 0
 	for {
 		select {
@@ -268,12 +283,14 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 		case <-gap:
 			relist, gap = conn.relistWanted, nil
 		case <-suspect:
+			// No answer is proof of death only where no call keeps the server busy, or
+			// where it was silent for the whole time of a call.
 			err := s.refresh(ctx, conn, probeTimeout)
 			if err != nil && (!conn.hasCalls() || conn.isSilent()) {
 				return err
 			}
 			s.mu.Lock()
-			s.wakeWaiters() // calls wait for the outcome
+			s.wakeWaiters() // awaitConnection waits for the outcome of this check
 			s.mu.Unlock()
 			suspect, calm = nil, time.After(minRelistInterval)
 		case <-calm:
@@ -291,20 +308,20 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 	}
 }
 
-// refresh asks for the tools, which shows at once whether the server lives.
+// refresh lists the tools, which also shows whether the server is alive.
 func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Duration) error {
 	list, err := conn.list(ctx, timeout)
 	if err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // it is to be ended, and has nothing to tell any more
+	if ctx.Err() != nil { // the connection is being ended: its list must not set a state
 		return ctx.Err()
 	}
 	s.recordListing(conn, list)
 	return nil
 }
 
-// recordListing notes that the server has just told its tools.
+// recordListing records the tools that the server has just listed.
 func (s *server) recordListing(conn *connection, list []toolSpec) {
 	state := Connected
 	if len(list) == 0 {
@@ -319,7 +336,9 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	} else {
 		s.setListing(now)
 	}
-	s.mu.Lock() // calls are made from here on, and know what is withheld
+	// The connection is published last: calls begin here, and have to find changed tools
+	// in quarantine.
+	s.mu.Lock()
 	s.conn, s.info, s.checkedAt = conn, conn.info, s.o.Now()
 	s.setStateLocked(state, "")
 	s.mu.Unlock()
@@ -334,7 +353,7 @@ func (s *server) clearConnection() {
 	s.mu.Unlock()
 }
 
-// setState changes the state and wakes who waits for that.
+// setState changes the state and wakes those who wait for a change.
 func (s *server) setState(to State, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,7 +372,7 @@ func (s *server) setStateLocked(to State, problem string) {
 	s.wakeWaiters()
 }
 
-// wakeWaiters wakes who waits for a change; s.mu is held.
+// wakeWaiters wakes all callers of awaitState; s.mu is held.
 func (s *server) wakeWaiters() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -367,7 +386,7 @@ func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	}
 	s.setStateLocked(Failed, problem)
 	s.mu.Unlock()
-	s.endFirstAttempt() // not before: whoever waits asks for the problem
+	s.endFirstAttempt() // after the state is set: whoever waits for it reads the problem next
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
 }
@@ -380,16 +399,17 @@ func (s *server) markStopped() {
 	s.endFirstAttempt()
 }
 
-// dropTools drops the tools of a server that cannot be connected.
+// dropTools drops the tools of a server that could not be connected.
 func (s *server) dropTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listing, s.inspected, s.instructionWarnings, s.decisions, s.tools, s.quarantined = listing{}, nil, nil, nil, nil, nil
+	s.listing, s.inspected, s.instructionWarnings = listing{}, nil, nil
+	s.decisions, s.tools, s.quarantined = nil, nil, nil
 }
 
-// offeredTools are the tools that may be called now. A lost connection keeps its
-// tools until an attempt to make it anew has failed, so that a passing fault
-// does not change what models see.
+// offeredTools returns the tools that may be called now. A server keeps its tools after
+// a lost connection until an attempt to connect again has failed, so that a passing
+// fault does not change what models see.
 func (s *server) offeredTools() []tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -408,7 +428,7 @@ func (s *server) isWanted() bool {
 func (s *server) start() error {
 	s.mu.Lock()
 	if s.conn == nil {
-		s.setStateLocked(Connecting, "") // whoever asked for it sees that it was heard
+		s.setStateLocked(Connecting, "") // at once, so that the caller's next status shows it
 	}
 	s.mu.Unlock()
 	s.setWanted(true, nil)
@@ -418,7 +438,7 @@ func (s *server) start() error {
 
 func (s *server) restart() error {
 	s.mu.Lock()
-	s.conn = nil // new calls wait for the next
+	s.conn = nil // new calls wait for the next connection
 	s.setStateLocked(Connecting, "")
 	s.mu.Unlock()
 	s.setWanted(true, errRestarted)
@@ -426,8 +446,9 @@ func (s *server) restart() error {
 	return nil
 }
 
-// stop returns when the process or connection is gone. Ending a process takes a
-// few seconds at most; the deadline is for one that the kernel cannot end.
+// stop returns when the process or connection is gone. Ending a process takes a few
+// seconds at most; the deadline is for one that the kernel cannot end, as one that hangs
+// in a system call.
 func (s *server) stop() error {
 	s.setUsersWanted(false, errStopped)
 	s.setWanted(false, errStopped)
@@ -439,7 +460,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// setWanted says whether the server is to run, and ends what there is for a reason.
+// setWanted sets whether the server is to run and wakes the supervisor. With a reason it
+// also ends the current attempt or connection.
 func (s *server) setWanted(wanted bool, reason error) {
 	s.mu.Lock()
 	s.wanted = wanted
@@ -454,8 +476,8 @@ func (s *server) setWanted(wanted bool, reason error) {
 	}
 }
 
-// awaitState waits until a condition on the state holds; it is looked at with the
-// lock held. It reports false if ctx ended first.
+// awaitState waits until a condition on the state holds, which is called with s.mu held.
+// It reports false if ctx ended first.
 func (s *server) awaitState(ctx context.Context, holds func() bool) bool {
 	for {
 		s.mu.Lock()

@@ -14,12 +14,11 @@ import (
 	"sync/atomic"
 )
 
-// maxEndpoint is how long the address may be that a server names, in bytes.
+// maxEndpoint is the longest address that a server may name, in bytes.
 const maxEndpoint = 8 << 10
 
-// sseTransport carries messages over the older HTTP transport: a stream of events brings
-// those of the server, each of ours is a POST to the address that the first event
-// names.
+// sseTransport is the older HTTP transport (2024-11-05): the server's messages come as
+// events of one stream, each of ours is a POST to the endpoint that the first event names.
 type sseTransport struct {
 	*rpcConn
 	url    *url.URL
@@ -27,8 +26,8 @@ type sseTransport struct {
 
 	protocol      atomic.Value // string: the version in use
 	endpoint      atomic.Pointer[url.URL]
-	endpointKnown chan struct{} // closed when the endpoint is known
-	cancel        context.CancelFunc
+	endpointKnown chan struct{}      // closed when the endpoint is known
+	cancel        context.CancelFunc // ends the stream
 	work          sync.WaitGroup
 }
 
@@ -39,9 +38,10 @@ func newSSE(at *url.URL, client *http.Client, logs *logBuffer) *sseTransport {
 	return s
 }
 
-// Start opens the stream and waits until the server has named its endpoint. The
-// stream does not end with ctx but with Close.
+// Start opens the stream and waits until the server has named its endpoint. ctx limits
+// only this; the stream lasts until Close.
 func (s *sseTransport) Start(ctx context.Context) error {
+	// While Start runs, the end of ctx cancels the request as well.
 	long, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = end
 	release := context.AfterFunc(ctx, end)
@@ -70,6 +70,7 @@ func (s *sseTransport) Start(ctx context.Context) error {
 	}
 }
 
+// checkEventStream returns what is wrong with a response that should be an event stream.
 func checkEventStream(resp *http.Response) error {
 	if err := checkStatus(resp.StatusCode); err != nil {
 		return err
@@ -80,7 +81,7 @@ func checkEventStream(resp *http.Response) error {
 	return nil
 }
 
-// statusError is an HTTP status that refuses.
+// statusError is an HTTP status other than success.
 type statusError int
 
 func (e statusError) Error() string {
@@ -91,6 +92,7 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the server answered HTTP %d %s", int(e), http.StatusText(int(e)))
 }
 
+// checkStatus returns a statusError unless the status is one of success.
 func checkStatus(status int) error {
 	if status >= 200 && status < 300 {
 		return nil
@@ -98,15 +100,15 @@ func checkStatus(status int) error {
 	return statusError(status)
 }
 
-// readStream takes events until the stream ends.
+// readStream handles events until the stream ends.
 func (s *sseTransport) readStream(body io.ReadCloser) {
 	defer body.Close()
 	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))
 }
 
-// readEvents hands over the events of a stream until it ends or one is refused,
-// and says why it ended.
-func readEvents(stream io.Reader, take func(name string, data []byte) error) error {
+// readEvents calls handle for each event of a stream until the stream ends or handle fails,
+// and returns the error.
+func readEvents(stream io.Reader, handle func(name string, data []byte) error) error {
 	lines := lineReader{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessageBytes}
 	var event string
 	var data []byte
@@ -119,7 +121,7 @@ func readEvents(stream io.Reader, take func(name string, data []byte) error) err
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(line) == 0:
-			if err := take(event, data); err != nil {
+			if err := handle(event, data); err != nil {
 				return err
 			}
 			event, data = "", nil
@@ -141,14 +143,15 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 	case len(data) == 0:
 	case name == "endpoint":
 		if s.endpoint.Load() != nil {
-			return nil // named once is enough
+			return nil // a server must not redirect later messages elsewhere
 		}
 		if len(data) > maxEndpoint {
 			return errors.New("the server named too long an endpoint")
 		}
 		at, err := s.url.Parse(string(data))
 		if err != nil || !isSameOrigin(at, s.url) {
-			return errors.New("the server named an endpoint on another host: refused, since the configured headers would go there")
+			return errors.New("the server named an endpoint on another host: refused, " +
+				"since the configured headers would go there")
 		}
 		s.endpoint.Store(at)
 		close(s.endpointKnown)
@@ -158,7 +161,7 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 	return nil
 }
 
-// post sends one message. Answers come on the stream.
+// post sends one message. Responses come on the stream.
 func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	at := s.endpoint.Load()
 	if at == nil {
@@ -175,19 +178,20 @@ func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	return checkPosted(s.client.Do(r))
 }
 
-// checkPosted tells whether a server took a message.
+// checkPosted returns nil if a server has accepted a message.
 func checkPosted(resp *http.Response, err error) error {
 	if err != nil {
 		return fmt.Errorf("send a message: %w", err)
 	}
 	defer resp.Body.Close()
+	// Reading the short body to its end lets the connection be used again.
 	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("send a message: %w", err)
 	}
 	return checkStatus(resp.StatusCode)
 }
 
-// SetProtocolVersion sets what further requests say of the version in use.
+// SetProtocolVersion sets the version that further requests name in their header.
 func (s *sseTransport) SetProtocolVersion(version string) { s.protocol.Store(version) }
 
 // Close ends the stream.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -9,7 +10,7 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// State is where a server stands.
+// State is the state of a server's connection.
 type State string
 
 // The states of a server.
@@ -18,8 +19,8 @@ const (
 	Connecting    State = "connecting"
 	Connected     State = "connected"
 	NoToolsFound  State = "no_tools_found" // connected, but it offers nothing
-	Quarantined   State = "quarantined"    // tools of it wait for Approve; the others can be called
-	Failed        State = "error"          // will be tried again by itself
+	Quarantined   State = "quarantined"    // some of its tools wait for Approve; the others can be called
+	Failed        State = "error"          // will be tried again automatically
 	Stopped       State = "stopped"        // by Stop, or because the host ended
 	Disabled      State = "disabled"       // by configuration
 )
@@ -72,13 +73,27 @@ const (
 	ToolExcluded    ToolState = "excluded"    // by includeTools or excludeTools
 )
 
-// status gives what is known; a status that is old is checked anew meanwhile.
+// status returns the status as last seen. One older than StatusTTL is checked in the
+// background, for the next reader.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Name: s.c.Name, State: s.publicState(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: len(s.quarantined), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.info.transport, Protocol: s.info.protocol,
-		Version: s.info.version, Since: s.since, Checked: s.checkedAt}
+	st := Status{
+		Name:        s.c.Name,
+		State:       s.publicState(),
+		Error:       s.problem,
+		Tools:       []ToolInfo{},
+		Source:      s.source,
+		Pending:     len(s.quarantined),
+		Warnings:    s.warnings(),
+		ConsentURL:  s.consentURL(),
+		Description: s.c.Description,
+		Transport:   s.info.transport,
+		Protocol:    s.info.protocol,
+		Version:     s.info.version,
+		Since:       s.since,
+		Checked:     s.checkedAt,
+	}
 	for _, t := range s.toolInfos() {
 		if t.State == ToolOffered {
 			st.Tools = append(st.Tools, t)
@@ -90,7 +105,7 @@ func (s *server) status() Status {
 	return st
 }
 
-// publicState is the state as it is told; s.mu is held.
+// publicState returns the state as Status shows it; s.mu is held.
 func (s *server) publicState() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
@@ -101,18 +116,26 @@ func (s *server) publicState() State {
 	return s.state
 }
 
-// toolInfos describes every tool that the server has; s.mu is held.
+// toolInfos returns every tool that the server has; s.mu is held.
 func (s *server) toolInfos() []ToolInfo {
 	list := make([]ToolInfo, 0, len(s.decisions))
 	for _, j := range s.decisions {
-		list = append(list, ToolInfo{Name: j.Name, Description: j.description, Schema: j.toolSpec.Schema, Output: j.Output,
-			Hints: j.hints(), State: j.state, Why: j.why, Flags: j.flags})
+		list = append(list, ToolInfo{
+			Name:        j.Name,
+			Description: j.description,
+			Schema:      j.toolSpec.Schema,
+			Output:      j.Output,
+			Hints:       j.hints(),
+			State:       j.state,
+			Why:         j.why,
+			Flags:       j.flags,
+		})
 	}
 	return list
 }
 
-// ToolsOf gives every tool of a server, also those that are not offered; nil if
-// there is no such server.
+// ToolsOf returns every tool of a server, also those that are not offered; nil if there is
+// no such server.
 func (h *Host) ToolsOf(name string) []ToolInfo {
 	s, err := h.server(name)
 	if err != nil {
@@ -135,8 +158,8 @@ func (s *server) consentURL() string {
 	return ""
 }
 
-// plainLine makes a stranger's line safe for logs and terminals: one line, UTF-8,
-// no control characters.
+// plainLine returns an untrusted text made safe for logs and terminals: one line of valid
+// UTF-8 without control and format characters.
 func plainLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\t' {
@@ -149,19 +172,19 @@ func plainLine(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// newMasker hides the secrets of an entry wherever a server or a library repeats
-// them: header values, and variables that are named like secrets.
+// newMasker returns a function that masks the secrets of an entry wherever a server or a
+// library repeats them: header values, and variables that are named like secrets.
 func newMasker(c Config) func(string) string {
 	var pairs []string
 	hide := func(value string) {
-		if len(value) >= 4 {
+		if len(value) >= 4 { // shorter values would mask parts of ordinary words
 			pairs = append(pairs, value, "***")
 		}
 	}
 	for _, v := range c.Headers {
 		hide(v)
 		if _, credential, ok := strings.Cut(v, " "); ok {
-			hide(strings.TrimSpace(credential))
+			hide(strings.TrimSpace(credential)) // servers repeat a token without its scheme
 		}
 	}
 	for k, v := range c.Env {
@@ -172,12 +195,9 @@ func newMasker(c Config) func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
+// isSecretName reports whether a variable is named like one that holds a secret.
 func isSecretName(name string) bool {
+	parts := []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"}
 	name = strings.ToUpper(name)
-	for _, part := range []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	exitWait         = 300 * time.Millisecond // for a server to end by itself once its input is closed
-	termWait         = 2 * time.Second        // after the asking signal, before the killing one
-	killWait         = 5 * time.Second        // for the kernel to end what was killed
-	drainWait        = 500 * time.Millisecond // to read what an ended server had written
-	writeTimeout     = 30 * time.Second       // for a server to take a message
-	maxDeprioritized = 5 * time.Second        // that a starting server comes after all others
+	exitWait         = 300 * time.Millisecond // for a process to end by itself once its input is closed
+	termWait         = 2 * time.Second        // between SIGTERM and SIGKILL
+	killWait         = 5 * time.Second        // for the kernel to end a killed process
+	drainWait        = 500 * time.Millisecond // to read what an ended process had written
+	writeTimeout     = 30 * time.Second       // for a process to read a message
+	maxDeprioritized = 5 * time.Second        // that a starting process has a lower priority
 )
 
-// stdioTransport carries messages over the standard streams of a process of its own, one
-// a line. It ends the process with everything that it started.
+// stdioTransport starts a process and exchanges messages over its standard streams, one per
+// line. It ends the process together with everything that it has started.
 type stdioTransport struct {
 	*rpcConn
 	cmd   *exec.Cmd
@@ -38,9 +38,9 @@ type stdioTransport struct {
 	out, errs *os.File
 	exited    chan struct{} // closed when the process has been reaped
 
-	mu              sync.Mutex // guards signalling against reaping: an id may be given anew after
+	mu              sync.Mutex // guards signals against reaping: the system reuses the id after it
 	reaped          bool
-	restorePriority func() // has it come after others no longer
+	restorePriority func() // undoes deprioritize
 	closeOnce       sync.Once
 }
 
@@ -51,19 +51,27 @@ func newStdio(c Config, logs *logBuffer, watch func(group int) (done func())) (*
 		return nil, err
 	}
 	s := &stdioTransport{logs: logs, watch: watch, outbox: make(chan []byte, 16), exited: make(chan struct{})}
-	s.cmd = &exec.Cmd{Path: path, Args: append([]string{c.Command}, c.Args...), Env: env, Dir: c.Dir, SysProcAttr: ownGroup()}
+	s.cmd = &exec.Cmd{
+		Path:        path,
+		Args:        append([]string{c.Command}, c.Args...),
+		Env:         env,
+		Dir:         c.Dir,
+		SysProcAttr: ownGroup(),
+	}
 	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
 	s.send = s.enqueue
 	return s, nil
 }
 
-// isInherited are the variables of ours that every server gets. Whatever else a
-// server needs is written in its entry: no token of ours reaches it.
+// isInherited reports whether every server gets this variable of ours. Whatever else a
+// server needs is written in its entry, so that no token of ours reaches it. The list is
+// that of the official TypeScript SDK, with locale, time zone and temporary directory.
 func isInherited(name string) bool {
 	return slices.Contains([]string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"}, name) ||
 		strings.HasPrefix(name, "LC_")
 }
 
+// buildEnvironment returns the inherited variables and those of the entry, which win.
 func buildEnvironment(own map[string]string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -79,7 +87,8 @@ func buildEnvironment(own map[string]string) []string {
 	return env
 }
 
-// findCommand gives the path of a command, looking in the PATH that the server will have.
+// findCommand returns the path of a command, searched in the PATH that the process will
+// have. dir is the working directory of the process.
 func findCommand(command, dir string, env []string) (string, error) {
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -110,6 +119,7 @@ func findCommand(command, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%s not found: %s", command, installHint(command))
 }
 
+// installHint returns what to do about a command that was not found.
 func installHint(command string) string {
 	switch command {
 	case "npx", "npm", "node":
@@ -124,7 +134,7 @@ func installHint(command string) string {
 	return "install it, or write its whole path as command"
 }
 
-// Start starts the process; it does not end with ctx but with Close.
+// Start starts the process, which runs until Close whatever becomes of the context.
 func (s *stdioTransport) Start(context.Context) error {
 	var theirs []*os.File
 	defer func() {
@@ -155,7 +165,7 @@ func (s *stdioTransport) Start(context.Context) error {
 	s.errs, theirs = errs, append(theirs, stderr)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
 
-	started := make(chan error)
+	started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
 	go s.runProcess(started)
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
@@ -164,9 +174,8 @@ func (s *stdioTransport) Start(context.Context) error {
 	return nil
 }
 
-// runProcess starts the process, waits for its end and reaps it. It stays on one
-// thread, since the kernel ties "kill the child when the parent dies" to the
-// thread that made the child.
+// runProcess starts the process, waits for its end and reaps it. It stays on one thread,
+// because Linux kills the child (Pdeathsig) when the thread that started it ends.
 func (s *stdioTransport) runProcess(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -177,22 +186,23 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	}
 	defer close(s.exited)
 	s.restorePriority = deprioritize(s.cmd.Process.Pid)
-	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized) // on a busy machine it would never be
+	// On a machine that is always busy a server of low priority might never get ready.
+	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized)
 	defer late.Stop()
 	unwatch := s.watch(s.cmd.Process.Pid)
 	var reading, work sync.WaitGroup
-	drained, mute := make(chan struct{}), make(chan struct{})
-	reading.Go(func() { s.readOutput(); close(mute) })
+	drained, outputEnded := make(chan struct{}), make(chan struct{})
+	reading.Go(func() { s.readOutput(); close(outputEnded) })
 	reading.Go(s.readErrors)
 	work.Go(func() { reading.Wait(); close(drained) })
-	work.Go(func() { s.watchOutputEnd(mute) })
+	work.Go(func() { s.watchOutputEnd(outputEnded) })
 	work.Go(s.writeMessages)
 	started <- nil
 	s.reap(drained, unwatch)
 	work.Wait()
 }
 
-// endDeprioritized says that the server has started.
+// endDeprioritized gives the process its normal priority: the server has started.
 func (s *stdioTransport) endDeprioritized() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,9 +211,10 @@ func (s *stdioTransport) endDeprioritized() {
 	}
 }
 
-// watchOutputEnd ends the connection to a process that has closed its output but stays.
-func (s *stdioTransport) watchOutputEnd(mute <-chan struct{}) {
-	<-mute
+// watchOutputEnd ends the connection to a process that has closed its output but goes on.
+func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
+	<-outputEnded
+	// A process that ends closes its output first: reap then knows the better reason.
 	timer := time.NewTimer(exitWait)
 	defer timer.Stop()
 	select {
@@ -213,14 +224,16 @@ func (s *stdioTransport) watchOutputEnd(mute <-chan struct{}) {
 	}
 }
 
-// reap waits for the end of the process, ends what it left behind, and takes
-// leave of it.
+// reap waits for the end of the process, kills what it has left behind, and reaps it.
 func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
-	if !awaitExit(s.cmd.Process.Pid) { // where that cannot be had, reaping comes first
+	if !awaitExit(s.cmd.Process.Pid) { // some systems cannot await the exit without reaping
 		_ = s.cmd.Wait()
 	}
+	// Before reaping: until then the id of the group cannot belong to anybody else.
 	s.signal(syscall.SIGKILL)
 	s.in.Close()
+	// What the process wrote last is worth reading, but a descendant that has left the
+	// group may hold the pipes open for ever.
 	timer := time.NewTimer(drainWait)
 	defer timer.Stop()
 	select {
@@ -229,7 +242,7 @@ func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	}
 	unwatch()
 	s.mu.Lock()
-	_ = s.cmd.Wait() // its state is in cmd, and the only thing wanted
+	_ = s.cmd.Wait() // its error repeats ProcessState
 	s.reaped = true
 	s.mu.Unlock()
 	s.out.Close()
@@ -238,6 +251,7 @@ func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	s.fail(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
 }
 
+// signal signals the process group, unless the process has been reaped.
 func (s *stdioTransport) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,6 +260,7 @@ func (s *stdioTransport) signal(sig syscall.Signal) {
 	}
 }
 
+// readOutput handles the messages of the process until its output ends.
 func (s *stdioTransport) readOutput() {
 	lines := lineReader{r: bufio.NewReaderSize(s.out, 64<<10), max: maxMessageBytes}
 	for {
@@ -262,6 +277,7 @@ func (s *stdioTransport) readOutput() {
 	}
 }
 
+// readErrors copies the standard error output of the process into its log.
 func (s *stdioTransport) readErrors() {
 	lines := lineReader{r: bufio.NewReaderSize(s.errs, 16<<10), max: 8 << 10}
 	for {
@@ -273,8 +289,8 @@ func (s *stdioTransport) readErrors() {
 	}
 }
 
-// enqueue hands a message to the writer, so that a server which does not read
-// holds up nobody beyond their own deadline.
+// enqueue passes a message to writeMessages, so that a server which does not read delays
+// nobody beyond their own deadline.
 func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
 	select {
 	case s.outbox <- append(message, '\n'):
@@ -286,6 +302,8 @@ func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
 	}
 }
 
+// writeMessages writes messages until the connection ends. A process that does not read for
+// writeTimeout loses its connection.
 func (s *stdioTransport) writeMessages() {
 	for {
 		select {
@@ -306,8 +324,8 @@ func (s *stdioTransport) writeMessages() {
 	}
 }
 
-// Close ends the process, first by closing its input, then by asking, then by
-// force, and returns when it and its readers are gone.
+// Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and
+// returns when the process and its readers are gone.
 func (s *stdioTransport) Close() error {
 	s.fail(errors.New("closed"))
 	s.closeOnce.Do(func() {
@@ -315,22 +333,23 @@ func (s *stdioTransport) Close() error {
 			return
 		}
 		s.in.Close()
-		left := s.waitExited(exitWait)
-		if !left {
+		exited := s.waitExited(exitWait)
+		if !exited {
 			s.signal(syscall.SIGTERM)
-			left = s.waitExited(termWait)
+			exited = s.waitExited(termWait)
 		}
-		if !left {
+		if !exited {
 			s.signal(syscall.SIGKILL)
-			left = s.waitExited(killWait)
+			exited = s.waitExited(killWait)
 		}
-		if left {
+		if exited { // else the answers may wait for the process as well
 			s.answers.Wait()
 		}
 	})
 	return nil
 }
 
+// waitExited reports whether the process ends within a time.
 func (s *stdioTransport) waitExited(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

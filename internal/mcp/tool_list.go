@@ -17,8 +17,8 @@ import (
 const (
 	maxPages     = 100
 	maxTools     = 2000
-	maxToolName  = 512     // bytes; MCP allows 128
-	maxListBytes = 4 << 20 // bytes of all tools; the nine best-known servers have 0.3 MB together
+	maxToolName  = 512     // bytes; the specification of 2025-11-25 allows 128
+	maxListBytes = 4 << 20 // of all tools; nine well-known servers have 0.3 MB together (measured 2026-11)
 )
 
 // toolSpec is a tool as a server listed it.
@@ -31,14 +31,18 @@ type toolSpec struct {
 	Notes       json.RawMessage `json:",omitempty"` // annotations
 }
 
-// hints are the annotations as we know them.
+// hints returns the annotations that we know.
 func (t toolSpec) hints() tool.Hints {
 	notes := jsonObject(t.Notes)
-	return tool.Hints{ReadOnly: jsonBool(notes["readOnlyHint"]), Destructive: jsonBool(notes["destructiveHint"]),
-		Idempotent: jsonBool(notes["idempotentHint"]), OpenWorld: jsonBool(notes["openWorldHint"])}
+	return tool.Hints{
+		ReadOnly:    jsonBool(notes["readOnlyHint"]),
+		Destructive: jsonBool(notes["destructiveHint"]),
+		Idempotent:  jsonBool(notes["idempotentHint"]),
+		OpenWorld:   jsonBool(notes["openWorldHint"]),
+	}
 }
 
-// describe is what people and models read of the tool.
+// describe returns what people and models read about the tool.
 func (t toolSpec) describe() string {
 	if t.Description == "" {
 		return t.Title
@@ -46,13 +50,13 @@ func (t toolSpec) describe() string {
 	return t.Description
 }
 
-// equals reports whether two tools are written alike, to the letter.
+// equals reports whether two tools are identical byte for byte.
 func (t toolSpec) equals(o toolSpec) bool {
 	return t.Name == o.Name && t.Title == o.Title && t.Description == o.Description &&
 		bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Output, o.Output) && bytes.Equal(t.Notes, o.Notes)
 }
 
-// listing is what a server has told of what it offers.
+// listing is what a server has said that it offers. It is stored as savedListing.
 type listing struct {
 	Tools        []toolSpec     `json:"tools"`
 	Instructions string         `json:"instructions,omitempty"`
@@ -65,12 +69,14 @@ func equalListings(a, b listing) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// list asks for all pages of tools. The pages are read here as they came,
-// because the library's own form of them loses parts of the schemas, and loses
-// everything when one tool is odd.
+// list returns the tools of all pages, sorted by name. It reads the pages from their raw
+// JSON: the library's own types lose parts of the schemas ($schema, allOf, if/then/else),
+// and it refuses a whole page for one invalid tool (mcp-go v1.2.1, 2026-11).
 func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpec, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	// A server of the newest protocol that declares no tools must not be asked for them,
+	// see checkAlive. Older servers are asked in any case: some declare nothing.
 	if sdk.IsModernProtocol(c.info.protocol) && c.client.GetServerCapabilities().Tools == nil {
 		return nil, c.checkAlive(ctx)
 	}
@@ -94,7 +100,7 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 			}
 		}
 		next := sdk.Cursor(jsonString(page["nextCursor"]))
-		if next == "" || next == request.Params.Cursor {
+		if next == "" || next == request.Params.Cursor { // a server that repeats its cursor would page for ever
 			break
 		}
 		request.Params.Cursor = next
@@ -103,9 +109,9 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 	return list, nil
 }
 
-// checkAlive asks a server that has no tools for what it has, to see whether it lives. To
-// one of the newest protocol an unknown method is an unknown address, which the
-// library takes for the end of a session.
+// checkAlive asks a server without tools for what it does offer, to see whether it is
+// alive. Over the newest protocol an unknown method is answered with 404, which the
+// library takes for the end of the session (mcp-go v1.2.1, 2026-11).
 func (c *connection) checkAlive(ctx context.Context) error {
 	var err error
 	switch offers := c.features(); {
@@ -121,9 +127,13 @@ func (c *connection) checkAlive(ctx context.Context) error {
 	return nil
 }
 
-// listPage gives one page as it came, and which of its tools the library would offer:
-// it drops those whose header annotations are invalid.
-func (c *connection) listPage(ctx context.Context, request sdk.ListToolsRequest) (json.RawMessage, func(string) bool, error) {
+// listPage returns one page as it came, and a function that reports whether a tool of it
+// may be offered: the library drops tools whose x-mcp-header annotations are invalid, as
+// the specification of 2026-07-28 demands.
+func (c *connection) listPage(
+	ctx context.Context,
+	request sdk.ListToolsRequest,
+) (json.RawMessage, func(string) bool, error) {
 	ctx, got := withCapture(ctx)
 	result, err := c.client.ListToolsByPage(ctx, request)
 	raw := got.result()
@@ -134,7 +144,7 @@ func (c *connection) listPage(ctx context.Context, request sdk.ListToolsRequest)
 			names[t.Name] = true
 		}
 		return raw, func(name string) bool { return names[name] }, nil
-	case raw != nil:
+	case raw != nil: // the library could not decode the page; we can
 		return raw, func(string) bool { return true }, nil
 	case isMethodNotFound(err):
 		return json.RawMessage(`{"tools":[]}`), func(string) bool { return true }, nil
@@ -143,18 +153,24 @@ func (c *connection) listPage(ctx context.Context, request sdk.ListToolsRequest)
 	return nil, nil, unwrapTransportError(err)
 }
 
+// parseTool reads one tool of a list; false: it has no usable name.
 func parseTool(raw json.RawMessage) (toolSpec, bool) {
 	o := jsonObject(raw)
 	t := toolSpec{Name: jsonString(o["name"]), Title: jsonString(o["title"]), Description: jsonString(o["description"])}
-	for key, into := range map[string]*json.RawMessage{"inputSchema": &t.Schema, "outputSchema": &t.Output, "annotations": &t.Notes} {
+	fields := map[string]*json.RawMessage{
+		"inputSchema":  &t.Schema,
+		"outputSchema": &t.Output,
+		"annotations":  &t.Notes,
+	}
+	for key, field := range fields {
 		if len(jsonObject(o[key])) > 0 {
-			*into = slices.Clone(o[key])
+			*field = slices.Clone(o[key]) // else it would keep the whole page in memory
 		}
 	}
 	return t, t.Name != "" && len(t.Name) <= maxToolName
 }
 
-// isIncluded reports whether the entry wants a tool offered.
+// isIncluded reports whether Include and Exclude of the entry let a tool be offered.
 func (s *server) isIncluded(name string) bool {
 	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
 }
@@ -163,7 +179,7 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, name) })
 }
 
-// matchesPattern compares with a pattern in which * stands for anything.
+// matchesPattern reports whether a name matches a pattern in which * stands for any text.
 func matchesPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// scanVersion counts the changes of what is looked for.
+	// scanVersion is to be raised whenever the scan looks for something new: pins of an
+	// older version are scanned again.
 	scanVersion = 1
-	maxFlags    = 20  // a tool
-	maxFlagPath = 150 // bytes, of where something stands in a schema
-	// maxNesting is how deep a schema may be: people have to read it.
+	maxFlags    = 20  // of one tool
+	maxFlagPath = 150 // bytes, of the place in a schema
+	// maxNesting is how deep a schema may be: people have to read it, and scanning is
+	// recursive.
 	maxNesting = 64
 )
 
-// inspectedTool is a tool as it may be shown to a model, and what is suspicious about
-// it.
+// inspectedTool is a tool as it may be shown to a model, with what is suspicious about it.
 type inspectedTool struct {
 	toolSpec           // as listed
 	hash        string // of all that a model reads of it
@@ -31,6 +32,7 @@ type inspectedTool struct {
 	refusal     string // why it cannot be shown at all
 }
 
+// inspect scans a tool for hidden characters and for orders to the model.
 func inspect(t toolSpec) inspectedTool {
 	i := inspectedTool{toolSpec: t, hash: t.hash(), description: removeHidden(t.describe()), schema: t.Schema}
 	switch {
@@ -39,8 +41,12 @@ func inspect(t toolSpec) inspectedTool {
 	case isTooDeep(t.Schema), isTooDeep(t.Output), isTooDeep(t.Notes):
 		i.refusal = fmt.Sprintf("its schema is nested more than %d levels deep", maxNesting)
 	}
-	for _, part := range []struct{ what, said string }{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
-		i.flags = append(i.flags, findSuspicions(part.what, part.said)...)
+	for _, part := range []struct{ what, text string }{
+		{"name", t.Name},
+		{"title", t.Title},
+		{"description", t.Description},
+	} {
+		i.flags = append(i.flags, findSuspicions(part.what, part.text)...)
 	}
 	input := decodeJSON(t.Schema)
 	i.scanValue("inputSchema", input)
@@ -53,7 +59,7 @@ func inspect(t toolSpec) inspectedTool {
 	return i
 }
 
-// scanValue goes through every key and every text of a value.
+// scanValue scans every key and every text of a decoded value.
 func (i *inspectedTool) scanValue(at string, value any) {
 	if len(i.flags) > maxFlags {
 		return
@@ -77,7 +83,7 @@ func (i *inspectedTool) scanValue(at string, value any) {
 	}
 }
 
-// findSuspicions says what is wrong with a text, each time naming where it stands.
+// findSuspicions returns what is suspicious in a text; each entry names the place at.
 func findSuspicions(at, said string) []string {
 	var list []string
 	if what := describeHidden(said); what != "" {
@@ -89,11 +95,11 @@ func findSuspicions(at, said string) []string {
 	return list
 }
 
-// orderPatterns are the turns of phrase by which published attacks speak to the model
-// over the user's head. The list is short on purpose: it flags, it does not bar,
-// and an honest description should pass. They are matched against text from which
-// all that is hidden was taken, with runs of blanks made one; and only if one of
-// their words is in it, since a start goes through everything that is known.
+// orderPatterns are phrases by which published attacks give orders to the model behind the
+// user's back. The list is short on purpose: a match only warns, and an honest description
+// should pass. The phrases are matched against text without hidden characters and with
+// single spaces, and only if it contains one of their words: every start scans all tools,
+// and the words are much cheaper to find.
 var orderPatterns = []struct {
 	words  []string
 	phrase *regexp.Regexp
@@ -112,6 +118,7 @@ var orderPatterns = []struct {
 		regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
 }
 
+// findOrder returns the first phrase of a text that reads like an order to the model, or "".
 func findOrder(said string) string {
 	said = strings.Join(strings.Fields(removeHidden(said)), " ")
 	lower := strings.ToLower(said)
@@ -126,10 +133,12 @@ func findOrder(said string) string {
 	return ""
 }
 
-// terminalSequence are the sequences by which text commands a terminal.
+// terminalSequence matches the escape sequences by which text controls a terminal (ECMA-48:
+// CSI, OSC, and two-character escapes).
 var terminalSequence = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
-// describeHidden names what a text holds that a reader does not see, or "".
+// describeHidden returns a description of what a text holds that a reader does not see,
+// or "".
 func describeHidden(said string) string {
 	if isPlainASCII(said) {
 		return ""
@@ -153,20 +162,20 @@ func describeHidden(said string) string {
 	return "hidden characters " + strings.Join(found, " ")
 }
 
-// isHidden reports whether a character cannot be seen and has no business where it
-// stands. One variation selector belongs to the emoji before it, joiners to emoji
-// and to scripts that need them.
+// isHidden reports whether a character is invisible and not legitimate behind the one
+// before it. One variation selector may follow an emoji; joiners belong to emoji and to
+// scripts that need them.
 func isHidden(before, c rune) bool {
 	switch {
 	case c == '\n', c == '\t', c == '\r':
 		return false
 	case unicode.IsControl(c):
 		return true
-	case c == 0x200C, c == 0x200D:
+	case c == 0x200C, c == 0x200D: // joiners: hidden behind Latin, Greek and Cyrillic
 		return before < 0x0590
 	case isVariationSelector(c):
 		return before < 0x20 || isVariationSelector(before)
-	case c == 0x034F, c == 0x115F, c == 0x1160, c == 0x3164, c == 0xFFA0: // letters without a shape
+	case c == 0x034F, c == 0x115F, c == 0x1160, c == 0x3164, c == 0xFFA0: // combining joiner, Hangul fillers
 		return true
 	}
 	return unicode.Is(unicode.Cf, c)
@@ -176,7 +185,8 @@ func isVariationSelector(c rune) bool {
 	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
 }
 
-// isPlainASCII reports whether a text is of visible ASCII alone.
+// isPlainASCII reports whether a text holds only visible ASCII, line feeds and tabs. It
+// lets most texts skip the slower checks.
 func isPlainASCII(said string) bool {
 	for n := range len(said) {
 		if c := said[n]; c >= 0x7F || c < ' ' && c != '\n' && c != '\t' {
@@ -186,7 +196,7 @@ func isPlainASCII(said string) bool {
 	return true
 }
 
-// removeHidden takes from a text what a reader would not see.
+// removeHidden returns a text without what a reader would not see.
 func removeHidden(said string) string {
 	if isPlainASCII(said) {
 		return said
@@ -202,7 +212,8 @@ func removeHidden(said string) string {
 	}, said)
 }
 
-// removeHiddenFrom is scrub for every text in a decoded value.
+// removeHiddenFrom returns a decoded value with removeHidden applied to every text, and
+// reports whether that changed anything.
 func removeHiddenFrom(value any) (cleaned any, changed bool) {
 	switch v := value.(type) {
 	case string:
@@ -249,8 +260,8 @@ func isTooDeep(raw json.RawMessage) bool {
 	return false
 }
 
-// decodeJSON reads JSON by its exact keys, with numbers as written; nil if it is none,
-// or too deep.
+// decodeJSON returns decoded JSON, with keys and numbers as written; nil if raw is not
+// JSON, or too deep.
 func decodeJSON(raw json.RawMessage) any {
 	if isTooDeep(raw) {
 		return nil
@@ -264,7 +275,7 @@ func decodeJSON(raw json.RawMessage) any {
 	return value
 }
 
-// encodeSorted writes a decoded value with its keys sorted.
+// encodeSorted returns a decoded value as JSON with sorted keys.
 func encodeSorted(value any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -275,7 +286,8 @@ func encodeSorted(value any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// hash is of everything about a tool that a model or a policy goes by.
+// hash returns a hash of everything about a tool that a model reads or a policy uses. JSON
+// is hashed in its decoded form: white space and the order of keys do not count.
 func (t toolSpec) hash() string {
 	parts := []any{t.Name, t.Title, t.Description}
 	for _, raw := range []json.RawMessage{t.Schema, t.Output, t.Notes} {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxUsers is how many users one server may have a connection for at a time.
+	// maxUsers is how many users may be connected to one server at a time.
 	maxUsers = 200
 	// userIdleTimeout is how long the connection of a user lasts after the last call.
 	userIdleTimeout = 15 * time.Minute
@@ -25,20 +25,22 @@ type userConnections struct {
 	closed bool // the server has ended: no more are made
 }
 
+// userServer is the connection of one user.
 type userServer struct {
 	*server
 	idle *time.Timer
 }
 
-// forCaller gives the server as it is to be called on behalf of ctx, or the reason for
-// which it cannot be.
+// forCaller returns the server that serves the caller of ctx: s itself, or the connection
+// of the user. Otherwise it returns what to tell the model.
 func (s *server) forCaller(ctx context.Context) (*server, string) {
 	if !s.c.PerUser {
 		return s, ""
 	}
 	caller := tool.CallerFrom(ctx)
 	if caller.User.ID == "" {
-		return nil, fmt.Sprintf("The MCP server %q is used in the name of a person, and nobody is known to ask. Nothing was run.", s.c.Name)
+		return nil, fmt.Sprintf("The MCP server %q is used in the name of a person, "+
+			"and nobody is known to ask. Nothing was run.", s.c.Name)
 	}
 	at := caller.Conversation
 	m, problem := s.userServer(at.Platform + ":" + at.Workspace + "/" + caller.User.ID)
@@ -49,8 +51,10 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 	return m.server, ""
 }
 
-// userServer gives the connection of a user, which begins now if there is none.
+// userServer returns the connection of a user, and makes it if there is none, or returns
+// what to tell the model.
 func (s *server) userServer(user string) (*userServer, string) {
+	// The order of locks is users.mu before Host.mu before server.mu.
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
 	if m := s.users.byUser[user]; m != nil {
@@ -60,12 +64,13 @@ func (s *server) userServer(user string) (*userServer, string) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	if s.h.ctx == nil || s.users.closed || len(s.users.byUser) >= maxUsers {
-		return nil, fmt.Sprintf("The MCP server %q is not available: it has ended, or too many people use it at a time. Nothing was run.", s.c.Name)
+		return nil, fmt.Sprintf("The MCP server %q is not available: it has ended, "+
+			"or too many people use it at a time. Nothing was run.", s.c.Name)
 	}
 	c := s.c
 	c.User, c.PerUser = user, false
 	m := &userServer{server: newServer(s.h, c, s.source)}
-	m.retired.Store(true) // nothing is kept of it: its tools are those of s
+	m.retired.Store(true) // nothing of it is saved: its tools are those of s
 	m.restored, m.logs = false, s.logs
 	if s.users.byUser == nil {
 		s.users.byUser = map[string]*userServer{}
@@ -76,7 +81,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 	return m, ""
 }
 
-// closeIdleUser ends the connection of a user who has not used it for a while.
+// closeIdleUser ends the connection of a user, unless a call is running.
 func (s *server) closeIdleUser(user string, m *userServer) {
 	m.mu.Lock()
 	busy := m.conn != nil && m.conn.hasCalls()
@@ -93,7 +98,7 @@ func (s *server) closeIdleUser(user string, m *userServer) {
 	m.quit()
 }
 
-// closeUsers ends the connections of all users, and lets no more be made.
+// closeUsers ends the connections of all users; no more are made from now on.
 func (s *server) closeUsers() {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
@@ -105,7 +110,7 @@ func (s *server) closeUsers() {
 	clear(s.users.byUser)
 }
 
-// setUsersWanted wants the connections of users as want does.
+// setUsersWanted calls setWanted for the connections of all users.
 func (s *server) setUsersWanted(wanted bool, reason error) {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
