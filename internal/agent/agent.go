@@ -165,21 +165,21 @@ type Options struct {
 // conversations; one conversation's messages must come one at a time.
 type Engine struct {
 	o       Options
-	history *histories
+	history *historyCache
 	full    chan chat.Address // conversations to be compacted
 
-	summing sync.Mutex   // held while a summary is written
-	purges  atomic.Int64 // counts what was removed, so that no summary brings it back
+	summaryMu sync.Mutex   // held while a summary is written
+	removals  atomic.Int64 // counts what was removed, so that no summary brings it back
 }
 
 // New returns an engine.
 func New(o Options) *Engine {
-	return &Engine{o: o, history: newHistories(o), full: make(chan chat.Address, mostFull)}
+	return &Engine{o: o, history: newHistoryCache(o), full: make(chan chat.Address, maxFull)}
 }
 
 // Forget drops what the engine remembers of a conversation that was deleted.
 func (e *Engine) Forget(a chat.Address) {
-	e.purges.Add(1)
+	e.removals.Add(1)
 	e.history.forget(a)
 }
 
@@ -191,9 +191,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if e.o.Servers != nil {
 		defer e.o.Servers.Lease()()
 	}
-	r, err := e.begin(ctx, q, show)
+	r, err := e.beginRun(ctx, q, show)
 	if err != nil {
-		return nil, e.failure(ctx, m, err)
+		return nil, e.failureDraft(ctx, m, err)
 	}
 	if r == nil && m.Kind() == chat.EventPress {
 		return nil, &chat.Draft{Ephemeral: true, Text: "I no longer know what this was about; please ask again."}
@@ -206,51 +206,51 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	case errors.Is(err, errRevised):
 		return nil, nil
 	case errors.Is(context.Cause(ctx), chat.ErrStopped):
-		return r.stop(m)
+		return r.stopTurn(m)
 	case ctx.Err() != nil:
 		return nil, nil
 	}
 	d := &chat.Draft{Text: text, Footer: r.footer(), Tools: r.runs, Files: r.files}
 	r.turn.State = conversation.Answered
 	if err != nil {
-		d = e.failure(ctx, m, err)
-		d.Tools, d.Footer = r.runs, strings.Join(r.told(), " · ")
+		d = e.failureDraft(ctx, m, err)
+		d.Tools, d.Footer = r.runs, strings.Join(r.resultsToShow(), " · ")
 		r.turn.State = conversation.Failed
 		if isKind(err, llm.Blocked) {
 			r.turn.Messages = nil // a refused prompt would be refused again with every later one
 		}
 	}
-	e.remember(m.Conversation, r.turn)
+	e.addToHistory(m.Conversation, r.turn)
 	return r.turn, d
 }
 
-// stop ends a turn at the word of a user. What was done until then stays known.
-func (r *run) stop(m chat.Message) (*conversation.Turn, *chat.Draft) {
+// stopTurn ends a turn at the word of a user. What was done until then stays known.
+func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
 	said := llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Text: "(Stopped by a user before there was an answer.)"}}}
 	r.turn.Messages = append(r.turn.Messages, said)
 	r.turn.State = conversation.Answered
-	r.e.remember(m.Conversation, r.turn)
-	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.told(), " · ")}
+	r.engine.addToHistory(m.Conversation, r.turn)
+	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.resultsToShow(), " · ")}
 }
 
-// remember adds a turn to the history, and has it compacted when it is full.
-func (e *Engine) remember(a chat.Address, t *conversation.Turn) {
+// addToHistory adds a turn to the history, and has it compacted when it is full.
+func (e *Engine) addToHistory(a chat.Address, t *conversation.Turn) {
 	if e.history.add(a, t) {
 		e.compactLater(a)
 	}
 }
 
-// failure makes the one sentence that the user sees and logs the chain of causes
+// failureDraft makes the one sentence that the user sees and logs the chain of causes
 // under the same reference.
-func (e *Engine) failure(_ context.Context, m chat.Message, err error) *chat.Draft {
-	ref := reference()
+func (e *Engine) failureDraft(_ context.Context, m chat.Message, err error) *chat.Draft {
+	ref := newReference()
 	e.o.Log.Error("message not answered", "reference", ref, "message", m.Key(),
 		"conversation", m.Conversation.String(), "error", err)
-	return &chat.Draft{Failed: true, Text: explain(err, ref)}
+	return &chat.Draft{Failed: true, Text: errorText(err, ref)}
 }
 
-// reference is short enough to be read out and long enough to be found in a log.
-func reference() string {
+// newReference is short enough to be read out and long enough to be found in a log.
+func newReference() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
@@ -260,10 +260,10 @@ func reference() string {
 // gives the answer and the name of the model that gave it. What it used counts for
 // the channel and the user of on.
 func (e *Engine) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
-	r := &run{e: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, p: Profile{Models: models}, on: on}
+	r := &run{engine: e, show: func(chat.Progress) {}, turn: &conversation.Turn{}, profile: Profile{Models: models}, usage: on}
 	request := llm.Request{System: system, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
-	answer, err := r.ask(ctx, func(string) llm.Request { return request })
+	answer, err := r.askModels(ctx, func(string) llm.Request { return request })
 	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; on.Tokens != (llm.Usage{}) {
 		if err := e.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
 			e.o.Log.Error("usage not counted", "error", err)

@@ -11,37 +11,37 @@ import (
 	"ravenbot/internal/store"
 )
 
-// keptHistories is how many conversations stay in memory.
-const keptHistories = 256
+// maxHistories is how many conversations stay in memory.
+const maxHistories = 256
 
-// histories holds the windows of recent conversations in memory, so that a
+// historyCache holds the windows of recent conversations in memory, so that a
 // message costs the same however much was said before it.
-type histories struct {
+type historyCache struct {
 	memory    Memory
 	summaries Summaries
 	window    conversation.Window
 
-	mu    sync.Mutex
-	byAge *list.List // of *history, the most recently used in front
-	found map[chat.Address]*list.Element
+	mu        sync.Mutex
+	byAge     *list.List // of *history, the most recently used in front
+	byAddress map[chat.Address]*list.Element
 }
 
 // history is what of a conversation belongs in a request.
 type history struct {
-	address chat.Address
-	summary conversation.Summary
-	turns   []conversation.Turn
-	over    int // turns that the window has pushed out since the summary
+	address   chat.Address
+	summary   conversation.Summary
+	turns     []conversation.Turn
+	uncovered int // turns that the window has pushed out since the summary
 }
 
-func newHistories(o Options) *histories {
-	return &histories{memory: o.Store, summaries: o.Store, window: o.Window, byAge: list.New(), found: map[chat.Address]*list.Element{}}
+func newHistoryCache(o Options) *historyCache {
+	return &historyCache{memory: o.Store, summaries: o.Store, window: o.Window, byAge: list.New(), byAddress: map[chat.Address]*list.Element{}}
 }
 
 // load gives a copy of the history of a conversation.
-func (h *histories) load(ctx context.Context, a chat.Address) (history, error) {
+func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error) {
 	h.mu.Lock()
-	if e := h.found[a]; e != nil {
+	if e := h.byAddress[a]; e != nil {
 		h.byAge.MoveToFront(e)
 		loaded := *e.Value.(*history)
 		h.mu.Unlock()
@@ -60,8 +60,8 @@ func (h *histories) load(ctx context.Context, a chat.Address) (history, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	kept := loaded
-	h.found[a] = h.byAge.PushFront(&kept)
-	if h.byAge.Len() > keptHistories {
+	h.byAddress[a] = h.byAge.PushFront(&kept)
+	if h.byAge.Len() > maxHistories {
 		h.drop(h.byAge.Back())
 	}
 	return loaded, nil
@@ -69,10 +69,10 @@ func (h *histories) load(ctx context.Context, a chat.Address) (history, error) {
 
 // add puts a turn in the place of the one with the same ID, or last. It reports
 // whether turns have been pushed out that no summary stands for.
-func (h *histories) add(a chat.Address, t *conversation.Turn) bool {
+func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.found[a]
+	e := h.byAddress[a]
 	if e == nil {
 		return false
 	}
@@ -84,20 +84,20 @@ func (h *histories) add(a chat.Address, t *conversation.Turn) bool {
 		turns = append(turns, *t)
 	}
 	old.turns = h.window.Trim(turns)
-	old.over += len(turns) - len(old.turns)
-	return old.over > 0
+	old.uncovered += len(turns) - len(old.turns)
+	return old.uncovered > 0
 }
 
 // forget makes the next load read anew.
-func (h *histories) forget(a chat.Address) {
+func (h *historyCache) forget(a chat.Address) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.found[a]; e != nil {
+	if e := h.byAddress[a]; e != nil {
 		h.drop(e)
 	}
 }
 
-func (h *histories) drop(e *list.Element) {
+func (h *historyCache) drop(e *list.Element) {
 	h.byAge.Remove(e)
-	delete(h.found, e.Value.(*history).address)
+	delete(h.byAddress, e.Value.(*history).address)
 }

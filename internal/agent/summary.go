@@ -16,11 +16,11 @@ import (
 
 // Limits of compacting.
 const (
-	mostFull       = 256       // conversations that wait for it; the others wait for their next turn
-	mostSource     = 500       // turns summed up at a time
-	sourceBytes    = 24 << 10  // of text that a model is given to sum up
-	summaryBytes   = 4 << 10   // of a summary
-	compactTimeout = time.Hour // with all repeats and stand-ins
+	maxFull         = 256       // conversations that wait for it; the others wait for their next turn
+	maxSourceTurns  = 500       // turns summed up at a time
+	maxSourceBytes  = 24 << 10  // of text that a model is given to sum up
+	maxSummaryBytes = 4 << 10   // of a summary
+	compactTimeout  = time.Hour // with all repeats and stand-ins
 )
 
 const compactSystem = "You keep the memory of a chat. Sum up what follows so that the chat can go on without it: who asked for what, what was " +
@@ -32,7 +32,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	for {
 		select {
 		case a := <-e.full:
-			if err := e.compact(ctx, a); err != nil && ctx.Err() == nil {
+			if err := e.compactConversation(ctx, a); err != nil && ctx.Err() == nil {
 				e.o.Log.Error("conversation not summed up; older turns stay out of sight until the next try", "conversation", a.String(), "error", err)
 			}
 		case <-ctx.Done():
@@ -48,17 +48,17 @@ func (e *Engine) compactLater(a chat.Address) {
 	}
 }
 
-// compact makes a summary of the turns that the window leaves out, and of the
+// compactConversation makes a summary of the turns that the window leaves out, and of the
 // summary before. The turns stay in the store.
-func (e *Engine) compact(ctx context.Context, a chat.Address) error {
+func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
-	purges := e.purges.Load()
+	purges := e.removals.Load()
 	before, err := e.o.Store.Summary(ctx, a)
 	if err != nil {
 		return err
 	}
-	turns, err := e.o.Store.Turns(ctx, a, store.Range{After: before.Upto, Newest: mostSource})
+	turns, err := e.o.Store.Turns(ctx, a, store.Range{After: before.Upto, Newest: maxSourceTurns})
 	if err != nil {
 		return err
 	}
@@ -67,10 +67,10 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 		return nil
 	}
 	after := conversation.Summary{Upto: old[len(old)-1].Seq, At: e.o.Now()}
-	after.Text, after.By = e.sumUp(ctx, a, before.Text, old)
-	e.summing.Lock()
-	defer e.summing.Unlock()
-	if e.purges.Load() != purges { // what was summed up may hold what is to be forgotten
+	after.Text, after.By = e.summarize(ctx, a, before.Text, old)
+	e.summaryMu.Lock()
+	defer e.summaryMu.Unlock()
+	if e.removals.Load() != purges { // what was summed up may hold what is to be forgotten
 		e.compactLater(a)
 		return nil
 	}
@@ -82,33 +82,33 @@ func (e *Engine) compact(ctx context.Context, a chat.Address) error {
 	return nil
 }
 
-// sumUp asks the models that the conversation's agent has for it, and takes sentences where none answers.
-func (e *Engine) sumUp(ctx context.Context, a chat.Address, before string, turns []conversation.Turn) (text, by string) {
+// summarize asks the models that the conversation's agent has for it, and takes sentences where none answers.
+func (e *Engine) summarize(ctx context.Context, a chat.Address, before string, turns []conversation.Turn) (text, by string) {
 	p := e.o.Roster.Route(chat.Message{Conversation: a})
 	models := p.Utility
 	if len(models) == 0 {
 		models = p.Models
 	}
-	text, by, err := e.Complete(ctx, store.Usage{Channel: a}, models, compactSystem, record(before, turns))
+	text, by, err := e.Complete(ctx, store.Usage{Channel: a}, models, compactSystem, transcript(before, turns))
 	if err == nil && by != "offline" && strings.TrimSpace(text) != "" {
-		return conversation.Cut(strings.TrimSpace(text), summaryBytes), by
+		return conversation.Cut(strings.TrimSpace(text), maxSummaryBytes), by
 	}
 	if err != nil {
 		e.o.Log.Warn("no model sums up a conversation, taking its sentences", "conversation", a.String(), "error", err)
 	}
-	return extract(before, turns), ""
+	return extractSummary(before, turns), ""
 }
 
-// record writes turns for a model to read; where there is too much, the newest.
-func record(before string, turns []conversation.Turn) string {
+// transcript writes turns for a model to read; where there is too much, the newest.
+func transcript(before string, turns []conversation.Turn) string {
 	var parts []string
 	for _, t := range turns {
 		for _, m := range t.Messages {
-			parts = append(parts, line(m))
+			parts = append(parts, transcriptLine(m))
 		}
 	}
 	text := strings.Join(parts, "")
-	if over := len(text) - sourceBytes; over > 0 {
+	if over := len(text) - maxSourceBytes; over > 0 {
 		text = strings.ToValidUTF8(text[over:], "")
 	}
 	if before != "" {
@@ -117,7 +117,7 @@ func record(before string, turns []conversation.Turn) string {
 	return text
 }
 
-func line(m llm.Message) string {
+func transcriptLine(m llm.Message) string {
 	text := m.Text()
 	switch m.Role {
 	case llm.User:
@@ -136,9 +136,9 @@ func line(m llm.Message) string {
 	return text
 }
 
-// extract makes a summary without a model: of each turn what was asked and the
+// extractSummary makes a summary without a model: of each turn what was asked and the
 // sentence that says most of the answer; where there is too much, the newest.
-func extract(before string, turns []conversation.Turn) string {
+func extractSummary(before string, turns []conversation.Turn) string {
 	lines := strings.Split(strings.TrimSpace(before), "\n")
 	for _, t := range turns {
 		asked, answer := "", ""
@@ -152,7 +152,7 @@ func extract(before string, turns []conversation.Turn) string {
 			lines = append(lines, "- asked: "+oneLine(asked, 160)+"; answered: "+oneLine(answer, 240))
 		}
 	}
-	for size(lines) > summaryBytes {
+	for linesSize(lines) > maxSummaryBytes {
 		lines = lines[1:]
 	}
 	return strings.TrimSpace(strings.Join(lines, "\n"))
@@ -166,7 +166,7 @@ func oneLine(s string, n int) string {
 	return s
 }
 
-func size(lines []string) int {
+func linesSize(lines []string) int {
 	n := 0
 	for _, l := range lines {
 		n += len(l) + 1
@@ -177,9 +177,9 @@ func size(lines []string) int {
 // Purge removes the turn that holds a message, and its traces in the summary. The
 // words of others that were answered in the same turn go with it.
 func (e *Engine) Purge(ctx context.Context, subject string) error {
-	e.summing.Lock()
-	defer e.summing.Unlock()
-	e.purges.Add(1)
+	e.summaryMu.Lock()
+	defer e.summaryMu.Unlock()
+	e.removals.Add(1)
 	a, t, err := e.o.Store.TurnOf(ctx, subject)
 	gone := errors.Is(err, store.ErrNotFound)
 	switch {
@@ -193,21 +193,21 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 		}
 	}
 	e.history.forget(a)
-	return e.sumAnew(ctx, a, t.Seq)
+	return e.rebuildSummary(ctx, a, t.Seq)
 }
 
-// sumAnew makes the summary of a conversation again, from the turns that are left,
+// rebuildSummary makes the summary of a conversation again, from the turns that are left,
 // if it stands for the turn with the given Seq. e.summing is held.
-func (e *Engine) sumAnew(ctx context.Context, a chat.Address, seq uint64) error {
+func (e *Engine) rebuildSummary(ctx context.Context, a chat.Address, seq uint64) error {
 	s, err := e.o.Store.Summary(ctx, a)
 	if err != nil || s.Upto == 0 || s.Upto < seq {
 		return err
 	}
-	turns, err := e.o.Store.Turns(ctx, a, store.Range{Upto: s.Upto, Newest: mostSource})
+	turns, err := e.o.Store.Turns(ctx, a, store.Range{Upto: s.Upto, Newest: maxSourceTurns})
 	if err != nil {
 		return err
 	}
-	s.Text, s.By, s.At = extract("", turns), "", e.o.Now()
+	s.Text, s.By, s.At = extractSummary("", turns), "", e.o.Now()
 	e.history.forget(a)
 	return e.o.Store.SaveSummary(ctx, a, s)
 }

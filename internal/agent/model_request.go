@@ -12,43 +12,43 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// errUnended says that an answer stopped without a word that this was its end.
-var errUnended = errors.New("its end was not told")
+// errNoFinish says that an answer stopped without a word that this was its end.
+var errNoFinish = errors.New("its end was not told")
 
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
 
-// ask gives one whole message of a model: of the one in use, or of those that
+// askModels gives one whole message of a model: of the one in use, or of those that
 // stand in for it when it fails for good.
-func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
+func (r *run) askModels(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
 	err := errNoModel
-	for ; r.at < len(r.p.Models); r.at++ {
-		model, ok := r.e.o.Roster.Model(r.p.Models[r.at])
+	for ; r.modelIndex < len(r.profile.Models); r.modelIndex++ {
+		model, ok := r.engine.o.Roster.Model(r.profile.Models[r.modelIndex])
 		if !ok {
 			continue
 		}
 		q := request(model.ID())
-		if narrow, ok := model.Model.(llm.Selective); ok && r.failing != "" && !narrow.CanAnswer(q) {
+		if narrow, ok := model.Model.(llm.Selective); ok && r.fallbackReason != "" && !narrow.CanAnswer(q) {
 			continue
 		}
-		m, err2 := r.insist(ctx, model, q)
-		if err = err2; err != nil && len(r.images)+len(r.given) > 0 && !r.blind && isKind(err, llm.BadRequest) {
-			r.blind = true
-			m, err = r.insist(ctx, model, request(model.ID()))
+		m, err2 := r.askWithRetry(ctx, model, q)
+		if err = err2; err != nil && len(r.userImages)+len(r.toolImages) > 0 && !r.imagesRefused && isKind(err, llm.BadRequest) {
+			r.imagesRefused = true
+			m, err = r.askWithRetry(ctx, model, request(model.ID()))
 		}
 		if err == nil {
-			r.turn.Model = r.p.Models[r.at]
+			r.turn.Model = r.profile.Models[r.modelIndex]
 			return m, nil
 		}
 		if ctx.Err() != nil || isKind(err, llm.Blocked) {
 			return llm.Message{}, err
 		}
-		if r.failing = "the model before it failed"; isKind(err, llm.Capped) {
-			r.failing = "today's budget is used up"
+		if r.fallbackReason = "the model before it failed"; isKind(err, llm.Capped) {
+			r.fallbackReason = "today's budget is used up"
 		}
-		r.e.o.Log.Warn("model failed", "model", model.ID(), "message", r.m.Key(), "error", err)
+		r.engine.o.Log.Warn("model failed", "model", model.ID(), "message", r.message.Key(), "error", err)
 	}
-	r.at = 0
+	r.modelIndex = 0
 	return llm.Message{}, err
 }
 
@@ -56,28 +56,28 @@ func (r *run) ask(ctx context.Context, request func(origin string) llm.Request) 
 // model's timeout as a whole, waiting as long as the provider asks, else from
 // firstWait doubling.
 const (
-	attempts  = 4
-	firstWait = time.Second
+	maxAttempts = 4
+	firstWait   = time.Second
 )
 
-func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
+func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, model.Timeout)
 	defer cancel()
 	wait := firstWait
 	for try := 1; ; try++ {
-		began := r.e.o.Now()
-		m, err := r.paid(ctx, model, q)
-		r.e.o.Log.Info("model step", "turn", r.turn.ID, "model", model.ID(), "calls", len(m.Calls()), "ms", r.e.o.Now().Sub(began).Milliseconds(), "failed", err != nil)
-		if errors.Is(err, errUnended) && try > 1 {
-			r.unended = len(m.Calls()) == 0 // some proxies never tell of an end
+		began := r.engine.o.Now()
+		m, err := r.askWithinBudget(ctx, model, q)
+		r.engine.o.Log.Info("model step", "turn", r.turn.ID, "model", model.ID(), "calls", len(m.Calls()), "ms", r.engine.o.Now().Sub(began).Milliseconds(), "failed", err != nil)
+		if errors.Is(err, errNoFinish) && try > 1 {
+			r.maybeIncomplete = len(m.Calls()) == 0 // some proxies never tell of an end
 			return m, nil
 		}
 		var fault *llm.Error
-		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == attempts {
+		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == maxAttempts {
 			return m, err
 		}
 		pause := max(wait, fault.RetryAfter)
-		pause += time.Duration(r.e.o.Jitter() * float64(pause) / 10)
+		pause += time.Duration(r.engine.o.Jitter() * float64(pause) / 10)
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause {
 			return m, err
 		}
@@ -85,7 +85,7 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 		if fault.RetryAfter > 0 {
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
 		}
-		r.progress(chat.Progress{Reset: true, Note: note})
+		r.showProgress(chat.Progress{Reset: true, Note: note})
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -97,37 +97,37 @@ func (r *run) insist(ctx context.Context, model Model, q llm.Request) (llm.Messa
 	}
 }
 
-// paid asks a model once, where that is within the caps, and counts what was used also
+// askWithinBudget asks a model once, where that is within the caps, and counts what was used also
 // of an answer that broke off.
-func (r *run) paid(ctx context.Context, model Model, q llm.Request) (m llm.Message, err error) {
+func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (m llm.Message, err error) {
 	var usage llm.Usage
-	if r.e.o.Budget != nil {
-		on := r.on
-		on.Model = r.p.Models[r.at]
-		count, err := r.e.o.Budget.Reserve(ctx, on, q)
+	if r.engine.o.Budget != nil {
+		on := r.usage
+		on.Model = r.profile.Models[r.modelIndex]
+		count, err := r.engine.o.Budget.Reserve(ctx, on, q)
 		if err != nil {
-			return m, timedOut(ctx, model, err)
+			return m, explainTimeout(ctx, model, err)
 		}
 		defer func() { count(usage) }()
 	}
-	m, usage, err = r.collect(ctx, model, q)
+	m, usage, err = r.readAnswer(ctx, model, q)
 	r.turn.Usage = r.turn.Usage.Add(usage)
 	return m, err
 }
 
-// collect streams one answer and puts its pieces together.
-func (r *run) collect(ctx context.Context, model Model, q llm.Request) (m llm.Message, usage llm.Usage, err error) {
+// readAnswer streams one answer and puts its pieces together.
+func (r *run) readAnswer(ctx context.Context, model Model, q llm.Request) (m llm.Message, usage llm.Usage, err error) {
 	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
 	var finish llm.Finish
 	served := model.ID()
 	for c, err := range model.Generate(ctx, q) {
 		if err != nil {
-			return m, usage, timedOut(ctx, model, err)
+			return m, usage, explainTimeout(ctx, model, err)
 		}
 		for _, p := range c.Parts {
 			m.Parts = appendPart(m.Parts, p)
 			if p.Text != "" && !p.Thought {
-				r.progress(chat.Progress{Text: p.Text})
+				r.showProgress(chat.Progress{Text: p.Text})
 			}
 		}
 		if c.Usage != nil {
@@ -142,34 +142,34 @@ func (r *run) collect(ctx context.Context, model Model, q llm.Request) (m llm.Me
 	}
 	failpoint.Here(failpoint.ModelCalled)
 	r.turn.Served = served
-	r.distinct(&m)
-	return m, usage, r.judge(m, finish)
+	r.makeCallIDsUnique(&m)
+	return m, usage, r.checkAnswer(m, finish)
 }
 
-// judge says whether an answer that ended can be used.
-func (r *run) judge(m llm.Message, finish llm.Finish) error {
+// checkAnswer says whether an answer that ended can be used.
+func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:
 		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
 	case llm.FinishMalformed:
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the model wrote a tool call that cannot be read"}
 	case llm.FinishLength:
-		r.cut = true
+		r.truncated = true
 	case "":
 		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
 		if m.Text() != "" || len(m.Calls()) > 0 {
-			fault.Err = errUnended
+			fault.Err = errNoFinish
 		}
 		return fault
 	}
-	if m.Text() == "" && len(m.Calls()) == 0 && r.stopped == "" {
+	if m.Text() == "" && len(m.Calls()) == 0 && r.stopReason == "" {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
 	}
 	return nil
 }
 
-// distinct gives every call an id that no other call of the turn has.
-func (r *run) distinct(m *llm.Message) {
+// makeCallIDsUnique gives every call an id that no other call of the turn has.
+func (r *run) makeCallIDsUnique(m *llm.Message) {
 	used := map[string]bool{}
 	for _, earlier := range r.turn.Messages {
 		for _, c := range earlier.Calls() {
@@ -192,16 +192,16 @@ func (r *run) distinct(m *llm.Message) {
 // appendPart joins text that arrived in pieces.
 func appendPart(parts []llm.Part, p llm.Part) []llm.Part {
 	n := len(parts) - 1
-	if n >= 0 && plain(p) && plain(parts[n]) && parts[n].Thought == p.Thought {
+	if n >= 0 && isPlainText(p) && isPlainText(parts[n]) && parts[n].Thought == p.Thought {
 		parts[n].Text += p.Text
 		return parts
 	}
 	return append(parts, p)
 }
 
-func plain(p llm.Part) bool { return p.Call == nil && p.Result == nil && len(p.Raw) == 0 }
+func isPlainText(p llm.Part) bool { return p.Call == nil && p.Result == nil && len(p.Raw) == 0 }
 
-func timedOut(ctx context.Context, model Model, err error) error {
+func explainTimeout(ctx context.Context, model Model, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &llm.Error{Kind: llm.Unavailable, Provider: model.ID(), Reason: "no answer within " + model.Timeout.String(), Err: err}
 	}
@@ -213,8 +213,8 @@ func isKind(err error, kind llm.Kind) bool {
 	return errors.As(err, &fault) && fault.Kind == kind
 }
 
-// explain is the one sentence for the user. It names nothing of the inside.
-func explain(err error, ref string) string {
+// errorText is the one sentence for the user. It names nothing of the inside.
+func errorText(err error, ref string) string {
 	tail := " (reference " + ref + ")."
 	var fault *llm.Error
 	if errors.Is(err, errNoModel) {

@@ -264,7 +264,7 @@ func (c Conversation) showCalls(ctx context.Context, m chat.Message, turn string
 	if err != nil {
 		return nil, fmt.Errorf("read the calls of turn %s: %w", turn, err)
 	}
-	runs := shownRuns(t)
+	runs := toolRuns(t)
 	lines := []string{fmt.Sprintf("**What I did for this answer** (%d calls)", len(runs))}
 	for n, r := range runs {
 		if n == maxCallsShown {

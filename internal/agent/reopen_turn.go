@@ -9,9 +9,9 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// said names the speaker in a part of its own, so that the words stay as they
+// userParts names the speaker in a part of its own, so that the words stay as they
 // were said.
-func said(m chat.Message) []llm.Part {
+func userParts(m chat.Message) []llm.Part {
 	words := llm.Part{Text: m.Text}
 	if m.Author.Name == "" || m.Author.Operator {
 		return []llm.Part{words}
@@ -19,8 +19,8 @@ func said(m chat.Message) []llm.Part {
 	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
 }
 
-// editedLater tells the model that calls were made for words that have changed.
-const editedLater = "\n(This was edited after the calls below had been made.)"
+// editedNote tells the model that calls were made for words that have changed.
+const editedNote = "\n(This was edited after the calls below had been made.)"
 
 // reopen takes up a turn that was begun before: with the words as they read now,
 // and without its answer, if it has one. Calls and their results stay, so that
@@ -30,7 +30,7 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	if len(words) == 0 {
 		return false
 	}
-	steps := steps(t.Messages[min(len(words), len(t.Messages)):])
+	steps := callsAndResults(t.Messages[min(len(words), len(t.Messages)):])
 	var now []llm.Message
 	changed := false
 	if q.Last().Command == chat.Pressed { // to try again
@@ -38,28 +38,28 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	} else if q.Turn == "" {
 		m := q.Last()
 		i := slices.Index(t.Subjects(), m.Subject())
-		if i < 0 || i >= len(words) || says(words[i]) == m.Text {
+		if i < 0 || i >= len(words) || userText(words[i]) == m.Text {
 			return false
 		}
 		now, changed = slices.Clone(words), true
-		now[i] = llm.Message{Role: llm.User, Parts: append(said(m), attached(words[i])...)}
+		now[i] = llm.Message{Role: llm.User, Parts: append(userParts(m), fileParts(words[i])...)}
 	} else {
 		before := t.Subjects()
 		t.Of = nil
 		for i, m := range q.Messages {
 			t.Of = append(t.Of, m.Subject())
-			parts := said(m)
+			parts := userParts(m)
 			if was := slices.Index(before, m.Subject()); was >= 0 && was < len(words) {
-				parts = append(parts, attached(words[was])...)
+				parts = append(parts, fileParts(words[was])...)
 			}
 			now = append(now, llm.Message{Role: llm.User, Parts: parts})
-			changed = changed || i >= len(words) || says(words[i]) != m.Text
+			changed = changed || i >= len(words) || userText(words[i]) != m.Text
 		}
 		changed = changed || len(now) != len(words)
 	}
 	if changed && len(steps) > 0 {
 		last := &now[len(now)-1]
-		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedLater})
+		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedNote})
 	}
 	if !changed {
 		now = words
@@ -72,25 +72,25 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 // attachedMark begins a part about a file of the message.
 const attachedMark = "\n[attached"
 
-// attached gives the parts about files.
-func attached(m llm.Message) []llm.Part {
+// fileParts gives the parts about files.
+func fileParts(m llm.Message) []llm.Part {
 	return slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return !strings.HasPrefix(p.Text, attachedMark) })
 }
 
-// says gives the words of a message that said wrote, without what was added about
+// userText gives the words of a message that said wrote, without what was added about
 // its files and about edits.
-func says(m llm.Message) string {
+func userText(m llm.Message) string {
 	text := ""
 	for n, p := range m.Parts {
-		if p.Text != editedLater && (n == 0 || !strings.HasPrefix(p.Text, attachedMark)) {
+		if p.Text != editedNote && (n == 0 || !strings.HasPrefix(p.Text, attachedMark)) {
 			text = p.Text
 		}
 	}
 	return text
 }
 
-// steps are the calls and results of a turn, without the answer behind them.
-func steps(messages []llm.Message) []llm.Message {
+// callsAndResults are the calls and results of a turn, without the answer behind them.
+func callsAndResults(messages []llm.Message) []llm.Message {
 	for n := len(messages); n > 0; n-- {
 		if m := messages[n-1]; m.Role == llm.ToolRole || len(m.Calls()) > 0 {
 			return messages[:n]
@@ -99,8 +99,8 @@ func steps(messages []llm.Message) []llm.Message {
 	return nil
 }
 
-// unanswered gives the calls at the end of a turn that have no result.
-func unanswered(messages []llm.Message) []llm.Call {
+// openCalls gives the calls at the end of a turn that have no result.
+func openCalls(messages []llm.Message) []llm.Call {
 	done := map[string]bool{}
 	for _, m := range slices.Backward(messages) {
 		switch {
@@ -119,8 +119,8 @@ func unanswered(messages []llm.Message) []llm.Call {
 	return nil
 }
 
-// shownRuns gives the calls of a turn that have a result as people see them.
-func shownRuns(t conversation.Turn) []chat.ToolRun {
+// toolRuns gives the calls of a turn that have a result as people see them.
+func toolRuns(t conversation.Turn) []chat.ToolRun {
 	var runs []chat.ToolRun
 	for _, m := range t.Messages {
 		for _, c := range m.Calls() {
@@ -131,7 +131,7 @@ func shownRuns(t conversation.Turn) []chat.ToolRun {
 			if i < 0 {
 				continue
 			}
-			runs[i].State, runs[i].Result = chat.Done, conversation.Cut(p.Result.Content, shownResult)
+			runs[i].State, runs[i].Result = chat.Done, conversation.Cut(p.Result.Content, maxShownResult)
 			if p.Result.IsError {
 				runs[i].State = chat.Failed
 			}
