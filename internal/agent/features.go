@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -121,8 +122,8 @@ func (c Control) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error
 // forget deletes a conversation. Where several people talk that takes an administrator.
 func (c Control) forget(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if !m.AuthorManages() {
-		return &chat.Draft{Ephemeral: true, Failed: true,
-			Text: "Several people talk here, so an administrator has to say this. To make me forget one of your own messages, delete it."}, nil
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "Several people talk here, " +
+			"so an administrator has to say this. To make me forget one of your own messages, delete it."}, nil
 	}
 	err := c.o.Store.DeleteConversation(ctx, m.Conversation)
 	// The history in memory goes even if the store failed: nothing of it may be used again.
@@ -133,7 +134,8 @@ func (c Control) forget(ctx context.Context, m chat.Message) (*chat.Draft, error
 	if err != nil {
 		return nil, fmt.Errorf("forget conversation %s: %w", m.Conversation, err)
 	}
-	return answerPrivately("Forgotten: I no longer know what was said here before. What I was told to remember stays: `/raven memory` shows and removes it."), nil
+	return answerPrivately("Forgotten: I no longer know what was said here before. " +
+		"What I was told to remember stays: `/raven memory` shows and removes it."), nil
 }
 
 // Describe returns a line on which agent and model answer a message, for the help.
@@ -175,7 +177,7 @@ const (
 	maxServersListed    = 40
 	maxNamesOfServer    = 6
 	maxToolsOfServer    = 60
-	maxDescriptionRunes = 80
+	maxDescriptionChars = 80
 )
 
 // Handle lists the tools that may be used where a message was said, or those of the server
@@ -195,7 +197,8 @@ func (t Tools) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	switch list := servers[name]; {
 	case name != "" && len(list) == 0:
 		return &chat.Draft{Ephemeral: true, Failed: true,
-			Text: fmt.Sprintf("No tool of %q may be used here; `/raven tools` lists the servers whose tools may.", name)}, nil
+			Text: fmt.Sprintf("No tool of %q may be used here; `/raven tools` lists the servers whose tools may.",
+				name)}, nil
 	case name != "":
 		return answerPrivately("**Tools of " + name + "**\n\n" + listTools(list, maxToolsOfServer)), nil
 	case len(all) == 0:
@@ -203,7 +206,8 @@ func (t Tools) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	case len(all) <= maxToolsInFull:
 		return answerPrivately("**Tools I can use here**\n\n" + listTools(all, maxToolsInFull)), nil
 	}
-	return answerPrivately(fmt.Sprintf("**%d tools can be used here**; `/raven tools NAME` tells more of one row.\n\n%s", len(all), listServers(servers))), nil
+	return answerPrivately(fmt.Sprintf("**%d tools can be used here**; `/raven tools NAME` tells more of one row.\n\n%s",
+		len(all), listServers(servers))), nil
 }
 
 // listServers returns a Markdown list of servers with the names of their first tools.
@@ -237,17 +241,11 @@ func listTools(list []tool.Named, limit int) string {
 			break
 		}
 		words, _, _ := strings.Cut(strings.TrimSpace(t.Tool.Spec().Description), "\n")
-		if runes := []rune(words); len(runes) > maxDescriptionRunes {
-			words = string(runes[:maxDescriptionRunes-1]) + "…"
-		}
-		lines = append(lines, "- `"+t.Name+"`: "+escapeMarkdown.Replace(words))
+		words = text.Shorten(words, maxDescriptionChars)
+		lines = append(lines, "- `"+t.Name+"`: "+text.EscapeMarkdown(words))
 	}
 	return strings.Join(lines, "\n")
 }
-
-// escapeMarkdown keeps what servers write from being read as Markdown.
-var escapeMarkdown = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]",
-	"<", "\\<", "~", "\\~", "|", "\\|", "\n", " ")
 
 // Limits of what is shown of the calls behind an answer.
 const (

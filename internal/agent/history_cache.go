@@ -11,22 +11,22 @@ import (
 	"ravenbot/internal/store"
 )
 
-// maxHistories is how many conversations stay in memory.
+// maxHistories is how many conversations stay in the cache.
 const maxHistories = 256
 
-// historyCache holds the windows of recent conversations in memory, so that a
-// message costs the same however much was said before it.
+// historyCache caches the windows of recent conversations, so that the cost of a message
+// does not depend on the length of the conversation.
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
 	window    conversation.Window
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows; not held while the store is read
 	byAge     *list.List // of *history, the most recently used in front
 	byAddress map[chat.Address]*list.Element
 }
 
-// history is what of a conversation belongs in a request.
+// history is the part of a conversation that belongs in a request.
 type history struct {
 	address   chat.Address
 	summary   conversation.Summary
@@ -35,10 +35,16 @@ type history struct {
 }
 
 func newHistoryCache(o Options) *historyCache {
-	return &historyCache{memory: o.Store, summaries: o.Store, window: o.Window, byAge: list.New(), byAddress: map[chat.Address]*list.Element{}}
+	return &historyCache{
+		memory:    o.Store,
+		summaries: o.Store,
+		window:    o.Window,
+		byAge:     list.New(),
+		byAddress: map[chat.Address]*list.Element{},
+	}
 }
 
-// load gives a copy of the history of a conversation.
+// load returns a copy of the history of a conversation.
 func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error) {
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {
@@ -59,7 +65,7 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 	loaded := history{address: a, summary: summary, turns: h.window.Trim(turns)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := loaded
+	kept := loaded // the caller may change its copy
 	h.byAddress[a] = h.byAge.PushFront(&kept)
 	if h.byAge.Len() > maxHistories {
 		h.drop(h.byAge.Back())
@@ -67,8 +73,8 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 	return loaded, nil
 }
 
-// add puts a turn in the place of the one with the same ID, or last. It reports
-// whether turns have been pushed out that no summary stands for.
+// add replaces the turn with the same ID, or appends the turn. It reports whether turns have
+// left the window that no summary covers.
 func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +83,7 @@ func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
 		return false
 	}
 	old := e.Value.(*history)
-	turns := slices.Clone(old.turns)
+	turns := slices.Clone(old.turns) // copies that load has returned share the old slice
 	if i := slices.IndexFunc(turns, func(o conversation.Turn) bool { return o.ID == t.ID }); i >= 0 {
 		turns[i] = *t
 	} else {
@@ -88,7 +94,7 @@ func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
 	return old.uncovered > 0
 }
 
-// forget makes the next load read anew.
+// forget makes the next load read from the store.
 func (h *historyCache) forget(a chat.Address) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// userParts names the speaker in a part of its own, so that the words stay as they
-// were said.
+// userParts returns the parts of a user's message. The name of the speaker is a part of its
+// own, so that userText finds the words unchanged.
 func userParts(m chat.Message) []llm.Part {
 	words := llm.Part{Text: m.Text}
 	if m.Author.Name == "" || m.Author.Operator {
@@ -19,11 +19,11 @@ func userParts(m chat.Message) []llm.Part {
 	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
 }
 
-// editedNote tells the model that calls were made for words that have changed.
+// editedNote tells the model that the following calls were made before an edit.
 const editedNote = "\n(This was edited after the calls below had been made.)"
 
-// reopen takes up a turn that was begun before: with the words as they read now,
-// and without its answer, if it has one. Calls and their results stay, so that
+// reopen prepares an existing turn to be answered again: with the current text of its
+// messages, and without its answer, if it has one. Calls and their results stay, so that
 // nothing is done twice. It reports false where there is nothing new to answer.
 func reopen(t *conversation.Turn, q chat.Asked) bool {
 	words := t.Words()
@@ -33,9 +33,9 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	steps := callsAndResults(t.Messages[min(len(words), len(t.Messages)):])
 	var now []llm.Message
 	changed := false
-	if q.Last().Command == chat.Pressed { // to try again
+	if q.Last().Command == chat.Pressed { // the retry button: the same question again
 		now = words
-	} else if q.Turn == "" {
+	} else if q.Turn == "" { // an edit of one message of a turn that has ended
 		m := q.Last()
 		i := slices.Index(t.Subjects(), m.Subject())
 		if i < 0 || i >= len(words) || userText(words[i]) == m.Text {
@@ -43,7 +43,7 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 		}
 		now, changed = slices.Clone(words), true
 		now[i] = llm.Message{Role: llm.User, Parts: append(userParts(m), fileParts(words[i])...)}
-	} else {
+	} else { // a turn that a crash or a revision interrupted: messages may have come or gone
 		before := t.Subjects()
 		t.Of = nil
 		for i, m := range q.Messages {
@@ -72,13 +72,15 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 // attachedMark begins a part about a file of the message.
 const attachedMark = "\n[attached"
 
-// fileParts gives the parts about files.
+// fileParts returns the parts about files. They are kept: an edit does not change files.
 func fileParts(m llm.Message) []llm.Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return !strings.HasPrefix(p.Text, attachedMark) })
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool {
+		return !strings.HasPrefix(p.Text, attachedMark)
+	})
 }
 
-// userText gives the words of a message that said wrote, without what was added about
-// its files and about edits.
+// userText returns the words of a message that userParts wrote, without the name of the
+// speaker and what was added about files and edits.
 func userText(m llm.Message) string {
 	text := ""
 	for n, p := range m.Parts {
@@ -89,7 +91,8 @@ func userText(m llm.Message) string {
 	return text
 }
 
-// callsAndResults are the calls and results of a turn, without the answer behind them.
+// callsAndResults returns the messages of a turn up to its last call or result, without the
+// answer behind them.
 func callsAndResults(messages []llm.Message) []llm.Message {
 	for n := len(messages); n > 0; n-- {
 		if m := messages[n-1]; m.Role == llm.ToolRole || len(m.Calls()) > 0 {
@@ -99,7 +102,7 @@ func callsAndResults(messages []llm.Message) []llm.Message {
 	return nil
 }
 
-// openCalls gives the calls at the end of a turn that have no result.
+// openCalls returns the calls at the end of a turn that have no result.
 func openCalls(messages []llm.Message) []llm.Call {
 	done := map[string]bool{}
 	for _, m := range slices.Backward(messages) {
@@ -119,7 +122,7 @@ func openCalls(messages []llm.Message) []llm.Call {
 	return nil
 }
 
-// toolRuns gives the calls of a turn that have a result as people see them.
+// toolRuns returns the calls of a turn that have a result, as people see them.
 func toolRuns(t conversation.Turn) []chat.ToolRun {
 	var runs []chat.ToolRun
 	for _, m := range t.Messages {

@@ -19,23 +19,23 @@ import (
 const (
 	// maxConcurrentCalls is how many calls of one message run at a time.
 	maxConcurrentCalls = 8
-	// maxSameCalls is the time at which the same call with the same arguments is not
-	// run again but ends the turn's tool calls.
+	// maxSameCalls is the number of identical calls, arguments included, at which a call is
+	// refused and the turn may make no more calls.
 	maxSameCalls = 3
 	// maxShownResult is how much of a result is kept for people to look at, in bytes.
 	maxShownResult = 4 << 10
 )
 
-// callAll runs calls side by side and records each result when it is there, so
-// that a crash meanwhile repeats none that has finished.
+// callAll makes calls concurrently and records each result as soon as it is there, so that
+// a crash meanwhile repeats no call that has finished.
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
-	var mu sync.Mutex // guards the turn
+	var mu sync.Mutex // guards r.turn and failed
 	var failed error
 	record := func(res llm.Result, calls []store.ToolCall) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Err() != nil || failed != nil {
-			return // what was cut off may have taken effect: it is of unknown outcome
+			return // an interrupted call may have taken effect: resume reports its outcome as unknown
 		}
 		r.addResult(res)
 		failed = r.save(ctx, calls...)
@@ -43,13 +43,14 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	slots := make(chan struct{}, maxConcurrentCalls)
 	var wg sync.WaitGroup
 	for _, c := range calls {
-		meant, err := r.unwrap(c)
+		inner, err := r.unwrap(c)
 		if err != nil {
 			record(r.refuseCall(ctx, c, err.Error()))
 			continue
 		}
-		if r.countRepeat(meant) {
-			res, calls := r.refuseCall(ctx, meant, "This very call was made before, with the result that you have. It was not run again.")
+		if r.countRepeat(inner) {
+			res, calls := r.refuseCall(ctx, inner,
+				"This very call was made before, with the result that you have. It was not run again.")
 			res.Name = c.Name
 			record(res, calls)
 			continue
@@ -57,8 +58,8 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			res, calls := r.makeCall(ctx, meant)
-			res.Name = c.Name
+			res, calls := r.makeCall(ctx, inner)
+			res.Name = c.Name // providers match a result with the name that the model called
 			record(res, calls)
 		})
 	}
@@ -66,8 +67,8 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	return errors.Join(ctx.Err(), failed)
 }
 
-// unwrap is the call that is to be run: the one inside, where the model runs a tool
-// that it has found.
+// unwrap returns the call to be made: the inner one, where the model runs a tool through
+// discovery.
 func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 	if !r.usesDiscovery {
 		return c, nil
@@ -77,9 +78,9 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 	return c, err
 }
 
-// countRepeat counts a call and reports that it has come too often.
+// countRepeat counts a call, and reports whether it has been made too often.
 func (r *run) countRepeat(c llm.Call) bool {
-	var args bytes.Buffer
+	var args bytes.Buffer // compact: models vary the white space
 	if json.Compact(&args, c.Args) != nil {
 		args.Reset()
 		args.Write(c.Args)
@@ -96,15 +97,16 @@ func (r *run) countRepeat(c llm.Call) bool {
 // discoveryServer is the Server of the native tools that find others.
 const discoveryServer = "discovery"
 
-// FreeOfPolicy reports that a tool only finds others: what it finds is decided on,
-// not that it looks.
+// FreeOfPolicy reports whether a tool only finds others. Such a tool needs no decision of
+// the policy; the tools that it finds and runs do.
 func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == discoveryServer }
 
-// makeCall makes a call. Whatever is wrong becomes a result that the model can act on.
+// makeCall makes a call. Every failure becomes a result that the model can act on.
 func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
-		return r.refuseCall(ctx, c, fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.toolNames(), ", ")))
+		return r.refuseCall(ctx, c,
+			fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.toolNames(), ", ")))
 	}
 	began := r.engine.o.Now()
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
@@ -121,7 +123,7 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 	return r.finishCall(c, seen, out, record)
 }
 
-// refuseCall answers a call that is not made.
+// refuseCall returns the result and the record of a call that is not made.
 func (r *run) refuseCall(ctx context.Context, c llm.Call, why string) (llm.Result, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
@@ -132,8 +134,14 @@ func (r *run) refuseCall(ctx context.Context, c llm.Call, why string) (llm.Resul
 	return r.finishCall(c, chat.ToolRun{ID: c.ID, Name: c.Name, Args: c.Args}, out, record)
 }
 
-// finishCall shows what became of a call, and gives what the model and the record are told.
-func (r *run) finishCall(c llm.Call, seen chat.ToolRun, out tool.Outcome, record store.ToolCall) (llm.Result, []store.ToolCall) {
+// finishCall shows the outcome of a call to the reader, and returns its result for the
+// model and its record.
+func (r *run) finishCall(
+	c llm.Call,
+	seen chat.ToolRun,
+	out tool.Outcome,
+	record store.ToolCall,
+) (llm.Result, []store.ToolCall) {
 	seen.State, seen.Result = chat.Done, conversation.Cut(out.Result.Text, maxShownResult)
 	if out.Result.IsError {
 		seen.State = chat.Failed
@@ -142,17 +150,26 @@ func (r *run) finishCall(c llm.Call, seen chat.ToolRun, out tool.Outcome, record
 	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, []store.ToolCall{record}
 }
 
+// caller returns on whose behalf a call is made.
 func (r *run) caller(c llm.Call) tool.Caller {
-	return tool.Caller{Conversation: r.message.Conversation, User: r.asker(), Agent: r.profile.Agent, Turn: r.turn.ID, Call: c.ID, Revised: r.asked.Revised, Servers: r.profile.Servers}
+	return tool.Caller{
+		Conversation: r.message.Conversation,
+		User:         r.asker(),
+		Agent:        r.profile.Agent,
+		Turn:         r.turn.ID,
+		Call:         c.ID,
+		Revised:      r.asked.Revised,
+		Servers:      r.profile.Servers,
+	}
 }
 
-// Files that tools give are shown below the answer, up to these limits.
+// Files that tools return are posted with the answer, up to these limits.
 const (
 	maxFiles      = 10
 	maxFilesBytes = 8 << 20
 )
 
-// keepFiles keeps files that a tool gave for the answer, and its images for the model.
+// keepFiles keeps the files of a tool for the answer, and its images for the model.
 func (r *run) keepFiles(tool string, files []chat.File) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,14 +182,14 @@ func (r *run) keepFiles(tool string, files []chat.File) {
 	}
 	for _, f := range files {
 		if size += len(f.Data); len(r.files) == maxFiles || size > maxFilesBytes {
-			return // the model was told of them all; people see the first
+			return // the result names all files to the model; people get the first ones
 		}
 		r.files = append(r.files, f)
 	}
 }
 
-// asker is the user on whose behalf tools run. Where several people are answered
-// together it is nobody in particular, who may do the least.
+// asker returns the user on whose behalf tools run. Where several people are answered at
+// once it is a user without an ID, who has the fewest rights.
 func (r *run) asker() chat.User {
 	for _, m := range r.asked.Messages {
 		if m.Author.ID != r.message.Author.ID {
@@ -182,7 +199,8 @@ func (r *run) asker() chat.User {
 	return r.message.Author
 }
 
-// userID names the asker over all platforms; empty: several people.
+// userID returns an ID of the asker that is unique over all platforms; empty: several
+// people.
 func (r *run) userID() string {
 	u := r.asker()
 	if u.ID == "" {
