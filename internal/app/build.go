@@ -57,8 +57,8 @@ type parts struct {
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
-	approvals *approval.Book
-	questions *elicit.Desk
+	approvals *approval.Queue
+	questions *elicit.Service
 	signIn    *signin.Service
 	calls     *invoke.Invoker
 	meaning   *toolsearch.SemanticIndex

@@ -57,9 +57,9 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Book holds the questions that are open, and those that were answered. It is safe
+// Queue holds the questions that are open, and those that were answered. It is safe
 // for concurrent use.
-type Book struct {
+type Queue struct {
 	o Options
 
 	mu   sync.Mutex
@@ -72,10 +72,10 @@ type entry struct {
 }
 
 // New returns a Book that Load fills.
-func New(o Options) *Book { return &Book{o: o, kept: map[string]*entry{}} }
+func New(o Options) *Queue { return &Queue{o: o, kept: map[string]*entry{}} }
 
 // Load reads what an earlier process left.
-func (b *Book) Load(ctx context.Context) error {
+func (b *Queue) Load(ctx context.Context) error {
 	list, err := b.o.Store.Approvals(ctx)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func entryOf(a store.Approval) *entry {
 func key(turn, call string) string { return turn + "\x00" + call }
 
 // Run ends questions that are open for too long, until ctx ends.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
@@ -118,7 +118,7 @@ func (b *Book) Run(ctx context.Context) error {
 }
 
 // forget drops what was decided days ago; the store keeps it for longer.
-func (b *Book) forget() {
+func (b *Queue) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for k, e := range b.kept {
@@ -130,7 +130,7 @@ func (b *Book) forget() {
 
 // Fresh reports that a call was asked about and never let go: nothing of it has
 // happened yet.
-func (b *Book) Fresh(turn, call string) bool {
+func (b *Queue) Fresh(turn, call string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.kept[key(turn, call)]
@@ -138,7 +138,7 @@ func (b *Book) Fresh(turn, call string) bool {
 }
 
 // Begin notes that a call is let go.
-func (b *Book) Begin(ctx context.Context, in tool.Intent) error {
+func (b *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	b.mu.Lock()
 	e := b.kept[key(in.Caller.Turn, in.Caller.Call)]
 	if e == nil {
@@ -153,7 +153,7 @@ func (b *Book) Begin(ctx context.Context, in tool.Intent) error {
 
 // Ask asks whether a call may be made, unless that was asked before, and waits for
 // the decision. The error is that of ctx, or of the store.
-func (b *Book) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
+func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
 	e, err := b.question(ctx, in, reason)
 	if err != nil || e == nil {
 		return false, "too many calls wait for an approval already", err
@@ -185,7 +185,7 @@ func (b *Book) Ask(ctx context.Context, in tool.Intent, reason string) (bool, st
 
 // question gives the question about a call, asking it where it was not. Nil: too
 // many are open.
-func (b *Book) question(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
+func (b *Queue) question(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
 	k := key(in.Caller.Turn, in.Caller.Call)
 	b.mu.Lock()
 	if e := b.kept[k]; e != nil && in.Caller.Turn != "" {
@@ -225,7 +225,7 @@ func (b *Book) question(ctx context.Context, in tool.Intent, reason string) (*en
 
 // post shows a draft where the call was made; it is the page of approvals that
 // shows those that no conversation asked for.
-func (b *Book) post(ctx context.Context, a store.Approval, d chat.Draft, replaces string) {
+func (b *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replaces string) {
 	if a.Conversation.IsZero() {
 		return
 	}
@@ -241,7 +241,7 @@ func newID() string {
 }
 
 // settle makes a decision, if none was made; false says that one was.
-func (b *Book) settle(ctx context.Context, id string, d store.Decision, by string) bool {
+func (b *Queue) settle(ctx context.Context, id string, d store.Decision, by string) bool {
 	b.mu.Lock()
 	e := b.find(id)
 	if e == nil || e.Decision != "" {
@@ -264,7 +264,7 @@ func (b *Book) settle(ctx context.Context, id string, d store.Decision, by strin
 }
 
 // find gives the entry of an id; mu is held.
-func (b *Book) find(id string) *entry {
+func (b *Queue) find(id string) *entry {
 	for _, e := range b.kept {
 		if e.ID == id {
 			return e
@@ -274,16 +274,16 @@ func (b *Book) find(id string) *entry {
 }
 
 // Open lists the questions that nobody has answered, oldest first.
-func (b *Book) Open() []store.Approval {
+func (b *Queue) Open() []store.Approval {
 	return b.list(func(a store.Approval) bool { return a.Decision == "" })
 }
 
 // All lists the questions of the last days, oldest first.
-func (b *Book) All() []store.Approval {
+func (b *Queue) All() []store.Approval {
 	return b.list(func(store.Approval) bool { return true })
 }
 
-func (b *Book) list(match func(store.Approval) bool) []store.Approval {
+func (b *Queue) list(match func(store.Approval) bool) []store.Approval {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []store.Approval
@@ -309,7 +309,7 @@ var (
 )
 
 // Decide takes the decision of a user.
-func (b *Book) Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error) {
+func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error) {
 	b.mu.Lock()
 	e := b.find(id)
 	switch {

@@ -63,7 +63,7 @@ func (d *desk) last() chat.Draft {
 	return d.posts[len(d.posts)-1]
 }
 
-func (d *desk) book(t *testing.T) *approval.Book {
+func (d *desk) book(t *testing.T) *approval.Queue {
 	t.Helper()
 	b := approval.New(approval.Options{Store: d, Post: d.post, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err := b.Load(t.Context()); err != nil {
@@ -86,7 +86,7 @@ type answer struct {
 }
 
 // ask asks in the background.
-func ask(ctx context.Context, b *approval.Book, in tool.Intent) <-chan answer {
+func ask(ctx context.Context, b *approval.Queue, in tool.Intent) <-chan answer {
 	got := make(chan answer, 1)
 	go func() {
 		ok, words, err := b.Ask(ctx, in, "the rules want it")
@@ -96,7 +96,7 @@ func ask(ctx context.Context, b *approval.Book, in tool.Intent) <-chan answer {
 	return got
 }
 
-func says(b *approval.Book, by chat.User, text string) (chat.Draft, bool) {
+func says(b *approval.Queue, by chat.User, text string) (chat.Draft, bool) {
 	return handled(context.Background(), b, chat.Message{Conversation: here, Author: by, Text: text, Reach: chat.Addressed})
 }
 

@@ -20,7 +20,7 @@ const shownArgs = 1500
 func postKey(a store.Approval) string { return "approval/" + a.ID }
 
 // ask is the post that asks.
-func (b *Book) ask(a store.Approval) chat.Draft {
+func (b *Queue) ask(a store.Approval) chat.Draft {
 	args := exact(a.Args)
 	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{
 		{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary},
@@ -122,10 +122,10 @@ func fenceFor(s string) string {
 }
 
 // Commands returns nothing: decisions are pressed or written.
-func (*Book) Commands() []chat.CommandSpec { return nil }
+func (*Queue) Commands() []chat.CommandSpec { return nil }
 
 // Buttons returns those below a question.
-func (*Book) Buttons() []feature.Button {
+func (*Queue) Buttons() []feature.Button {
 	const who = "the asker or an administrator"
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "lets a tool call be made that waits for an approval"},
@@ -134,12 +134,12 @@ func (*Book) Buttons() []feature.Button {
 }
 
 // Forms returns nothing.
-func (*Book) Forms() []string { return nil }
+func (*Queue) Forms() []string { return nil }
 
 // Urgent reports that a message decides about a call, and so must not wait behind the
 // work that it is about. Any press of one of our buttons does; a word does where a
 // question is open in its conversation that its author may answer.
-func (b *Book) Urgent(m chat.Message) bool {
+func (b *Queue) Urgent(m chat.Message) bool {
 	if m.Change != "" {
 		return false
 	}
@@ -155,7 +155,7 @@ func (b *Book) Urgent(m chat.Message) bool {
 }
 
 // meant reads "approve ID" and "deny", pressed or written.
-func (b *Book) meant(m chat.Message) (what, id string) {
+func (b *Queue) meant(m chat.Message) (what, id string) {
 	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return "", ""
 	}
@@ -169,7 +169,7 @@ func (b *Book) meant(m chat.Message) (what, id string) {
 	return "", ""
 }
 
-func (b *Book) known(id string) bool {
+func (b *Queue) known(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.find(id) != nil
@@ -177,7 +177,7 @@ func (b *Book) known(id string) bool {
 
 // Handle carries out what a message decides, and says what came of it. The draft is nil
 // where it decides nothing.
-func (b *Book) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+func (b *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if !b.Urgent(m) {
 		return nil, nil
 	}

@@ -65,7 +65,7 @@ var ErrNobody = errors.New("there is nobody here who could be asked")
 
 // Offer tells a person that a server wants them to open an address, which only they
 // can see, as often as they like, until it ends.
-func (d *Desk) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
+func (d *Service) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
 	if to.User.ID == "" || !d.o.Reaches(to.Conversation) {
 		return ErrNobody
 	}
@@ -103,8 +103,8 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Desk holds the questions that are open. It is safe for concurrent use.
-type Desk struct {
+// Service holds the questions that are open. It is safe for concurrent use.
+type Service struct {
 	o Options
 
 	mu   sync.Mutex
@@ -122,11 +122,11 @@ type question struct {
 }
 
 // New returns an empty Desk.
-func New(o Options) *Desk { return &Desk{o: o, open: map[string]*question{}} }
+func New(o Options) *Service { return &Service{o: o, open: map[string]*question{}} }
 
 // Ask asks the caller in ctx, and returns their answer; the error is that of ctx, or
 // says that nobody can be asked.
-func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
+func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	caller := tool.CallerFrom(ctx)
 	if caller.User.ID == "" || !d.o.Reaches(caller.Conversation) {
 		return Answer{}, ErrNobody
@@ -183,7 +183,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func (d *Desk) forget(q *question) {
+func (d *Service) forget(q *question) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, q.id)
@@ -221,7 +221,7 @@ func nameOf(u chat.User) string {
 }
 
 // find gives the open question that a message is about, and what it says of it.
-func (d *Desk) find(m chat.Message) (q *question, what, rest string) {
+func (d *Service) find(m chat.Message) (q *question, what, rest string) {
 	text := strings.TrimSpace(m.Text)
 	what, rest, _ = strings.Cut(text, " ")
 	what = strings.ToLower(strings.Trim(what, "`.!"))
@@ -247,10 +247,10 @@ func (q *question) is(m chat.Message) bool {
 }
 
 // Commands returns nothing: questions are answered by a button, a form or a word.
-func (*Desk) Commands() []chat.CommandSpec { return nil }
+func (*Service) Commands() []chat.CommandSpec { return nil }
 
 // Buttons returns those below a question.
-func (*Desk) Buttons() []feature.Button {
+func (*Service) Buttons() []feature.Button {
 	const who = "the person who is asked"
 	return []feature.Button{
 		{Word: pressAnswer, Who: who, Does: "opens the form, or shows the link, of a question that a tool server asks"},
@@ -259,18 +259,18 @@ func (*Desk) Buttons() []feature.Button {
 }
 
 // Forms returns the form of a question.
-func (*Desk) Forms() []string { return []string{pressAnswer} }
+func (*Service) Forms() []string { return []string{pressAnswer} }
 
 // Urgent reports that a message answers a question, and so must not wait behind the
 // work that waits for it.
-func (d *Desk) Urgent(m chat.Message) bool {
+func (d *Service) Urgent(m chat.Message) bool {
 	q, what, _ := d.find(m)
 	return q != nil || what != "" // of a question that is over the answer says so
 }
 
 // OpenForm returns the form of the question whose button was pressed. Nil: the message is
 // about none.
-func (d *Desk) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
+func (d *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 	q, what, _ := d.find(m)
 	switch {
 	case what != pressAnswer || m.Kind() != chat.EventPress:
@@ -291,7 +291,7 @@ func (d *Desk) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 }
 
 // Handle takes what a message says to a question. The draft is nil where it is about none.
-func (d *Desk) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
+func (d *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	q, what, rest := d.find(m)
 	switch {
 	case what == "":
@@ -320,7 +320,7 @@ func (d *Desk) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 }
 
 // give hands an answer over, if it is the first.
-func (d *Desk) give(q *question, a Answer, words string) *chat.Draft {
+func (d *Service) give(q *question, a Answer, words string) *chat.Draft {
 	if q.answer == nil {
 		return &chat.Draft{Ephemeral: true, Text: words}
 	}

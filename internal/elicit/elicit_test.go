@@ -41,7 +41,7 @@ func (b *board) last() chat.Draft {
 	return b.posts[len(b.posts)-1]
 }
 
-func newDesk() (*elicit.Desk, *board) {
+func newDesk() (*elicit.Service, *board) {
 	b := &board{}
 	return elicit.New(elicit.Options{Post: b.post, Reaches: func(a chat.Address) bool { return a.Platform == "slack" }, Log: slog.New(slog.DiscardHandler), Now: time.Now}), b
 }
@@ -51,7 +51,7 @@ type outcome struct {
 	err    error
 }
 
-func ask(ctx context.Context, d *elicit.Desk, q elicit.Question) <-chan outcome {
+func ask(ctx context.Context, d *elicit.Service, q elicit.Question) <-chan outcome {
 	got := make(chan outcome, 1)
 	ctx = tool.WithCaller(ctx, tool.Caller{Conversation: here, User: anna})
 	go func() {
