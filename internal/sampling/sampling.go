@@ -70,7 +70,7 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.Sampli
 	if len(prompt) > maxPrompt {
 		return mcp.SamplingResult{}, fmt.Errorf("the request has %d bytes; at most %d are accepted", len(prompt), maxPrompt)
 	}
-	if err := s.permit(ctx, named, caller, q.System, prompt); err != nil {
+	if err := s.checkPermission(ctx, named, caller, q.System, prompt); err != nil {
 		return mcp.SamplingResult{}, err
 	}
 	profile := s.Roster.Route(chat.Message{Conversation: caller.Conversation, Author: caller.User})
@@ -85,8 +85,8 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.Sampli
 	return mcp.SamplingResult{Text: conversation.Cut(text, limit), Model: served}, nil
 }
 
-// permit asks the rules, and a person where they say so.
-func (s *Sampler) permit(ctx context.Context, n tool.Named, caller tool.Caller, system, prompt string) error {
+// checkPermission asks the rules, and a person where they say so.
+func (s *Sampler) checkPermission(ctx context.Context, n tool.Named, caller tool.Caller, system, prompt string) error {
 	decision, why := s.Rules().Decide(n)
 	switch decision {
 	case tool.Deny:

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// drainTime is how long requests are still answered whose host has ended its
+	// drainTimeout is how long requests are still answered whose host has ended its
 	// output, as a shell does that pipes them in.
-	drainTime = 30 * time.Second
-	// maxMessage is the longest message of a host, in bytes.
-	maxMessage = 8 << 20
+	drainTimeout = 30 * time.Second
+	// maxMessageBytes is the longest message of a host, in bytes.
+	maxMessageBytes = 8 << 20
 )
 
-// drain keeps the end of the input back until every request that came before it is
+// drainingStream keeps the end of the input back until every request that came before it is
 // answered: the library drops what is under way when its input ends.
-type drain struct {
+type drainingStream struct {
 	in  *bufio.Reader
 	out io.Writer
 
@@ -33,34 +33,34 @@ type drain struct {
 	ctx   context.Context
 }
 
-func newDrain(ctx context.Context, in io.Reader, out io.Writer) *drain {
-	d := &drain{in: bufio.NewReader(in), out: out, open: map[string]bool{}, empty: make(chan struct{}), ctx: ctx}
+func newDrainingStream(ctx context.Context, in io.Reader, out io.Writer) *drainingStream {
+	d := &drainingStream{in: bufio.NewReader(in), out: out, open: map[string]bool{}, empty: make(chan struct{}), ctx: ctx}
 	close(d.empty)
 	return d
 }
 
 // Read gives a line at most, so that a request counts before it is worked on.
-func (d *drain) Read(p []byte) (int, error) {
+func (d *drainingStream) Read(p []byte) (int, error) {
 	if len(d.rest) == 0 && d.err == nil {
-		d.rest, d.err = d.line()
-		d.note(d.rest, true)
+		d.rest, d.err = d.readLine()
+		d.trackMessage(d.rest, true)
 	}
 	if len(d.rest) > 0 {
 		n := copy(p, d.rest)
 		d.rest = d.rest[n:]
 		return n, nil
 	}
-	d.wait()
+	d.waitAnswered()
 	return 0, d.err
 }
 
-func (d *drain) line() ([]byte, error) {
+func (d *drainingStream) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := d.in.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxMessage:
+		case len(line) > maxMessageBytes:
 			return nil, bufio.ErrTooLong
 		case err != bufio.ErrBufferFull:
 			if err != nil && len(bytes.TrimSpace(line)) > 0 {
@@ -72,15 +72,15 @@ func (d *drain) line() ([]byte, error) {
 }
 
 // Write passes a message on; the library writes one at a time.
-func (d *drain) Write(p []byte) (int, error) {
+func (d *drainingStream) Write(p []byte) (int, error) {
 	n, err := d.out.Write(p)
-	d.note(p, false)
+	d.trackMessage(p, false)
 	return n, err
 }
 
-// note counts a message: a request asks for an answer, and is no longer open when it
+// trackMessage counts a message: a request asks for an answer, and is no longer open when it
 // has one or is cancelled.
-func (d *drain) note(message []byte, in bool) {
+func (d *drainingStream) trackMessage(message []byte, in bool) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -110,11 +110,11 @@ func (d *drain) note(message []byte, in bool) {
 	}
 }
 
-func (d *drain) wait() {
+func (d *drainingStream) waitAnswered() {
 	d.mu.Lock()
 	empty := d.empty
 	d.mu.Unlock()
-	late := time.NewTimer(drainTime)
+	late := time.NewTimer(drainTimeout)
 	defer late.Stop()
 	select {
 	case <-empty:

@@ -17,47 +17,47 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// mostFields is how many things a server may ask for at once.
-const mostFields = 20
+// maxFields is how many things a server may ask for at once.
+const maxFields = 20
 
 // property is a field as MCP describes it: plain types only.
 type property struct {
-	Type        string      `json:"type"`
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
-	Default     any         `json:"default"`
-	Format      string      `json:"format"` // email, uri, date, date-time
-	Min         *float64    `json:"minimum"`
-	Max         *float64    `json:"maximum"`
-	MinLength   int         `json:"minLength"`
-	MaxLength   int         `json:"maxLength"`
-	Enum        []string    `json:"enum"`
-	EnumNames   []string    `json:"enumNames"`
-	OneOf       []titled    `json:"oneOf"`
-	Items       *enumerated `json:"items"`
-	MinItems    int         `json:"minItems"`
-	MaxItems    int         `json:"maxItems"`
+	Type        string        `json:"type"`
+	Title       string        `json:"title"`
+	Description string        `json:"description"`
+	Default     any           `json:"default"`
+	Format      string        `json:"format"` // email, uri, date, date-time
+	Min         *float64      `json:"minimum"`
+	Max         *float64      `json:"maximum"`
+	MinLength   int           `json:"minLength"`
+	MaxLength   int           `json:"maxLength"`
+	Enum        []string      `json:"enum"`
+	EnumNames   []string      `json:"enumNames"`
+	OneOf       []titledValue `json:"oneOf"`
+	Items       *itemSchema   `json:"items"`
+	MinItems    int           `json:"minItems"`
+	MaxItems    int           `json:"maxItems"`
 }
 
-type titled struct {
+type titledValue struct {
 	Const string `json:"const"`
 	Title string `json:"title"`
 }
 
-type enumerated struct {
-	Enum  []string `json:"enum"`
-	AnyOf []titled `json:"anyOf"`
+type itemSchema struct {
+	Enum  []string      `json:"enum"`
+	AnyOf []titledValue `json:"anyOf"`
 }
 
 // field is one thing that is asked for.
 type field struct {
-	shown chat.Field
-	of    property
+	formField chat.Field
+	property  property
 }
 
-// fieldsOf reads a schema of plain fields: in the order in which they are written,
+// parseFields reads a schema of plain fields: in the order in which they are written,
 // the required ones first, as some platforms show but the first five.
-func fieldsOf(schema json.RawMessage) ([]field, error) {
+func parseFields(schema json.RawMessage) ([]field, error) {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
@@ -69,8 +69,8 @@ func fieldsOf(schema json.RawMessage) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(names) > mostFields {
-		return nil, fmt.Errorf("it asks for %d things at once; %d are shown at most", len(names), mostFields)
+	if len(names) > maxFields {
+		return nil, fmt.Errorf("it asks for %d things at once; %d are shown at most", len(names), maxFields)
 	}
 	var properties map[string]property
 	if len(s.Properties) > 0 {
@@ -81,7 +81,7 @@ func fieldsOf(schema json.RawMessage) ([]field, error) {
 	var list []field
 	for _, name := range names {
 		p := properties[name]
-		x, err := p.shown(name)
+		x, err := p.formField(name)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func fieldsOf(schema json.RawMessage) ([]field, error) {
 		list = append(list, field{x, p})
 	}
 	slices.SortStableFunc(list, func(a, b field) int {
-		return cmp.Compare(rank(a.shown.Required), rank(b.shown.Required))
+		return cmp.Compare(rank(a.formField.Required), rank(b.formField.Required))
 	})
 	return list, nil
 }
@@ -125,8 +125,8 @@ func keys(object json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-func (p property) shown(name string) (chat.Field, error) {
-	x := chat.Field{Name: name, Label: cmp.Or(p.Title, name), Help: p.Description, Value: written(p.Default)}
+func (p property) formField(name string) (chat.Field, error) {
+	x := chat.Field{Name: name, Label: cmp.Or(p.Title, name), Help: p.Description, Value: defaultText(p.Default)}
 	choices := p.choices()
 	switch {
 	case p.Type == "boolean":
@@ -181,8 +181,8 @@ func (p property) label(i int) string {
 	return ""
 }
 
-// written gives a default in the form of chat.Message.Values.
-func written(v any) string {
+// defaultText gives a default in the form of chat.Message.Values.
+func defaultText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -199,33 +199,33 @@ func written(v any) string {
 	}
 }
 
-// contentOf makes of what was filled in what the server wants, or says what is wrong
+// buildContent makes of what was filled in what the server wants, or says what is wrong
 // in words for whoever filled it in.
-func contentOf(fields []field, values map[string]string) (json.RawMessage, error) {
+func buildContent(fields []field, values map[string]string) (json.RawMessage, error) {
 	content := map[string]any{}
 	for _, x := range fields {
-		raw, given := values[x.shown.Name]
+		raw, given := values[x.formField.Name]
 		raw = strings.TrimSpace(raw)
 		if raw == "" && !given {
-			raw = x.shown.Value // a platform did not show it
+			raw = x.formField.Value // a platform did not show it
 		}
 		if raw == "" {
-			if x.shown.Required {
-				return nil, fmt.Errorf("%s is missing", x.shown.Label)
+			if x.formField.Required {
+				return nil, fmt.Errorf("%s is missing", x.formField.Label)
 			}
 			continue
 		}
-		v, err := x.of.read(raw)
+		v, err := x.property.parseValue(raw)
 		if err != nil {
-			return nil, fmt.Errorf("%s %w", x.shown.Label, err)
+			return nil, fmt.Errorf("%s %w", x.formField.Label, err)
 		}
-		content[x.shown.Name] = v
+		content[x.formField.Name] = v
 	}
 	return json.Marshal(content)
 }
 
-// read reads one value. Its errors go on from the field's name.
-func (p property) read(raw string) (any, error) {
+// parseValue reads one value. Its errors go on from the field's name.
+func (p property) parseValue(raw string) (any, error) {
 	switch p.Type {
 	case "boolean":
 		switch strings.ToLower(raw) {
@@ -236,7 +236,7 @@ func (p property) read(raw string) (any, error) {
 		}
 		return nil, fmt.Errorf("is %q, want yes or no", raw)
 	case "integer", "number":
-		return p.number(raw)
+		return p.parseNumber(raw)
 	case "array":
 		list := strings.Split(raw, "\n")
 		for _, v := range list {
@@ -245,7 +245,7 @@ func (p property) read(raw string) (any, error) {
 			}
 		}
 		if len(list) < p.MinItems || p.MaxItems > 0 && len(list) > p.MaxItems {
-			return nil, fmt.Errorf("has %d choices, want %s", len(list), span(p.MinItems, p.MaxItems))
+			return nil, fmt.Errorf("has %d choices, want %s", len(list), describeRange(p.MinItems, p.MaxItems))
 		}
 		return list, nil
 	}
@@ -253,19 +253,19 @@ func (p property) read(raw string) (any, error) {
 		return nil, fmt.Errorf("may be %s", strings.Join(values, ", "))
 	}
 	if n := utf8.RuneCountInString(raw); n < p.MinLength || p.MaxLength > 0 && n > p.MaxLength {
-		return nil, fmt.Errorf("has %d characters, want %s", n, span(p.MinLength, p.MaxLength))
+		return nil, fmt.Errorf("has %d characters, want %s", n, describeRange(p.MinLength, p.MaxLength))
 	}
-	return raw, p.form(raw)
+	return raw, p.checkFormat(raw)
 }
 
-func span(least, most int) string {
+func describeRange(least, most int) string {
 	if most == 0 {
 		return fmt.Sprintf("at least %d", least)
 	}
 	return fmt.Sprintf("%d to %d", least, most)
 }
 
-func (p property) number(raw string) (any, error) {
+func (p property) parseNumber(raw string) (any, error) {
 	f, err := strconv.ParseFloat(raw, 64)
 	switch {
 	case err != nil || math.IsInf(f, 0) || math.IsNaN(f):
@@ -280,8 +280,8 @@ func (p property) number(raw string) (any, error) {
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil
 }
 
-// form checks the formats that MCP names.
-func (p property) form(raw string) error {
+// checkFormat checks the formats that MCP names.
+func (p property) checkFormat(raw string) error {
 	var err error
 	switch p.Format {
 	case "email":

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// leastHead is the least room that the beginning of a result has beside the words on
+	// minHead is the least room that the beginning of a result has beside the words on
 	// how to read on.
-	leastHead = 32
-	// leastSize is the least that is shown at once: with less, the words on how to read
+	minHead = 32
+	// minSize is the least that is shown at once: with less, the words on how to read
 	// on would be most of it.
-	leastSize = 256
+	minSize = 256
 )
 
 // Head is what is shown at once of a result that may be larger than size, in bytes: of
@@ -24,7 +24,7 @@ const (
 // columns and first rows, of any other text the beginning and the end. It says how to
 // read on under the id, and keeps within size, or 256 bytes where that is less.
 func Head(text, id string, size int) string {
-	size = max(size, leastSize)
+	size = max(size, minSize)
 	if len(text) <= size {
 		return text
 	}
@@ -43,7 +43,7 @@ func Head(text, id string, size int) string {
 	if t, ok := readTable(text); ok {
 		return t.head(text, id, size)
 	}
-	return ends(text, id, size)
+	return headAndTail(text, id, size)
 }
 
 func isHTML(start string) bool {
@@ -61,19 +61,19 @@ const markdownForm = "markdown"
 
 // htmlHead shows a page as Markdown; where that says nothing, as it came.
 func htmlHead(text, id string, size int) string {
-	md := asMarkdown(text)
+	md := toMarkdown(text)
 	if md == "" {
-		return ends(text, id, size)
+		return headAndTail(text, id, size)
 	}
 	note := fmt.Sprintf("[the main text of an HTML page; result_read with id %q gives the page itself]", id)
 	if len(md)+len(note)+2 <= size {
 		return note + "\n\n" + md
 	}
 	// One that fits alone is cut, too: it has to say what it is.
-	return pageOf(md, fmt.Sprintf("id %q, as %q", id, markdownForm), 0, min(size, len(md)-1))
+	return pageWith(md, fmt.Sprintf("id %q, as %q", id, markdownForm), 0, min(size, len(md)-1))
 }
 
-func asMarkdown(text string) string {
+func toMarkdown(text string) string {
 	title, md := page.Markdown([]byte(text), "text/html; charset=utf-8", "")
 	if title != "" {
 		md = "# " + title + "\n\n" + md
@@ -81,14 +81,14 @@ func asMarkdown(text string) string {
 	return strings.TrimSpace(md)
 }
 
-// ends shows the beginning and the end of a text, cut at lines where there are any
+// headAndTail shows the beginning and the end of a text, cut at lines where there are any
 // near.
-func ends(text, id string, size int) string {
+func headAndTail(text, id string, size int) string {
 	gap := func(from, to int) string {
 		return fmt.Sprintf("\n[bytes %d to %d of %d are left out; for them call result_read with id %q and offset %d]\n", from, to, len(text), id, from)
 	}
-	room := max(size-len(gap(len(text), len(text))), leastHead)
-	from := lineBefore(text, start(text, room*2/3))
+	room := max(size-len(gap(len(text), len(text))), minHead)
+	from := lineBefore(text, runeStart(text, room*2/3))
 	to := lineAfter(text, len(text)-room/3)
 	if to <= from {
 		return Page(text, id, 0, size)
@@ -117,8 +117,8 @@ func lineAfter(text string, at int) int {
 	return at
 }
 
-// sampled is how many rows of a table are looked at to know it.
-const sampled = 50
+// sampleRows is how many rows of a table are looked at to know it.
+const sampleRows = 50
 
 // table is a text of rows with the same number of fields.
 type table struct {
@@ -147,7 +147,7 @@ func readTable(text string) (table, bool) {
 			}
 			t.rows++
 			for i, field := range row {
-				if t.rows <= sampled && field != "" {
+				if t.rows <= sampleRows && field != "" {
 					filled[i]++
 					if json.Valid([]byte(field)) && strings.ContainsAny(field[:1], "-0123456789") {
 						numbers[i]++
@@ -181,9 +181,9 @@ func (t table) head(text, id string, size int) string {
 		about = fmt.Sprintf("[a table of %d rows below the first, with %d columns]\n", t.rows, len(t.columns))
 	}
 	if size-len(about) < 200 {
-		return ends(text, id, size)
+		return headAndTail(text, id, size)
 	}
-	return about + pageOf(text, fmt.Sprintf("id %q", id), 0, size-len(about))
+	return about + pageWith(text, fmt.Sprintf("id %q", id), 0, size-len(about))
 }
 
 func oneLine(s string, most int) string {

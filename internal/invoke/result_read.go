@@ -26,21 +26,21 @@ type Results interface {
 // under its id. With 256 bytes or more both keep within size.
 func Page(text, id string, offset, size int) string {
 	if id == "" {
-		return cut(text[start(text, offset):], size)
+		return cut(text[runeStart(text, offset):], size)
 	}
-	return pageOf(text, fmt.Sprintf("id %q", id), offset, size)
+	return pageWith(text, fmt.Sprintf("id %q", id), offset, size)
 }
 
-// pageOf does what Page says; with says what result_read is to be called with.
-func pageOf(text, with string, offset, size int) string {
-	offset = start(text, offset)
+// pageWith does what Page says; with says what result_read is to be called with.
+func pageWith(text, with string, offset, size int) string {
+	offset = runeStart(text, offset)
 	if len(text)-offset <= size {
 		return text[offset:]
 	}
 	more := func(end int) string {
 		return fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with %s and offset %d]", offset, end, len(text), with, end)
 	}
-	end := offset + len(cut(text[offset:], max(size-len(more(len(text))), leastHead)))
+	end := offset + len(cut(text[offset:], max(size-len(more(len(text))), minHead)))
 	return text[offset:end] + more(end)
 }
 
@@ -56,11 +56,13 @@ func Reader(results Results) tool.Tool {
 				`"as":{"type":"string","enum":["markdown"],"description":"of an HTML page: its main text"},` +
 				`"search":{"type":"string","description":"words to look for instead; gives the places that hold them with their offsets"}},"required":["id"]}`),
 			Hints: tool.Hints{ReadOnly: &yes}},
-		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) { return read(ctx, results, args) },
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+			return readResult(ctx, results, args)
+		},
 	}
 }
 
-func read(ctx context.Context, results Results, args json.RawMessage) (tool.Result, error) {
+func readResult(ctx context.Context, results Results, args json.RawMessage) (tool.Result, error) {
 	var in struct {
 		ID, Search, As string
 		Offset         int
@@ -79,22 +81,22 @@ func read(ctx context.Context, results Results, args json.RawMessage) (tool.Resu
 	}
 	with := fmt.Sprintf("id %q", in.ID)
 	if in.As == markdownForm {
-		r.Text, with = asMarkdown(r.Text), with+fmt.Sprintf(", as %q", markdownForm)
+		r.Text, with = toMarkdown(r.Text), with+fmt.Sprintf(", as %q", markdownForm)
 	}
 	if words := strings.TrimSpace(in.Search); words != "" {
-		return tool.Text(find(r.Text, words, size)), nil
+		return tool.Text(searchText(r.Text, words, size)), nil
 	}
-	return tool.Text(pageOf(r.Text, with, in.Offset, size)), nil
+	return tool.Text(pageWith(r.Text, with, in.Offset, size)), nil
 }
 
 const (
-	mostFound = 20  // places
-	around    = 160 // bytes shown on both sides of a place
+	maxMatches   = 20  // places
+	matchContext = 160 // bytes shown on both sides of a place
 )
 
-// find gives the places of a text that hold some words, capitals apart, in as many
+// searchText gives the places of a text that hold some words, capitals apart, in as many
 // bytes as one page has.
-func find(text, words string, size int) string {
+func searchText(text, words string, size int) string {
 	low, word := strings.ToLower(text), strings.ToLower(words)
 	if len(low) != len(text) { // a few letters change their length with their case
 		low, word = text, words
@@ -107,9 +109,9 @@ func find(text, words string, size int) string {
 			break
 		}
 		n += at
-		from, to := start(text, n-around), start(text, n+len(word)+around)
+		from, to := runeStart(text, n-matchContext), runeStart(text, n+len(word)+matchContext)
 		piece := fmt.Sprintf("[at byte %d] …%s…\n", from, strings.Join(strings.Fields(text[from:to]), " "))
-		if shown == mostFound || b.Len()+len(piece) > size {
+		if shown == maxMatches || b.Len()+len(piece) > size {
 			b.WriteString("[there are more; search for something narrower]")
 			break
 		}
@@ -123,8 +125,8 @@ func find(text, words string, size int) string {
 	return b.String()
 }
 
-// start is the beginning of the character at or before a byte of text.
-func start(text string, n int) int {
+// runeStart is the beginning of the character at or before a byte of text.
+func runeStart(text string, n int) int {
 	n = min(max(n, 0), len(text))
 	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
 		n--

@@ -26,11 +26,11 @@ import (
 const (
 	// Wait is how long a question stays open.
 	Wait = 15 * time.Minute
-	// mostOpen is how many questions may be open at a time; each holds up a
+	// maxOpen is how many questions may be open at a time; each holds up a
 	// conversation.
-	mostOpen = 100
-	// lookEvery is how often questions that nobody waits for are looked at.
-	lookEvery = 15 * time.Second
+	maxOpen = 100
+	// checkInterval is how often questions that nobody waits for are looked at.
+	checkInterval = 15 * time.Second
 )
 
 // What buttons and words say: followed by a space and the ID of an approval.
@@ -62,8 +62,8 @@ type Options struct {
 type Queue struct {
 	o Options
 
-	mu   sync.Mutex
-	kept map[string]*entry // by turn and call
+	mu      sync.Mutex
+	entries map[string]*entry // by turn and call
 }
 
 type entry struct {
@@ -72,7 +72,7 @@ type entry struct {
 }
 
 // New returns a Book that Load fills.
-func New(o Options) *Queue { return &Queue{o: o, kept: map[string]*entry{}} }
+func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
 // Load reads what an earlier process left.
 func (b *Queue) Load(ctx context.Context) error {
@@ -83,12 +83,12 @@ func (b *Queue) Load(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range list {
-		b.kept[key(a.Turn, a.Call)] = entryOf(a)
+		b.entries[key(a.Turn, a.Call)] = newEntry(a)
 	}
 	return nil
 }
 
-func entryOf(a store.Approval) *entry {
+func newEntry(a store.Approval) *entry {
 	e := &entry{Approval: a, decided: make(chan struct{})}
 	if a.Decision != "" {
 		close(e.decided)
@@ -100,15 +100,15 @@ func key(turn, call string) string { return turn + "\x00" + call }
 
 // Run ends questions that are open for too long, until ctx ends.
 func (b *Queue) Run(ctx context.Context) error {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
 		for _, a := range b.Open() {
 			if !b.o.Now().Before(a.Expires) {
-				b.settle(ctx, a.ID, store.Expired, "")
+				b.decide(ctx, a.ID, store.Expired, "")
 			}
 		}
-		b.forget()
+		b.dropOld()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -117,13 +117,13 @@ func (b *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// forget drops what was decided days ago; the store keeps it for longer.
-func (b *Queue) forget() {
+// dropOld drops what was decided days ago; the store keeps it for longer.
+func (b *Queue) dropOld() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for k, e := range b.kept {
+	for k, e := range b.entries {
 		if e.Decision != "" && b.o.Now().Sub(e.At) > 2*24*time.Hour {
-			delete(b.kept, k)
+			delete(b.entries, k)
 		}
 	}
 }
@@ -133,14 +133,14 @@ func (b *Queue) forget() {
 func (b *Queue) Fresh(turn, call string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.kept[key(turn, call)]
+	e := b.entries[key(turn, call)]
 	return e != nil && !e.Begun
 }
 
 // Begin notes that a call is let go.
 func (b *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	b.mu.Lock()
-	e := b.kept[key(in.Caller.Turn, in.Caller.Call)]
+	e := b.entries[key(in.Caller.Turn, in.Caller.Call)]
 	if e == nil {
 		b.mu.Unlock()
 		return errors.New("the call was never asked about")
@@ -154,7 +154,7 @@ func (b *Queue) Begin(ctx context.Context, in tool.Intent) error {
 // Ask asks whether a call may be made, unless that was asked before, and waits for
 // the decision. The error is that of ctx, or of the store.
 func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
-	e, err := b.question(ctx, in, reason)
+	e, err := b.openQuestion(ctx, in, reason)
 	if err != nil || e == nil {
 		return false, "too many calls wait for an approval already", err
 	}
@@ -163,12 +163,12 @@ func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, s
 	select {
 	case <-e.decided:
 	case <-left.C:
-		b.settle(ctx, e.ID, store.Expired, "")
+		b.decide(ctx, e.ID, store.Expired, "")
 	case <-in.Caller.Revised:
-		b.settle(ctx, e.ID, store.Denied, "whoever asked changed the question")
+		b.decide(ctx, e.ID, store.Denied, "whoever asked changed the question")
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
-			b.settle(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")
+			b.decide(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")
 		}
 		return false, "", ctx.Err()
 	}
@@ -183,22 +183,22 @@ func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, s
 	return false, "denied by " + e.By, nil
 }
 
-// question gives the question about a call, asking it where it was not. Nil: too
+// openQuestion gives the question about a call, asking it where it was not. Nil: too
 // many are open.
-func (b *Queue) question(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
+func (b *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
 	k := key(in.Caller.Turn, in.Caller.Call)
 	b.mu.Lock()
-	if e := b.kept[k]; e != nil && in.Caller.Turn != "" {
+	if e := b.entries[k]; e != nil && in.Caller.Turn != "" {
 		b.mu.Unlock()
 		return e, nil
 	}
 	open := 0
-	for _, e := range b.kept {
+	for _, e := range b.entries {
 		if e.Decision == "" {
 			open++
 		}
 	}
-	if open >= mostOpen {
+	if open >= maxOpen {
 		b.mu.Unlock()
 		return nil, nil
 	}
@@ -209,17 +209,17 @@ func (b *Queue) question(ctx context.Context, in tool.Intent, reason string) (*e
 		k = key("", a.ID)
 		a.Call = a.ID
 	}
-	e := entryOf(a)
-	b.kept[k] = e
+	e := newEntry(a)
+	b.entries[k] = e
 	b.mu.Unlock()
 	if err := b.o.Store.SaveApproval(ctx, a); err != nil {
 		b.mu.Lock()
-		delete(b.kept, k)
+		delete(b.entries, k)
 		b.mu.Unlock()
 		return nil, err
 	}
 	b.o.Log.Info("approval asked", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
-	b.post(ctx, a, b.ask(a), "")
+	b.post(ctx, a, b.questionDraft(a), "")
 	return e, nil
 }
 
@@ -240,8 +240,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// settle makes a decision, if none was made; false says that one was.
-func (b *Queue) settle(ctx context.Context, id string, d store.Decision, by string) bool {
+// decide makes a decision, if none was made; false says that one was.
+func (b *Queue) decide(ctx context.Context, id string, d store.Decision, by string) bool {
 	b.mu.Lock()
 	e := b.find(id)
 	if e == nil || e.Decision != "" {
@@ -259,13 +259,13 @@ func (b *Queue) settle(ctx context.Context, id string, d store.Decision, by stri
 		b.o.Decided(ctx, a)
 	}
 	b.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool, "decision", string(d), "by", by)
-	b.post(ctx, a, settled(a), postKey(a))
+	b.post(ctx, a, decidedDraft(a), postKey(a))
 	return true
 }
 
 // find gives the entry of an id; mu is held.
 func (b *Queue) find(id string) *entry {
-	for _, e := range b.kept {
+	for _, e := range b.entries {
 		if e.ID == id {
 			return e
 		}
@@ -287,7 +287,7 @@ func (b *Queue) list(match func(store.Approval) bool) []store.Approval {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []store.Approval
-	for _, e := range b.kept {
+	for _, e := range b.entries {
 		if match(e.Approval) {
 			list = append(list, e.Approval)
 		}
@@ -316,7 +316,7 @@ func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, p
 	case e == nil:
 		b.mu.Unlock()
 		return store.Approval{}, ErrUnknown
-	case !may(e.Approval, by, platform):
+	case !mayDecide(e.Approval, by, platform):
 		b.mu.Unlock()
 		return store.Approval{}, ErrOthers
 	}
@@ -329,7 +329,7 @@ func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, p
 	if name == "" {
 		name = by.ID
 	}
-	taken := b.settle(ctx, id, d, name)
+	taken := b.decide(ctx, id, d, name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !taken {
@@ -338,7 +338,7 @@ func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, p
 	return e.Approval, nil
 }
 
-// may reports whether a user of a platform may decide.
-func may(a store.Approval, by chat.User, platform string) bool {
+// mayDecide reports whether a user of a platform may decide.
+func mayDecide(a store.Approval, by chat.User, platform string) bool {
 	return by.Admin || a.Asker.ID != "" && a.Asker.ID == by.ID && a.Conversation.Platform == platform
 }

@@ -57,8 +57,8 @@ const (
 	wordAnswer   = "answer"
 )
 
-// mostOpen is how many questions may be open at a time.
-const mostOpen = 200
+// maxOpen is how many questions may be open at a time.
+const maxOpen = 200
 
 // ErrNobody is returned where there is nobody who could be asked.
 var ErrNobody = errors.New("there is nobody here who could be asked")
@@ -76,7 +76,7 @@ func (d *Service) Offer(ctx context.Context, to tool.Caller, q Question, until t
 			delete(d.open, id)
 		}
 	}
-	full := len(d.open) >= mostOpen
+	full := len(d.open) >= maxOpen
 	if !full {
 		d.open[offer.id] = offer
 	}
@@ -113,12 +113,12 @@ type Service struct {
 
 type question struct {
 	Question
-	id     string
-	caller tool.Caller
-	fields []field
-	answer chan Answer // has room for one; nil: nobody waits for it
-	until  time.Time   // of an offer
-	done   bool
+	id       string
+	caller   tool.Caller
+	fields   []field
+	answer   chan Answer // has room for one; nil: nobody waits for it
+	until    time.Time   // of an offer
+	answered bool
 }
 
 // New returns an empty Desk.
@@ -133,7 +133,7 @@ func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	asked := &question{Question: q, id: newID(), caller: caller, answer: make(chan Answer, 1)}
 	if q.URL == "" {
-		fields, err := fieldsOf(q.Schema)
+		fields, err := parseFields(q.Schema)
 		if err != nil {
 			return Answer{}, fmt.Errorf("read what MCP server %s asks for: %w", q.Server, err)
 		}
@@ -142,14 +142,14 @@ func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("MCP server %s asks to open what is no address", q.Server)
 	}
 	d.mu.Lock()
-	if len(d.open) >= mostOpen {
+	if len(d.open) >= maxOpen {
 		d.mu.Unlock()
 		return Answer{}, errors.New("too many questions are open")
 	}
 	d.open[asked.id] = asked
 	d.mu.Unlock()
 	defer d.forget(asked)
-	if err := d.o.Post(ctx, caller.Conversation, asked.post(), ""); err != nil {
+	if err := d.o.Post(ctx, caller.Conversation, asked.draft(), ""); err != nil {
 		return Answer{}, err
 	}
 	report(caller, "waits for an answer of "+nameOf(caller.User))
@@ -195,8 +195,8 @@ func (q *question) title() string {
 	return fmt.Sprintf("**The MCP server `%s` asks something** before `%s` can go on.", q.Server, q.Tool)
 }
 
-// post is what everybody sees: that something is asked, and not what.
-func (q *question) post() chat.Draft {
+// draft is what everybody sees: that something is asked, and not what.
+func (q *question) draft() chat.Draft {
 	label := "Answer"
 	if q.URL != "" {
 		label = "Show the link"
@@ -233,7 +233,7 @@ func (d *Service) find(m chat.Message) (q *question, what, rest string) {
 		return d.open[rest], what, ""
 	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
 		for _, open := range d.open {
-			if open.is(m) && !open.done && open.answer != nil {
+			if open.isFrom(m) && !open.answered && open.answer != nil {
 				return open, what, strings.TrimSpace(rest)
 			}
 		}
@@ -241,8 +241,8 @@ func (d *Service) find(m chat.Message) (q *question, what, rest string) {
 	return nil, "", ""
 }
 
-// is reports that a message comes from the one who is asked.
-func (q *question) is(m chat.Message) bool {
+// isFrom reports that a message comes from the one who is asked.
+func (q *question) isFrom(m chat.Message) bool {
 	return q.caller.Conversation.Platform == m.Conversation.Platform && q.caller.User.ID == m.Author.ID
 }
 
@@ -277,7 +277,7 @@ func (d *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 		return nil, nil
 	case q == nil:
 		return nil, errors.New("this question is over")
-	case !q.is(m):
+	case !q.isFrom(m):
 		return nil, errors.New("only " + nameOf(q.caller.User) + " can answer this")
 	case q.URL != "":
 		return nil, nil
@@ -285,7 +285,7 @@ func (d *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 	f := &chat.Form{ID: pressAnswer + " " + q.id, Title: "Asked by " + q.Server, Submit: "Answer",
 		Intro: "The MCP server " + q.Server + " asks: " + q.Message + "\n\nWhat you enter goes to that server. Never enter a password."}
 	for _, x := range q.fields {
-		f.Fields = append(f.Fields, x.shown)
+		f.Fields = append(f.Fields, x.formField)
 	}
 	return f, nil
 }
@@ -297,43 +297,43 @@ func (d *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	case what == "":
 		return nil, nil
 	case q == nil:
-		return refuse("This question is over."), nil
-	case !q.is(m):
-		return refuse("Only " + nameOf(q.caller.User) + " can answer this."), nil
+		return refusalDraft("This question is over."), nil
+	case !q.isFrom(m):
+		return refusalDraft("Only " + nameOf(q.caller.User) + " can answer this."), nil
 	case what == pressDecline:
-		return d.give(q, Answer{Action: Decline}, "Declined."), nil
+		return d.deliverAnswer(q, Answer{Action: Decline}, "Declined."), nil
 	case q.URL != "":
 		u, _ := url.Parse(q.URL) // it was read before
-		text := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\nOpen it only if you expected this.", q.Server, u.Host, quoted(q.Message), q.URL)
-		return d.give(q, Answer{Action: Accept}, text), nil
+		text := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\nOpen it only if you expected this.", q.Server, u.Host, quote(q.Message), q.URL)
+		return d.deliverAnswer(q, Answer{Action: Accept}, text), nil
 	case m.Kind() == chat.EventForm:
 	case what == wordAnswer && len(q.fields) == 1:
-		m.Values = map[string]string{q.fields[0].shown.Name: rest}
+		m.Values = map[string]string{q.fields[0].formField.Name: rest}
 	default:
-		return refuse("Please press the button below the question: it asks for several things."), nil
+		return refusalDraft("Please press the button below the question: it asks for several things."), nil
 	}
-	content, err := contentOf(q.fields, m.Values)
+	content, err := buildContent(q.fields, m.Values)
 	if err != nil {
-		return refuse("Not sent: " + err.Error() + ". Press the button again."), nil
+		return refusalDraft("Not sent: " + err.Error() + ". Press the button again."), nil
 	}
-	return d.give(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
+	return d.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
 }
 
-// give hands an answer over, if it is the first.
-func (d *Service) give(q *question, a Answer, words string) *chat.Draft {
+// deliverAnswer hands an answer over, if it is the first.
+func (d *Service) deliverAnswer(q *question, a Answer, words string) *chat.Draft {
 	if q.answer == nil {
 		return &chat.Draft{Ephemeral: true, Text: words}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q.done {
-		return refuse("This was answered before.")
+	if q.answered {
+		return refusalDraft("This was answered before.")
 	}
-	q.done = true
+	q.answered = true
 	q.answer <- a
 	return &chat.Draft{Ephemeral: true, Text: words}
 }
 
-func refuse(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
+func refusalDraft(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
 
-func quoted(s string) string { return "> " + strings.ReplaceAll(s, "\n", "\n> ") }
+func quote(s string) string { return "> " + strings.ReplaceAll(s, "\n", "\n> ") }

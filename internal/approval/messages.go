@@ -13,20 +13,20 @@ import (
 	"ravenbot/internal/store"
 )
 
-// shownArgs is how many bytes of arguments stand in the post; longer ones are
+// maxShownArgs is how many bytes of arguments stand in the post; longer ones are
 // attached as a file.
-const shownArgs = 1500
+const maxShownArgs = 1500
 
 func postKey(a store.Approval) string { return "approval/" + a.ID }
 
-// ask is the post that asks.
-func (b *Queue) ask(a store.Approval) chat.Draft {
-	args := exact(a.Args)
+// questionDraft is the post that asks.
+func (b *Queue) questionDraft(a store.Approval) chat.Draft {
+	args := showExactly(a.Args)
 	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{
 		{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary},
 		{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger}}}
 	text := fmt.Sprintf("**May I run `%s`?**\n\n", a.Tool)
-	if len(args) <= shownArgs {
+	if len(args) <= maxShownArgs {
 		fence := fenceFor(args)
 		text += fence + "json\n" + args + "\n" + fence + "\n\n"
 	} else {
@@ -37,16 +37,16 @@ func (b *Queue) ask(a store.Approval) chat.Draft {
 	if a.Asker.ID != "" {
 		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
 	}
-	d.Text = text + sentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
+	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
 	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", a.Expires.UTC().Format("15:04"), a.ID)
 	return d
 }
 
-// settled is the post that takes its place.
-func settled(a store.Approval) chat.Draft {
+// decidedDraft is the post that takes its place.
+func decidedDraft(a store.Approval) chat.Draft {
 	d := chat.Draft{Key: postKey(a) + "/" + string(a.Decision)}
-	args := exact(a.Args)
-	if len(args) > shownArgs {
+	args := showExactly(a.Args)
+	if len(args) > maxShownArgs {
 		args = fmt.Sprintf("%d bytes of arguments", len(args))
 	}
 	fence := fenceFor(args)
@@ -58,13 +58,13 @@ func settled(a store.Approval) chat.Draft {
 		what = "**Denied**, because nobody decided in time"
 	}
 	if a.By != "" {
-		what += " by " + plain(a.By)
+		what += " by " + plainName(a.By)
 	}
 	d.Text = fmt.Sprintf("%s: `%s`\n\n%sjson\n%s\n%s", what, a.Tool, fence, args, fence)
 	return d
 }
 
-func sentence(s string) string {
+func reasonSentence(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -76,11 +76,11 @@ func nameOf(u chat.User) string {
 	if u.Name == "" {
 		return ""
 	}
-	return " (" + plain(u.Name) + ")"
+	return " (" + plainName(u.Name) + ")"
 }
 
-// plain takes out of a name what Markdown would act on.
-func plain(s string) string {
+// plainName takes out of a name what Markdown would act on.
+func plainName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune("*_`~[]()<>@#|\\\n\r", c) || unicode.IsControl(c) {
 			return -1
@@ -89,8 +89,8 @@ func plain(s string) string {
 	}, s)
 }
 
-// exact writes arguments out for people: nothing in them is hidden.
-func exact(args json.RawMessage) string {
+// showExactly writes arguments out for people: nothing in them is hidden.
+func showExactly(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, args, "", "  ") != nil {
 		b.Reset()
@@ -143,33 +143,33 @@ func (b *Queue) Urgent(m chat.Message) bool {
 	if m.Change != "" {
 		return false
 	}
-	if what, id := b.meant(m); what == "" || id != "" {
+	if what, id := b.parseDecision(m); what == "" || id != "" {
 		return what != ""
 	}
 	for _, a := range b.Open() {
-		if a.Conversation == m.Conversation && may(a, m.Author, m.Conversation.Platform) {
+		if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
 			return true
 		}
 	}
 	return false
 }
 
-// meant reads "approve ID" and "deny", pressed or written.
-func (b *Queue) meant(m chat.Message) (what, id string) {
+// parseDecision reads "approve ID" and "deny", pressed or written.
+func (b *Queue) parseDecision(m chat.Message) (what, id string) {
 	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return "", ""
 	}
 	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
 	switch what = strings.ToLower(what); what {
 	case pressYes, pressNo:
-		if id = strings.TrimSpace(id); id == "" || b.known(id) || m.Kind() == chat.EventPress {
+		if id = strings.TrimSpace(id); id == "" || b.hasID(id) || m.Kind() == chat.EventPress {
 			return what, id
 		}
 	}
 	return "", ""
 }
 
-func (b *Queue) known(id string) bool {
+func (b *Queue) hasID(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.find(id) != nil
@@ -181,28 +181,28 @@ func (b *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 	if !b.Urgent(m) {
 		return nil, nil
 	}
-	what, id := b.meant(m)
+	what, id := b.parseDecision(m)
 	if id == "" {
 		var open []string
 		for _, a := range b.Open() {
-			if a.Conversation == m.Conversation && may(a, m.Author, m.Conversation.Platform) {
+			if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
 				open = append(open, a.ID)
 			}
 		}
 		switch len(open) {
 		case 0:
-			return refuse("This was decided just now."), nil
+			return refusalDraft("This was decided just now."), nil
 		case 1:
 		default:
-			return refuse("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
+			return refusalDraft("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
 		}
 		id = open[0]
 	}
 	a, err := b.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
 	if err != nil {
-		return refuse(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
+		return refusalDraft(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
 	}
 	return &chat.Draft{Ephemeral: true, Text: fmt.Sprintf("`%s` is %s.", a.Tool, a.Decision)}, nil
 }
 
-func refuse(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
+func refusalDraft(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
