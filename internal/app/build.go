@@ -58,8 +58,8 @@ type parts struct {
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
-	approvals *approval.Book
-	questions *elicit.Desk
+	approvals *approval.Queue
+	questions *elicit.Service
 	signIn    *signin.Service
 	calls     *invoke.Invoker
 	polls     *poll.Service
