@@ -93,7 +93,7 @@ func behaviour() []string {
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
-	"github.com/anthropics/anthropic-sdk-go":         {"internal/llm/anthropic"},
+	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
@@ -110,6 +110,8 @@ var holders = map[string][]string{
 	"github.com/robfig/cron/v3":                       {"internal/schedule"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {"internal/schema", "internal/sim/"},
 	"github.com/slack-go/slack":                       {"adapters/slack"},
+	"github.com/spf13/cobra":                          {"internal/cli"},
+	"github.com/spf13/pflag":                          {"internal/cli"},
 	"github.com/tailscale/hujson":                     {"internal/config"},
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},

@@ -38,9 +38,6 @@ func (c *call) ask(ctx context.Context, path string, out any, with func(*app.App
 
 // listAgents shows who answers.
 func listAgents(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("agents takes no arguments")
-	}
 	var list struct {
 		Items []roster.Agent `json:"items"`
 	}
@@ -59,15 +56,23 @@ func listAgents(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-// listTools shows all tools, or those that fit a request, the best first.
-func listTools(ctx context.Context, c *call, query string) error {
+// listTools shows all tools.
+func listTools(ctx context.Context, c *call) error { return showTools(ctx, c, "", 0) }
+
+// searchTools shows the tools that fit a request, best first.
+func searchTools(ctx context.Context, c *call) error {
+	k, err := c.ranked()
+	if err != nil {
+		return err
+	}
+	return showTools(ctx, c, strings.Join(c.args, " "), k)
+}
+
+// showTools prints all tools, or the k that fit a query best.
+func showTools(ctx context.Context, c *call, query string, k int) error {
 	list := struct {
 		Items []roster.ToolItem `json:"items"`
 	}{}
-	k := c.ranked()
-	if k < 1 || k > mostRanked {
-		return misuse("-k must be from 1 to %d", mostRanked)
-	}
 	path := "/api/v1/tools"
 	if query != "" {
 		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
@@ -100,8 +105,8 @@ func shortened(s string, most int) string {
 }
 
 // whyTool says of every layer what it decides about a tool.
-func whyTool(ctx context.Context, c *call, name string) error {
-	user, channel := c.flags.Lookup("user").Value.String(), c.flags.Lookup("channel").Value.String()
+func whyTool(ctx context.Context, c *call) error {
+	name, user, channel := c.args[0], c.text("user"), c.text("channel")
 	at, err := chat.ParseAddress(channel)
 	if err != nil {
 		return misuse("--channel: %v", err)

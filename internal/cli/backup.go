@@ -19,11 +19,8 @@ func backupFlags(c *call) {
 }
 
 func backup(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("name the file to write")
-	}
 	file := c.args[0]
-	over := c.flags.Lookup("overwrite").Value.String() == "true"
+	over := c.isSet("overwrite")
 	if _, err := os.Lstat(file); !over && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fmt.Errorf("%s is there already: name another file, or say --overwrite", file))
 	}
@@ -75,9 +72,6 @@ func (c *call) inUse(cfg *config.Config, err error) error {
 }
 
 func restore(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("name the backup to go back to")
-	}
 	cfg, err := c.load()
 	if err != nil {
 		return err

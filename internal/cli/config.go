@@ -8,27 +8,20 @@ import (
 	"ravenbot/internal/config"
 )
 
-func configure(_ context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("say check, print or schema")
-	}
-	switch c.args[0] {
-	case "schema":
-		_, err := c.Out.Write(config.Schema())
-		return err
-	case "check":
-		return check(c)
-	case "print":
-		cfg, err := c.load()
-		if err != nil {
-			return err
-		}
-		return config.Print(c.Out, cfg)
-	}
-	return misuse("there is no %q; say check, print or schema", c.args[0])
+func printSchema(_ context.Context, c *call) error {
+	_, err := c.Out.Write(config.Schema())
+	return err
 }
 
-func check(c *call) error {
+func printConfig(_ context.Context, c *call) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	return config.Print(c.Out, cfg)
+}
+
+func checkConfig(_ context.Context, c *call) error {
 	cfg, err := c.load()
 	if c.json {
 		faults := &config.Faults{List: []config.Fault{}}

@@ -20,22 +20,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-func digestFlags(c *call) {
+func previewFlags(c *call) {
 	jsonFlag(c)
-	c.flags.Bool("explain", false, "with preview: say for every item why it is or is not posted")
-}
-
-func digests(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	switch {
-	case verb == "list" && len(c.args) == 1:
-		return listDigests(ctx, c)
-	case verb == "preview" && len(c.args) == 2:
-		return previewDigest(ctx, c, c.args[1])
-	case verb == "run" && len(c.args) == 2:
-		return runDigest(ctx, c, c.args[1])
-	}
-	return misuse("say list, preview NAME or run NAME")
+	c.flags.Bool("explain", false, "say for every item why it is or is not posted")
 }
 
 // local is a bot that is not running, with its store opened here. The caller
@@ -97,7 +84,8 @@ func listDigests(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-func previewDigest(ctx context.Context, c *call, name string) error {
+func previewDigest(ctx context.Context, c *call) error {
+	name := c.args[0]
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -128,7 +116,7 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 		return writeJSON(c.Out, p)
 	}
 	writePreview(c.Out, p)
-	if c.flags.Lookup("explain").Value.String() == "true" {
+	if c.isSet("explain") {
 		fmt.Fprintln(c.Out)
 		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 		for _, v := range p.Items {
@@ -151,7 +139,8 @@ func writePreview(w io.Writer, p digest.Preview) {
 	fmt.Fprintln(w, terminal.Text(p.Draft))
 }
 
-func runDigest(ctx context.Context, c *call, name string) error {
+func runDigest(ctx context.Context, c *call) error {
+	name := c.args[0]
 	cfg, err := c.load()
 	if err != nil {
 		return err

@@ -9,11 +9,8 @@ import (
 	"ravenbot/internal/config"
 )
 
-// discordApp serves the commands about the bot's application on Discord.
-func discordApp(ctx context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "invite" {
-		return misuse("say invite")
-	}
+// inviteToDiscord prints the address at which the bot is added to a server.
+func inviteToDiscord(ctx context.Context, c *call) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err

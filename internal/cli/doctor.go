@@ -45,9 +45,6 @@ const doctorTime = 2 * time.Minute
 // doctor checks everything that can be checked from outside, and fails where
 // something is wrong.
 func doctor(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("doctor takes no arguments")
-	}
 	cfg, err := c.load()
 	if err != nil {
 		return err

@@ -25,6 +25,9 @@ type headers http.Header
 
 func (h headers) String() string { return "" }
 
+// Type names the kind of value.
+func (h headers) Type() string { return "header" }
+
 // Set reads "K: V".
 func (h headers) Set(s string) error {
 	k, v, ok := strings.Cut(s, ":")
@@ -35,14 +38,18 @@ func (h headers) Set(s string) error {
 	return nil
 }
 
-func feedFlags(c *call) {
+func parseFlags(c *call) {
 	jsonFlag(c)
 	c.flags.String("url", "", "the address, `U`, that a file was served from")
 	c.flags.Var(headers{}, "header", "a header `'K: V'` that a server would have sent with a file; may be given again")
-	c.flags.String("digest", "", "with import: the digest, by its `NAME`, that the running daemon is to read the feeds for")
-	c.flags.String("post", "", "with import --digest: make the digest anew, posted to this `ADDRESS`")
-	c.flags.String("schedule", "every day at 8:00", "with import --post: when it is `DUE`")
-	c.flags.String("tz", "UTC", "with import --post: the IANA `ZONE` of the schedule")
+}
+
+func importFlags(c *call) {
+	jsonFlag(c)
+	c.flags.String("digest", "", "the digest, by its `NAME`, that the running daemon is to read the feeds for")
+	c.flags.String("post", "", "with --digest: create the digest, posted to this `ADDRESS`")
+	c.flags.String("schedule", "every day at 8:00", "with --post: when it is `DUE`")
+	c.flags.String("tz", "UTC", "with --post: the IANA `ZONE` of the schedule")
 }
 
 // parsed is what feeds parse prints of one document.
@@ -53,22 +60,8 @@ type parsed struct {
 	Items *[]feed.Item `json:"items,omitempty"`
 }
 
-func feeds(ctx context.Context, c *call) error {
-	verb, names := strings.Join(c.args[:min(1, len(c.args))], ""), c.args[min(1, len(c.args)):]
-	switch {
-	case verb == "parse" && len(names) > 0:
-		return parseFeeds(ctx, c, names)
-	case verb == "discover" && len(names) == 1:
-		return discoverFeeds(ctx, c, names[0])
-	case verb == "import" && len(names) == 1:
-		return importFeeds(ctx, c, names[0])
-	case verb == "export" && len(names) == 0:
-		return exportFeeds(ctx, c)
-	}
-	return misuse("say parse and at least one file or address, discover URL, import OPML, or export")
-}
-
-func parseFeeds(ctx context.Context, c *call, names []string) error {
+func parseFeeds(ctx context.Context, c *call) error {
+	names := c.args
 	var fetcher *feed.Fetcher
 	if slices.ContainsFunc(names, isAddress) {
 		var err error
@@ -136,7 +129,7 @@ func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string
 		return feed.Document{}, err
 	}
 	h := http.Header(c.flags.Lookup("header").Value.(headers))
-	return feed.Parse(data, feed.Hint{URL: c.flags.Lookup("url").Value.String(), ContentType: h.Get("Content-Type"),
+	return feed.Parse(data, feed.Hint{URL: c.text("url"), ContentType: h.Get("Content-Type"),
 		ContentLocation: h.Get("Content-Location")})
 }
 
@@ -172,12 +165,12 @@ type candidate struct {
 	feed.Link
 }
 
-func discoverFeeds(ctx context.Context, c *call, address string) error {
+func discoverFeeds(ctx context.Context, c *call) error {
 	fetcher, err := c.fetcher()
 	if err != nil {
 		return err
 	}
-	found, err := fetcher.Find(ctx, address)
+	found, err := fetcher.Find(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
@@ -204,7 +197,8 @@ type outline struct {
 
 // importFeeds has a digest read the feeds of an OPML file, or shows how they are
 // written in the configuration: a feed that is in several folders goes there once.
-func importFeeds(ctx context.Context, c *call, name string) error {
+func importFeeds(ctx context.Context, c *call) error {
+	name := c.args[0]
 	data, err := readFile(c, name, maxText)
 	if err != nil {
 		return err
@@ -220,7 +214,7 @@ func importFeeds(ctx context.Context, c *call, name string) error {
 			list = append(list, outline{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
 		}
 	}
-	if c.flag("digest") != "" {
+	if c.text("digest") != "" {
 		return importInto(ctx, c, list)
 	}
 	if c.json {
@@ -228,8 +222,6 @@ func importFeeds(ctx context.Context, c *call, name string) error {
 	}
 	return printImport(c, list)
 }
-
-func (c *call) flag(name string) string { return c.flags.Lookup(name).Value.String() }
 
 // importInto has the running daemon add feeds to a digest, or make one of them.
 func importInto(ctx context.Context, c *call, list []outline) error {
@@ -245,7 +237,7 @@ func importInto(ctx context.Context, c *call, list []outline) error {
 	for _, o := range list {
 		addresses = append(addresses, o.URL)
 	}
-	name, to := c.flag("digest"), c.flag("post")
+	name, to := c.text("digest"), c.text("post")
 	var out struct {
 		digest.Info
 		Added int `json:"added"`
@@ -254,7 +246,7 @@ func importInto(ctx context.Context, c *call, list []outline) error {
 		err = d.send(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds", map[string]any{"feeds": addresses}, &out)
 	} else {
 		err = d.send(ctx, http.MethodPost, "/api/v1/digests", map[string]any{"name": name, "feeds": addresses, "post": []string{to},
-			"schedule": c.flag("schedule"), "timezone": c.flag("tz")}, &out)
+			"schedule": c.text("schedule"), "timezone": c.text("tz")}, &out)
 		out.Added = len(out.Feeds)
 	}
 	if err != nil {

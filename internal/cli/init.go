@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -58,11 +57,8 @@ type file struct {
 // initialise asks, proves and writes, in this order: what is cut off has written
 // nothing.
 func initialise(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("init takes no arguments")
-	}
 	b := &beginning{c: c, answers: map[string]string{}}
-	b.asker = newAsker(ctx, c, c.flags.Lookup("yes").Value.(flag.Getter).Get().(bool))
+	b.asker = newAsker(ctx, c, c.isSet("yes"))
 	if err := b.begin(); err != nil {
 		return err
 	}

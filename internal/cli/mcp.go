@@ -18,37 +18,8 @@ import (
 
 const serversPath = "/api/v1/mcp/servers"
 
-// mcpCommand looks at MCP servers, uses them, and is one.
-func mcpCommand(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	wants := map[string]int{"list": 1, "tools": 2, "call": 4, "logs": 2, "approve": 2, "serve": 1}
-	if n, ok := wants[verb]; !ok || len(c.args) != n {
-		return misuse("say list, tools SERVER-or-URL, call SERVER TOOL JSON, logs SERVER, approve SERVER or serve")
-	}
-	switch verb {
-	case "list":
-		return listServers(ctx, c)
-	case "tools":
-		return serverTools(ctx, c, c.args[1])
-	case "serve":
-		return serveMCP(ctx, c)
-	}
-	if verb == "call" && !json.Valid([]byte(c.args[3])) {
-		return misuse("the arguments of the call are no JSON: %.100s", c.args[3])
-	}
-	d, err := c.running(ctx)
-	if err != nil {
-		return err
-	}
-	at := serversPath + "/" + url.PathEscape(c.args[1])
-	switch verb {
-	case "call":
-		return callTool(ctx, c, d, at)
-	case "logs":
-		return serverLogs(ctx, c, d, at)
-	}
-	return approveServer(ctx, c, d, at)
-}
+// serverPath returns the path of the server that the first argument names.
+func (c *call) serverPath() string { return serversPath + "/" + url.PathEscape(c.args[0]) }
 
 // listServers shows the servers of the daemon, or where none runs those of the
 // configuration.
@@ -85,7 +56,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // serverTools shows the tools of a server of the daemon; where none runs, of one of
 // the configuration, which is started for it; and of one at an address.
-func serverTools(ctx context.Context, c *call, which string) error {
+func serverTools(ctx context.Context, c *call) error {
+	which := c.args[0]
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -153,10 +125,17 @@ func settled(ctx context.Context, d *client, name string) error {
 	}
 }
 
-func callTool(ctx context.Context, c *call, d *client, at string) error {
+func callTool(ctx context.Context, c *call) error {
+	if !json.Valid([]byte(c.args[2])) {
+		return misuse("the arguments of the call are no JSON: %.100s", c.args[2])
+	}
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
+	}
 	var got admin.CallResult
-	body := map[string]any{"tool": c.args[2], "arguments": json.RawMessage(c.args[3])}
-	if err := d.send(ctx, http.MethodPost, at+"/call", body, &got); err != nil {
+	body := map[string]any{"tool": c.args[1], "arguments": json.RawMessage(c.args[2])}
+	if err := d.send(ctx, http.MethodPost, c.serverPath()+"/call", body, &got); err != nil {
 		return err
 	}
 	if c.json {
@@ -172,11 +151,15 @@ func callTool(ctx context.Context, c *call, d *client, at string) error {
 	return nil
 }
 
-func serverLogs(ctx context.Context, c *call, d *client, at string) error {
+func serverLogs(ctx context.Context, c *call) error {
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
+	}
 	list := struct {
 		Items []mcp.LogLine `json:"items"`
 	}{[]mcp.LogLine{}}
-	if err := d.get(ctx, http.MethodGet, at+"/logs", &list); err != nil {
+	if err := d.get(ctx, http.MethodGet, c.serverPath()+"/logs", &list); err != nil {
 		return err
 	}
 	if c.json {
@@ -189,12 +172,16 @@ func serverLogs(ctx context.Context, c *call, d *client, at string) error {
 }
 
 // approveServer offers what was withheld, and shows what that was.
-func approveServer(ctx context.Context, c *call, d *client, at string) error {
+func approveServer(ctx context.Context, c *call) error {
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
+	}
 	var got struct {
 		mcp.Status
 		Approved []mcp.Change `json:"approved"`
 	}
-	if err := d.send(ctx, http.MethodPost, at+"/approve", nil, &got); err != nil {
+	if err := d.send(ctx, http.MethodPost, c.serverPath()+"/approve", nil, &got); err != nil {
 		return err
 	}
 	if c.json {

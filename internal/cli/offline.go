@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,25 +20,22 @@ func scheduleFlags(c *call) {
 	c.flags.Int("count", 1, "print the next `N` instants")
 }
 
-func when(_ context.Context, c *call) error {
-	if len(c.args) != 2 || c.args[0] != "next" {
-		return misuse("say next EXPR, the expression in quotes")
-	}
-	zone, err := schedule.LoadZone(c.flags.Lookup("tz").Value.String())
+func nextDue(_ context.Context, c *call) error {
+	zone, err := schedule.LoadZone(c.text("tz"))
 	if err != nil {
 		return misuse("%v", err)
 	}
-	s, err := schedule.Parse(c.args[1], zone)
+	s, err := schedule.Parse(c.args[0], zone)
 	if err != nil {
 		return misuse("%v", err)
 	}
 	at := time.Now()
-	if from := c.flags.Lookup("from").Value.String(); from != "" {
+	if from := c.text("from"); from != "" {
 		if at, err = time.Parse(time.RFC3339, from); err != nil {
 			return misuse("--from: %q is no time such as 2026-01-02T15:04:05Z", from)
 		}
 	}
-	count := c.flags.Lookup("count").Value.(flag.Getter).Get().(int)
+	count := c.number("count")
 	if count < 1 {
 		return misuse("--count must be 1 or more")
 	}
@@ -47,7 +43,7 @@ func when(_ context.Context, c *call) error {
 	for range count {
 		next, ok := s.Next(at)
 		if !ok {
-			return fmt.Errorf("%q is not due within 30 years", c.args[1])
+			return fmt.Errorf("%q is not due within 30 years", c.args[0])
 		}
 		at = next
 		if c.json {
@@ -77,19 +73,16 @@ func summaryFlags(c *call) {
 const maxText = 8 << 20
 
 func summarize(_ context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("name one file, or - for standard input")
-	}
 	text, err := readFile(c, c.args[0], maxText)
 	if err != nil {
 		return err
 	}
-	n := c.flags.Lookup("sentences").Value.(flag.Getter).Get().(int)
+	n := c.number("sentences")
 	if n < 1 {
 		return misuse("--sentences must be 1 or more")
 	}
 	list := []named{}
-	for _, s := range summary.Summarize(c.flags.Lookup("title").Value.String(), string(text), n) {
+	for _, s := range summary.Summarize(c.text("title"), string(text), n) {
 		list = append(list, named{strings.TrimSpace(s)})
 	}
 	if c.json {

@@ -37,9 +37,6 @@ func logger(w io.Writer, c config.Log) *slog.Logger {
 const gcPercent = 300
 
 func run(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("it takes no arguments")
-	}
 	cfg, err := c.load()
 	if err != nil {
 		return err

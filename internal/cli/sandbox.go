@@ -26,9 +26,6 @@ func sandboxFlags(c *call) {
 // sandboxed runs the daemon in a simulated world until it is interrupted, and leaves
 // nothing behind but the store that it was told to keep.
 func sandboxed(ctx context.Context, c *call) (err error) {
-	if len(c.args) > 0 {
-		return misuse("sandbox takes no arguments")
-	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // a terminal that was closed
 	defer stop()
 	dir, err := os.MkdirTemp("", "ravenbot-sandbox-")
@@ -71,12 +68,12 @@ func sandboxed(ctx context.Context, c *call) (err error) {
 
 // writeSandbox writes the configuration of the sandbox and gives its place.
 func (c *call) writeSandbox(w *sandbox.World, dir string) (string, error) {
-	listen := c.flags.Lookup("listen").Value.String()
+	listen := c.text("listen")
 	if listen == "" {
 		listen = freeOr("127.0.0.1:8080")
 	}
 	store := dir
-	if kept := c.flags.Lookup("store").Value.String(); kept != "" {
+	if kept := c.text("store"); kept != "" {
 		var err error
 		if store, err = filepath.Abs(kept); err != nil {
 			return "", err

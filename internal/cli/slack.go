@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
 
@@ -15,10 +14,7 @@ func slackFlags(c *call) {
 	c.flags.Bool("url", false, "print the page of Slack that makes the app, to be opened in a browser")
 }
 
-func slackApp(_ context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "manifest" {
-		return misuse("say manifest")
-	}
+func printManifest(_ context.Context, c *call) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -30,7 +26,7 @@ func slackApp(_ context.Context, c *call) error {
 				Remedy: `name the public address, such as "https://raven.example.org"`}}}
 		}
 	}
-	if c.flags.Lookup("url").Value.(flag.Getter).Get().(bool) {
+	if c.isSet("url") {
 		link, err := slack.ManifestLink(address, app.CommandSpecs())
 		if err != nil {
 			return err

@@ -11,12 +11,9 @@ import (
 	"ravenbot/internal/budget"
 )
 
-// spent shows what was asked of models in the last month: over the daemon, or from
+// showUsage shows what was asked of models in the last month: over the daemon, or from
 // the store where none runs.
-func spent(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("usage takes no arguments")
-	}
+func showUsage(ctx context.Context, c *call) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err

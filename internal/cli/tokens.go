@@ -15,38 +15,34 @@ import (
 
 func tokenFlags(c *call) {
 	jsonFlag(c)
-	c.flags.Bool("overwrite", false, "with create: take the place of the token of that name")
-	c.flags.String("tools", "*", "with create: `NAMES` or patterns of the tools that it may use, with commas between")
+	c.flags.Bool("overwrite", false, "take the place of the token of that name")
+	c.flags.String("tools", "*", "`NAMES` or patterns of the tools that it may use, with commas between")
 }
 
-// tokens makes and revokes the tokens with which other hosts use the bot's tools.
-func tokens(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	switch {
-	case verb == "list" && len(c.args) == 1, (verb == "create" || verb == "revoke") && len(c.args) == 2:
-	default:
-		return misuse("say create NAME, list or revoke NAME")
-	}
+const tokensPath = "/api/v1/auth/mcp-tokens"
+
+func revokeToken(ctx context.Context, c *call) error {
 	d, err := c.running(ctx)
 	if err != nil {
 		return err
 	}
-	const path = "/api/v1/auth/mcp-tokens"
-	switch verb {
-	case "create":
-		return createToken(ctx, c, d, path)
-	case "revoke":
-		res, err := d.do(ctx, http.MethodDelete, path+"/"+url.PathEscape(c.args[1]), nil)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(c.Err, "The token %s is revoked.\n", c.args[1])
-		return res.Body.Close()
+	res, err := d.do(ctx, http.MethodDelete, tokensPath+"/"+url.PathEscape(c.args[0]), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Err, "The token %s is revoked.\n", c.args[0])
+	return res.Body.Close()
+}
+
+func listTokens(ctx context.Context, c *call) error {
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
 	}
 	var list struct {
 		Items []mcpserve.Token `json:"items"`
 	}
-	if err := d.get(ctx, http.MethodGet, path, &list); err != nil {
+	if err := d.get(ctx, http.MethodGet, tokensPath, &list); err != nil {
 		return err
 	}
 	if c.json {
@@ -64,14 +60,18 @@ func tokens(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-func createToken(ctx context.Context, c *call, d *client, path string) error {
-	body := map[string]any{"name": c.args[1], "overwrite": c.flags.Lookup("overwrite").Value.String() == "true",
-		"tools": strings.Split(c.flags.Lookup("tools").Value.String(), ",")}
+func createToken(ctx context.Context, c *call) error {
+	d, err := c.running(ctx)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"name": c.args[0], "overwrite": c.isSet("overwrite"),
+		"tools": strings.Split(c.text("tools"), ",")}
 	var made struct {
 		mcpserve.Token
 		Secret string `json:"token"`
 	}
-	if err := d.send(ctx, http.MethodPost, path, body, &made); err != nil {
+	if err := d.send(ctx, http.MethodPost, tokensPath, body, &made); err != nil {
 		return err
 	}
 	if c.json {

@@ -9,9 +9,6 @@ import (
 )
 
 func printVersion(_ context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("it takes no arguments")
-	}
 	v := struct {
 		Version string `json:"version"`
 		Commit  string `json:"commit"`
