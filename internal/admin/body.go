@@ -12,18 +12,18 @@ import (
 const (
 	// maxBody is the largest request body taken, files apart, in bytes.
 	maxBody = 1 << 20
-	// bodyWithin is how long a client may take to send it.
-	bodyWithin = 30 * time.Second
+	// bodyTimeout is how long a client may take to send it.
+	bodyTimeout = 30 * time.Second
 )
 
-// receive reads the body of a request into memory, so that a handler never waits
+// readBody reads the body of a request into memory, so that a handler never waits
 // for a client that dawdles. It reports false when it has answered instead.
-func receive(w http.ResponseWriter, r *http.Request) bool {
+func readBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.ContentLength == 0 {
 		return true
 	}
 	c := http.NewResponseController(w)
-	timed := c.SetReadDeadline(time.Now().Add(bodyWithin)) == nil
+	timed := c.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
 	if timed {
 		_ = c.SetReadDeadline(time.Time{}) // as it could be set before

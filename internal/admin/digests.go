@@ -35,7 +35,7 @@ type Digests interface {
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
-		s.broken(w, r, "the digests could not be listed", err)
+		s.writeFailure(w, r, "the digests could not be listed", err)
 		return
 	}
 	writeList(w, list)
@@ -43,11 +43,11 @@ func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
 	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
-	s.answerDigest(w, r, http.StatusOK, i, err)
+	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
-// answerDigest writes what was asked of a digest, or what went wrong with the request.
-func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
+// writeDigest writes what was asked of a digest, or what went wrong with the request.
+func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
 	name := r.PathValue("name")
 	var unread *digest.UnreadError
 	switch {
@@ -64,12 +64,12 @@ func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int
 	case errors.As(err, &unread):
 		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread), "GET /api/v1/feeds tells since when each of them fails")
 	default:
-		s.broken(w, r, "the digest "+name+" could not be made", err)
+		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
 }
 
 func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
@@ -77,11 +77,11 @@ func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		w.Header().Set("Location", "/api/v1/digests/"+name)
 	}
-	s.answerDigest(w, r, http.StatusCreated, i, err)
+	s.writeDigest(w, r, http.StatusCreated, i, err)
 }
 
 func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
@@ -90,12 +90,12 @@ func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
-	s.answerDigest(w, r, http.StatusOK, i, err)
+	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
 func (s *Server) deleteDigest(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Digests.Remove(r.Context(), r.PathValue("name")); err != nil {
-		s.answerDigest(w, r, 0, nil, err)
+		s.writeDigest(w, r, 0, nil, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -111,7 +111,7 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i, added, err := s.o.Digests.AddFeeds(r.Context(), r.PathValue("name"), in.Feeds)
-	s.answerDigest(w, r, http.StatusOK, struct {
+	s.writeDigest(w, r, http.StatusOK, struct {
 		digest.Info
 		Added int `json:"added"`
 	}{i, added}, err)
@@ -119,15 +119,15 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
-	s.answerDigest(w, r, http.StatusOK, p, err)
+	s.writeDigest(w, r, http.StatusOK, p, err)
 }
 
 func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
-	s.answerDigest(w, r, http.StatusOK, run, err)
+	run, err := s.runNow(r)
+	s.writeDigest(w, r, http.StatusOK, run, err)
 }
 
-func (s *Server) run(r *http.Request) (store.Run, error) {
+func (s *Server) runNow(r *http.Request) (store.Run, error) {
 	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
 }
 
@@ -139,7 +139,7 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 		if err == nil {
 			i, err = s.o.Digests.Get(r.Context(), name)
 		}
-		s.answerDigest(w, r, http.StatusOK, i, err)
+		s.writeDigest(w, r, http.StatusOK, i, err)
 	}
 }
 
@@ -150,13 +150,13 @@ func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet", "POST /api/v1/digests/{name}/preview says what one would do now")
 		return
 	}
-	s.answerDigest(w, r, http.StatusOK, last, err)
+	s.writeDigest(w, r, http.StatusOK, last, err)
 }
 
 func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
-		s.broken(w, r, "the feeds could not be listed", err)
+		s.writeFailure(w, r, "the feeds could not be listed", err)
 		return
 	}
 	writeList(w, list)
@@ -165,7 +165,7 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
-		s.unlisted(w, r, "digests", err)
+		s.showListError(w, r, "digests", err)
 		return
 	}
 	s.page(w, http.StatusOK, "digests", list)
@@ -174,13 +174,13 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
-		s.unlisted(w, r, "feeds", err)
+		s.showListError(w, r, "feeds", err)
 		return
 	}
 	s.page(w, http.StatusOK, "feeds", list)
 }
 
-func (s *Server) unlisted(w http.ResponseWriter, r *http.Request, what string, err error) {
+func (s *Server) showListError(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 	s.page(w, http.StatusInternalServerError, "note-page", "The "+what+" could not be listed; the bot's log has the reason.")
 }
@@ -193,7 +193,7 @@ type previewView struct {
 func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	v := previewView{Preview: p}
@@ -203,10 +203,10 @@ func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "preview", v)
 }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
+func (s *Server) runDigestOnPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.runNow(r)
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	s.page(w, http.StatusOK, "ran", run)
@@ -216,7 +216,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	switch {
 	case err != nil:
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 	case !known:
 		s.page(w, http.StatusOK, "done", "No run of it is known yet. A preview says what one would do now.")
 	default:
@@ -224,8 +224,8 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changeOnPage pauses, resumes or removes a digest, and has the page shown anew.
-func (s *Server) changeOnPage(w http.ResponseWriter, r *http.Request) {
+// changeDigestOnPage pauses, resumes or removes a digest, and has the page shown anew.
+func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	name, verb := r.PathValue("name"), r.PathValue("verb")
 	var err error
 	switch verb {
@@ -238,21 +238,21 @@ func (s *Server) changeOnPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	w.Header().Set("HX-Refresh", "true")
 	s.page(w, http.StatusOK, "done", "Done.")
 }
 
-func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, digest.ErrUnknown):
 		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
 	case errors.Is(err, digest.ErrConfigured):
 		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
 	default:
-		ref := reference()
+		ref := newReference()
 		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
 		s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}

@@ -90,7 +90,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	for scope, l := range set {
 		if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
-			s.broken(w, r, "the settings could not be kept", err)
+			s.writeFailure(w, r, "the settings could not be kept", err)
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Spending.Usage(r.Context())
 	if err != nil {
-		s.broken(w, r, "the usage could not be listed", err)
+		s.writeFailure(w, r, "the usage could not be listed", err)
 		return
 	}
 	writeList(w, list)

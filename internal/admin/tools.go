@@ -21,8 +21,8 @@ type Tools interface {
 	Why(tool, user string, channel chat.Address) (roster.Verdict, error)
 }
 
-// usualFound is how many tools a search gives where nothing says.
-const usualFound = 10
+// defaultFound is how many tools a search gives where nothing says.
+const defaultFound = 10
 
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("query"))
@@ -30,7 +30,7 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 		writeList(w, s.o.Tools.ListTools())
 		return
 	}
-	k := usualFound
+	k := defaultFound
 	if text := r.URL.Query().Get("k"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 1000 {
@@ -53,7 +53,7 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, roster.ErrNoTool):
 		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
 	case err != nil:
-		s.broken(w, r, "it could not be found out", err)
+		s.writeFailure(w, r, "it could not be found out", err)
 	default:
 		writeJSON(w, http.StatusOK, v)
 	}

@@ -31,10 +31,10 @@ var version = "dev"
 
 // The exit statuses.
 const (
-	done    = 0
-	failed  = 1
-	misused = 2
-	locked  = 3
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitStore  = 3
 )
 
 // World is what a command sees of the outside.
@@ -45,8 +45,8 @@ type World struct {
 	Env      func(string) (string, bool)
 }
 
-// call is one command being run.
-type call struct {
+// invocation is one command being run.
+type invocation struct {
 	World
 	flags  *pflag.FlagSet // of the command
 	config string
@@ -55,14 +55,14 @@ type call struct {
 }
 
 // jsonFlag is for commands whose output is data.
-func jsonFlag(c *call) { c.flags.BoolVar(&c.json, "json", false, "print data as JSON") }
+func jsonFlag(c *invocation) { c.flags.BoolVar(&c.json, "json", false, "print data as JSON") }
 
 // usageError is a command that was called wrongly.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-func misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // Run runs the command that the arguments name and returns the exit status.
 func Run(ctx context.Context, w World) int {
@@ -78,35 +78,35 @@ func Run(ctx context.Context, w World) int {
 	if len(w.Args) > 0 && (w.Args[0] == "-version" || w.Args[0] == "--version") {
 		w.Args = append([]string{"version"}, w.Args[1:]...)
 	}
-	c := &call{World: w}
+	c := &invocation{World: w}
 	root := newRoot(c)
 	// cobra reads os.Args instead of nil.
 	root.SetArgs(append([]string{}, w.Args...))
-	c.Err = visible{w.Err}
+	c.Err = printableWriter{w.Err}
 	cmd, err := root.ExecuteContextC(ctx)
-	return c.status(cmd.CommandPath(), err)
+	return c.reportError(cmd.CommandPath(), err)
 }
 
 // invoke runs fn after cobra has read flags and arguments.
-func (c *call) invoke(ctx context.Context, fn func(context.Context, *call) error) error {
+func (c *invocation) invoke(ctx context.Context, fn func(context.Context, *invocation) error) error {
 	if c.json && c.flags.Lookup("json").Hidden {
-		return misuse("unknown flag: --json")
+		return usageErrorf("unknown flag: --json")
 	}
 	// JSON escapes control characters by itself, and must not be changed.
 	if !c.json {
-		c.Out = visible{c.Out}
+		c.Out = printableWriter{c.Out}
 	}
 	return fn(ctx, c)
 }
 
-// text returns the value of a flag.
-func (c *call) text(flag string) string { return c.flags.Lookup(flag).Value.String() }
+// flagText returns the value of a flag.
+func (c *invocation) flagText(flag string) string { return c.flags.Lookup(flag).Value.String() }
 
-// isSet reports whether a flag without a value is on.
-func (c *call) isSet(flag string) bool { return c.text(flag) == "true" }
+// flagOn reports whether a flag without a value is on.
+func (c *invocation) flagOn(flag string) bool { return c.flagText(flag) == "true" }
 
-// number returns the value of a flag of type int. It panics for another type.
-func (c *call) number(flag string) int {
+// flagInt returns the value of a flag of type int. It panics for another type.
+func (c *invocation) flagInt(flag string) int {
 	n, err := c.flags.GetInt(flag)
 	if err != nil {
 		panic(err)
@@ -114,8 +114,8 @@ func (c *call) number(flag string) int {
 	return n
 }
 
-// status reports the error of a command, named by its whole path, and returns the exit status.
-func (c *call) status(path string, err error) int {
+// reportError reports the error of a command, named by its whole path, and returns the exit status.
+func (c *invocation) reportError(path string, err error) int {
 	var usage *usageError
 	var faults *config.Faults
 	var inUse *store.InUseError
@@ -124,33 +124,33 @@ func (c *call) status(path string, err error) int {
 	name := strings.Join(words[:min(2, len(words))], " ")
 	switch {
 	case err == nil:
-		return done
+		return exitDone
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(c.Err, "%s: interrupted\n", name)
-		return failed
+		return exitFailed
 	case errors.As(err, &usage):
 		fmt.Fprintf(c.Err, "%s: %v (%s --help tells more)\n", name, err, path)
-		return misused
+		return exitUsage
 	case errors.As(err, &faults):
 		fmt.Fprintln(c.Err, err)
-		return misused
+		return exitUsage
 	}
 	fmt.Fprintf(c.Err, "%s: %v\n", name, err)
 	switch {
 	case errors.As(err, &inUse), errors.As(err, &damaged):
-		return locked
+		return exitStore
 	case errors.Is(err, errNoConfig):
-		return misused
+		return exitUsage
 	}
-	return failed
+	return exitFailed
 }
 
 // errNoConfig says that there is no configuration, or that it cannot be read.
 var errNoConfig = errors.New("no configuration")
 
-// load reads the configuration and says its warnings.
-func (c *call) load() (*config.Config, error) {
-	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: checks()})
+// loadConfig reads the configuration and says its warnings.
+func (c *invocation) loadConfig() (*config.Config, error) {
+	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: configChecks()})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: there is no file %s; --config names another", errNoConfig, c.config)
 	}
@@ -160,7 +160,7 @@ func (c *call) load() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if faults := unbuilt(cfg); len(faults) > 0 {
+	if faults := findUnsupported(cfg); len(faults) > 0 {
 		return nil, &config.Faults{List: faults}
 	}
 	for _, w := range cfg.Warnings {
@@ -169,8 +169,8 @@ func (c *call) load() (*config.Config, error) {
 	return cfg, nil
 }
 
-// checks are what the configuration room cannot judge by itself.
-func checks() config.Checks {
+// configChecks are what the configuration room cannot judge by itself.
+func configChecks() config.Checks {
 	return config.Checks{
 		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
 		Schedule: func(expr, zone string) error {
@@ -205,8 +205,8 @@ func checks() config.Checks {
 	}
 }
 
-// unbuilt names the settings that this version cannot run with.
-func unbuilt(c *config.Config) []config.Fault {
+// findUnsupported names the settings that this version cannot run with.
+func findUnsupported(c *config.Config) []config.Fault {
 	var list []config.Fault
 	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {
 		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",

@@ -10,14 +10,14 @@ import (
 )
 
 // newRoot returns the command tree. Every command works on c, which receives the flags and the arguments.
-func newRoot(c *call) *cobra.Command {
+func newRoot(c *invocation) *cobra.Command {
 	root := c.group("ravenbot", "A chat bot for Discord, Slack, the browser and the terminal.")
 	root.Long = root.Short + "\n\n" +
 		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged."
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%v", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageErrorf("%v", err) })
 	root.PersistentFlags().StringVar(&c.config, "config", "config.json", "the configuration `FILE`")
 	// --json may stand before the command's name. It is hidden here because only the commands
 	// whose output is data accept it: jsonFlag shows it there, and invoke refuses it elsewhere.
@@ -27,7 +27,7 @@ func newRoot(c *call) *cobra.Command {
 	root.AddCommand(
 		c.command("agents", "list the agents: who answers, with which model and tools", 0, 0, listAgents, jsonFlag),
 		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, backupFlags),
-		c.command("chat [TEXT]", "ask once, or talk in the terminal", 0, anyNumber, talk, jsonFlag),
+		c.command("chat [TEXT]", "ask once, or talk in the terminal", 0, unlimited, runChat, jsonFlag),
 		completionCommand(),
 		c.group("config", "check the configuration, show it with its defaults, or print its JSON Schema",
 			c.command("check", "check the configuration", 0, 0, checkConfig, jsonFlag),
@@ -41,14 +41,14 @@ func newRoot(c *call) *cobra.Command {
 		c.group("discord", "work with the bot's application on Discord",
 			c.command("invite", "print the address at which the bot is added to a server", 0, 0, inviteToDiscord, jsonFlag)),
 		c.command("doctor", "check everything that can be checked; say what is wrong, what does not work, and how to fix it",
-			0, 0, doctor, jsonFlag),
+			0, 0, runDoctor, jsonFlag),
 		c.group("feeds", "show what a feed holds, find the feeds of a page, import and export lists of feeds",
-			c.command("parse FILE-or-URL…", "show what feeds hold", 1, anyNumber, parseFeeds, parseFlags),
+			c.command("parse FILE-or-URL…", "show what feeds hold", 1, unlimited, parseFeeds, parseFlags),
 			c.command("discover URL", "find the feeds of a page", 1, 1, discoverFeeds, jsonFlag),
 			c.command("import OPML", "take over a list of feeds from another reader", 1, 1, importFeeds, importFlags),
 			c.command("export", "write the feeds of all digests as OPML", 0, 0, exportFeeds, jsonFlag)),
 		c.command("init", "ask for keys and tokens, try each at once, and write config.json and .env", 0, 0,
-			initialise, initFlags),
+			runInit, initFlags),
 		c.group("mcp", "look at MCP servers and use them, or offer the bot's own tools as one",
 			c.command("list", "list the MCP servers", 0, 0, listServers, jsonFlag),
 			c.command("tools SERVER-or-URL", "list the tools of a server", 1, 1, serverTools, jsonFlag),
@@ -57,12 +57,12 @@ func newRoot(c *call) *cobra.Command {
 			c.command("approve SERVER", "approve the changed tools of a server", 1, 1, approveServer, jsonFlag),
 			c.command("serve", "serve the bot's own tools over MCP on standard streams", 0, 0, serveMCP, jsonFlag)),
 		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
-		c.command("run", "run the daemon", 0, 0, run),
+		c.command("run", "run the daemon", 0, 0, runDaemon),
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
-			sandboxed, sandboxFlags),
+			runSandbox, sandboxFlags),
 		c.group("schedule", "show when a schedule is due",
 			c.command("next EXPR", "show when a schedule is due next; put the expression in quotes", 1, 1,
-				nextDue, scheduleFlags)),
+				printNextDue, scheduleFlags)),
 		c.group("slack", "work with the bot's app on Slack",
 			c.command("manifest", "print the manifest from which Slack makes the app", 0, 0, printManifest, slackFlags)),
 		c.group("store", "check or compact the store",
@@ -76,10 +76,10 @@ func newRoot(c *call) *cobra.Command {
 			c.command("revoke NAME", "revoke a token", 1, 1, revokeToken, jsonFlag)),
 		c.group("tools", "list and find tools, explain whether one may be used, or measure the search",
 			c.command("list", "list all tools", 0, 0, listTools, jsonFlag),
-			c.command("search QUERY", "find the tools that fit a request", 1, anyNumber, searchTools, searchFlags),
+			c.command("search QUERY", "find the tools that fit a request", 1, unlimited, searchTools, searchFlags),
 			c.command("why TOOL", "say what decides whether a tool may be used", 1, 1, whyTool, whyFlags),
 			c.command("eval", "measure the search against requests whose right tools are known", 0, 0,
-				evaluate, evalFlags)),
+				evaluateSearch, evalFlags)),
 		c.command("usage", "show what was asked of models in the last 30 days, and what it cost", 0, 0,
 			showUsage, jsonFlag),
 		c.command("version", "print version, commit and Go version", 0, 0, printVersion, jsonFlag),
@@ -87,15 +87,15 @@ func newRoot(c *call) *cobra.Command {
 	return root
 }
 
-// anyNumber as the maximum of command means that there is none.
-const anyNumber = -1
+// unlimited as the maximum of command means that there is none.
+const unlimited = -1
 
-// command returns a command that takes from least to most arguments and runs fn.
-func (c *call) command(
+// command returns a command that takes from minArgs to maxArgs arguments and runs fn.
+func (c *invocation) command(
 	use, short string,
-	least, most int,
-	fn func(context.Context, *call) error,
-	flags ...func(*call),
+	minArgs, maxArgs int,
+	fn func(context.Context, *invocation) error,
+	flags ...func(*invocation),
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   use,
@@ -103,10 +103,10 @@ func (c *call) command(
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) > 0 && most == 0:
-				return misuse("it takes no arguments")
-			case len(args) < least, most != anyNumber && len(args) > most:
-				return misuse("say %s", cmd.UseLine())
+			case len(args) > 0 && maxArgs == 0:
+				return usageErrorf("it takes no arguments")
+			case len(args) < minArgs, maxArgs != unlimited && len(args) > maxArgs:
+				return usageErrorf("say %s", cmd.UseLine())
 			}
 			return nil
 		},
@@ -123,7 +123,7 @@ func (c *call) command(
 }
 
 // group returns a command that only holds others.
-func (c *call) group(name, short string, commands ...*cobra.Command) *cobra.Command {
+func (c *invocation) group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   name,
 		Short:                 short,
@@ -150,7 +150,7 @@ func needCommand(group *cobra.Command, args []string) error {
 		hint = "see the list of commands" // it is too long for one line
 	}
 	if len(args) == 0 {
-		return misuse("a command is missing: %s", hint)
+		return usageErrorf("a command is missing: %s", hint)
 	}
 	group.SuggestionsMinimumDistance = 2
 	for _, name := range group.SuggestionsFor(args[0]) {
@@ -160,7 +160,7 @@ func needCommand(group *cobra.Command, args []string) error {
 		slices.Sort(similar)
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
 	}
-	return misuse("there is no command %q; %s", args[0], hint)
+	return usageErrorf("there is no command %q; %s", args[0], hint)
 }
 
 // helpCommand replaces cobra's, which reports success for a command that does not exist.
@@ -172,7 +172,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return misuse("%v", err)
+				return usageErrorf("%v", err)
 			}
 			if len(rest) > 0 && found.HasSubCommands() {
 				return needCommand(found, rest)
@@ -197,7 +197,7 @@ func completionCommand() *cobra.Command {
 		ValidArgs:             shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return misuse("name one shell: bash, zsh or fish")
+				return usageErrorf("name one shell: bash, zsh or fish")
 			}
 			return nil
 		},

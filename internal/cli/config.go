@@ -8,21 +8,21 @@ import (
 	"ravenbot/internal/config"
 )
 
-func printSchema(_ context.Context, c *call) error {
+func printSchema(_ context.Context, c *invocation) error {
 	_, err := c.Out.Write(config.Schema())
 	return err
 }
 
-func printConfig(_ context.Context, c *call) error {
-	cfg, err := c.load()
+func printConfig(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	return config.Print(c.Out, cfg)
 }
 
-func checkConfig(_ context.Context, c *call) error {
-	cfg, err := c.load()
+func checkConfig(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if c.json {
 		faults := &config.Faults{List: []config.Fault{}}
 		if err != nil && !errors.As(err, &faults) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,29 +19,29 @@ import (
 	"ravenbot/internal/store"
 )
 
-func previewFlags(c *call) {
+func previewFlags(c *invocation) {
 	jsonFlag(c)
 	c.flags.Bool("explain", false, "say for every item why it is or is not posted")
 }
 
-// local is a bot that is not running, with its store opened here. The caller
+// openLocal is a bot that is not running, with its store opened here. The caller
 // closes it.
-func local(c *call, cfg *config.Config) (*app.App, error) {
+func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF, Watch: watchOver(lg).Watch})
-	return a, c.inUse(cfg, err)
+	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF, Watch: newWatchdog(lg).Watch})
+	return a, c.explainInUse(cfg, err)
 }
 
-// allDigests asks the running daemon, else the store.
-func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
+// loadDigests asks the running daemon, else the store.
+func (c *invocation) loadDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
 	var list struct{ Items []digest.Info }
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodGet, "/api/v1/digests", &list)
+		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/digests", nil, &list)
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return nil, err
 		}
 		list.Items, err = a.Digests().List(ctx)
@@ -51,12 +50,12 @@ func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Inf
 	return list.Items, err
 }
 
-func listDigests(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func listDigests(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	list, err := c.allDigests(ctx, cfg)
+	list, err := c.loadDigests(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -84,23 +83,23 @@ func listDigests(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-func previewDigest(ctx context.Context, c *call) error {
+func previewDigest(ctx context.Context, c *invocation) error {
 	name := c.args[0]
-	cfg, err := c.load()
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	var p digest.Preview
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", &p)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", nil, &p)
 		for _, f := range p.Faults { // a bot in this process logs them itself
 			fmt.Fprintf(c.Err, "warning: %s\n", f)
 		}
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return err
 		}
 		p, err = a.Digests().Preview(ctx, name)
@@ -116,7 +115,7 @@ func previewDigest(ctx context.Context, c *call) error {
 		return writeJSON(c.Out, p)
 	}
 	writePreview(c.Out, p)
-	if c.isSet("explain") {
+	if c.flagOn("explain") {
 		fmt.Fprintln(c.Out)
 		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 		for _, v := range p.Items {
@@ -139,18 +138,18 @@ func writePreview(w io.Writer, p digest.Preview) {
 	fmt.Fprintln(w, terminal.Text(p.Draft))
 }
 
-func runDigest(ctx context.Context, c *call) error {
+func runDigest(ctx context.Context, c *invocation) error {
 	name := c.args[0]
-	cfg, err := c.load()
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w, and a digest is posted by the running bot: start it with ravenbot run", err)
 	}
 	var r store.Run
-	if err := d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", &r); err != nil {
+	if err := d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", nil, &r); err != nil {
 		return err
 	}
 	if c.json {
@@ -165,16 +164,4 @@ func runDigest(ctx context.Context, c *call) error {
 	}
 	fmt.Fprintf(c.Out, "%s: items posted: %d.\n", name, r.Posted)
 	return nil
-}
-
-func writeItems[T any](w io.Writer, items []T) error {
-	return writeJSON(w, struct {
-		Items []T `json:"items"`
-	}{items})
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

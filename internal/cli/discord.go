@@ -10,8 +10,8 @@ import (
 )
 
 // inviteToDiscord prints the address at which the bot is added to a server.
-func inviteToDiscord(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func inviteToDiscord(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}

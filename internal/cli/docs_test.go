@@ -62,12 +62,12 @@ func TestReferenceIsTheHelp(t *testing.T) {
 	const name = "docs/cli.md"
 	var b strings.Builder
 	b.WriteString("# The command line\n\nThis page is what the commands say of themselves, written by `go test ./internal/cli -update`.\n")
-	for _, cmd := range commands(newRoot(&call{})) {
+	for _, cmd := range commands(newRoot(&invocation{})) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		title := cmp.Or(strings.Join(path, " "), "ravenbot")
 		fmt.Fprintf(&b, "\n## %s\n\n```text\n", title)
 		var out bytes.Buffer
-		if code := Run(t.Context(), World{Args: append(path, "--help"), Out: &out, Err: &out}); code != done {
+		if code := Run(t.Context(), World{Args: append(path, "--help"), Out: &out, Err: &out}); code != exitDone {
 			t.Errorf("ravenbot %s --help: status %d", title, code)
 		}
 		b.Write(out.Bytes())
@@ -92,15 +92,15 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// invocation finds command lines: in quotes or backquotes, and at the start of a
+// commandLine finds command lines: in quotes or backquotes, and at the start of a
 // line of a script or unit.
-var invocation = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
+var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
 
 func TestCommandsThatAreWrittenDownExist(t *testing.T) {
 	files := append(documents(t), "config.json", ".env.example", "Makefile", "Dockerfile", "deploy/compose.yaml", "deploy/ravenbot.service")
 	found := map[string]int{}
 	for _, name := range files {
-		for _, m := range invocation.FindAllStringSubmatch(readText(t, name), -1) {
+		for _, m := range commandLine.FindAllStringSubmatch(readText(t, name), -1) {
 			line := m[1] + m[2]
 			found[name]++
 			if err := exists(strings.Fields(line)); err != nil {
@@ -118,7 +118,7 @@ func TestCommandsThatAreWrittenDownExist(t *testing.T) {
 // exists looks for the command and the flags of a line, which may be written as in a manual,
 // with [brackets] and PLACES.
 func exists(words []string) error {
-	cmd := newRoot(&call{})
+	cmd := newRoot(&invocation{})
 	var arguments []string
 	for i := 0; i < len(words); i++ {
 		name, isFlag := strings.CutPrefix(strings.Trim(words[i], "[]"), "--")
@@ -233,7 +233,7 @@ func TestSnippetsAreConfiguration(t *testing.T) {
 			if err := os.WriteFile(path, []byte("{\n"+m[1]+"}\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "set", true }, Checks: checks()})
+			_, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "set", true }, Checks: configChecks()})
 			if err != nil {
 				t.Errorf("%s:\n%s%v", name, m[1], err)
 			}

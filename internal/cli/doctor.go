@@ -39,38 +39,38 @@ type finding struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// doctorTime bounds all checks together.
-const doctorTime = 2 * time.Minute
+// doctorTimeout bounds all checks together.
+const doctorTimeout = 2 * time.Minute
 
-// doctor checks everything that can be checked from outside, and fails where
+// runDoctor checks everything that can be checked from outside, and fails where
 // something is wrong.
-func doctor(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func runDoctor(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	list = append(list, examineStore(ctx, cfg), checkDaemon(ctx, cfg))
+	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
-		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: words(f.Err), Lost: "answers of that model",
+		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: errorText(f.Err), Lost: "answers of that model",
 			Fix: "look at its key, its name and its address under models in the configuration"})
 	}
-	list = append(list, checkPlatforms(ctx, cfg)...)
-	list = append(list, checkServers(ctx, cfg)...)
-	list = append(list, checkSchemas(ctx, cfg)...)
-	return c.report(list)
+	list = append(list, diagnosePlatforms(ctx, cfg)...)
+	list = append(list, diagnoseServers(ctx, cfg)...)
+	list = append(list, diagnoseSchemas(ctx, cfg)...)
+	return c.printFindings(list)
 }
 
-func words(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func examineStore(ctx context.Context, cfg *config.Config) finding {
+func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	path := cfg.Store.Reveal()
 	r, err := bolt.Check(ctx, path)
 	var inUse *store.InUseError
@@ -87,20 +87,20 @@ func examineStore(ctx context.Context, cfg *config.Config) finding {
 	return finding{Name: "store " + path, OK: true}
 }
 
-// checkDaemon asks the running daemon whether its platforms are connected.
-func checkDaemon(ctx context.Context, cfg *config.Config) finding {
-	d, err := daemon(ctx, cfg)
+// diagnoseDaemon asks the running daemon whether its platforms are connected.
+func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
+	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		return finding{Name: "daemon (none is running here)", OK: true}
 	}
 	var ready struct{ Status string }
 	if err == nil {
-		err = d.get(ctx, http.MethodGet, "/readyz", &ready)
+		err = d.requestJSON(ctx, http.MethodGet, "/readyz", nil, &ready)
 	}
-	return finding{Name: "daemon", OK: err == nil, Cause: words(err), Lost: "what is not connected", Fix: "its log says why"}
+	return finding{Name: "daemon", OK: err == nil, Cause: errorText(err), Lost: "what is not connected", Fix: "its log says why"}
 }
 
-func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
+func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	quiet := slog.New(slog.DiscardHandler)
 	var list []finding
 	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
@@ -125,18 +125,18 @@ func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// checkServers tells how MCP servers are: as the running daemon sees them, else
+// diagnoseServers tells how MCP servers are: as the running daemon sees them, else
 // whether what they need is there.
-func checkServers(ctx context.Context, cfg *config.Config) []finding {
+func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 	list := []finding{}
-	if served, ok := servedServers(ctx, cfg); ok {
+	if served, ok := loadServers(ctx, cfg); ok {
 		for _, s := range served {
-			list = append(list, examineServer(s))
+			list = append(list, diagnoseServer(s))
 		}
 	} else {
 		for name, s := range cfg.MCPServers {
 			if !s.Disabled {
-				list = append(list, lookForServer(ctx, name, s))
+				list = append(list, diagnoseConfiguredServer(ctx, name, s))
 			}
 		}
 	}
@@ -144,19 +144,19 @@ func checkServers(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// servedServers asks the running daemon, if there is one, for its MCP servers.
-func servedServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
-	d, err := daemon(ctx, cfg)
+// loadServers asks the running daemon, if there is one, for its MCP servers.
+func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return nil, false
 	}
 	var servers struct {
 		Items []mcp.Status `json:"items"`
 	}
-	return servers.Items, d.get(ctx, http.MethodGet, serversPath, &servers) == nil
+	return servers.Items, d.requestJSON(ctx, http.MethodGet, serversPath, nil, &servers) == nil
 }
 
-func examineServer(s mcp.Status) finding {
+func diagnoseServer(s mcp.Status) finding {
 	f := finding{Name: "MCP server " + s.Name + " (" + string(s.State) + ")", OK: true, Lost: "its tools"}
 	switch {
 	case s.State == "error":
@@ -170,24 +170,24 @@ func examineServer(s mcp.Status) finding {
 	return f
 }
 
-// lookForServer looks for the program that an MCP server is started by, or for
+// diagnoseConfiguredServer looks for the program that an MCP server is started by, or for
 // something that listens where it is.
-func lookForServer(ctx context.Context, name string, s config.MCPServer) finding {
+func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServer) finding {
 	f := finding{Name: "MCP server " + name, Lost: "its tools"}
 	var err error
 	if address := s.URL.Reveal(); s.Command == "" && address != "" {
 		f.Fix = "start the server, or correct its url"
-		err = listens(ctx, address)
+		err = dialServer(ctx, address)
 	} else {
 		f.Fix = "install the program, or write its whole path as command"
 		_, err = exec.LookPath(s.Command)
 	}
-	f.OK, f.Cause = err == nil, words(err)
+	f.OK, f.Cause = err == nil, errorText(err)
 	return f
 }
 
-// listens tells whether a connection to the host of an address can be made.
-func listens(ctx context.Context, address string) error {
+// dialServer tells whether a connection to the host of an address can be made.
+func dialServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return errors.New("its url is no address")
@@ -200,17 +200,17 @@ func listens(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// checkSchemas tells what models of Gemini are not told of the tools of MCP servers,
+// diagnoseSchemas tells what models of Gemini are not told of the tools of MCP servers,
 // as far as the running daemon knows them.
-func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
+func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }) {
 		return nil
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return nil // said before
 	}
-	servers, _ := servedServers(ctx, cfg)
+	servers, _ := loadServers(ctx, cfg)
 	var list []finding
 	for _, s := range servers {
 		var tools struct {
@@ -219,7 +219,7 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 				Schema json.RawMessage `json:"inputSchema"`
 			} `json:"items"`
 		}
-		if len(s.Tools) == 0 || d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(s.Name)+"/tools", &tools) != nil {
+		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(s.Name)+"/tools", nil, &tools) != nil {
 			continue
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
@@ -234,8 +234,8 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// report prints what was found; anything wrong is a failure.
-func (c *call) report(list []finding) error {
+// printFindings prints what was found; anything wrong is a failure.
+func (c *invocation) printFindings(list []finding) error {
 	wrong := 0
 	for _, k := range list {
 		if !k.OK {

@@ -10,12 +10,12 @@ import (
 	"ravenbot/internal/config"
 )
 
-func slackFlags(c *call) {
+func slackFlags(c *invocation) {
 	c.flags.Bool("url", false, "print the page of Slack that makes the app, to be opened in a browser")
 }
 
-func printManifest(_ context.Context, c *call) error {
-	cfg, err := c.load()
+func printManifest(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func printManifest(_ context.Context, c *call) error {
 				Remedy: `name the public address, such as "https://raven.example.org"`}}}
 		}
 	}
-	if c.isSet("url") {
+	if c.flagOn("url") {
 		link, err := slack.ManifestLink(address, app.CommandSpecs())
 		if err != nil {
 			return err

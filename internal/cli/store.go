@@ -12,15 +12,15 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-func checkStore(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func checkStore(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	return bolt.WayBack(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
 }
 
-func reportStore(ctx context.Context, c *call, path string) error {
+func reportStore(ctx context.Context, c *invocation, path string) error {
 	r, err := bolt.Check(ctx, path)
 	if damaged := (*store.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
 		return err
@@ -52,8 +52,8 @@ func printReport(w io.Writer, r bolt.Report) error {
 	return nil
 }
 
-func compactStore(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func compactStore(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/mcpserve"
 )
 
-func tokenFlags(c *call) {
+func tokenFlags(c *invocation) {
 	jsonFlag(c)
 	c.flags.Bool("overwrite", false, "take the place of the token of that name")
 	c.flags.String("tools", "*", "`NAMES` or patterns of the tools that it may use, with commas between")
@@ -21,8 +21,8 @@ func tokenFlags(c *call) {
 
 const tokensPath = "/api/v1/auth/mcp-tokens"
 
-func revokeToken(ctx context.Context, c *call) error {
-	d, err := c.running(ctx)
+func revokeToken(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,15 +34,15 @@ func revokeToken(ctx context.Context, c *call) error {
 	return res.Body.Close()
 }
 
-func listTokens(ctx context.Context, c *call) error {
-	d, err := c.running(ctx)
+func listTokens(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
 	var list struct {
 		Items []mcpserve.Token `json:"items"`
 	}
-	if err := d.get(ctx, http.MethodGet, tokensPath, &list); err != nil {
+	if err := d.requestJSON(ctx, http.MethodGet, tokensPath, nil, &list); err != nil {
 		return err
 	}
 	if c.json {
@@ -60,18 +60,18 @@ func listTokens(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-func createToken(ctx context.Context, c *call) error {
-	d, err := c.running(ctx)
+func createToken(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"name": c.args[0], "overwrite": c.isSet("overwrite"),
-		"tools": strings.Split(c.text("tools"), ",")}
+	body := map[string]any{"name": c.args[0], "overwrite": c.flagOn("overwrite"),
+		"tools": strings.Split(c.flagText("tools"), ",")}
 	var made struct {
 		mcpserve.Token
 		Secret string `json:"token"`
 	}
-	if err := d.send(ctx, http.MethodPost, tokensPath, body, &made); err != nil {
+	if err := d.requestJSON(ctx, http.MethodPost, tokensPath, body, &made); err != nil {
 		return err
 	}
 	if c.json {
@@ -82,13 +82,13 @@ func createToken(ctx context.Context, c *call) error {
 	return nil
 }
 
-// running is the daemon, for commands that need it.
-func (c *call) running(ctx context.Context) (*client, error) {
-	cfg, err := c.load()
+// requireDaemon is the daemon, for commands that need it.
+func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		return nil, fmt.Errorf("%w: this needs it; start it with ravenbot run", err)
 	}

@@ -17,47 +17,47 @@ import (
 	"ravenbot/internal/toolsearch"
 )
 
-// mostRanked is the most tools that are ranked for a request.
-const mostRanked = 1000
+// maxRanked is the most tools that are ranked for a request.
+const maxRanked = 1000
 
 // maxLine is the longest line of a file of tools or requests, in bytes.
 const maxLine = 4 << 20
 
-func searchFlags(c *call) {
+func searchFlags(c *invocation) {
 	jsonFlag(c)
 	// As a long name too, so that --k is accepted like -k.
 	c.flags.IntP("k", "k", 10, "rank the best `N` tools")
 }
 
-func whyFlags(c *call) {
+func whyFlags(c *invocation) {
 	jsonFlag(c)
 	c.flags.String("user", "", "the `ID` of the user on the channel's platform")
 	c.flags.String("channel", "web:/general", "the `ADDRESS` where the tool would be used")
 }
 
-func evalFlags(c *call) {
+func evalFlags(c *invocation) {
 	searchFlags(c)
 	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, parameters (a JSON Schema) and server; "+
 		"without server the first part of field, up to a /, stands for it")
 	c.flags.String("queries", "", "a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
 }
 
-// ranked returns the number of tools to rank.
-func (c *call) ranked() (int, error) {
-	k := c.number("k")
-	if k < 1 || k > mostRanked {
-		return 0, misuse("-k must be from 1 to %d", mostRanked)
+// resultLimit returns the number of tools to rank.
+func (c *invocation) resultLimit() (int, error) {
+	k := c.flagInt("k")
+	if k < 1 || k > maxRanked {
+		return 0, usageErrorf("-k must be from 1 to %d", maxRanked)
 	}
 	return k, nil
 }
 
-// evaluate measures the tool search against requests whose right tools are known.
-func evaluate(_ context.Context, c *call) error {
-	toolFile, queryFile := c.text("tools"), c.text("queries")
+// evaluateSearch measures the tool search against requests whose right tools are known.
+func evaluateSearch(_ context.Context, c *invocation) error {
+	toolFile, queryFile := c.flagText("tools"), c.flagText("queries")
 	if toolFile == "" || queryFile == "" {
-		return misuse("name the files: --tools FILE --queries FILE")
+		return usageErrorf("name the files: --tools FILE --queries FILE")
 	}
-	k, err := c.ranked()
+	k, err := c.resultLimit()
 	if err != nil {
 		return err
 	}
@@ -83,14 +83,14 @@ func writeRankings(w io.Writer, index *toolsearch.Index, questions []toolsearch.
 	lines.SetEscapeHTML(false)
 	var failed error // only by what out says again when it is flushed
 	score := index.Measure(questions, k, func(q toolsearch.Question, ranked []string) {
-		failed = cmp.Or(failed, lines.Encode(ranking{q.Query, q.Gold, ranked}))
+		failed = cmp.Or(failed, lines.Encode(rankingLine{q.Query, q.Gold, ranked}))
 	})
 	failed = cmp.Or(failed, lines.Encode(map[string]toolsearch.Score{"summary": score}))
 	return cmp.Or(failed, out.Flush())
 }
 
-// ranking is what eval prints of one request.
-type ranking struct {
+// rankingLine is what eval prints of one request.
+type rankingLine struct {
 	Query  string   `json:"query"`
 	Gold   []string `json:"gold"`
 	Ranked []string `json:"ranked"`

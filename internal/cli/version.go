@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-func printVersion(_ context.Context, c *call) error {
+func printVersion(_ context.Context, c *invocation) error {
 	v := struct {
 		Version string `json:"version"`
 		Commit  string `json:"commit"`

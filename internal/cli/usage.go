@@ -13,21 +13,21 @@ import (
 
 // showUsage shows what was asked of models in the last month: over the daemon, or from
 // the store where none runs.
-func showUsage(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func showUsage(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	var list struct {
 		Items []budget.Usage `json:"items"`
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodGet, "/api/v1/usage", &list)
+		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/usage", nil, &list)
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return err
 		}
 		list.Items, err = a.Usage(ctx)
