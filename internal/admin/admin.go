@@ -165,7 +165,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.guard.checkForeign(r); err != nil {
-		writeError(w, http.StatusForbidden, "forbidden", err.Error(), "open the bot under its own address, or set http.publicURL to the one in use")
+		writeError(w, http.StatusForbidden, "forbidden", err.Error(),
+			"open the bot under its own address, or set http.publicURL to the one in use")
 		return
 	}
 	if r.URL.Path == "/login" {
@@ -204,7 +205,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 		s.guard.bearers.countAttempt(r, now)
 	} else if s.sessions.check(w, r, s.guard.isSecure(r)) {
 		if err := checkOrigin(r); err != nil {
-			writeError(w, http.StatusForbidden, "forbidden", err.Error(), "send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
+			writeError(w, http.StatusForbidden, "forbidden", err.Error(),
+				"send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
 			return false
 		}
 		return true

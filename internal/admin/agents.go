@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"ravenbot/internal/roster"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/roster"
 )
 
 // Agents tells of the agents and keeps those that are made here. Errors are those
@@ -48,13 +49,17 @@ func (s *Server) writeAgent(w http.ResponseWriter, r *http.Request, status int, 
 func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")), "GET /api/v1/agents names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
+			"GET /api/v1/agents names those there are")
 	case errors.Is(err, roster.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/agents/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/agents/{name} to change it")
 	case errors.Is(err, roster.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", err.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as agents in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as agents in config.json has it, with its "name" beside`)
 	default:
 		s.writeFailure(w, r, "the agent could not be changed", err)
 	}
@@ -83,7 +88,8 @@ func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "an agent keeps its name; make it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"an agent keeps its name; make it anew under another")
 		return
 	}
 	v, err := s.o.Agents.Replace(r.Context(), r.PathValue("name"), raw)
@@ -126,7 +132,10 @@ type agentsView struct {
 type roomChoice struct{ Room, Agent string }
 
 func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
-	v := agentsView{Agents: s.o.Agents.List(), New: s.newAgentFormView(roster.Agent{Model: "default", Tools: []string{"*"}})}
+	v := agentsView{
+		Agents: s.o.Agents.List(),
+		New:    s.newAgentFormView(roster.Agent{Model: "default", Tools: []string{"*"}}),
+	}
 	v.New.New = true
 	rooms := s.o.Agents.Rooms()
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
@@ -192,9 +201,15 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 	if err := r.ParseForm(); err != nil {
 		return nil, formError{fmt.Errorf("read the form: %w", err)}
 	}
-	v := map[string]any{"model": r.PostFormValue("model"), "systemPrompt": strings.TrimSpace(r.PostFormValue("prompt")),
-		"tools": splitFields(r.PostFormValue("tools")), "channels": splitFields(r.PostFormValue("channels")), "fallbackServers": splitFields(r.PostFormValue("fallback")),
-		"knowledge": before.Knowledge, "utilityModel": r.PostFormValue("utility")}
+	v := map[string]any{
+		"model":           r.PostFormValue("model"),
+		"systemPrompt":    strings.TrimSpace(r.PostFormValue("prompt")),
+		"tools":           splitFields(r.PostFormValue("tools")),
+		"channels":        splitFields(r.PostFormValue("channels")),
+		"fallbackServers": splitFields(r.PostFormValue("fallback")),
+		"knowledge":       before.Knowledge,
+		"utilityModel":    r.PostFormValue("utility"),
+	}
 	if r.PostFormValue("every") == "" {
 		links := []roster.Link{}
 		on := r.PostForm["server"]
@@ -233,7 +248,8 @@ func splitFields(text string) []string {
 
 func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	s.showAgentResult(w, s.o.Agents.Remove(r.Context(), name), name+" is removed. Where it answered, the default agent does.")
+	s.showAgentResult(w, s.o.Agents.Remove(r.Context(), name),
+		name+" is removed. Where it answered, the default agent does.")
 }
 
 func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
@@ -250,11 +266,16 @@ func (s *Server) showAgentResult(w http.ResponseWriter, err error, done string) 
 	switch {
 	case err == nil:
 		s.page(w, http.StatusOK, "done", done)
-	case isBadInput(err), errors.Is(err, roster.ErrNotFound), errors.Is(err, roster.ErrExists), errors.Is(err, roster.ErrConfigured), errors.Is(err, roster.ErrNoFile):
+	case isBadInput(err),
+		errors.Is(err, roster.ErrNotFound),
+		errors.Is(err, roster.ErrExists),
+		errors.Is(err, roster.ErrConfigured),
+		errors.Is(err, roster.ErrNoFile):
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
 		s.o.Log.Error("agent not changed", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}
 }

@@ -35,7 +35,8 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a.Platform != s.o.Rooms.Name() {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
+		writeError(w, http.StatusBadRequest, "bad_request",
+			fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
 			"use an address such as web:/general")
 		return
 	}
@@ -43,7 +44,8 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 		Text string `json:"text"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || strings.TrimSpace(body.Text) == "" {
-		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text", `send {"text":"…"}`)
+		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text",
+			`send {"text":"…"}`)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
@@ -97,7 +99,11 @@ func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http
 
 // writeAskError tells why a message gets no answer here.
 func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
-	status, f := http.StatusServiceUnavailable, apiError{"unavailable", "the bot takes no message now", "try again in a moment"}
+	status, f := http.StatusServiceUnavailable, apiError{
+		"unavailable",
+		"the bot takes no message now",
+		"try again in a moment",
+	}
 	var input interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &input) && input.BadInput():

@@ -29,7 +29,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "/api/v1/openapi.json describes what there is")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path),
+			"/api/v1/openapi.json describes what there is")
 	})
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
@@ -101,7 +102,8 @@ func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	takes := slices.Sorted(maps.Keys(m))
 	w.Header().Set("Allow", strings.Join(takes, ", "))
-	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use "+strings.Join(takes, " or "))
+	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here",
+		"use "+strings.Join(takes, " or "))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -175,7 +177,8 @@ func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
 func parseConversation(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
 	a, err := chat.ParseAddress(r.PathValue("address"))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "percent-encode the address as one part of the path: web%3A%2Fgeneral")
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			"percent-encode the address as one part of the path: web%3A%2Fgeneral")
 	}
 	return a, err == nil
 }
@@ -213,7 +216,11 @@ const maxShownTurns = 200
 
 // loadConversation gives what is kept of a conversation: what the agent knows of it and,
 // of a web room, all that was said and posted there.
-func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (turns []conversation.Turn, lines []store.Entry, err error) {
+func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
+	turns []conversation.Turn,
+	lines []store.Entry,
+	err error,
+) {
 	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
 	if err == nil && a.Platform == s.o.Rooms.Name() {
 		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
@@ -273,5 +280,6 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 }
 
 func writeNoConversation(w http.ResponseWriter, a chat.Address) {
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a), "GET /api/v1/conversations names those there are")
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a),
+		"GET /api/v1/conversations names those there are")
 }

@@ -38,7 +38,11 @@ func (s *Server) serveAudited(w http.ResponseWriter, r *http.Request, next http.
 	if seen.status >= http.StatusBadRequest {
 		return
 	}
-	e := audit.Entry{Who: "session", Action: r.Method + " " + r.URL.EscapedPath(), Target: strings.TrimPrefix(w.Header().Get("Location"), "/api/v1")}
+	e := audit.Entry{
+		Who:    "session",
+		Action: r.Method + " " + r.URL.EscapedPath(),
+		Target: strings.TrimPrefix(w.Header().Get("Location"), "/api/v1"),
+	}
 	if _, ok := bearer(r); ok {
 		e.Who = "admin token"
 	}
@@ -66,7 +70,8 @@ func (o *statusRecorder) Unwrap() http.ResponseWriter { return o.ResponseWriter 
 func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
 	n, err := parseNumber(r.URL.Query().Get("limit"), pageSize)
 	if err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit has to be a whole number above 0", "leave it out for the newest changes")
+		writeError(w, http.StatusBadRequest, "bad_request", "limit has to be a whole number above 0",
+			"leave it out for the newest changes")
 		return
 	}
 	n = min(n, maxPageSize)

@@ -34,7 +34,8 @@ func readBody(w http.ResponseWriter, r *http.Request) bool {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return true
 	case errors.As(err, &large):
-		writeError(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
+		writeError(w, http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
 	default:
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}

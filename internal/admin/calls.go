@@ -51,8 +51,21 @@ type callView struct {
 }
 
 func newCallView(c store.ToolCall) callView {
-	v := callView{ID: strconv.FormatUint(c.Seq, 10), Call: c.ID, Time: c.Began, Server: c.Server, Tool: c.Tool, Args: c.Args, Result: c.Result, ResultID: c.ResultID, Error: c.Error,
-		Note: c.Note, DurationMs: float64(c.Took.Microseconds()) / 1000, User: c.User, Turn: c.Turn}
+	v := callView{
+		ID:         strconv.FormatUint(c.Seq, 10),
+		Call:       c.ID,
+		Time:       c.Began,
+		Server:     c.Server,
+		Tool:       c.Tool,
+		Args:       c.Args,
+		Result:     c.Result,
+		ResultID:   c.ResultID,
+		Error:      c.Error,
+		Note:       c.Note,
+		DurationMs: float64(c.Took.Microseconds()) / 1000,
+		User:       c.User,
+		Turn:       c.Turn,
+	}
 	if !c.Conversation.IsZero() {
 		v.Channel = c.Conversation.String()
 	}
@@ -126,13 +139,15 @@ func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	n, err := parseNumber(q.Get("limit"), pageSize)
 	before, err2 := parseNumber(cmp.Or(q.Get("next"), q.Get("after")), 0)
 	if err = errors.Join(err, err2); err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0", "leave them out for the newest calls")
+		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0",
+			"leave them out for the newest calls")
 		return
 	}
 	n = min(n, maxPageSize)
 	list, err := s.o.Calls.ToolCalls(r.Context(), uint64(before), n, func(c store.ToolCall) bool {
 		is := func(key, value string) bool { return !q.Has(key) || q.Get(key) == value }
-		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) && is("channel", newCallView(c).Channel)
+		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) &&
+			is("channel", newCallView(c).Channel)
 	})
 	if err != nil {
 		s.writeFailure(w, r, "the calls could not be listed", err)
@@ -164,7 +179,8 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
 	res, err := s.o.Calls.ToolResult(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more", "the newest large results are kept, the list of calls has their ids")
+		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more",
+			"the newest large results are kept, the list of calls has their ids")
 	case err != nil:
 		s.writeFailure(w, r, "the result could not be read", err)
 	default:
@@ -189,7 +205,19 @@ type approvalView struct {
 }
 
 func newApprovalView(a store.Approval) approvalView {
-	v := approvalView{ID: a.ID, Tool: a.Tool, Server: a.Server, Args: a.Args, Reason: a.Reason, User: a.Asker.ID, Turn: a.Turn, Asked: a.At, Expires: a.Expires, Decision: string(a.Decision), By: a.By}
+	v := approvalView{
+		ID:       a.ID,
+		Tool:     a.Tool,
+		Server:   a.Server,
+		Args:     a.Args,
+		Reason:   a.Reason,
+		User:     a.Asker.ID,
+		Turn:     a.Turn,
+		Asked:    a.At,
+		Expires:  a.Expires,
+		Decision: string(a.Decision),
+		By:       a.By,
+	}
 	if a.Decision == "" {
 		v.Decision = "pending"
 	}
@@ -222,7 +250,8 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeNoApproval(w http.ResponseWriter) {
-	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(), "GET /api/v1/approvals lists those that are open")
+	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
+		"GET /api/v1/approvals lists those that are open")
 }
 
 func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +265,8 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	}
 	is, known := yes[strings.ToLower(in.Decision)]
 	if !known {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision), `send {"decision":"approve"} or {"decision":"deny"}`)
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision),
+			`send {"decision":"approve"} or {"decision":"deny"}`)
 		return
 	}
 	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), s.o.Rooms.Name())

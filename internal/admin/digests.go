@@ -54,15 +54,20 @@ func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int,
 	case err == nil:
 		writeJSON(w, status, v)
 	case errors.Is(err, digest.ErrUnknown):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name), "GET /api/v1/digests names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
+			"GET /api/v1/digests names those there are")
 	case errors.Is(err, digest.ErrExists):
-		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(), "choose another name, or PUT to /api/v1/digests/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
+			"choose another name, or PUT to /api/v1/digests/{name} to change it")
 	case errors.Is(err, digest.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as digests in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as digests in config.json has it, with its "name" beside`)
 	case errors.As(err, &unread):
-		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread), "GET /api/v1/feeds tells since when each of them fails")
+		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread),
+			"GET /api/v1/feeds tells since when each of them fails")
 	default:
 		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
@@ -86,7 +91,8 @@ func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a digest keeps its name; make it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"a digest keeps its name; make it anew under another")
 		return
 	}
 	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
@@ -107,7 +113,8 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 		Feeds []string `json:"feeds"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Feeds) == 0 {
-		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds", `send {"feeds":["https://go.dev/blog/feed.atom"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds",
+			`send {"feeds":["https://go.dev/blog/feed.atom"]}`)
 		return
 	}
 	i, added, err := s.o.Digests.AddFeeds(r.Context(), r.PathValue("name"), in.Feeds)
@@ -147,7 +154,8 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	if err == nil && !known {
-		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet", "POST /api/v1/digests/{name}/preview says what one would do now")
+		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet",
+			"POST /api/v1/digests/{name}/preview says what one would do now")
 		return
 	}
 	s.writeDigest(w, r, http.StatusOK, last, err)
@@ -182,7 +190,8 @@ func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) showListError(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
-	s.page(w, http.StatusInternalServerError, "note-page", "The "+what+" could not be listed; the bot's log has the reason.")
+	s.page(w, http.StatusInternalServerError, "note-page",
+		"The "+what+" could not be listed; the bot's log has the reason.")
 }
 
 type previewView struct {
@@ -254,6 +263,7 @@ func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err err
 	default:
 		ref := newReference()
 		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}
 }

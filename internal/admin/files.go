@@ -7,8 +7,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"ravenbot/internal/roster"
 	"strings"
+
+	"ravenbot/internal/roster"
 )
 
 // MaxFile is the largest file that is taken for an agent, in bytes.
@@ -47,9 +48,11 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNoFile):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")), "GET /api/v1/agents/{name}/files names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
+			"GET /api/v1/agents/{name}/files names those there are")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send the file as multipart/form-data, in a part named "file" with a filename`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send the file as multipart/form-data, in a part named "file" with a filename`)
 	default:
 		s.writeAgentError(w, r, err)
 	}

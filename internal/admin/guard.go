@@ -171,7 +171,8 @@ func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	ref := newReference()
 	s.o.Log.Error("panic while serving", "reference", ref, "method", r.Method, "path", r.URL.Path,
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	writeError(w, http.StatusInternalServerError, "internal", "something went wrong inside the bot (reference "+ref+")", "the bot's log has the reason")
+	writeError(w, http.StatusInternalServerError, "internal", "something went wrong inside the bot (reference "+ref+")",
+		"the bot's log has the reason")
 }
 
 // newReference is short enough to be read out and long enough to be found in a log.

@@ -17,7 +17,8 @@ var loginStyle string
 // and the policy names that one style by its hash.
 func loginPolicy() string {
 	sum := sha256.Sum256([]byte(loginStyle))
-	own := strings.Replace(contentPolicy, "img-src 'self'", "img-src data:", 1) // the page has an empty icon, so that browsers look for no other
+	// the page has an empty icon, so that browsers look for no other
+	own := strings.Replace(contentPolicy, "img-src 'self'", "img-src data:", 1)
 	return strings.Replace(own, "style-src 'self'", "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", 1)
 }
 
@@ -40,7 +41,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
 		token, right = r.URL.Query().Get("token"), s.sessions.redeem
-		wrong = "This link was used before or has expired. Enter the admin token instead, or take a new link from the bot's log after a restart."
+		wrong = "This link was used before or has expired. " +
+			"Enter the admin token instead, or take a new link from the bot's log after a restart."
 	default:
 		s.loginPage(w, http.StatusOK, "")
 		return

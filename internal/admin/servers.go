@@ -78,15 +78,19 @@ func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err er
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.Is(err, mcp.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")), "GET /api/v1/mcp/servers names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
+			"GET /api/v1/mcp/servers names those there are")
 	case errors.Is(err, mcp.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
 	case errors.Is(err, mcp.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", err.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as mcpServers in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as mcpServers in config.json has it, with its "name" beside`)
 	default:
 		s.writeFailure(w, r, "the MCP server could not be changed", err)
 	}
@@ -109,7 +113,8 @@ func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.Ra
 		err = errors.New("the body is no JSON object with a name in it that is a string")
 	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object: an entry as config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send a JSON object: an entry as config.json has it, with its "name" beside`)
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
@@ -132,7 +137,8 @@ func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a server keeps its name; add it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"a server keeps its name; add it anew under another")
 		return
 	}
 	v, err := s.o.Servers.Replace(r.Context(), r.PathValue("name"), raw)
@@ -197,7 +203,8 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"tool":"read_file","arguments":{"path":"README.md"}}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"tool":"read_file","arguments":{"path":"README.md"}}`)
 		return
 	}
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
@@ -208,7 +215,8 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/mcp/servers/{name}/tools names those there are")
+		writeError(w, http.StatusNotFound, "not_found", err.Error(),
+			"GET /api/v1/mcp/servers/{name}/tools names those there are")
 	case err != nil:
 		s.writeServerError(w, r, err)
 	default:
@@ -274,7 +282,14 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.showServerResult(w, err, map[string]string{"start": "Starting ", "stop": "Stopped ", "restart": "Restarting ", "approve": "Approved the tools of ", "remove": "Removed "}[verb]+name+".")
+	s.showServerResult(w, err,
+		map[string]string{
+			"start":   "Starting ",
+			"stop":    "Stopped ",
+			"restart": "Restarting ",
+			"approve": "Approved the tools of ",
+			"remove":  "Removed ",
+		}[verb]+name+".")
 }
 
 // showServerResult answers what was done on a page of servers.
@@ -293,6 +308,7 @@ func (s *Server) showServerResult(w http.ResponseWriter, err error, done string)
 	default:
 		ref := newReference()
 		s.o.Log.Error("mcp server not changed", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}
 }

@@ -46,8 +46,15 @@ func newSessions(token string, now func() time.Time) *sessions {
 	mac.Write([]byte("ravenbot dashboard session, version 2"))
 	key := mac.Sum(nil)
 	name := sha256.Sum256(key)
-	return &sessions{token: sha256.Sum256([]byte(token)), usable: token != "", key: key, cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
-		now: now, links: map[[sha256.Size]byte]time.Time{}, ended: map[string]time.Time{}}
+	return &sessions{
+		token:  sha256.Sum256([]byte(token)),
+		usable: token != "",
+		key:    key,
+		cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
+		now:    now,
+		links:  map[[sha256.Size]byte]time.Time{},
+		ended:  map[string]time.Time{},
+	}
 }
 
 // isToken compares with the admin token in constant time.

@@ -106,7 +106,8 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 	} else if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
 		ref := newReference()
 		s.o.Log.Error("settings not kept", "reference", ref, "error", err)
-		p.Problem, status = "The settings could not be kept (reference "+ref+"); the bot's log has the reason.", http.StatusInternalServerError
+		status = http.StatusInternalServerError
+		p.Problem = "The settings could not be kept (reference " + ref + "); the bot's log has the reason."
 	} else {
 		p.Saved, status = true, http.StatusOK
 	}

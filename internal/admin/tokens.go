@@ -17,7 +17,13 @@ const owner = "admin"
 
 // Tokens makes and revokes the tokens of the MCP endpoint.
 type Tokens interface {
-	Create(ctx context.Context, owner, name string, tools []string, life time.Duration, overwrite bool) (mcpserve.Token, string, error)
+	Create(
+		ctx context.Context,
+		owner, name string,
+		tools []string,
+		life time.Duration,
+		overwrite bool,
+	) (mcpserve.Token, string, error)
 	List(owner string) []mcpserve.Token
 	Get(owner, name string) (mcpserve.Token, error)
 	Revoke(ctx context.Context, owner, name string) error
@@ -45,11 +51,14 @@ func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, mcpserve.ErrNoToken):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")), "GET /api/v1/auth/mcp-tokens names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
+			"GET /api/v1/auth/mcp-tokens names those there are")
 	case errors.Is(err, mcpserve.ErrTokenExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), `send "overwrite": true to replace it, or choose another name`)
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			`send "overwrite": true to replace it, or choose another name`)
 	case errors.Is(err, mcpserve.ErrTokenName), errors.Is(err, mcpserve.ErrTokenTools):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
 	default:
 		s.writeFailure(w, r, "the token could not be changed", err)
 	}
@@ -66,14 +75,16 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
 		return
 	}
 	var life time.Duration
 	if in.ExpiresIn != "" {
 		var err error
 		if life, err = time.ParseDuration(in.ExpiresIn); err != nil || life <= 0 {
-			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("expiresIn is %.40q, want a length of time", in.ExpiresIn), `write number and unit: "24h"`)
+			writeError(w, http.StatusBadRequest, "bad_request",
+				fmt.Sprintf("expiresIn is %.40q, want a length of time", in.ExpiresIn), `write number and unit: "24h"`)
 			return
 		}
 	}

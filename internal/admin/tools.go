@@ -34,7 +34,8 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("k"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 1000 {
-			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("k is %.40q, want a number from 1 to 1000", text), "leave it out for ten")
+			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("k is %.40q, want a number from 1 to 1000", text),
+				"leave it out for ten")
 			return
 		}
 		k = n

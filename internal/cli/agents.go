@@ -124,7 +124,12 @@ func whyTool(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, v)
 	}
-	fmt.Fprintf(c.Out, "%s in %s: %s\n", v.Tool, v.Channel, map[string]string{"allow": "may be used", "ask": "may be used after an approval", "deny": "may not be used"}[v.Verdict])
+	fmt.Fprintf(c.Out, "%s in %s: %s\n", v.Tool, v.Channel,
+		map[string]string{
+			"allow": "may be used",
+			"ask":   "may be used after an approval",
+			"deny":  "may not be used",
+		}[v.Verdict])
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	for _, f := range v.Layers {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.Layer, f.Decision, f.Reason)

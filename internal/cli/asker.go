@@ -35,8 +35,14 @@ type asker struct {
 	secrets        []string // told so far
 }
 
-func newAsker(ctx context.Context, c *invocation, silent bool) asker {
-	a := asker{ctx: ctx, out: c.Out, err: c.Err, acceptDefaults: silent, lines: bufio.NewReader(io.LimitReader(interruptibleReader{ctx, c.In}, 1<<20))}
+func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
+	a := asker{
+		ctx:            ctx,
+		out:            c.Out,
+		err:            c.Err,
+		acceptDefaults: acceptDefaults,
+		lines:          bufio.NewReader(io.LimitReader(interruptibleReader{ctx, c.In}, 1<<20)),
+	}
 	if f, ok := c.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			a.terminal = f
@@ -111,7 +117,8 @@ func (a *asker) askSecret(question, set string) (string, error) {
 	if len(secret) >= 8 { // less is a slip of the hand, and stands in too many words
 		a.secrets = append(a.secrets, secret)
 	}
-	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' }) {
+	isForeign := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"'\`, r) }
+	if strings.ContainsFunc(secret, isForeign) {
 		return "", unusablef("copy it again, without quotes or blanks", "a key or token has letters, digits and signs alone")
 	}
 	return secret, nil

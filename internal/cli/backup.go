@@ -66,7 +66,8 @@ func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file stri
 func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	var inUse *store.InUseError
 	if errors.As(err, &inUse) {
-		return fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err, cfg.HTTP.Listen, c.config)
+		return fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err,
+			cfg.HTTP.Listen, c.config)
 	}
 	return err
 }

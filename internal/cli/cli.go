@@ -209,8 +209,12 @@ func configChecks() config.Checks {
 func findUnsupported(c *config.Config) []config.Fault {
 	var list []config.Fault
 	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {
-		list = append(list, config.Fault{File: c.Path, Key: "store", Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
-			Remedy: `name a file, such as "data/ravenbot.db"`})
+		list = append(list, config.Fault{
+			File:   c.Path,
+			Key:    "store",
+			Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
+			Remedy: `name a file, such as "data/ravenbot.db"`,
+		})
 	}
 	return list
 }

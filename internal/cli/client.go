@@ -86,7 +86,9 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, err
 	}
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: it was started with another configuration or RAVENBOT_ADMIN_TOKEN", c.base)
+		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: "+
+			"it was started with another configuration or RAVENBOT_ADMIN_TOKEN",
+			c.base)
 	}
 	if err := parseAPIError(raw); err != nil {
 		return nil, err

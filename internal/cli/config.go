@@ -31,7 +31,8 @@ func checkConfig(_ context.Context, c *invocation) error {
 		return errors.Join(err, writeItems(c.Out, faults.List))
 	}
 	if err == nil {
-		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests), len(cfg.EnabledServers()))
+		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests),
+			len(cfg.EnabledServers()))
 	}
 	return err
 }

@@ -28,7 +28,15 @@ func previewFlags(c *invocation) {
 // closes it.
 func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF, Watch: newWatchdog(lg).Watch})
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		Local:   true,
+		ReadPDF: readPDF,
+		Watch:   newWatchdog(lg).Watch,
+	})
 	return a, c.explainInUse(cfg, err)
 }
 
@@ -78,7 +86,8 @@ func listDigests(ctx context.Context, c *invocation) error {
 		if i.Last != nil {
 			last = fmt.Sprintf("%s (%d items)", i.Last.Due.Format(time.RFC3339), i.Last.Posted)
 		}
-		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds), strings.Join(i.Post, " "))
+		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds),
+			strings.Join(i.Post, " "))
 	}
 	return t.Flush()
 }

@@ -17,15 +17,25 @@ func inviteToDiscord(ctx context.Context, c *invocation) error {
 	}
 	d := cfg.Platforms.Discord
 	if d.Token.Reveal() == "" {
-		return &config.Faults{List: []config.Fault{{File: cfg.Path, Key: "platforms.discord.token", Reason: "there is no token, which names the application to invite",
-			Remedy: "set DISCORD_TOKEN; the token is at https://discord.com/developers/applications → your application → Bot"}}}
+		return &config.Faults{List: []config.Fault{{
+			File:   cfg.Path,
+			Key:    "platforms.discord.token",
+			Reason: "there is no token, which names the application to invite",
+			Remedy: "set DISCORD_TOKEN; the token is at https://discord.com/developers/applications " +
+				"→ your application → Bot",
+		}}}
 	}
-	id, err := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(), Log: slog.New(slog.NewTextHandler(c.Err, nil))}).Application(ctx)
+	id, err := discord.New(discord.Options{
+		Token:      d.Token.Reveal(),
+		APIBaseURL: d.APIBaseURL.Reveal(),
+		Log:        slog.New(slog.NewTextHandler(c.Err, nil)),
+	}).Application(ctx)
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return writeJSON(c.Out, invitation{URL: discord.Invite(id), ClientID: id, Scopes: discord.Scopes(), Permissions: discord.Permissions()})
+		return writeJSON(c.Out,
+			invitation{URL: discord.Invite(id), ClientID: id, Scopes: discord.Scopes(), Permissions: discord.Permissions()})
 	}
 	_, err = fmt.Fprintln(c.Out, discord.Invite(id))
 	return err

@@ -54,8 +54,13 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
 	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
-		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: errorText(f.Err), Lost: "answers of that model",
-			Fix: "look at its key, its name and its address under models in the configuration"})
+		list = append(list, finding{
+			Name:  "model " + f.Model,
+			OK:    f.Err == nil,
+			Cause: errorText(f.Err),
+			Lost:  "answers of that model",
+			Fix:   "look at its key, its name and its address under models in the configuration",
+		})
 	}
 	list = append(list, diagnosePlatforms(ctx, cfg)...)
 	list = append(list, diagnoseServers(ctx, cfg)...)
@@ -80,9 +85,19 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding{Name: "store " + path + " (not made yet)", OK: true}
 	case err != nil:
-		return finding{Name: "store " + path, Cause: err.Error(), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+		return finding{
+			Name:  "store " + path,
+			Cause: err.Error(),
+			Lost:  "everything",
+			Fix:   "ravenbot restore FILE puts a backup in its place",
+		}
 	case len(r.Damage) > 0:
-		return finding{Name: "store " + path, Cause: strings.Join(r.Damage, "; "), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+		return finding{
+			Name:  "store " + path,
+			Cause: strings.Join(r.Damage, "; "),
+			Lost:  "everything",
+			Fix:   "ravenbot restore FILE puts a backup in its place",
+		}
 	}
 	return finding{Name: "store " + path, OK: true}
 }
@@ -97,24 +112,42 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	if err == nil {
 		err = d.requestJSON(ctx, http.MethodGet, "/readyz", nil, &ready)
 	}
-	return finding{Name: "daemon", OK: err == nil, Cause: errorText(err), Lost: "what is not connected", Fix: "its log says why"}
+	return finding{
+		Name:  "daemon",
+		OK:    err == nil,
+		Cause: errorText(err),
+		Lost:  "what is not connected",
+		Fix:   "its log says why",
+	}
 }
 
 func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	quiet := slog.New(slog.DiscardHandler)
 	var list []finding
 	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
-		found := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(), Log: quiet}).Check(ctx)
+		found := discord.New(discord.Options{
+			Token:      d.Token.Reveal(),
+			APIBaseURL: d.APIBaseURL.Reveal(),
+			Log:        quiet,
+		}).Check(ctx)
 		for _, f := range found {
-			list = append(list, finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
+			list = append(list,
+				finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
 		}
 		if len(found) == 0 {
 			list = append(list, finding{Name: "Discord", OK: true})
 		}
 	}
 	if s := cfg.Platforms.Slack; cfg.SlackEnabled() {
-		found := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(), SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode,
-			APIBaseURL: s.APIBaseURL.Reveal(), Log: quiet, Now: time.Now}).Check(ctx)
+		found := slack.New(slack.Options{
+			BotToken:      s.BotToken.Reveal(),
+			AppToken:      s.AppToken.Reveal(),
+			SigningSecret: s.SigningSecret.Reveal(),
+			Mode:          s.Mode,
+			APIBaseURL:    s.APIBaseURL.Reveal(),
+			Log:           quiet,
+			Now:           time.Now,
+		}).Check(ctx)
 		for _, f := range found {
 			list = append(list, finding{Name: "Slack", Cause: f.Problem, Lost: f.Lost, Fix: f.Remedy})
 		}
@@ -164,7 +197,8 @@ func diagnoseServer(s mcp.Status) finding {
 	case s.ConsentURL != "":
 		f.OK, f.Cause, f.Fix = false, "somebody has to let the bot use it", "the page Servers has the link"
 	case s.Pending > 0:
-		f.OK, f.Cause, f.Lost = false, fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending), "these tools"
+		f.OK, f.Lost = false, "these tools"
+		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)
 		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " takes it"
 	}
 	return f
@@ -203,7 +237,8 @@ func dialServer(ctx context.Context, address string) error {
 // diagnoseSchemas tells what models of Gemini are not told of the tools of MCP servers,
 // as far as the running daemon knows them.
 func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }) {
+	usesGemini := func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), usesGemini) {
 		return nil
 	}
 	d, err := findDaemon(ctx, cfg)
@@ -219,14 +254,16 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 				Schema json.RawMessage `json:"inputSchema"`
 			} `json:"items"`
 		}
-		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(s.Name)+"/tools", nil, &tools) != nil {
+		path := serversPath + "/" + url.PathEscape(s.Name) + "/tools"
+		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, path, nil, &tools) != nil {
 			continue
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
 		for _, t := range tools.Items {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
-				f.Notes = append(f.Notes, fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
+				f.Notes = append(f.Notes,
+					fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}
 		}
 		list = append(list, f)

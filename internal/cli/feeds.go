@@ -243,10 +243,16 @@ func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) er
 		Added int `json:"added"`
 	}
 	if to == "" {
-		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds", map[string]any{"feeds": addresses}, &out)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds",
+			map[string]any{"feeds": addresses}, &out)
 	} else {
-		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests", map[string]any{"name": name, "feeds": addresses, "post": []string{to},
-			"schedule": c.flagText("schedule"), "timezone": c.flagText("tz")}, &out)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests", map[string]any{
+			"name":     name,
+			"feeds":    addresses,
+			"post":     []string{to},
+			"schedule": c.flagText("schedule"),
+			"timezone": c.flagText("tz"),
+		}, &out)
 		out.Added = len(out.Feeds)
 	}
 	if err != nil {

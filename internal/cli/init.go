@@ -23,7 +23,8 @@ import (
 )
 
 func initFlags(c *invocation) {
-	c.flags.Bool("yes", false, "ask nothing: take the keys of the environment and of .env, and change files that are there")
+	c.flags.Bool("yes", false,
+		"ask nothing: take the keys of the environment and of .env, and change files that are there")
 }
 
 // The variables of .env that are asked for.
@@ -62,7 +63,9 @@ func runInit(ctx context.Context, c *invocation) error {
 	if err := b.readFiles(); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "This writes %s and %s. Enter takes what stands in [brackets]; nothing is written before the last question.\n\n", b.config.path, b.dotEnv.path)
+	fmt.Fprintf(c.Out,
+		"This writes %s and %s. Enter takes what stands in [brackets]; nothing is written before the last question.\n\n",
+		b.config.path, b.dotEnv.path)
 	for _, ask := range []func(context.Context) error{b.askModel, b.askDiscord, b.askSlack} {
 		if err := ask(ctx); err != nil {
 			return b.explainEarlyEnd(err)
@@ -80,7 +83,9 @@ func runInit(ctx context.Context, c *invocation) error {
 // explainEarlyEnd says what was not written when the answers end too early.
 func (b *setup) explainEarlyEnd(err error) error {
 	if errors.Is(err, errInputEnded) {
-		return usageErrorf("the answers ended before the last question: nothing was written, neither %s nor %s; --yes asks nothing", b.config.path, b.dotEnv.path)
+		return usageErrorf("the answers ended before the last question: nothing was written, "+
+			"neither %s nor %s; --yes asks nothing",
+			b.config.path, b.dotEnv.path)
 	}
 	return err
 }
@@ -156,7 +161,8 @@ func (b *setup) addReferences(all ...reference) error {
 	var changes []config.Change
 	for _, r := range all {
 		written := config.RawString(b.config.text, r.path...)
-		if written != "${"+r.variable+"}" && written != "${env:"+r.variable+"}" && !strings.HasPrefix(written, "${"+r.variable+":-") {
+		if written != "${"+r.variable+"}" && written != "${env:"+r.variable+"}" &&
+			!strings.HasPrefix(written, "${"+r.variable+":-") {
 			changes = append(changes, config.Change{Path: r.path, Value: "${" + r.variable + ":-}"})
 		}
 	}
@@ -182,7 +188,8 @@ func (b *setup) askKey(question, variable string) (string, error) {
 const keepModel = "keep"
 
 func (b *setup) askModel(ctx context.Context) error {
-	kinds, question, preset := []string{"gemini", "anthropic", "openai", "offline"}, "Language model: gemini, anthropic, openai (any address that speaks OpenAI's chat API) or offline (none)", "gemini"
+	kinds, preset := []string{"gemini", "anthropic", "openai", "offline"}, "gemini"
+	question := "Language model: gemini, anthropic, openai (any address that speaks OpenAI's chat API) or offline (none)"
 	if p := b.cfg.Models["default"].Provider; b.config.exists && (p == "openai" || p == "anthropic") {
 		kinds, question, preset = append(kinds, keepModel), question+", or keep what is configured", keepModel
 	}
@@ -228,7 +235,12 @@ func (b *setup) askGemini(ctx context.Context) error {
 		b.answers[varGemini] = key
 		if b.cfg.Models["default"].Provider != "gemini" {
 			err = b.applyChanges(config.Change{Path: []string{"models", "default"},
-				Value: modelEntry{Provider: "gemini", Model: "gemini-3.8-flash", APIKey: "${" + varGemini + ":-}", Fallback: []string{"offline"}}})
+				Value: modelEntry{
+					Provider: "gemini",
+					Model:    "gemini-3.8-flash",
+					APIKey:   "${" + varGemini + ":-}",
+					Fallback: []string{"offline"},
+				}})
 		} else {
 			err = b.addReferences(reference{varGemini, []string{"models", "default", "apiKey"}})
 		}
@@ -253,7 +265,12 @@ func (b *setup) askAnthropic(ctx context.Context) error {
 			return err
 		}
 		b.answers[varAnthropic] = key
-		m := modelEntry{Provider: "anthropic", Model: name, APIKey: "${" + varAnthropic + ":-}", Fallback: []string{"offline"}}
+		m := modelEntry{
+			Provider: "anthropic",
+			Model:    name,
+			APIKey:   "${" + varAnthropic + ":-}",
+			Fallback: []string{"offline"},
+		}
 		if err := b.applyChanges(config.Change{Path: []string{"models", "default"}, Value: m}); err != nil {
 			return err
 		}
@@ -267,7 +284,8 @@ func (b *setup) askAnthropic(ctx context.Context) error {
 func (b *setup) askOpenAI(ctx context.Context) error {
 	base, name := "https://api.openai.com/v1", ""
 	return b.askThrice("the model", func() (err error) {
-		if base, err = b.ask("Base URL, such as https://openrouter.ai/api/v1 or http://127.0.0.1:11434/v1", base); err != nil {
+		base, err = b.ask("Base URL, such as https://openrouter.ai/api/v1 or http://127.0.0.1:11434/v1", base)
+		if err != nil {
 			return err
 		}
 		if name, err = b.ask("Name of the model", name); err != nil {
@@ -298,7 +316,8 @@ func (b *setup) verifyModel(ctx context.Context) error {
 	b.sayTrying("the model")
 	check := provider.CheckOne(ctx, b.cfg, "default")
 	if err := check.Err; err != nil {
-		return unusablef("look at the key, the model's name and its address, and whether this machine reaches it", "the model does not answer: %v", err)
+		return unusablef("look at the key, the model's name and its address, and whether this machine reaches it",
+			"the model does not answer: %v", err)
 	}
 	b.say("model %s answers", check.Model)
 	return nil
@@ -307,12 +326,18 @@ func (b *setup) verifyModel(ctx context.Context) error {
 func (b *setup) askDiscord(ctx context.Context) error {
 	b.say("")
 	return b.askThrice("the token for Discord", func() error {
-		token, err := b.askKey("Discord bot token, from https://discord.com/developers/applications → your application → Bot → Reset Token", varDiscord)
+		token, err := b.askKey("Discord bot token, from https://discord.com/developers/applications "+
+			"→ your application → Bot → Reset Token",
+			varDiscord)
 		if err != nil || token == "" {
 			return err
 		}
 		b.sayTrying("Discord")
-		d := discord.New(discord.Options{Token: token, APIBaseURL: b.cfg.Platforms.Discord.APIBaseURL.Reveal(), Log: slog.New(slog.DiscardHandler)})
+		d := discord.New(discord.Options{
+			Token:      token,
+			APIBaseURL: b.cfg.Platforms.Discord.APIBaseURL.Reveal(),
+			Log:        slog.New(slog.DiscardHandler),
+		})
 		id, err := d.Prove(ctx)
 		if err != nil {
 			return explainRefusal(err)
@@ -328,7 +353,12 @@ func (b *setup) askDiscord(ctx context.Context) error {
 
 func (b *setup) askSlack(ctx context.Context) error {
 	b.say("")
-	options := slack.Options{Mode: "socket", APIBaseURL: b.cfg.Platforms.Slack.APIBaseURL.Reveal(), Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	options := slack.Options{
+		Mode:       "socket",
+		APIBaseURL: b.cfg.Platforms.Slack.APIBaseURL.Reveal(),
+		Log:        slog.New(slog.DiscardHandler),
+		Now:        time.Now,
+	}
 	ask := func(what, question, variable, prefix string, into *string) error {
 		return b.askThrice("the "+what+" for Slack", func() error {
 			token, err := b.askKey(question, variable)
@@ -348,10 +378,16 @@ func (b *setup) askSlack(ctx context.Context) error {
 			return nil
 		})
 	}
-	if err := ask("bot token", "Slack bot token (xoxb-…), from https://api.slack.com/apps → your app → OAuth & Permissions", varSlackBot, "xoxb-", &options.BotToken); err != nil || options.BotToken == "" {
+	err := ask("bot token",
+		"Slack bot token (xoxb-…), from https://api.slack.com/apps → your app → OAuth & Permissions",
+		varSlackBot, "xoxb-", &options.BotToken)
+	if err != nil || options.BotToken == "" {
 		return err
 	}
-	if err := ask("app-level token", "Slack app-level token (xapp-…), from Basic Information → App-Level Tokens, scope connections:write", varSlackApp, "xapp-", &options.AppToken); err != nil {
+	err = ask("app-level token",
+		"Slack app-level token (xapp-…), from Basic Information → App-Level Tokens, scope connections:write",
+		varSlackApp, "xapp-", &options.AppToken)
+	if err != nil {
 		return err
 	}
 	if options.AppToken == "" {
@@ -362,7 +398,8 @@ func (b *setup) askSlack(ctx context.Context) error {
 		b.say("note: %s, so that this is lost: %s: %s", f.Problem, f.Lost, f.Remedy)
 	}
 	b.answers[varSlackBot], b.answers[varSlackApp] = options.BotToken, options.AppToken
-	return b.addReferences(reference{varSlackBot, []string{"platforms", "slack", "botToken"}}, reference{varSlackApp, []string{"platforms", "slack", "appToken"}})
+	return b.addReferences(reference{varSlackBot, []string{"platforms", "slack", "botToken"}},
+		reference{varSlackApp, []string{"platforms", "slack", "appToken"}})
 }
 
 // explainRefusal is what a platform says of a token, for whoever typed it.
@@ -391,7 +428,8 @@ func (b *setup) writeFiles() error {
 			continue
 		}
 		if f.exists {
-			yes, err := b.confirm(fmt.Sprintf("%s is there already. Change it? All that was not asked about stays as it is", f.path))
+			yes, err := b.confirm(fmt.Sprintf("%s is there already. Change it? All that was not asked about stays as it is",
+				f.path))
 			if err != nil {
 				return err
 			}

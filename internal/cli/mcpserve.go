@@ -71,7 +71,13 @@ type relay struct {
 // relayMCP passes on what the host says until it ends its output. The token that it
 // uses is its own, and lives no longer.
 func relayMCP(ctx context.Context, c *invocation, d *client) error {
-	r := &relay{d: d, http: &http.Client{}, name: "stdio-" + strconv.Itoa(os.Getpid()), out: c.Out, cancels: map[string]context.CancelFunc{}}
+	r := &relay{
+		d:       d,
+		http:    &http.Client{},
+		name:    "stdio-" + strconv.Itoa(os.Getpid()),
+		out:     c.Out,
+		cancels: map[string]context.CancelFunc{},
+	}
 	if err := r.renewToken(ctx); err != nil {
 		return err
 	}

@@ -51,7 +51,15 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	lg := newLogger(c.Err, cfg.Log)
 	w := newWatchdog(lg)
 	defer w.Close()
-	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF, Watch: w.Watch})
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Token:   token.Reveal(),
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		ReadPDF: readPDF,
+		Watch:   w.Watch,
+	})
 	if err != nil {
 		return err
 	}

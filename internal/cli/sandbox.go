@@ -19,7 +19,8 @@ import (
 )
 
 func sandboxFlags(c *invocation) {
-	c.flags.String("listen", "", "the `ADDRESS` of the page and the API; without it: 127.0.0.1:8080, or a free port where that is taken")
+	c.flags.String("listen", "",
+		"the `ADDRESS` of the page and the API; without it: 127.0.0.1:8080, or a free port where that is taken")
 	c.flags.String("store", "", "keep the store in the folder `DIR`; without it: in one that is removed at the end")
 }
 
@@ -42,7 +43,8 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "", false }, Checks: configChecks()})
+	cfg, err := config.Load(path,
+		config.Options{Env: func(string) (string, bool) { return "", false }, Checks: configChecks()})
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,15 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 	lg := newLogger(c.Err, cfg.Log)
 	watch := newWatchdog(lg)
 	defer watch.Close()
-	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF, Watch: watch.Watch})
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Token:   token.Reveal(),
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		ReadPDF: readPDF,
+		Watch:   watch.Watch,
+	})
 	if err != nil {
 		return err
 	}
@@ -106,8 +116,11 @@ func freeAddressOr(wanted string) string {
 func (c *invocation) runInWorld(ctx context.Context, w *sandbox.World, a *app.App, path string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	fmt.Fprintf(c.Out, "A simulated world: a Discord, a Slack, a language model that only repeats, and feeds. Nothing of it leaves this machine.\n"+
-		"Open the chat page, once, with: %s\nOther commands reach this bot with --config %s, such as: ravenbot digest list --config %s\n\n%s\nCtrl-C ends it.\n",
+	fmt.Fprintf(c.Out, "A simulated world: a Discord, a Slack, a language model that only repeats, and feeds. "+
+		"Nothing of it leaves this machine.\n"+
+		"Open the chat page, once, with: %s\n"+
+		"Other commands reach this bot with --config %s, such as: ravenbot digest list --config %s\n\n%s\n"+
+		"Ctrl-C ends it.\n",
 		a.LoginLink(), path, path, sandbox.Help)
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -22,8 +22,12 @@ func printManifest(_ context.Context, c *invocation) error {
 	address := ""
 	if cfg.Platforms.Slack.Mode == "http" {
 		if address = strings.TrimRight(cfg.HTTP.PublicURL.Reveal(), "/"); address == "" {
-			return &config.Faults{List: []config.Fault{{File: cfg.Path, Key: "http.publicURL", Reason: "Slack in HTTP mode has to know where it reaches the bot",
-				Remedy: `name the public address, such as "https://raven.example.org"`}}}
+			return &config.Faults{List: []config.Fault{{
+				File:   cfg.Path,
+				Key:    "http.publicURL",
+				Reason: "Slack in HTTP mode has to know where it reaches the bot",
+				Remedy: `name the public address, such as "https://raven.example.org"`,
+			}}}
 		}
 	}
 	if c.flagOn("url") {

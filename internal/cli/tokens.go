@@ -78,7 +78,9 @@ func createToken(ctx context.Context, c *invocation) error {
 		return writeJSON(c.Out, made)
 	}
 	fmt.Fprintln(c.Out, made.Secret)
-	fmt.Fprintf(c.Err, "This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n", strings.Join(made.Tools, ", "), d.base)
+	fmt.Fprintf(c.Err,
+		"This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n",
+		strings.Join(made.Tools, ", "), d.base)
 	return nil
 }
 

@@ -37,9 +37,11 @@ func whyFlags(c *invocation) {
 
 func evalFlags(c *invocation) {
 	searchFlags(c)
-	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, parameters (a JSON Schema) and server; "+
+	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, "+
+		"parameters (a JSON Schema) and server; "+
 		"without server the first part of field, up to a /, stands for it")
-	c.flags.String("queries", "", "a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
+	c.flags.String("queries", "",
+		"a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
 }
 
 // resultLimit returns the number of tools to rank.

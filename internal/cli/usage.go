@@ -42,7 +42,8 @@ func showUsage(ctx context.Context, c *invocation) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "DAY\tMODEL\tCHANNEL\tUSER\tANSWERS\tTOKENS IN\tOUT\tUSD")
 	for _, u := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.4f\n", u.Day, u.Model, u.Channel, u.User, u.Turns, u.Tokens.Input, u.Tokens.Output, u.USD)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.4f\n", u.Day, u.Model, u.Channel, u.User, u.Turns, u.Tokens.Input,
+			u.Tokens.Output, u.USD)
 	}
 	return t.Flush()
 }
