@@ -110,6 +110,8 @@ var holders = map[string][]string{
 	"github.com/robfig/cron/v3":                       {"internal/schedule"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {"internal/schema", "internal/sim/"},
 	"github.com/slack-go/slack":                       {"adapters/slack"},
+	"github.com/spf13/cobra":                          {"internal/cli"},
+	"github.com/spf13/pflag":                          {"internal/cli"},
 	"github.com/tailscale/hujson":                     {"internal/config"},
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
