@@ -16,7 +16,7 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// usageText is what the command can do.
+// usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
 	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
@@ -37,6 +37,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
+	// A digest of another channel must not be told from one that does not exist.
 	d, more, ok := s.findNamed(rest)
 	if !ok || !d.isVisible(m) {
 		if verb == "remove" {
@@ -73,8 +74,8 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	return s.reply(d.Name, func() (string, error) { return s.pauseOrResume(ctx, d, verb == "pause") })
 }
 
-// proposeFromWords shows the plan of a digest that somebody wrote down: when, in which time
-// zone, and addresses of feeds; the other words say when.
+// proposeFromWords proposes a digest from the words of a create command: addresses of feeds
+// and a time zone; all other words are the schedule.
 func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words string) chat.Draft {
 	var p Plan
 	var when []string
@@ -102,7 +103,8 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 // hostname matches the address of a page without its scheme.
 var hostname = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
 
-// findNamed finds the digest that words begin with, the one with the longest name.
+// findNamed returns the digest whose name the words begin with (the longest such name), and
+// the rest of the words.
 func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 	for _, one := range s.specs() {
 		if after, found := strings.CutPrefix(words, one.Name); found && (after == "" || after[0] == ' ') && len(one.Name) > len(d.Name) {
@@ -119,7 +121,7 @@ func (s *Service) denialDraft(d spec) chat.Draft {
 	return refusalDraft("Only an administrator, or whoever made **" + escapeMarkdown(d.Name) + "**, can do that.")
 }
 
-// reply is what came of a command.
+// reply returns the text of do as a draft, or its error in words for people.
 func (s *Service) reply(name string, do func() (string, error)) chat.Draft {
 	text, err := do()
 	if err != nil {
@@ -166,12 +168,12 @@ func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
 	return p.Draft
 }
 
-// maxExplained is how many items are explained in the chat; the command line and the
-// dashboard explain all.
+// maxExplained bounds the verdicts shown in chat; the command line and the dashboard show
+// all.
 const maxExplained = 60
 
-// explain tells of every item why it would be posted now or not, or what became of
-// it in the last run.
+// explain lists the verdict on every item, as a run now would decide or, with "last", as the
+// last run did.
 func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	var heading string
 	var list []Verdict
@@ -208,7 +210,7 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
 
-// markdown is a verdict as Markdown.
+// markdown returns a verdict as Markdown.
 func (v Verdict) markdown() string {
 	text := escapeMarkdown(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escapeMarkdown(v.Verdict) + "*"
 	if v.Reason != "" {
@@ -217,7 +219,7 @@ func (v Verdict) markdown() string {
 	return text
 }
 
-// unmerge shows what was put together in the last post of a digest.
+// unmerge shows the items that were merged in the last post of a digest.
 func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft {
 	n := 0
 	if which != "" {
@@ -236,7 +238,7 @@ func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft 
 	return s.unmergeEntries(ctx, d, runs[0], n)
 }
 
-// edit changes one thing of a digest.
+// edit changes one field of a digest's plan.
 func (s *Service) edit(ctx context.Context, d spec, words string) (string, error) {
 	key, value, _ := strings.Cut(words, " ")
 	value = strings.TrimSpace(value)
@@ -258,7 +260,7 @@ func (s *Service) edit(ctx context.Context, d spec, words string) (string, error
 	return text, nil
 }
 
-// mute leaves out what names a word until a day.
+// mute adds a filter that excludes a word until a day.
 func (s *Service) mute(ctx context.Context, d spec, words string) (string, error) {
 	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
 		p.Filters = append(slices.Clone(p.Filters), "mute:"+words)
@@ -270,7 +272,7 @@ func (s *Service) mute(ctx context.Context, d spec, words string) (string, error
 	return "The digest **" + escapeMarkdown(d.Name) + "** leaves out " + escapeMarkdown(words) + ".", nil
 }
 
-// setField changes one thing of a plan, by its name.
+// setField sets a field of a plan by its name, in any case.
 func (p *Plan) setField(key, value string) error {
 	texts := map[string]*string{"schedule": &p.Schedule, "timezone": &p.Timezone, "style": &p.Style, "language": &p.Language,
 		"prompt": &p.Prompt, "whenempty": &p.WhenEmpty, "catchup": &p.CatchUp}
@@ -321,6 +323,8 @@ func (p *Plan) setFeed(value string) error {
 	return nil
 }
 
+// errorDraft returns an error in words for people, and logs it where it is not theirs to
+// correct.
 func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
@@ -335,7 +339,8 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.", escapeMarkdown(name)))
 }
 
-// listDigests lists the digests that whoever asks may see, and what the channel follows.
+// listDigests lists the digests that the author of a message may see, and the subscriptions
+// of the channel.
 func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, error) {
 	var lines []string
 	for _, d := range s.specs() {

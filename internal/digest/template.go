@@ -11,8 +11,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Page is what a template of a digest is executed with. Its texts are Markdown in
-// which nothing that a feed says is markup, and links lead to items alone.
+// Page is the data of a digest's template. Its texts are Markdown in which nothing that a
+// feed says is markup, and all links lead to items.
 type Page struct {
 	Name    string
 	Date    string // of the run, in the digest's zone: Monday, 2 January 2006
@@ -44,18 +44,19 @@ type PageTopic struct {
 	Items []PageItem
 }
 
-// maxTemplateOutput is how much a template may write, in bytes.
+// maxTemplateOutput bounds the output of a template, in bytes.
 const maxTemplateOutput = 32 << 10
 
 var errTooLong = errors.New("the template writes too much")
 
-// CheckTemplate tells what is wrong with a template.
+// CheckTemplate returns what is wrong with a template, or nil.
 func CheckTemplate(text string) error {
 	_, err := parseTemplate(text)
 	return err
 }
 
-// parseTemplate reads a template and tries it on a page.
+// parseTemplate parses a template and executes it on a sample and on an empty page, so that
+// a fault is found when the digest is made, not at its first run.
 func parseTemplate(text string) (*template.Template, error) {
 	t, err := template.New("digest").Funcs(template.FuncMap{
 		"join":  strings.Join,
@@ -75,7 +76,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return t, nil
 }
 
-// limitedBuilder is a strings.Builder that refuses to grow too long.
+// limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
 type limitedBuilder struct{ strings.Builder }
 
 func (s *limitedBuilder) Write(p []byte) (int, error) {
@@ -91,7 +92,7 @@ func executeTemplate(t *template.Template, p Page) (string, error) {
 	return strings.TrimSpace(b.String()), err
 }
 
-// compose makes the draft of what was written.
+// compose makes the draft, and its two parts where it is long.
 func (e *edition) compose(d spec, now time.Time) error {
 	if d.template != nil {
 		text, err := executeTemplate(d.template, e.templatePage(d, now))
@@ -123,8 +124,8 @@ func (e *edition) compose(d spec, now time.Time) error {
 	return nil
 }
 
-// headEntries is how many entries a post begins with whose others are in a thread below it;
-// it has one if there are more than twice as many.
+// headEntries returns how many entries a long post holds; the others go into a thread below
+// it. A post is long where it has more than twice as many.
 func headEntries(style string) int {
 	switch style {
 	case Titles:
@@ -135,7 +136,7 @@ func headEntries(style string) int {
 	return 3
 }
 
-// renderRows lists the entries from one place in their order to another, below their topics.
+// renderRows returns the entries from index from to index to as a list, below their topics.
 func (e *edition) renderRows(style string, from, to int) string {
 	text, n := "", 0
 	for _, p := range e.parts {
@@ -157,7 +158,7 @@ func (e *edition) renderRows(style string, from, to int) string {
 	return text
 }
 
-// renderRow is an entry as a line of a list.
+// renderRow returns an entry as a line of a list.
 func (e *edition) renderRow(style string, l entryLine) string {
 	c := e.cards[l.n]
 	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escapeMarkdown(c.Source))
