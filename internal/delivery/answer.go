@@ -241,7 +241,11 @@ func describeAge(d time.Duration) string {
 }
 
 // askAgent asks the agent. A panic there fails this question alone.
-func (s *Service) askAgent(ctx context.Context, q chat.Asked, view *liveAnswer) (turn *conversation.Turn, draft *chat.Draft) {
+func (s *Service) askAgent(
+	ctx context.Context,
+	q chat.Asked,
+	view *liveAnswer,
+) (turn *conversation.Turn, draft *chat.Draft) {
 	m := q.Last()
 	defer func() {
 		if r := recover(); r != nil {

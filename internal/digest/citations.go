@@ -11,7 +11,9 @@ import (
 var (
 	citation    = regexp.MustCompile(`\[(\d+)\]`)
 	titledLink  = regexp.MustCompile(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
-	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?|\b(?:mailto|tel|javascript|data):[^\s<>]+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
+	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
+		`|\b(?:mailto|tel|javascript|data):[^\s<>]+` +
+		`|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
 	htmlTag     = regexp.MustCompile(`<[^<>]*>`)
 	// sentence matches up to the end of the citations, or to a full stop without one.
 	sentence   = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
@@ -78,7 +80,9 @@ func (p *content) linkCitations(one string) (string, []int) {
 
 // linkTarget returns an address as it is written in a Markdown link, which it cannot end.
 func linkTarget(address string) string {
-	return strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "").Replace(address)
+	return strings.NewReplacer(
+		" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "",
+	).Replace(address)
 }
 
 var firstLink = regexp.MustCompile(`\[\[(\d+)\]\]`)

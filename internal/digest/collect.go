@@ -151,7 +151,13 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 // listVerdicts lists the verdicts on all items, and on the feeds that failed.
 func (e *edition) listVerdicts() {
 	for _, i := range e.items {
-		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.verdict, Reason: i.reason})
+		e.verdicts = append(e.verdicts, Verdict{
+			Title:   i.Heading(),
+			Link:    i.Link,
+			Feed:    i.source,
+			Verdict: i.verdict,
+			Reason:  i.reason,
+		})
 	}
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
 		e.verdicts = append(e.verdicts, Verdict{Feed: e.shownURLs[address], Verdict: feedFailed + e.failures[address]})

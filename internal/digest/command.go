@@ -68,7 +68,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.reply(d.Name, func() (string, error) { return s.mute(ctx, d, more) })
 	case "remove":
 		return s.reply(d.Name, func() (string, error) {
-			return "The digest **" + escapeMarkdown(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
+			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
 		})
 	}
 	return s.reply(d.Name, func() (string, error) { return s.pauseOrResume(ctx, d, verb == "pause") })
@@ -85,7 +85,9 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 		switch {
 		case isWebURL(bare) || strings.HasPrefix(bare, "bundled:") || hostname.MatchString(bare):
 			p.Feeds = append(p.Feeds, Feed{URL: bare})
-		case p.Timezone == "" && err == nil && (strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
+		// "*/5" is a part of a cron schedule, and words such as "Cuba" name zones, too.
+		case p.Timezone == "" && err == nil &&
+			(strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
 			p.Timezone = bare
 		case len(p.Feeds) == 0 || !slices.Contains([]string{"and", "from"}, bare):
 			when = append(when, w)
@@ -107,7 +109,8 @@ var hostname = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$
 // the rest of the words.
 func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 	for _, one := range s.specs() {
-		if after, found := strings.CutPrefix(words, one.Name); found && (after == "" || after[0] == ' ') && len(one.Name) > len(d.Name) {
+		after, found := strings.CutPrefix(words, one.Name)
+		if found && (after == "" || after[0] == ' ') && len(one.Name) > len(d.Name) {
 			d, rest, ok = one, strings.TrimSpace(after), true
 		}
 	}
@@ -116,9 +119,9 @@ func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 
 func (s *Service) denialDraft(d spec) chat.Draft {
 	if d.Source == FromConfig {
-		return refusalDraft("Only an administrator can do that with **" + escapeMarkdown(d.Name) + "**.")
+		return refusalDraft("Only an administrator can do that with **" + escape(d.Name) + "**.")
 	}
-	return refusalDraft("Only an administrator, or whoever made **" + escapeMarkdown(d.Name) + "**, can do that.")
+	return refusalDraft("Only an administrator, or whoever made **" + escape(d.Name) + "**, can do that.")
 }
 
 // reply returns the text of do as a draft, or its error in words for people.
@@ -136,11 +139,12 @@ func (s *Service) runNow(ctx context.Context, d spec) (string, error) {
 	case err != nil:
 		return "", err
 	case d.isTask():
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escapeMarkdown(d.Name), d.places()), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places()), nil
 	case run.Posted > 0:
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.", escapeMarkdown(d.Name), d.places(), run.Posted), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.",
+			escape(d.Name), d.places(), run.Posted), nil
 	}
-	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escapeMarkdown(d.Name)), nil
+	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escape(d.Name)), nil
 }
 
 func (d spec) places() string { return "`" + strings.Join(d.Post, "`, `") + "`" }
@@ -150,10 +154,14 @@ func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, e
 		return "", err
 	}
 	if on {
-		return "The digest **" + escapeMarkdown(d.Name) + "** pauses until `digest resume " + d.Name + "`. What is due meanwhile is not made good.", nil
+		return "The digest **" + escape(d.Name) + "** pauses until `digest resume " + d.Name +
+			"`. What is due meanwhile is not made good.", nil
 	}
 	d.Paused = false
-	return strings.TrimSuffix("The digest **"+escapeMarkdown(d.Name)+"** goes on. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""), " Next: "), nil
+	return strings.TrimSuffix(
+		"The digest **"+escape(d.Name)+"** goes on. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""),
+		" Next: ",
+	), nil
 }
 
 func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
@@ -162,7 +170,7 @@ func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
 		return s.errorDraft(name, err)
 	}
 	if p.Draft.Text == "" {
-		p.Draft.Text = "The digest **" + escapeMarkdown(name) + "** has nothing new."
+		p.Draft.Text = "The digest **" + escape(name) + "** has nothing new."
 	}
 	p.Draft.Ephemeral = true
 	return p.Draft
@@ -183,7 +191,7 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 			return s.errorDraft(d.Name, err)
 		}
 		if !known {
-			return refusalDraft("No run of **" + escapeMarkdown(d.Name) + "** is known yet.")
+			return refusalDraft("No run of **" + escape(d.Name) + "** is known yet.")
 		}
 		heading, list = "of "+last.Due.In(d.zone).Format("2 Jan 15:04"), last.Items
 		if last.More > 0 {
@@ -196,10 +204,13 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 		}
 		heading, list = "as it would be now", p.Items
 	}
-	lines := []string{"**" + escapeMarkdown(d.Name) + "**, " + heading, ""}
+	lines := []string{"**" + escape(d.Name) + "**, " + heading, ""}
 	for n, v := range list {
 		if n == maxExplained {
-			lines = append(lines, fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name))
+			lines = append(
+				lines,
+				fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name),
+			)
 			break
 		}
 		lines = append(lines, "- "+v.markdown())
@@ -212,9 +223,9 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 
 // markdown returns a verdict as Markdown.
 func (v Verdict) markdown() string {
-	text := escapeMarkdown(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escapeMarkdown(v.Verdict) + "*"
+	text := escape(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escape(v.Verdict) + "*"
 	if v.Reason != "" {
-		text += " (" + escapeMarkdown(v.Reason) + ")"
+		text += " (" + escape(v.Reason) + ")"
 	}
 	return text
 }
@@ -233,7 +244,7 @@ func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft 
 		return s.errorDraft(d.Name, err)
 	}
 	if len(runs) == 0 {
-		return refusalDraft("**" + escapeMarkdown(d.Name) + "** has posted nothing yet.")
+		return refusalDraft("**" + escape(d.Name) + "** has posted nothing yet.")
 	}
 	return s.unmergeEntries(ctx, d, runs[0], n)
 }
@@ -253,7 +264,7 @@ func (s *Service) edit(ctx context.Context, d spec, words string) (string, error
 	if err != nil {
 		return "", err
 	}
-	text := "The digest **" + escapeMarkdown(info.Name) + "** is changed."
+	text := "The digest **" + escape(info.Name) + "** is changed."
 	if info.Next != nil {
 		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 	}
@@ -269,13 +280,20 @@ func (s *Service) mute(ctx context.Context, d spec, words string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return "The digest **" + escapeMarkdown(d.Name) + "** leaves out " + escapeMarkdown(words) + ".", nil
+	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
 // setField sets a field of a plan by its name, in any case.
 func (p *Plan) setField(key, value string) error {
-	texts := map[string]*string{"schedule": &p.Schedule, "timezone": &p.Timezone, "style": &p.Style, "language": &p.Language,
-		"prompt": &p.Prompt, "whenempty": &p.WhenEmpty, "catchup": &p.CatchUp}
+	texts := map[string]*string{
+		"schedule":  &p.Schedule,
+		"timezone":  &p.Timezone,
+		"style":     &p.Style,
+		"language":  &p.Language,
+		"prompt":    &p.Prompt,
+		"whenempty": &p.WhenEmpty,
+		"catchup":   &p.CatchUp,
+	}
 	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
 	key = strings.ToLower(key)
 	switch {
@@ -331,12 +349,13 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	case errors.Is(err, ErrUnknown):
 		return refusalDraft(fmt.Sprintf("There is no digest %q; `digest list` names those there are.", name))
 	case errors.Is(err, ErrConfigured):
-		return refusalDraft("**" + escapeMarkdown(name) + "** belongs to config.json, and is changed there.")
+		return refusalDraft("**" + escape(name) + "** belongs to config.json, and is changed there.")
 	case errors.As(err, &bad):
-		return refusalDraft("That does not work: " + escapeMarkdown(err.Error()) + ".")
+		return refusalDraft("That does not work: " + escape(err.Error()) + ".")
 	}
 	s.o.Log.Error("digest not made or not posted", "digest", name, "error", err)
-	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.", escapeMarkdown(name)))
+	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.",
+		escape(name)))
 }
 
 // listDigests lists the digests that the author of a message may see, and the subscriptions
@@ -373,9 +392,9 @@ func (i Info) markdown(d spec) string {
 	if i.When != "" {
 		when = i.When + ", " + when
 	}
-	line := fmt.Sprintf("**%s**: %s, %s to %s", escapeMarkdown(i.Name), when, what, d.places())
+	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.places())
 	if i.By != "" {
-		line += ", made by " + escapeMarkdown(i.By)
+		line += ", made by " + escape(i.By)
 	}
 	if i.Paused {
 		line += ", **paused**"
@@ -384,7 +403,8 @@ func (i Info) markdown(d spec) string {
 		line += ", next " + i.Next.Format("Mon 2 Jan 15:04 MST")
 	}
 	if i.Last != nil {
-		line += fmt.Sprintf(", last %s with %s", i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
+		line += fmt.Sprintf(", last %s with %s",
+			i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
 	}
 	return line
 }

@@ -119,7 +119,9 @@ func (s *Service) markCurrentItems(ctx context.Context, d spec) {
 		return
 	}
 	if err := s.pollDigest(ctx, d); err != nil {
-		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known", "digest", d.Name, "error", err)
+		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known",
+			"digest", d.Name,
+			"error", err)
 	}
 }
 
@@ -149,7 +151,8 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 		}
 	}
 	if len(s.created) >= maxCreated || here >= maxPerChannel {
-		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel", maxCreated, maxPerChannel)}
+		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel",
+			maxCreated, maxPerChannel)}
 	}
 	return d, nil
 }
@@ -167,7 +170,8 @@ func (d spec) checkFrequency(now time.Time) error {
 			break
 		}
 		if next.Sub(last) < minGap {
-			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come", d.Schedule, int(minGap.Minutes()))
+			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come",
+				d.Schedule, int(minGap.Minutes()))
 		}
 		last = next
 	}
@@ -327,7 +331,8 @@ const maxSlug = 28
 // slug returns a name made of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
-	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	isSeparator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), isSeparator) {
 		if b.Len() > 0 && b.Len()+len(word) >= maxSlug {
 			break
 		}

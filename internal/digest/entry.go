@@ -83,7 +83,8 @@ func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
 			return s.entryDraft(ctx, list[0].spec, e)
 		}
 	}
-	return refusalDraft(fmt.Sprintf("The last digest here, **%s** of %s, has %d entries.", escapeMarkdown(list[0].title), list[0].Due.In(list[0].zone).Format("2 Jan 15:04"), len(list[0].Entries)))
+	return refusalDraft(fmt.Sprintf("The last digest here, **%s** of %s, has %d entries.",
+		escape(list[0].title), list[0].Due.In(list[0].zone).Format("2 Jan 15:04"), len(list[0].Entries)))
 }
 
 // entryDraft returns an entry with a longer text, of its page where that can be read.
@@ -92,7 +93,8 @@ func (s *Service) entryDraft(ctx context.Context, d spec, e pastEntry) chat.Draf
 	if s.o.Pages != nil {
 		limited, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
-		if page, err := s.o.Pages.Article(limited, e.Link); err == nil && len(page) > len(text) && mentionsTitle(e.Title, page) {
+		page, err := s.o.Pages.Article(limited, e.Link)
+		if err == nil && len(page) > len(text) && mentionsTitle(e.Title, page) {
 			text = strings.ToValidUTF8(page[:min(len(page), maxPageBytes)], "")
 		}
 	}
@@ -100,7 +102,7 @@ func (s *Service) entryDraft(ctx context.Context, d spec, e pastEntry) chat.Draf
 	for _, a := range e.Also {
 		c.Also = append(c.Also, chat.Link{Title: a.Source, URL: a.Link})
 	}
-	return chat.Draft{Text: fmt.Sprintf("Entry %d of **%s**", e.N, escapeMarkdown(d.title)), Cards: []chat.Card{c}}
+	return chat.Draft{Text: fmt.Sprintf("Entry %d of **%s**", e.N, escape(d.title)), Cards: []chat.Card{c}}
 }
 
 // unmergeTurn answers the Unmerge button below a digest's post.
@@ -126,12 +128,18 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 			continue
 		}
 		for _, a := range e.Also {
-			cards = append(cards, a.card(shorten(strings.Join(summary.Summarize(a.Title, a.Text, cardSentences), " "), cardLength)))
+			cards = append(
+				cards,
+				a.card(shorten(strings.Join(summary.Summarize(a.Title, a.Text, cardSentences), " "), cardLength)),
+			)
 		}
 	}
 	for _, a := range p.Repeats {
 		if n == 0 {
-			cards = append(cards, a.card(shorten("Put together with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)))
+			cards = append(
+				cards,
+				a.card(shorten("Put together with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)),
+			)
 		}
 	}
 	if len(cards) == 0 {
@@ -141,7 +149,7 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 	if err := s.saveItem(ctx, pastRunKind+d.Name, p.Due.UTC().Format(time.RFC3339Nano), p); err != nil {
 		s.o.Log.Error("what was taken apart is not remembered", "digest", d.Name, "error", err)
 	}
-	return chat.Draft{Text: "Put together in **" + escapeMarkdown(d.title) + "**, and on their own from now on:", Cards: cards}
+	return chat.Draft{Text: "Put together in **" + escape(d.title) + "**, and on their own from now on:", Cards: cards}
 }
 
 // unsubscribeChannel ends the subscription of a channel to a feed, by the feed's address or
@@ -156,7 +164,7 @@ func (s *Service) unsubscribeChannel(ctx context.Context, m chat.Message, which 
 			if err := s.Unsubscribe(ctx, sub.To, sub.URL); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return "", err
 			}
-			return "New items of **" + escapeMarkdown(sub.Title) + "** are no longer posted here.", nil
+			return "New items of **" + escape(sub.Title) + "** are no longer posted here.", nil
 		}
 	}
 	return "", ErrUnknown

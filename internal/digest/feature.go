@@ -37,7 +37,10 @@ func (*Service) Commands() []chat.CommandSpec {
 					"remove", "unsubscribe"},
 			},
 			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
-			{Name: "more", Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"},
+			{
+				Name:    "more",
+				Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom",
+			},
 		},
 	}}
 }
@@ -48,7 +51,11 @@ func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
-		{Word: strings.TrimSpace(pressUnmerge), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
+		{
+			Word: strings.TrimSpace(pressUnmerge),
+			Who:  "everybody in the conversation",
+			Does: "shows items that were merged as entries of their own",
+		},
 	}
 }
 

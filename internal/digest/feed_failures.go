@@ -51,7 +51,12 @@ func (s *Service) loadFailures(ctx context.Context) (map[string]map[string]feedF
 // updateFailures returns which feeds of a digest fail now, and the posts that tell its channels
 // of those that they do not know of, and of those that work again. The posts have keys
 // that make repeating harmless.
-func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now time.Time) (map[string]feedFailure, []store.Post, error) {
+func (s *Service) updateFailures(
+	ctx context.Context,
+	d spec,
+	e *edition,
+	now time.Time,
+) (map[string]feedFailure, []store.Post, error) {
 	all, err := s.loadFailures(ctx)
 	if err != nil || d.isTask() {
 		return nil, nil, err
@@ -63,7 +68,11 @@ func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now ti
 		was, failing := before[f.URL]
 		why, fails := e.failures[f.URL]
 		if failing && !fails && was.Notified {
-			lines = append(lines, fmt.Sprintf("A feed works again: %s. It had failed since %s.", escapeMarkdown(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")))
+			lines = append(
+				lines,
+				fmt.Sprintf("A feed works again: %s. It had failed since %s.",
+					escape(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")),
+			)
 			keys = append(keys, "healed "+f.URL+was.Since.String())
 		}
 		if !fails {
@@ -75,7 +84,7 @@ func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now ti
 		was.Runs, was.Reason = was.Runs+1, why
 		if !was.Notified && was.Runs >= d.failuresBeforeNotice() {
 			was.Notified = true
-			lines = append(lines, "A feed fails: "+escapeMarkdown(why)+". I go on trying, and say so when it works again.")
+			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
 			keys = append(keys, "fails "+f.URL+was.Since.String())
 		}
 		after[f.URL] = was
@@ -86,7 +95,7 @@ func (s *Service) updateFailures(ctx context.Context, d spec, e *edition, now ti
 	var posts []store.Post
 	for _, to := range d.post {
 		draft := chat.Draft{Key: "digest/" + d.Name + "/feeds/" + shortHash(strings.Join(keys, "\n")) + "/" + to.String(),
-			Text: "**" + escapeMarkdown(d.title) + "**\n\n- " + strings.Join(lines, "\n- ")}
+			Text: "**" + escape(d.title) + "**\n\n- " + strings.Join(lines, "\n- ")}
 		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: now})
 	}
 	return after, posts, nil

@@ -66,8 +66,17 @@ func shortHash(s string) string {
 }
 
 func newPastEntry(i *item) pastEntry {
-	return pastEntry{ID: i.id, Title: i.Heading(), Link: i.Link, Source: i.source, Feed: shortHash(i.feed), Text: shorten(i.text(), maxPastText),
-		Image: i.imageURL(), Time: i.Item.Time(), Topics: i.Categories[:min(len(i.Categories), 10)]}
+	return pastEntry{
+		ID:     i.id,
+		Title:  i.Heading(),
+		Link:   i.Link,
+		Source: i.source,
+		Feed:   shortHash(i.feed),
+		Text:   shorten(i.text(), maxPastText),
+		Image:  i.imageURL(),
+		Time:   i.Item.Time(),
+		Topics: i.Categories[:min(len(i.Categories), 10)],
+	}
 }
 
 // savePastRun stores what a run is about to post. It does not count unless the run is stored
@@ -191,10 +200,25 @@ func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, b
 
 // feedItem returns an entry in the form of a feed's item, to compare it with newer ones.
 func (e pastEntry) feedItem() feed.Item {
-	return feed.Item{ID: e.ID, Title: escapeHTML(e.Title), Link: e.Link, Summary: escapeHTML(e.Text), Published: e.Time, Categories: e.Topics}
+	return feed.Item{
+		ID:         e.ID,
+		Title:      escapeHTML(e.Title),
+		Link:       e.Link,
+		Summary:    escapeHTML(e.Text),
+		Published:  e.Time,
+		Categories: e.Topics,
+	}
 }
 
 // card returns an entry as a card with the given text.
 func (e pastEntry) card(sentences string) chat.Card {
-	return chat.Card{N: e.N, Title: cmp.Or(e.Title, e.Link), URL: e.Link, Source: e.Source, Time: e.Time, Image: e.Image, Text: sentences}
+	return chat.Card{
+		N:      e.N,
+		Title:  cmp.Or(e.Title, e.Link),
+		URL:    e.Link,
+		Source: e.Source,
+		Time:   e.Time,
+		Image:  e.Image,
+		Text:   sentences,
+	}
 }

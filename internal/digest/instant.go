@@ -69,8 +69,20 @@ const fromSubscription = "subscription"
 
 // subscriptionSpec returns a subscription as a digest that posts items as they come.
 func subscriptionSpec(sub store.Subscription) spec {
-	return spec{Plan: Plan{Name: "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew, Feeds: []Feed{{URL: sub.URL}},
-		MaxItems: maxPerPoll, Source: fromSubscription, Teasers: true}, title: sub.Title, zone: time.UTC, quiet: true, post: []chat.Address{sub.To}}
+	return spec{
+		Plan: Plan{
+			Name:     "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16],
+			Schedule: OnNew,
+			Feeds:    []Feed{{URL: sub.URL}},
+			MaxItems: maxPerPoll,
+			Source:   fromSubscription,
+			Teasers:  true,
+		},
+		title: sub.Title,
+		zone:  time.UTC,
+		quiet: true,
+		post:  []chat.Address{sub.To},
+	}
 }
 
 // Subscribe has new items of a feed posted to a conversation from now on, and returns the
@@ -87,7 +99,15 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 		saw = append(saw, itemID(address, it))
 	}
 	// A first run that saw all present items keeps the first poll from posting them.
-	run := store.Run{Digest: subscriptionSpec(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
+	run := store.Run{
+		Digest: subscriptionSpec(sub).Name,
+		Due:    now,
+		Began:  now,
+		Ended:  now,
+		OK:     true,
+		Manual: true,
+		Note:   "subscribed",
+	}
 	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
 	}

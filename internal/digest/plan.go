@@ -214,7 +214,8 @@ func checkLimits(p Plan) error {
 	}
 	switch {
 	case !namePattern.MatchString(p.Name):
-		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _", p.Name)
+		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _",
+			p.Name)
 	case len(p.Feeds) > feeds || len(p.Post) > maxPlaces || len(p.Filters) > maxInChat:
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
 	case len(p.Prompt) > maxPromptBytes || len(p.Template) > maxPromptBytes:

@@ -69,14 +69,21 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if err != nil {
 		return "", err
 	}
-	w := proposal{ID: text.RandomID(6), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation, Summary: s.describePlan(d, titles)}
+	w := proposal{
+		ID:      text.RandomID(6),
+		Plan:    p,
+		At:      s.o.Now().UTC(),
+		From:    caller.Conversation,
+		Summary: s.describePlan(d, titles),
+	}
 	if err := s.saveProposal(ctx, w); err != nil {
 		return "", err
 	}
 	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
 		return "", err
 	}
-	return "The plan is shown in the conversation, with buttons. It is not made yet: " + cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
+	return "The plan is shown in the conversation, with buttons. It is not made yet: " +
+		cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
 }
 
 // freeName returns name, with a number where a digest has that name.
@@ -166,18 +173,23 @@ func (s *Service) findKnownFeed(ctx context.Context, words string) (string, erro
 	}
 	var found []string
 	for _, f := range feeds {
-		text := strings.ToLower(f.Title + " " + f.Name)
-		if isWebURL(f.Name) && !strings.Contains(f.Name, "***") && !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
+		title := strings.ToLower(f.Title + " " + f.Name)
+		missing := slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool {
+			return !strings.Contains(title, w)
+		})
+		if isWebURL(f.Name) && !strings.Contains(f.Name, "***") && !missing {
 			found = append(found, f.Name)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("no feed called %.80q is read yet; give the address of the feed, or of a page that names it", words)
+		return "", fmt.Errorf("no feed called %.80q is read yet; give the address of the feed, or of a page that names it",
+			words)
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%.80q may be several feeds; ask which is meant: %s", words, strings.Join(found[:min(len(found), 10)], ", "))
+	return "", fmt.Errorf("%.80q may be several feeds; ask which is meant: %s",
+		words, strings.Join(found[:min(len(found), 10)], ", "))
 }
 
 // nextRuns returns the times of the next n runs of a digest, for readers.
@@ -201,20 +213,30 @@ func (s *Service) describePlan(d spec, titles []string) string {
 		lines = append(lines, "- reads "+markdownLink(titles[n], f.URL))
 	}
 	if d.Prompt != "" {
-		lines = append(lines, "- is told: "+escapeMarkdown(shorten(d.Prompt, 500)))
+		lines = append(lines, "- is told: "+escape(shorten(d.Prompt, 500)))
 	}
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
 	if d.isInstant() {
-		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour))
+		lines = append(
+			lines,
+			fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour),
+		)
 	} else {
-		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), 3), ", "))
+		lines = append(
+			lines,
+			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), 3), ", "),
+		)
 	}
 	if d.MaxTokens > 0 {
 		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
 	}
-	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
+	for _, one := range [][2]string{
+		{"style", d.Style},
+		{"language", d.Language},
+		{"filters", strings.Join(d.Filters, ", ")},
+	} {
 		if one[1] != "" {
-			lines = append(lines, "- "+one[0]+": "+escapeMarkdown(one[1]))
+			lines = append(lines, "- "+one[0]+": "+escape(one[1]))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -223,10 +245,15 @@ func (s *Service) describePlan(d spec, titles []string) string {
 // confirmationDraft returns the post that shows a plan and asks for confirmation.
 func (w proposal) confirmationDraft() chat.Draft {
 	text := "**May I make the digest `" + w.Plan.Name + "`?**\n\n" + w.Summary +
-		"\n\nOnly " + escapeMarkdown(cmp.Or(w.Plan.By.Name, "whoever asked")) + " or an administrator can decide: press a button, or write `yes` or `no`."
+		"\n\nOnly " + escape(cmp.Or(w.Plan.By.Name, "whoever asked")) +
+		" or an administrator can decide: press a button, or write `yes` or `no`."
 	return chat.Draft{Key: w.key(), Text: text,
-		Buttons: []chat.Button{{Label: "Make it", Value: pressYes + " " + w.ID, Style: chat.Primary}, {Label: "No", Value: pressNo + " " + w.ID}},
-		Footer:  "forgotten if nobody decides by " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
+		Buttons: []chat.Button{{
+			Label: "Make it",
+			Value: pressYes + " " + w.ID,
+			Style: chat.Primary,
+		}, {Label: "No", Value: pressNo + " " + w.ID}},
+		Footer: "forgotten if nobody decides by " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
 }
 
 // Urgent reports whether a message is only for the digests, and must not wait behind other
@@ -348,10 +375,14 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 		}
 		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
-		shown = "**The digest `" + w.Plan.Name + "`**, as " + escapeMarkdown(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Summary
+		shown = "**The digest `" + w.Plan.Name + "`**, as " + escape(cmp.Or(m.Author.Name, "somebody")) +
+			" wants it\n\n" + w.Summary
 	}
 	s.deleteProposal(ctx, w.ID)
-	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
+	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
+		Key:  w.key() + "/decided",
+		Text: shown,
+	}, w.key()); err != nil {
 		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
@@ -363,5 +394,6 @@ var moreRequest = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|n
 // isMoreRequest reports whether a message asks for an entry of a digest, where one is
 // posted.
 func (s *Service) isMoreRequest(m chat.Message) bool {
-	return moreRequest.MatchString(m.Text) && slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
+	return moreRequest.MatchString(m.Text) &&
+		slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
 }

@@ -28,7 +28,8 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
 	}
 	if d.isTask() {
-		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escapeMarkdown(name) + "** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) +
+			"** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
 	e, err := s.buildEdition(ctx, d)
@@ -74,7 +75,13 @@ func ignoreOutcomes(
 	return run, nil
 }
 
-func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
+func (s *Service) lockAndRun(
+	ctx context.Context,
+	name string,
+	due time.Time,
+	manual bool,
+	follow outcomeHandler,
+) (store.Run, error) {
 	defer s.lockRun(name)()
 	d, ok := s.find(name)
 	if !ok {
@@ -88,7 +95,13 @@ func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, ma
 
 // runLocked makes a digest, stores the run with its posts, and queues them. The caller holds
 // the digest's lock.
-func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
+func (s *Service) runLocked(
+	ctx context.Context,
+	d spec,
+	due time.Time,
+	manual bool,
+	follow outcomeHandler,
+) (store.Run, error) {
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
 	switch ended := ctx.Err(); {
@@ -136,7 +149,13 @@ func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual b
 			run, err = follow(ctx, run, e, posts, outcomes)
 		}
 	}
-	s.o.Log.Info("digest run", "digest", d.Name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", recorded != nil, "note", run.Note)
+	s.o.Log.Info("digest run",
+		"digest", d.Name,
+		"due", run.Due,
+		"posted", run.Posted,
+		"ok", run.OK,
+		"new", recorded != nil,
+		"note", run.Note)
 	if err != nil {
 		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
 	}
@@ -163,7 +182,7 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 		err = errors.New(draft.Text)
 	}
 	if err == nil {
-		draft.Text = "**" + escapeMarkdown(d.title) + "**\n\n" + draft.Text
+		draft.Text = "**" + escape(d.title) + "**\n\n" + draft.Text
 		e.draft = draft
 	}
 	return e, settled, err
@@ -179,7 +198,7 @@ func failureDraft(d spec, err error) chat.Draft {
 	case d.isTask():
 		why = "the agent found no answer"
 	}
-	return chat.Draft{Failed: true, Text: "The digest **" + escapeMarkdown(d.title) + "** could not be made: " + why + ". " +
+	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
 		"It is tried again at its next time; the bot's log has the reasons."}
 }
 

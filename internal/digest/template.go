@@ -65,9 +65,25 @@ func parseTemplate(text string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := PageItem{N: 1, Title: "Title", Link: "[Title](https://example.org/)", URL: "https://example.org/", Source: "Source", Text: "Text.", Statement: "Text.",
-		Also: []string{"[Other](https://example.org/o)"}}
-	sample := Page{Name: "sample", Date: "Monday, 2 January 2006", Count: 1, Summary: "Summary.", Items: []PageItem{one}, Topics: []PageTopic{{"Topic", []PageItem{one}}}, LeftOut: []string{"a feed"}}
+	one := PageItem{
+		N:         1,
+		Title:     "Title",
+		Link:      "[Title](https://example.org/)",
+		URL:       "https://example.org/",
+		Source:    "Source",
+		Text:      "Text.",
+		Statement: "Text.",
+		Also:      []string{"[Other](https://example.org/o)"},
+	}
+	sample := Page{
+		Name:    "sample",
+		Date:    "Monday, 2 January 2006",
+		Count:   1,
+		Summary: "Summary.",
+		Items:   []PageItem{one},
+		Topics:  []PageTopic{{"Topic", []PageItem{one}}},
+		LeftOut: []string{"a feed"},
+	}
 	for _, p := range []Page{sample, {Name: "empty"}} {
 		if _, err := executeTemplate(t, p); err != nil {
 			return nil, err
@@ -102,7 +118,7 @@ func (e *edition) compose(d spec, now time.Time) error {
 		e.draft = chat.Draft{Text: text}
 		return nil
 	}
-	text, all := "**"+escapeMarkdown(d.title)+"**: "+countLine(e.cards), len(e.cards)
+	text, all := "**"+escape(d.title)+"**: "+countLine(e.cards), len(e.cards)
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
 		text = strings.TrimSpace(text + "\n\n" + e.summary)
@@ -146,7 +162,7 @@ func (e *edition) renderRows(style string, from, to int) string {
 				continue
 			}
 			if !begun && p.topic != "" {
-				text += "\n\n**" + escapeMarkdown(p.topic) + "**"
+				text += "\n\n**" + escape(p.topic) + "**"
 			}
 			if !begun {
 				text += "\n"
@@ -161,7 +177,7 @@ func (e *edition) renderRows(style string, from, to int) string {
 // renderRow returns an entry as a line of a list.
 func (e *edition) renderRow(style string, l entryLine) string {
 	c := e.cards[l.n]
-	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escapeMarkdown(c.Source))
+	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escape(c.Source))
 	if said := e.entryStatement(l); said != "" && style != Titles {
 		text += ": " + said
 	}
@@ -180,16 +196,31 @@ func markdownLinks(list []chat.Link) []string {
 }
 
 func (e *edition) templatePage(d spec, now time.Time) Page {
-	p := Page{Name: escapeMarkdown(d.title), Date: now.In(d.zone).Format("Monday, 2 January 2006"), Count: len(e.cards), Summary: e.summary, By: e.by}
+	p := Page{
+		Name:    escape(d.title),
+		Date:    now.In(d.zone).Format("Monday, 2 January 2006"),
+		Count:   len(e.cards),
+		Summary: e.summary,
+		By:      e.by,
+	}
 	for _, f := range e.faults {
-		p.LeftOut = append(p.LeftOut, escapeMarkdown(f))
+		p.LeftOut = append(p.LeftOut, escape(f))
 	}
 	for _, part := range e.parts {
-		t := PageTopic{Name: escapeMarkdown(part.topic)}
+		t := PageTopic{Name: escape(part.topic)}
 		for _, l := range part.entries {
 			c := e.cards[l.n]
-			i := PageItem{N: c.N, Title: escapeMarkdown(c.Title), Link: markdownLink(c.Title, c.URL), URL: linkTarget(c.URL), Source: escapeMarkdown(c.Source), Text: escapeMarkdown(c.Text),
-				Statement: cmp.Or(l.statement, escapeMarkdown(c.Text)), Image: linkTarget(c.Image), Also: markdownLinks(c.Also)}
+			i := PageItem{
+				N:         c.N,
+				Title:     escape(c.Title),
+				Link:      markdownLink(c.Title, c.URL),
+				URL:       linkTarget(c.URL),
+				Source:    escape(c.Source),
+				Text:      escape(c.Text),
+				Statement: cmp.Or(l.statement, escape(c.Text)),
+				Image:     linkTarget(c.Image),
+				Also:      markdownLinks(c.Also),
+			}
 			if !c.Time.IsZero() {
 				i.Time = c.Time.In(d.zone)
 			}
