@@ -47,7 +47,7 @@ type script struct {
 	discord discord.Options
 	accept  func(context.Context, chat.Message) error
 	before  func(*simdiscord.Server)
-	// missed is what happens before the bot is there; it gives what the bot heard.
+	// missed is what happens before the bot is there; it returns what the bot heard.
 	missed  func(*stage) []chat.LastSeen
 	offline bool // a connection is not waited for
 	// openWithin replaces the deadline for connecting.

@@ -182,7 +182,7 @@ func TestTokenRefusedToOneShard(t *testing.T) {
 	}
 }
 
-// A bot that comes to more servers than its sessions may hold is divided anew; what
+// A bot that comes to more servers than its sessions may hold is divided again; what
 // it had taken in goes on.
 func TestShardsAreReplanned(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-// dashboard serves a Web behind the login as the daemon does, and gives a page
+// dashboard serves a Web behind the login as the daemon does, and returns a page
 // that is logged in.
 func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB, *browsertest.Page, string) {
 	t.Helper()
@@ -217,7 +217,7 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	p.Type("#text", "hello")
 	p.Enter(false)
 	<-taken
-	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('too much to do') && text.value === 'hello'")
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('busy right now') && text.value === 'hello'")
 	p.Offline(true)
 	p.Type("#text", ", again")
 	p.Enter(false)

@@ -33,6 +33,7 @@ import (
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
+	"ravenbot/internal/poll"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/schema"
@@ -57,10 +58,11 @@ type parts struct {
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
-	approvals *approval.Book
-	questions *elicit.Desk
+	approvals *approval.Queue
+	questions *elicit.Service
 	signIn    *signin.Service
 	calls     *invoke.Invoker
+	polls     *poll.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 }
@@ -97,6 +99,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "mcp", run: a.mcp.Run, outlives: true},
 		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
 		task{name: "start servers", run: a.startServers},
+		task{name: "polls", run: run(p.polls.Run)},
 		task{name: "embeddings", run: run(p.meaning.Run)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
@@ -166,7 +169,7 @@ func (r rates) Caps() budget.Caps {
 
 func (r rates) Price(model string) budget.Price {
 	m := r.conf().Models[model]
-	return budget.Price{InputPerM: m.Price.InputPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
+	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
 }
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are always there for
@@ -441,8 +444,12 @@ func (a *App) pollFeeds(ctx context.Context) {
 }
 
 // buildFeatures registers the features: one line each.
-func (a *App) buildFeatures(_ context.Context, p *parts) error {
-	var err error
+func (a *App) buildFeatures(ctx context.Context, p *parts) error {
+	p.polls = poll.New(poll.Options{Store: a.store, Poster: a.delivery, CanPost: a.platforms.CanPost, Log: a.o.Log, Now: a.o.Now})
+	err := p.polls.Load(ctx)
+	if err != nil {
+		return err
+	}
 	a.features, err = feature.New(a.o.Log, a.agent.Describe,
 		agent.Conversation{Engine: a.agent},
 		a.digests,
@@ -450,6 +457,7 @@ func (a *App) buildFeatures(_ context.Context, p *parts) error {
 		agent.Tools{Engine: a.agent},
 		a.spending,
 		a.notes(),
+		p.polls,
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -467,6 +475,7 @@ func CommandSpecs() []chat.CommandSpec {
 		agent.Tools{},
 		(*budget.Spending)(nil),
 		(*memory.Pack)(nil),
+		(*poll.Service)(nil),
 		agent.Control{},
 	)
 }

@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
+	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/feature":         {"internal/chat", "internal/conversation"},
 	"internal/access":          append(vocabulary(), "internal/config"),
 	"internal/platform":        {"internal/chat"},
@@ -92,6 +93,7 @@ func behaviour() []string {
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
+	"github.com/anthropics/anthropic-sdk-go":         {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},

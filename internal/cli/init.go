@@ -29,11 +29,12 @@ func initFlags(c *call) {
 
 // The variables of .env that are asked for.
 const (
-	varGemini   = "GEMINI_API_KEY"
-	varOpenAI   = "OPENAI_API_KEY"
-	varDiscord  = "DISCORD_TOKEN"
-	varSlackBot = "SLACK_BOT_TOKEN"
-	varSlackApp = "SLACK_APP_TOKEN"
+	varGemini    = "GEMINI_API_KEY"
+	varOpenAI    = "OPENAI_API_KEY"
+	varAnthropic = "ANTHROPIC_API_KEY"
+	varDiscord   = "DISCORD_TOKEN"
+	varSlackBot  = "SLACK_BOT_TOKEN"
+	varSlackApp  = "SLACK_APP_TOKEN"
 )
 
 // beginning is the configuration that init makes: at first what is there, or else what
@@ -138,7 +139,7 @@ func (b *beginning) variable(name string) (string, bool) {
 	if value := b.set(name); value != "" {
 		return value, true
 	}
-	return "", slices.Contains([]string{varGemini, varOpenAI, varDiscord, varSlackBot, varSlackApp}, name)
+	return "", slices.Contains([]string{varGemini, varAnthropic, varOpenAI, varDiscord, varSlackBot, varSlackApp}, name)
 }
 
 // set is what a variable is without init: of the environment, else of .env.
@@ -185,8 +186,8 @@ func (b *beginning) askKey(question, variable string) (string, error) {
 const keep = "keep"
 
 func (b *beginning) askModel(ctx context.Context) error {
-	kinds, question, preset := []string{"gemini", "openai", "offline"}, "Language model: gemini, openai (any address that speaks OpenAI's chat API) or offline (none)", "gemini"
-	if b.config.there && b.cfg.Models["default"].Provider == "openai" {
+	kinds, question, preset := []string{"gemini", "anthropic", "openai", "offline"}, "Language model: gemini, anthropic, openai (any address that speaks OpenAI's chat API) or offline (none)", "gemini"
+	if p := b.cfg.Models["default"].Provider; b.config.there && (p == "openai" || p == "anthropic") {
 		kinds, question, preset = append(kinds, keep), question+", or keep what is configured", keep
 	}
 	return b.thrice("the language model", func() error {
@@ -200,6 +201,8 @@ func (b *beginning) askModel(ctx context.Context) error {
 		switch kind {
 		case "gemini":
 			return b.askGemini(ctx)
+		case "anthropic":
+			return b.askAnthropic(ctx)
 		case "openai":
 			return b.askOpenAI(ctx)
 		case "offline":
@@ -238,6 +241,28 @@ func (b *beginning) askGemini(ctx context.Context) error {
 		}
 		if err = b.proveModel(ctx); err != nil {
 			delete(b.answers, varGemini)
+		}
+		return err
+	})
+}
+
+func (b *beginning) askAnthropic(ctx context.Context) error {
+	return b.thrice("the key for Anthropic", func() error {
+		key, err := b.askKey("Anthropic API key, from https://console.anthropic.com/settings/keys", varAnthropic)
+		if err != nil || key == "" {
+			return err
+		}
+		name, err := b.ask("Name of the model", "claude-sonnet-5-5")
+		if err != nil {
+			return err
+		}
+		b.answers[varAnthropic] = key
+		m := modelEntry{Provider: "anthropic", Model: name, APIKey: "${" + varAnthropic + ":-}", Fallback: []string{"offline"}}
+		if err := b.change(config.Change{Path: []string{"models", "default"}, Value: m}); err != nil {
+			return err
+		}
+		if err = b.proveModel(ctx); err != nil {
+			delete(b.answers, varAnthropic)
 		}
 		return err
 	})

@@ -65,7 +65,7 @@ func listServers(ctx context.Context, c *call) error {
 	case err == nil:
 		err = d.get(ctx, http.MethodGet, serversPath, &list)
 	case errors.Is(err, errNoDaemon):
-		list.Items, err = mcp.Unstarted(mcp.FromEntries(cfg.MCPServers)), nil
+		list.Items, err = mcp.ConfiguredStatus(mcp.FromEntries(cfg.MCPServers)), nil
 	}
 	if err != nil {
 		return err
