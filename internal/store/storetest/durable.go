@@ -99,10 +99,9 @@ func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 		want string
 	}{
 		{store.Range{Newest: 2}, "45"}, {store.Range{Newest: 9, After: 3}, "45"}, {store.Range{Newest: 2, Upto: 3}, "23"},
-		{store.Range{
-			Newest: 9,
-			Upto:   9,
-		}, "12345"}, {store.Range{Newest: 9, After: 2, Upto: 4}, "34"}, {store.Range{Newest: 9, After: 5}, ""},
+		{store.Range{Newest: 9, Upto: 9}, "12345"},
+		{store.Range{Newest: 9, After: 2, Upto: 4}, "34"},
+		{store.Range{Newest: 9, After: 5}, ""},
 	} {
 		same(t, fmt.Sprintf("turns of %+v", c.r), c.want, ids(c.r))
 	}
@@ -220,21 +219,20 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 
 func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
-	for _, f := range []store.Feedback{{
-		Turn: "a",
-		User: "U1",
-		At:   noon,
-	}, {Turn: "a", User: "U2", At: noon}, {Turn: "a", User: "U1", Good: true, At: noon}} {
+	for _, f := range []store.Feedback{
+		{Turn: "a", User: "U1", At: noon},
+		{Turn: "a", User: "U2", At: noon},
+		{Turn: "a", User: "U1", Good: true, At: noon},
+	} {
 		must(t, s.SaveFeedback(ctx, f))
 	}
 	list, err := s.Feedback(ctx)
 	must(t, err)
-	same(t, "feedback", []store.Feedback{{
-		Turn: "a",
-		User: "U1",
-		Good: true,
-		At:   noon,
-	}, {Turn: "a", User: "U2", At: noon}}, list)
+	want := []store.Feedback{
+		{Turn: "a", User: "U1", Good: true, At: noon},
+		{Turn: "a", User: "U2", At: noon},
+	}
+	same(t, "feedback", want, list)
 	*now = noon.Add(400 * 24 * time.Hour)
 	must(t, s.Prune(ctx))
 	list, err = s.Feedback(ctx)
@@ -300,32 +298,27 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	here, there := general, general
 	there.Channel, there.Thread = "other", "thread"
-	posts := []store.Post{{
-		Key:  "1",
-		To:   here,
-		Turn: "a",
-		At:   noon,
-	}, {Key: "2", To: there, Turn: "b", At: noon}, {Key: "3", To: here, At: noon}}
-	must(t, s.SavePosts(ctx, posts))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{
-		Key: "1",
-		Ref: chat.Ref{IDs: []string{"10", "11"}},
-		At:  noon,
-	}, {
-		Key: "2",
-		Ref: chat.Ref{IDs: []string{"11"}},
-		At:  noon,
-	}, {Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon}}))
+	must(t, s.SavePosts(ctx, []store.Post{
+		{Key: "1", To: here, Turn: "a", At: noon},
+		{Key: "2", To: there, Turn: "b", At: noon},
+		{Key: "3", To: here, At: noon},
+	}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{
+		{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon},
+		{Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon},
+		{Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon},
+	}))
 	for _, c := range []struct {
 		channel, id string
 		want        store.ShownTurn
 	}{
-		{here.Channel, "10", store.ShownTurn{
-			To:   here,
-			Turn: "a",
-		}}, {here.Channel, "11", store.ShownTurn{To: here, Turn: "a"}},
-		{"other", "11", store.ShownTurn{To: there, Turn: "b"}}, {"thread", "11", store.ShownTurn{To: there, Turn: "b"}},
-		{here.Channel, "12", store.ShownTurn{}}, {here.Channel, "1", store.ShownTurn{}}, {"other", "10", store.ShownTurn{}},
+		{here.Channel, "10", store.ShownTurn{To: here, Turn: "a"}},
+		{here.Channel, "11", store.ShownTurn{To: here, Turn: "a"}},
+		{"other", "11", store.ShownTurn{To: there, Turn: "b"}},
+		{"thread", "11", store.ShownTurn{To: there, Turn: "b"}},
+		{here.Channel, "12", store.ShownTurn{}},
+		{here.Channel, "1", store.ShownTurn{}},
+		{"other", "10", store.ShownTurn{}},
 	} {
 		in := here
 		in.Channel = c.channel
