@@ -253,7 +253,7 @@ func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) 
 		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
 	default:
 		ref := reference()
-		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
+		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)
 		s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}
 }

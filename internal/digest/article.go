@@ -52,7 +52,7 @@ func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 	defer cancel()
 	text, err := s.o.Pages.Article(ctx, i.Link)
 	if err != nil {
-		s.o.Log.Debug("page of an item not read", "digest", d.Name, "link", i.Link, "error", err)
+		s.o.Log.Debug("page of item not read", "digest", d.Name, "link", i.Link, "error", err)
 		return
 	}
 	// A page that says nothing of the title asks for consent or a password.

@@ -353,7 +353,7 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	case errors.As(err, &bad):
 		return refusalDraft("That does not work: " + escape(err.Error()) + ".")
 	}
-	s.o.Log.Error("digest not made or not posted", "digest", name, "error", err)
+	s.o.Log.Error("digest command failed", "digest", name, "error", err)
 	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.",
 		escape(name)))
 }

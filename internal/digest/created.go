@@ -57,7 +57,7 @@ func (s *Service) Load(ctx context.Context) error {
 	for name, p := range made {
 		d, err := compile(p)
 		if err != nil {
-			s.o.Log.Error("digest that was made in chat or through the API left out", "digest", name, "error", err)
+			s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
 			continue
 		}
 		specs[name] = d
@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	s.mu.Lock()
 	s.created[p.Name] = d
 	s.mu.Unlock()
-	s.o.Log.Info("digest made", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
+	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.notifyChange()
 	s.markCurrentItems(ctx, d)
 	return s.info(ctx, d)
@@ -119,7 +119,7 @@ func (s *Service) markCurrentItems(ctx context.Context, d spec) {
 		return
 	}
 	if err := s.pollDigest(ctx, d); err != nil {
-		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known",
+		s.o.Log.Warn("first poll of digest failed, the next one marks current items as seen",
 			"digest", d.Name,
 			"error", err)
 	}

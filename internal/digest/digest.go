@@ -256,7 +256,7 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 	}
 	runs, err := s.o.Store.LastRuns(context.Background(), name, 1)
 	if err != nil {
-		s.o.Log.Error("last run of a digest not read, so nothing of it is caught up with", "digest", name, "error", err)
+		s.o.Log.Error("last run of digest not read, missed runs are skipped", "digest", name, "error", err)
 	}
 	if len(runs) > 0 && runs[0].Due.After(since) {
 		since = runs[0].Due

@@ -72,7 +72,7 @@ func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
 	n, _ := strconv.Atoi(moreRequest.FindStringSubmatch(m.Text)[1]) // digits
 	list, err := s.runsPostedTo(ctx, m.Conversation)
 	if err != nil {
-		s.o.Log.Error("entry of a digest not read", "conversation", m.Conversation.String(), "error", err)
+		s.o.Log.Error("digest entry not read", "conversation", m.Conversation.String(), "error", err)
 		return refusalDraft("That could not be looked up; the bot's log has the reason.")
 	}
 	if len(list) == 0 {
@@ -147,7 +147,7 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 	}
 	p.Unmerged = true
 	if err := s.saveItem(ctx, pastRunKind+d.Name, p.Due.UTC().Format(time.RFC3339Nano), p); err != nil {
-		s.o.Log.Error("what was taken apart is not remembered", "digest", d.Name, "error", err)
+		s.o.Log.Error("unmerged run not stored", "digest", d.Name, "error", err)
 	}
 	return chat.Draft{Text: "Put together in **" + escape(d.title) + "**, and on their own from now on:", Cards: cards}
 }

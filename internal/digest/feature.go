@@ -93,7 +93,7 @@ func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []strin
 	}
 	list, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
-		s.o.Log.Warn("subscriptions not read to complete a feed", "error", err)
+		s.o.Log.Warn("subscriptions not read for completion", "error", err)
 	}
 	for _, sub := range list {
 		if sub.To.Base() == at.Base() && !slices.Contains(feeds, sub.URL) {

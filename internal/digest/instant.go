@@ -141,7 +141,7 @@ func (s *Service) Poll(ctx context.Context) {
 			return
 		}
 		if err := s.pollDigest(ctx, d); err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("what is new could not be posted", "digest", d.Name, "to", d.Post, "error", err)
+			s.o.Log.Warn("poll of digest failed", "digest", d.Name, "to", d.Post, "error", err)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 
 func (s *Service) deleteProposal(ctx context.Context, id string) {
 	if err := s.o.Store.DeleteItem(ctx, proposalKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-		s.o.Log.Error("digest that was not confirmed not forgotten", "wish", id, "error", err)
+		s.o.Log.Error("proposal not deleted", "proposal", id, "error", err)
 	}
 }
 
@@ -367,7 +367,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 			s.mu.Lock()
 			s.proposals[w.ID] = w // it can be confirmed again
 			s.mu.Unlock()
-			s.o.Log.Error("digest not made", "digest", w.Plan.Name, "error", err)
+			s.o.Log.Error("digest not created", "digest", w.Plan.Name, "error", err)
 			return refusalDraft("The digest could not be kept; please try again. The bot's log has the reason.")
 		}
 		text = "The digest `" + info.Name + "` is made."
@@ -383,7 +383,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		Key:  w.key() + "/decided",
 		Text: shown,
 	}, w.key()); err != nil {
-		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
+		s.o.Log.Error("decision on proposal not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
 }

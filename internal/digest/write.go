@@ -181,7 +181,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition) {
 	case cited:
 		e.by = "summary by " + model
 	case written != "":
-		s.o.Log.Warn("summary of a digest dropped: no sentence of it cites an item", "digest", d.Name, "model", model)
+		s.o.Log.Warn("digest summary dropped, no sentence cites an item", "digest", d.Name, "model", model)
 	}
 	switch n := e.droppedSentences; {
 	case !cited && written != "":
@@ -230,7 +230,7 @@ func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model
 	text, model, err := write(ctx, system, prompt)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.o.Log.Warn("summary of a digest not written by a model", "digest", d.Name, "error", err)
+			s.o.Log.Warn("digest summary not written by model", "digest", d.Name, "error", err)
 			e.notes = append(e.notes, "no language model: "+explainWriterError(err))
 		}
 		return "", ""
