@@ -14,7 +14,7 @@ var (
 	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
 		`|\b(?:mailto|tel|javascript|data):[^\s<>]+` +
 		`|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
-	htmlTag     = regexp.MustCompile(`<[^<>]*>`)
+	htmlTag = regexp.MustCompile(`<[^<>]*>`)
 	// sentence matches up to the end of the citations, or to a full stop without one.
 	sentence   = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
 	twoLetters = regexp.MustCompile(`[\pL\pN]{2}`)
