@@ -262,7 +262,7 @@ func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err err
 		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
 	default:
 		ref := newReference()
-		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
+		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)
 		s.page(w, http.StatusInternalServerError, "problem",
 			"The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}

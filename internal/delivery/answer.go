@@ -202,7 +202,7 @@ func (s *Service) lookUpRef(key string) chat.Ref {
 	s.flushOutcomes() // the outcome of the post may not be stored yet
 	ref, _, err := s.o.Store.PostRef(s.workCtx, key)
 	if err != nil {
-		s.o.Log.Error("place of an earlier answer not read, so it is posted anew", "post", key, "error", err)
+		s.o.Log.Error("place of earlier answer not read, posting a new message", "post", key, "error", err)
 	}
 	return ref
 }
@@ -241,7 +241,11 @@ func describeAge(d time.Duration) string {
 }
 
 // askAgent asks the agent. A panic there fails this question alone.
-func (s *Service) askAgent(ctx context.Context, q chat.Asked, view *liveAnswer) (turn *conversation.Turn, draft *chat.Draft) {
+func (s *Service) askAgent(
+	ctx context.Context,
+	q chat.Asked,
+	view *liveAnswer,
+) (turn *conversation.Turn, draft *chat.Draft) {
 	m := q.Last()
 	defer func() {
 		if r := recover(); r != nil {

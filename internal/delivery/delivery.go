@@ -191,7 +191,7 @@ func (s *Service) runPeriodic(ctx context.Context) {
 		select {
 		case <-prune.C:
 			if err := s.o.Store.Prune(ctx); err != nil {
-				s.o.Log.Error("old records not pruned", "error", err)
+				s.o.Log.Error("pruning of old records failed", "error", err)
 			}
 		case <-tell.C:
 			s.wg.Go(func() { s.notifyUndelivered(s.workCtx, func(store.Post) bool { return true }) })
@@ -243,7 +243,7 @@ func (s *Service) resumeWork(ctx context.Context) error {
 	}
 	s.startQueues()
 	if len(posts)+len(messages) > 0 {
-		s.o.Log.Info("work left by the last run taken up", "posts", len(posts), "messages", len(messages))
+		s.o.Log.Info("resuming work of the last run", "posts", len(posts), "messages", len(messages))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 	}
 	ref, _, err := s.o.Store.Stream(ctx, l.key)
 	if err != nil {
-		s.o.Log.Error("begun answer not looked up", "post", l.key, "error", err)
+		s.o.Log.Error("place of partial answer not read", "post", l.key, "error", err)
 	}
 	// An earlier process may have posted a beginning and crashed before it stored where. A
 	// second beginning could not be told from it, so only the whole answer is posted, and
@@ -166,7 +166,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 		return true
 	}
 	if err != nil {
-		l.s.o.Log.Debug("answer not shown while it is made", "post", l.key, "error", err)
+		l.s.o.Log.Debug("partial answer not shown", "post", l.key, "error", err)
 		return false
 	}
 	if len(ref.IDs) == 0 || slices.Equal(ref.IDs, l.ref.IDs) {
@@ -174,7 +174,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	}
 	l.ref = ref
 	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
-		l.s.o.Log.Error("place of a begun answer not stored", "post", l.key, "error", err)
+		l.s.o.Log.Error("place of partial answer not stored", "post", l.key, "error", err)
 	}
 	return true
 }

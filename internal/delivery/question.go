@@ -45,7 +45,12 @@ func (s *Service) route(m chat.Message) {
 		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
 	case m.Stops() && s.stopWork(m):
 	case s.o.Urgent != nil && s.o.Urgent(m):
-		s.answerUrgent(&question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}, resumed: s.recovering})
+		s.answerUrgent(&question{
+			turn:     m.Key(),
+			messages: []chat.Message{m},
+			keys:     []string{m.Key()},
+			resumed:  s.recovering,
+		})
 	case m.Command == chat.Pressed:
 		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
 	default:

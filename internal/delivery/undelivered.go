@@ -86,13 +86,13 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	if _, err := platform.Post(ctx, p.To, d); err != nil {
-		s.o.Log.Warn("loss of a post not told where it was to be", "post", p.Key, "error", err)
+		s.o.Log.Warn("notice of undelivered post failed, retrying later", "post", p.Key, "error", err)
 		return false
 	}
 	s.counts.notified.Add(1)
 	s.flushOutcomes() // MarkNotified needs the outcome of the post to be stored
 	if err := s.o.Store.MarkNotified(ctx, []string{p.Key}); err != nil {
-		s.o.Log.Error("not stored that a loss is known; it may be told again", "post", p.Key, "error", err)
+		s.o.Log.Error("notice of undelivered post not recorded, it may be repeated", "post", p.Key, "error", err)
 	}
 	return true
 }

@@ -64,7 +64,7 @@ type Catalog struct {
 	Agents Agents
 }
 
-// Run runs a digest, for at most RunTimeout, also when ctx ends.
+// Run runs a digest for at most RunTimeout, and goes on when ctx ends.
 func (c Catalog) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RunTimeout)
 	defer cancel()

@@ -11,18 +11,20 @@ import (
 var (
 	citation    = regexp.MustCompile(`\[(\d+)\]`)
 	titledLink  = regexp.MustCompile(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
-	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?|\b(?:mailto|tel|javascript|data):[^\s<>]+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
-	htmlTag     = regexp.MustCompile(`<[^<>]*>`)
-	// sentence ends after its citations, or at a full stop without one.
+	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
+		`|\b(?:mailto|tel|javascript|data):[^\s<>]+` +
+		`|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
+	htmlTag = regexp.MustCompile(`<[^<>]*>`)
+	// sentence matches up to the end of the citations, or to a full stop without one.
 	sentence   = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
 	twoLetters = regexp.MustCompile(`[\pL\pN]{2}`)
 )
 
-// stripLinks takes out of a text what could become a link or markup, but for the numbers
-// of items, and counts the links.
+// stripLinks removes from a text all that could become a link or markup, except for the
+// numbers of items, and returns the number of links.
 func stripLinks(text string) (string, int) {
 	links := 0
-	for range 3 { // one may hide another
+	for range 3 { // removing one may form another, such as [[a](b)](c)
 		text = titledLink.ReplaceAllStringFunc(text, func(m string) string {
 			links++
 			return titledLink.FindStringSubmatch(m)[1]
@@ -34,12 +36,12 @@ func stripLinks(text string) (string, int) {
 	return text, links
 }
 
-// keepCited keeps the sentences that cite an item and makes their citations links
-// to it. Links that the model wrote are taken out: the only ones left are the
-// items' own.
+// keepCited returns the sentences of a model's text that cite an item, with the citations as
+// links to the items. Links that the model wrote are removed: only the items' own are left.
 func (p *content) keepCited(text string) string {
 	text, links := stripLinks(text)
 	p.foreignLinks += links
+	// A citation after the full stop belongs to the sentence before it.
 	text = strings.NewReplacer("\n", " ", "#", "", ". [", " [", "! [", " [", "? [", " [").Replace(text)
 	var kept []string
 	for _, one := range sentence.FindAllString(text, -1) {
@@ -52,13 +54,13 @@ func (p *content) keepCited(text string) string {
 	return strings.Join(kept, " ")
 }
 
-// linkCitations makes the citations in a sentence links, each item's once, and gives the items
-// that it cites.
+// linkCitations returns a sentence with its citations as links, one for each item, and the
+// indexes of the cited items. A citation without an item is removed.
 func (p *content) linkCitations(one string) (string, []int) {
 	if !twoLetters.MatchString(citation.ReplaceAllString(one, "")) {
 		return "", nil
 	}
-	round := strings.NewReplacer("[", "(", "]", ")")
+	round := strings.NewReplacer("[", "(", "]", ")") // other brackets must not form a link
 	var items []int
 	var b strings.Builder
 	at := 0
@@ -76,14 +78,17 @@ func (p *content) linkCitations(one string) (string, []int) {
 	return strings.TrimSpace(b.String()), items
 }
 
-// linkTarget is an address inside a Markdown link.
+// linkTarget returns an address as it is written in a Markdown link, which it cannot end.
 func linkTarget(address string) string {
-	return strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "").Replace(address)
+	return strings.NewReplacer(
+		" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "",
+	).Replace(address)
 }
 
 var firstLink = regexp.MustCompile(`\[\[(\d+)\]\]`)
 
-// firstCitedItem is the index of the item that a statement cites first.
+// firstCitedItem returns the index of the item that a statement cites first. The statement
+// comes from keepCited.
 func (p *content) firstCitedItem(statement string) int {
 	n, _ := strconv.Atoi(firstLink.FindStringSubmatch(statement)[1]) // grounded put it there
 	return n - 1

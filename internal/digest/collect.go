@@ -15,26 +15,24 @@ import (
 	"ravenbot/internal/store"
 )
 
-// fetchAtOnce is how many feeds of a digest are read side by side, fetchTimeout
-// how long all of them may take.
+// fetchAtOnce is how many feeds of a digest are read in parallel, fetchTimeout how long all
+// of them may take.
 const (
 	fetchAtOnce  = 4
 	fetchTimeout = 2 * time.Minute
 )
 
-// lookBack is how many runs are looked through for one that went well, where nothing
-// was ever seen.
+// lookBack is how many runs are searched for a successful one, where no item was ever seen.
 const lookBack = 20
 
-// Verdicts that are looked for: on what an earlier run looked at, on what was too much,
-// and the beginning of that on a feed.
+// Verdicts that the code compares. feedFailed is the beginning of the verdict on a feed.
 const (
 	seenBefore = "already seen"
 	overLimit  = "over the limit"
 	feedFailed = "feed failed: "
 )
 
-// Verdict says what became of an item, and why.
+// Verdict is what a run decided about an item, and why.
 type Verdict struct {
 	Title string `json:"title"`
 	Link  string `json:"link"`
@@ -51,14 +49,14 @@ type item struct {
 	source       string // the feed's title
 	feed         string // its address
 	id           string // identity within the digest
-	noMerge      bool   // to be put together with no other
-	verdict      string
-	reason       string // the fate
-	postedBefore string // title of what an earlier run posted, that it tells again
-	pageText     string // main text of its page
+	noMerge      bool   // must not be merged with other items
+	verdict      string // empty: not decided yet
+	reason       string // for the verdict
+	postedBefore string // title of the earlier posted entry that tells the same story
+	pageText     string // main text of the item's page
 }
 
-// text is what is known of an item's contents.
+// text returns the text of an item's page, else what the feed has.
 func (i *item) text() string {
 	if i.pageText != "" {
 		return i.pageText
@@ -66,7 +64,7 @@ func (i *item) text() string {
 	return i.Item.Text()
 }
 
-// imageURL is the address of a picture that comes with the item, or empty.
+// imageURL returns the address of a picture that comes with the item, or "".
 func (i *item) imageURL() string {
 	if isWebURL(i.Item.Image) {
 		return i.Item.Image
@@ -79,32 +77,33 @@ func (i *item) imageURL() string {
 	return ""
 }
 
-// edition is a digest in the making.
+// edition is a digest while it is made.
 type edition struct {
 	items     []*item
 	chosen    []story
-	surplus   []story  // of an instant digest: what was too much
+	surplus   []story  // of an instant digest: what is only named
 	seenIDs   []string // the ids of all items
 	newIDs    []string // of those that were not seen before
 	faults    []string // feeds that could not be read, for readers
 	failures  map[string]string
 	shownURLs map[string]string // feeds by address, as they may be shown
-	notes     []string          // what else was left out
-	firstRun  bool              // no run before this one went well
-	postpone  bool              // nothing is posted and nothing counts as seen
-	markOnly  bool              // everything counts as seen, nothing is posted
+	notes     []string          // for readers: what else was left out
+	firstRun  bool              // no earlier run succeeded
+	postpone  bool              // nothing is posted, and nothing counts as seen
+	markOnly  bool              // nothing is posted, and all items count as seen
 	content
 	verdicts []Verdict
 }
 
-// story is what one card tells: an item, and others that tell the same.
+// story is what becomes one card: an item, and others that tell the same story.
 type story struct {
 	*item
 	also  []*item
 	score float64
 }
 
-// collect reads the feeds and decides over every item.
+// collect reads the feeds and decides on every item. It returns an *UnreadError where no
+// feed could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, shownURLs: map[string]string{}}
 	if err := s.fetchFeeds(ctx, d, e); err != nil {
@@ -118,6 +117,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	if err != nil {
 		return e, err
 	}
+	// A successful run may have seen no item, where its feeds were empty.
 	if e.firstRun = !ever; e.firstRun {
 		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
 		if err != nil {
@@ -148,10 +148,16 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	return e, nil
 }
 
-// listVerdicts writes down what became of every item, and of the feeds without any.
+// listVerdicts lists the verdicts on all items, and on the feeds that failed.
 func (e *edition) listVerdicts() {
 	for _, i := range e.items {
-		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.verdict, Reason: i.reason})
+		e.verdicts = append(e.verdicts, Verdict{
+			Title:   i.Heading(),
+			Link:    i.Link,
+			Feed:    i.source,
+			Verdict: i.verdict,
+			Reason:  i.reason,
+		})
 	}
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
 		e.verdicts = append(e.verdicts, Verdict{Feed: e.shownURLs[address], Verdict: feedFailed + e.failures[address]})
@@ -159,7 +165,7 @@ func (e *edition) listVerdicts() {
 	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.order(), b.order()) })
 }
 
-// order orders verdicts by how much they tell.
+// order returns the rank of a verdict in a list: the most informative come first.
 func (v Verdict) order() int {
 	switch {
 	case strings.HasPrefix(v.Verdict, feedFailed):
@@ -174,7 +180,8 @@ func (v Verdict) order() int {
 	return 2
 }
 
-// fetchFeeds reads the feeds in parallel and keeps their items in the feeds' order.
+// fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It
+// returns an *UnreadError where none could be read.
 func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -197,6 +204,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		e.shownURLs[f.URL] = f.displayURL()
 		if errs[n] != nil {
 			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
+			// Readers see this reason, so an address in it must not show its secrets.
 			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.displayURL())
 			e.faults, e.failures[f.URL] = append(e.faults, reason), reason
 			continue
@@ -212,8 +220,8 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	return nil
 }
 
-// UnreadError says that none of a digest's feeds could be read, and in a sentence for
-// people why each could not.
+// UnreadError is returned where none of a digest's feeds could be read. Faults has a
+// sentence for readers about each.
 type UnreadError struct{ Faults []string }
 
 func (e *UnreadError) Error() string { return "no feed could be read: " + strings.Join(e.Faults, "; ") }

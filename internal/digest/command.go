@@ -16,7 +16,7 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// usageText is what the command can do.
+// usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
 	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
@@ -37,6 +37,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
+	// A digest of another channel must not be told from one that does not exist.
 	d, more, ok := s.findNamed(rest)
 	if !ok || !d.isVisible(m) {
 		if verb == "remove" {
@@ -67,14 +68,14 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.reply(d.Name, func() (string, error) { return s.mute(ctx, d, more) })
 	case "remove":
 		return s.reply(d.Name, func() (string, error) {
-			return "The digest **" + escapeMarkdown(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
+			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
 		})
 	}
 	return s.reply(d.Name, func() (string, error) { return s.pauseOrResume(ctx, d, verb == "pause") })
 }
 
-// proposeFromWords shows the plan of a digest that somebody wrote down: when, in which time
-// zone, and addresses of feeds; the other words say when.
+// proposeFromWords proposes a digest from the words of a create command: addresses of feeds
+// and a time zone; all other words are the schedule.
 func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words string) chat.Draft {
 	var p Plan
 	var when []string
@@ -84,7 +85,9 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 		switch {
 		case isWebURL(bare) || strings.HasPrefix(bare, "bundled:") || hostname.MatchString(bare):
 			p.Feeds = append(p.Feeds, Feed{URL: bare})
-		case p.Timezone == "" && err == nil && (strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
+		// "*/5" is a part of a cron schedule, and words such as "Cuba" name zones, too.
+		case p.Timezone == "" && err == nil &&
+			(strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
 			p.Timezone = bare
 		case len(p.Feeds) == 0 || !slices.Contains([]string{"and", "from"}, bare):
 			when = append(when, w)
@@ -102,10 +105,12 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 // hostname matches the address of a page without its scheme.
 var hostname = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
 
-// findNamed finds the digest that words begin with, the one with the longest name.
+// findNamed returns the digest whose name the words begin with (the longest such name), and
+// the rest of the words.
 func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 	for _, one := range s.specs() {
-		if after, found := strings.CutPrefix(words, one.Name); found && (after == "" || after[0] == ' ') && len(one.Name) > len(d.Name) {
+		after, found := strings.CutPrefix(words, one.Name)
+		if found && (after == "" || after[0] == ' ') && len(one.Name) > len(d.Name) {
 			d, rest, ok = one, strings.TrimSpace(after), true
 		}
 	}
@@ -114,12 +119,12 @@ func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 
 func (s *Service) denialDraft(d spec) chat.Draft {
 	if d.Source == FromConfig {
-		return refusalDraft("Only an administrator can do that with **" + escapeMarkdown(d.Name) + "**.")
+		return refusalDraft("Only an administrator can do that with **" + escape(d.Name) + "**.")
 	}
-	return refusalDraft("Only an administrator, or whoever made **" + escapeMarkdown(d.Name) + "**, can do that.")
+	return refusalDraft("Only an administrator, or whoever made **" + escape(d.Name) + "**, can do that.")
 }
 
-// reply is what came of a command.
+// reply returns the text of do as a draft, or its error in words for people.
 func (s *Service) reply(name string, do func() (string, error)) chat.Draft {
 	text, err := do()
 	if err != nil {
@@ -134,11 +139,12 @@ func (s *Service) runNow(ctx context.Context, d spec) (string, error) {
 	case err != nil:
 		return "", err
 	case d.isTask():
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escapeMarkdown(d.Name), d.places()), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places()), nil
 	case run.Posted > 0:
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.", escapeMarkdown(d.Name), d.places(), run.Posted), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.",
+			escape(d.Name), d.places(), run.Posted), nil
 	}
-	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escapeMarkdown(d.Name)), nil
+	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escape(d.Name)), nil
 }
 
 func (d spec) places() string { return "`" + strings.Join(d.Post, "`, `") + "`" }
@@ -148,10 +154,14 @@ func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, e
 		return "", err
 	}
 	if on {
-		return "The digest **" + escapeMarkdown(d.Name) + "** pauses until `digest resume " + d.Name + "`. What is due meanwhile is not made good.", nil
+		return "The digest **" + escape(d.Name) + "** pauses until `digest resume " + d.Name +
+			"`. What is due meanwhile is not made good.", nil
 	}
 	d.Paused = false
-	return strings.TrimSuffix("The digest **"+escapeMarkdown(d.Name)+"** goes on. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""), " Next: "), nil
+	return strings.TrimSuffix(
+		"The digest **"+escape(d.Name)+"** goes on. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""),
+		" Next: ",
+	), nil
 }
 
 func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
@@ -160,18 +170,18 @@ func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
 		return s.errorDraft(name, err)
 	}
 	if p.Draft.Text == "" {
-		p.Draft.Text = "The digest **" + escapeMarkdown(name) + "** has nothing new."
+		p.Draft.Text = "The digest **" + escape(name) + "** has nothing new."
 	}
 	p.Draft.Ephemeral = true
 	return p.Draft
 }
 
-// maxExplained is how many items are explained in the chat; the command line and the
-// dashboard explain all.
+// maxExplained bounds the verdicts shown in chat; the command line and the dashboard show
+// all.
 const maxExplained = 60
 
-// explain tells of every item why it would be posted now or not, or what became of
-// it in the last run.
+// explain lists the verdict on every item, as a run now would decide or, with "last", as the
+// last run did.
 func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	var heading string
 	var list []Verdict
@@ -181,7 +191,7 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 			return s.errorDraft(d.Name, err)
 		}
 		if !known {
-			return refusalDraft("No run of **" + escapeMarkdown(d.Name) + "** is known yet.")
+			return refusalDraft("No run of **" + escape(d.Name) + "** is known yet.")
 		}
 		heading, list = "of "+last.Due.In(d.zone).Format("2 Jan 15:04"), last.Items
 		if last.More > 0 {
@@ -194,10 +204,13 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 		}
 		heading, list = "as it would be now", p.Items
 	}
-	lines := []string{"**" + escapeMarkdown(d.Name) + "**, " + heading, ""}
+	lines := []string{"**" + escape(d.Name) + "**, " + heading, ""}
 	for n, v := range list {
 		if n == maxExplained {
-			lines = append(lines, fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name))
+			lines = append(
+				lines,
+				fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name),
+			)
 			break
 		}
 		lines = append(lines, "- "+v.markdown())
@@ -208,16 +221,16 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
 
-// markdown is a verdict as Markdown.
+// markdown returns a verdict as Markdown.
 func (v Verdict) markdown() string {
-	text := escapeMarkdown(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escapeMarkdown(v.Verdict) + "*"
+	text := escape(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escape(v.Verdict) + "*"
 	if v.Reason != "" {
-		text += " (" + escapeMarkdown(v.Reason) + ")"
+		text += " (" + escape(v.Reason) + ")"
 	}
 	return text
 }
 
-// unmerge shows what was put together in the last post of a digest.
+// unmerge shows the items that were merged in the last post of a digest.
 func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft {
 	n := 0
 	if which != "" {
@@ -231,12 +244,12 @@ func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft 
 		return s.errorDraft(d.Name, err)
 	}
 	if len(runs) == 0 {
-		return refusalDraft("**" + escapeMarkdown(d.Name) + "** has posted nothing yet.")
+		return refusalDraft("**" + escape(d.Name) + "** has posted nothing yet.")
 	}
 	return s.unmergeEntries(ctx, d, runs[0], n)
 }
 
-// edit changes one thing of a digest.
+// edit changes one field of a digest's plan.
 func (s *Service) edit(ctx context.Context, d spec, words string) (string, error) {
 	key, value, _ := strings.Cut(words, " ")
 	value = strings.TrimSpace(value)
@@ -251,14 +264,14 @@ func (s *Service) edit(ctx context.Context, d spec, words string) (string, error
 	if err != nil {
 		return "", err
 	}
-	text := "The digest **" + escapeMarkdown(info.Name) + "** is changed."
+	text := "The digest **" + escape(info.Name) + "** is changed."
 	if info.Next != nil {
 		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 	}
 	return text, nil
 }
 
-// mute leaves out what names a word until a day.
+// mute adds a filter that excludes a word until a day.
 func (s *Service) mute(ctx context.Context, d spec, words string) (string, error) {
 	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
 		p.Filters = append(slices.Clone(p.Filters), "mute:"+words)
@@ -267,13 +280,20 @@ func (s *Service) mute(ctx context.Context, d spec, words string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return "The digest **" + escapeMarkdown(d.Name) + "** leaves out " + escapeMarkdown(words) + ".", nil
+	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
-// setField changes one thing of a plan, by its name.
+// setField sets a field of a plan by its name, in any case.
 func (p *Plan) setField(key, value string) error {
-	texts := map[string]*string{"schedule": &p.Schedule, "timezone": &p.Timezone, "style": &p.Style, "language": &p.Language,
-		"prompt": &p.Prompt, "whenempty": &p.WhenEmpty, "catchup": &p.CatchUp}
+	texts := map[string]*string{
+		"schedule":  &p.Schedule,
+		"timezone":  &p.Timezone,
+		"style":     &p.Style,
+		"language":  &p.Language,
+		"prompt":    &p.Prompt,
+		"whenempty": &p.WhenEmpty,
+		"catchup":   &p.CatchUp,
+	}
 	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
 	key = strings.ToLower(key)
 	switch {
@@ -321,21 +341,25 @@ func (p *Plan) setFeed(value string) error {
 	return nil
 }
 
+// errorDraft returns an error in words for people, and logs it where it is not theirs to
+// correct.
 func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return refusalDraft(fmt.Sprintf("There is no digest %q; `digest list` names those there are.", name))
 	case errors.Is(err, ErrConfigured):
-		return refusalDraft("**" + escapeMarkdown(name) + "** belongs to config.json, and is changed there.")
+		return refusalDraft("**" + escape(name) + "** belongs to config.json, and is changed there.")
 	case errors.As(err, &bad):
-		return refusalDraft("That does not work: " + escapeMarkdown(err.Error()) + ".")
+		return refusalDraft("That does not work: " + escape(err.Error()) + ".")
 	}
-	s.o.Log.Error("digest not made or not posted", "digest", name, "error", err)
-	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.", escapeMarkdown(name)))
+	s.o.Log.Error("digest command failed", "digest", name, "error", err)
+	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.",
+		escape(name)))
 }
 
-// listDigests lists the digests that whoever asks may see, and what the channel follows.
+// listDigests lists the digests that the author of a message may see, and the subscriptions
+// of the channel.
 func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, error) {
 	var lines []string
 	for _, d := range s.specs() {
@@ -368,9 +392,9 @@ func (i Info) markdown(d spec) string {
 	if i.When != "" {
 		when = i.When + ", " + when
 	}
-	line := fmt.Sprintf("**%s**: %s, %s to %s", escapeMarkdown(i.Name), when, what, d.places())
+	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.places())
 	if i.By != "" {
-		line += ", made by " + escapeMarkdown(i.By)
+		line += ", made by " + escape(i.By)
 	}
 	if i.Paused {
 		line += ", **paused**"
@@ -379,7 +403,8 @@ func (i Info) markdown(d spec) string {
 		line += ", next " + i.Next.Format("Mon 2 Jan 15:04 MST")
 	}
 	if i.Last != nil {
-		line += fmt.Sprintf(", last %s with %s", i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
+		line += fmt.Sprintf(", last %s with %s",
+			i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
 	}
 	return line
 }

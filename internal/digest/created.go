@@ -17,29 +17,29 @@ import (
 	"ravenbot/internal/store"
 )
 
-// The kinds of items by which digests made in chat or through the API are kept, and
-// which digests pause, those of the configuration too.
+// The kinds of stored items: digests made in chat or through the API, which digests are
+// paused (those of the configuration, too), and open proposals.
 const (
 	createdKind  = "digest"
 	pauseKind    = "digest pause"
 	proposalKind = "digest wish"
 
-	// maxCreated is how many digests are kept beside those of the configuration, and
-	// mostHere how many of them are posted to one channel.
+	// maxCreated bounds the digests beside those of the configuration, maxPerChannel those of
+	// them that are posted to one channel.
 	maxCreated    = 200
 	maxPerChannel = 20
-	// minGap is how often a digest that was made in chat may be due.
+	// minGap is the shortest time between two runs of a digest that was made in chat.
 	minGap = 15 * time.Minute
 )
 
-// pause says whether a digest pauses, and since when that holds.
+// pause says whether a digest is paused, and since when it is or is not.
 type pause struct {
 	Paused bool      `json:"paused"`
 	Since  time.Time `json:"since"`
 }
 
-// Load reads what was made before, and what pauses. A digest that can no longer be
-// carried out is logged and left out.
+// Load reads the digests made in chat or through the API, the pauses and the proposals. A
+// digest that can no longer be carried out is logged and left out.
 func (s *Service) Load(ctx context.Context) error {
 	made, err := loadItems[Plan](ctx, s.o.Store, createdKind)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) Load(ctx context.Context) error {
 	for name, p := range made {
 		d, err := compile(p)
 		if err != nil {
-			s.o.Log.Error("digest that was made in chat or through the API left out", "digest", name, "error", err)
+			s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
 			continue
 		}
 		specs[name] = d
@@ -69,7 +69,7 @@ func (s *Service) Load(ctx context.Context) error {
 	return nil
 }
 
-// loadItems reads all of a kind.
+// loadItems returns all items of a kind, by name.
 func loadItems[T any](ctx context.Context, from Items, kind string) (map[string]T, error) {
 	raw, err := from.Items(ctx, kind)
 	if err != nil {
@@ -86,8 +86,7 @@ func loadItems[T any](ctx context.Context, from Items, kind string) (map[string]
 	return all, nil
 }
 
-// Create keeps a digest and has it run from now on. The errors are BadPlan and
-// ErrExists.
+// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists.
 func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	p.At = s.o.Now().UTC()
 	d, err := s.validateNew(p)
@@ -107,24 +106,26 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	s.mu.Lock()
 	s.created[p.Name] = d
 	s.mu.Unlock()
-	s.o.Log.Info("digest made", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
+	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.notifyChange()
 	s.markCurrentItems(ctx, d)
 	return s.info(ctx, d)
 }
 
-// markCurrentItems takes what the feeds of a digest hold for known, where that posts what comes
-// from now on.
+// markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as
+// they come.
 func (s *Service) markCurrentItems(ctx context.Context, d spec) {
 	if !d.isInstant() {
 		return
 	}
 	if err := s.pollDigest(ctx, d); err != nil {
-		s.o.Log.Warn("first look at a digest failed; what is there at the next is taken as known", "digest", d.Name, "error", err)
+		s.o.Log.Warn("first poll of digest failed, the next one marks current items as seen",
+			"digest", d.Name,
+			"error", err)
 	}
 }
 
-// validateNew judges a plan that is to be kept.
+// validateNew reads a new plan and checks its limits. It returns a BadPlan or ErrExists.
 func (s *Service) validateNew(p Plan) (spec, error) {
 	if err := checkLimits(p); err != nil {
 		return spec{}, BadPlan{err}
@@ -150,16 +151,18 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 		}
 	}
 	if len(s.created) >= maxCreated || here >= maxPerChannel {
-		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel", maxCreated, maxPerChannel)}
+		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel",
+			maxCreated, maxPerChannel)}
 	}
 	return d, nil
 }
 
-// checkFrequency judges how often a digest is due.
+// checkFrequency returns an error where a digest is due too often or never.
 func (d spec) checkFrequency(now time.Time) error {
 	if d.isInstant() {
 		return nil
 	}
+	// Ten steps cover the gaps of ordinary schedules.
 	last, ok := d.when.Next(now)
 	for range 10 {
 		next, more := d.when.Next(last)
@@ -167,7 +170,8 @@ func (d spec) checkFrequency(now time.Time) error {
 			break
 		}
 		if next.Sub(last) < minGap {
-			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come", d.Schedule, int(minGap.Minutes()))
+			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come",
+				d.Schedule, int(minGap.Minutes()))
 		}
 		last = next
 	}
@@ -177,7 +181,8 @@ func (d spec) checkFrequency(now time.Time) error {
 	return nil
 }
 
-// findChangeable returns a digest that was not made in the configuration.
+// findChangeable returns a digest that was made in chat or through the API. It returns
+// ErrUnknown where there is none, and ErrConfigured for one of the configuration.
 func (s *Service) findChangeable(name string) (spec, error) {
 	d, ok := s.find(name)
 	switch {
@@ -189,7 +194,8 @@ func (s *Service) findChangeable(name string) (spec, error) {
 	return d, nil
 }
 
-// Change replaces the plan of a digest that was made in chat or through the API.
+// Change changes the plan of a digest that was made in chat or through the API. It returns a
+// BadPlan, ErrUnknown or ErrConfigured.
 func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
 	d, err := s.findChangeable(name)
 	if err != nil {
@@ -197,7 +203,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	}
 	p := d.Plan
 	p.Feeds = slices.Clone(p.Feeds)
-	p.Paused = false // that is kept beside
+	p.Paused = false // pauses are stored apart
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
 	}
@@ -223,8 +229,8 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	return s.info(ctx, now)
 }
 
-// Replace returns a digest that was made in chat or through the API another plan. Who
-// made it stays.
+// Replace replaces the plan of a digest that was made in chat or through the API; its author
+// stays.
 func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
 	return s.Change(ctx, name, func(was *Plan) error {
 		p.By, p.On = was.By, was.On
@@ -233,8 +239,8 @@ func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error
 	})
 }
 
-// AddFeeds has a digest that was made in chat or through the API read more feeds; how
-// many of them it did not read before comes with it.
+// AddFeeds adds feeds to a digest that was made in chat or through the API, and returns how
+// many of them it did not read before.
 func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
 	added := 0
 	i, err := s.Change(ctx, name, func(p *Plan) error {
@@ -254,8 +260,8 @@ func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string)
 	return i, added, err
 }
 
-// Remove ends a digest that was made in chat or through the API. What it has posted
-// and seen is still known should one of its name be made again.
+// Remove deletes a digest that was made in chat or through the API. Its runs stay, so that a
+// new digest of that name does not post the same items again.
 func (s *Service) Remove(ctx context.Context, name string) error {
 	if _, err := s.findChangeable(name); err != nil {
 		return err
@@ -278,8 +284,7 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Pause lets no run of a digest begin until it is resumed; what was due meanwhile is
-// not made good. Pausing what pauses changes nothing.
+// Pause pauses or resumes a digest. Runs that fall due meanwhile are skipped.
 func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	d, ok := s.find(name)
 	if !ok {
@@ -299,9 +304,8 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	return nil
 }
 
-// isVisible reports whether a digest is shown to whoever sent a message: those of the
-// configuration are, others where they are posted, to who made them and to
-// administrators.
+// isVisible reports whether the author of a message may see a digest: those of the
+// configuration always, others where they are posted, and their author and administrators.
 func (d spec) isVisible(m chat.Message) bool {
 	return d.Source == FromConfig || d.postsTo(m.Conversation) || d.canBeManaged(m)
 }
@@ -315,19 +319,20 @@ func (d spec) postsTo(at chat.Address) bool {
 	return false
 }
 
-// canBeManaged reports whether whoever sent a message decides about a digest: an
-// administrator, or who made it.
+// canBeManaged reports whether the author of a message may change a digest: an administrator
+// or the author of the digest.
 func (d spec) canBeManaged(m chat.Message) bool {
 	return m.Author.Admin || d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
 }
 
-// maxSlug is about how long a name is that was made of words, in bytes.
+// maxSlug is about how long a name made of words may be, in bytes.
 const maxSlug = 28
 
-// slug makes a name of words, such as the title of a feed.
+// slug returns a name made of words, such as the title of a feed.
 func slug(words string) string {
 	var b strings.Builder
-	for _, word := range strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	isSeparator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), isSeparator) {
 		if b.Len() > 0 && b.Len()+len(word) >= maxSlug {
 			break
 		}

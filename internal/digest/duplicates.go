@@ -9,11 +9,12 @@ import (
 	"ravenbot/internal/feed"
 )
 
-// duplicateWindow is how long a story that was posted is known again.
+// duplicateWindow is how long a posted story is compared with new items.
 const duplicateWindow = 72 * time.Hour
 
-// dropKnownPages leaves out what has the address of something that another feed had posted,
-// however long ago that was. One feed may give all of its items one address.
+// dropKnownPages returns the items without those whose address was posted before from
+// another feed, at any time. Items of the same feed do not count: some feeds have one
+// address for all of their items.
 func dropKnownPages(left []*item, runs []pastRun) []*item {
 	posted := map[string]pastEntry{}
 	for _, p := range runs {
@@ -40,8 +41,8 @@ func dropKnownPages(left []*item, runs []pastRun) []*item {
 	return rest
 }
 
-// pageKey is an address without what differs between links to one page; empty for the
-// front page of a site.
+// pageKey returns an address without the parts that differ between links to one page. It is
+// empty for the front page of a site, which many items may link to.
 func pageKey(link string) string {
 	_, page, _ := strings.Cut(feed.CanonicalURL(link), "://")
 	if !strings.ContainsAny(page, "/?") {
@@ -50,8 +51,8 @@ func pageKey(link string) string {
 	return page
 }
 
-// mergeStories puts what is left together: with what was posted in the last days, and with
-// one another. It gives the stories that are new.
+// mergeStories merges items that tell the same story, with recent posts and with one
+// another, and returns the stories that are new.
 func mergeStories(left []*item, posted []pastEntry) []story {
 	var list []feed.Entry
 	for _, p := range posted {
@@ -60,6 +61,8 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 	for _, i := range left {
 		list = append(list, feed.Entry{Item: i.Item, Feed: shortHash(i.feed), Alone: i.noMerge})
 	}
+	// Posted entries come first in the list, so a group that holds one begins with it: then
+	// its items repeat an old story.
 	var stories []story
 	for _, group := range feed.Group(list, feed.GroupOptions{Window: duplicateWindow}) {
 		first := group[0].Index
@@ -85,8 +88,8 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 	return stories
 }
 
-// recentEntries returns what a digest posted in the last days, the ones first that were first,
-// without what somebody wanted apart.
+// recentEntries returns what a digest posted within duplicateWindow, oldest first. Of
+// unmerged runs the merged items are left out.
 func (s *Service) recentEntries(runs []pastRun) []pastEntry {
 	since := s.o.Now().Add(-duplicateWindow)
 	var list []pastEntry

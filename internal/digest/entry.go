@@ -14,21 +14,21 @@ import (
 	"ravenbot/internal/summary"
 )
 
-// moreSentences is how much is told of an entry that somebody asks about, moreLength
-// bounds it in characters.
+// moreSentences and moreLength (in characters) bound the text of an entry that somebody asks
+// about.
 const (
 	moreSentences = 8
 	moreLength    = 1500
 )
 
-// postedRun is a run that posted something, and of which digest.
+// postedRun is what a run posted, with its digest.
 type postedRun struct {
 	spec
 	pastRun
 }
 
-// runsPostedTo returns what digests posted where something was said: in the thread of a
-// post only that, else all of the channel, newest first.
+// runsPostedTo returns what digests posted to a channel, newest first. In the thread below a
+// digest's post it returns only that run.
 func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRun, error) {
 	var list []postedRun
 	for _, d := range s.specs() {
@@ -61,18 +61,18 @@ func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRu
 	return list, nil
 }
 
-// Follows reports whether a message asks for more in a thread below a digest, where
-// nobody has to be mentioned.
+// Follows reports whether a message asks for more in a thread, where the bot need not be
+// mentioned.
 func (s *Service) Follows(m chat.Message) bool {
 	return m.Conversation.Thread != "" && s.isMoreRequest(m)
 }
 
-// answerMore tells an entry of the digest that was last posted where it is asked.
+// answerMore answers "more on 3" with an entry of the newest digest in that place.
 func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
 	n, _ := strconv.Atoi(moreRequest.FindStringSubmatch(m.Text)[1]) // digits
 	list, err := s.runsPostedTo(ctx, m.Conversation)
 	if err != nil {
-		s.o.Log.Error("entry of a digest not read", "conversation", m.Conversation.String(), "error", err)
+		s.o.Log.Error("digest entry not read", "conversation", m.Conversation.String(), "error", err)
 		return refusalDraft("That could not be looked up; the bot's log has the reason.")
 	}
 	if len(list) == 0 {
@@ -83,16 +83,18 @@ func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
 			return s.entryDraft(ctx, list[0].spec, e)
 		}
 	}
-	return refusalDraft(fmt.Sprintf("The last digest here, **%s** of %s, has %d entries.", escapeMarkdown(list[0].title), list[0].Due.In(list[0].zone).Format("2 Jan 15:04"), len(list[0].Entries)))
+	return refusalDraft(fmt.Sprintf("The last digest here, **%s** of %s, has %d entries.",
+		escape(list[0].title), list[0].Due.In(list[0].zone).Format("2 Jan 15:04"), len(list[0].Entries)))
 }
 
-// entryDraft is an entry in full.
+// entryDraft returns an entry with a longer text, of its page where that can be read.
 func (s *Service) entryDraft(ctx context.Context, d spec, e pastEntry) chat.Draft {
 	text := e.Text
 	if s.o.Pages != nil {
 		limited, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
-		if page, err := s.o.Pages.Article(limited, e.Link); err == nil && len(page) > len(text) && mentionsTitle(e.Title, page) {
+		page, err := s.o.Pages.Article(limited, e.Link)
+		if err == nil && len(page) > len(text) && mentionsTitle(e.Title, page) {
 			text = strings.ToValidUTF8(page[:min(len(page), maxPageBytes)], "")
 		}
 	}
@@ -100,11 +102,10 @@ func (s *Service) entryDraft(ctx context.Context, d spec, e pastEntry) chat.Draf
 	for _, a := range e.Also {
 		c.Also = append(c.Also, chat.Link{Title: a.Source, URL: a.Link})
 	}
-	return chat.Draft{Text: fmt.Sprintf("Entry %d of **%s**", e.N, escapeMarkdown(d.title)), Cards: []chat.Card{c}}
+	return chat.Draft{Text: fmt.Sprintf("Entry %d of **%s**", e.N, escape(d.title)), Cards: []chat.Card{c}}
 }
 
-// unmergeTurn shows what was put together with the entries of a run, and has it count as
-// stories of its own from now on.
+// unmergeTurn answers the Unmerge button below a digest's post.
 func (s *Service) unmergeTurn(ctx context.Context, m chat.Message, turn string) chat.Draft {
 	list, err := s.runsPostedTo(ctx, m.Conversation.Base())
 	if err != nil {
@@ -118,7 +119,8 @@ func (s *Service) unmergeTurn(ctx context.Context, m chat.Message, turn string) 
 	return s.unmergeEntries(ctx, list[at].spec, list[at].pastRun, 0)
 }
 
-// unmergeEntries shows what was put together with entry n; 0: with any.
+// unmergeEntries shows what was merged into entry n (0: into any), and stores that the run
+// is unmerged: later runs treat its merged items as stories of their own.
 func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) chat.Draft {
 	var cards []chat.Card
 	for _, e := range p.Entries {
@@ -126,12 +128,18 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 			continue
 		}
 		for _, a := range e.Also {
-			cards = append(cards, a.card(shorten(strings.Join(summary.Summarize(a.Title, a.Text, cardSentences), " "), cardLength)))
+			cards = append(
+				cards,
+				a.card(shorten(strings.Join(summary.Summarize(a.Title, a.Text, cardSentences), " "), cardLength)),
+			)
 		}
 	}
 	for _, a := range p.Repeats {
 		if n == 0 {
-			cards = append(cards, a.card(shorten("Put together with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)))
+			cards = append(
+				cards,
+				a.card(shorten("Put together with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)),
+			)
 		}
 	}
 	if len(cards) == 0 {
@@ -139,13 +147,13 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 	}
 	p.Unmerged = true
 	if err := s.saveItem(ctx, pastRunKind+d.Name, p.Due.UTC().Format(time.RFC3339Nano), p); err != nil {
-		s.o.Log.Error("what was taken apart is not remembered", "digest", d.Name, "error", err)
+		s.o.Log.Error("unmerged run not stored", "digest", d.Name, "error", err)
 	}
-	return chat.Draft{Text: "Put together in **" + escapeMarkdown(d.title) + "**, and on their own from now on:", Cards: cards}
+	return chat.Draft{Text: "Put together in **" + escape(d.title) + "**, and on their own from now on:", Cards: cards}
 }
 
-// unsubscribeChannel ends the subscription of a channel to a feed, named by its address or
-// its title.
+// unsubscribeChannel ends the subscription of a channel to a feed, by the feed's address or
+// title. It returns ErrUnknown where the channel has no such subscription.
 func (s *Service) unsubscribeChannel(ctx context.Context, m chat.Message, which string) (string, error) {
 	subs, err := s.channelSubscriptions(ctx, m.Conversation)
 	if err != nil {
@@ -156,13 +164,13 @@ func (s *Service) unsubscribeChannel(ctx context.Context, m chat.Message, which 
 			if err := s.Unsubscribe(ctx, sub.To, sub.URL); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return "", err
 			}
-			return "New items of **" + escapeMarkdown(sub.Title) + "** are no longer posted here.", nil
+			return "New items of **" + escape(sub.Title) + "** are no longer posted here.", nil
 		}
 	}
 	return "", ErrUnknown
 }
 
-// channelSubscriptions are those of a channel.
+// channelSubscriptions returns the subscriptions of a channel.
 func (s *Service) channelSubscriptions(ctx context.Context, at chat.Address) ([]store.Subscription, error) {
 	all, err := s.o.Store.Subscriptions(ctx)
 	return slices.DeleteFunc(all, func(sub store.Subscription) bool { return sub.To.Base() != at.Base() }), err

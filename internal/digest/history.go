@@ -14,9 +14,8 @@ import (
 	"ravenbot/internal/feed"
 )
 
-// What was posted is kept, by kinds of items: to know a story again when another
-// feed tells it later, to find the entry that somebody asks about, and to learn from
-// what people found helpful.
+// Posted entries are stored, to recognize a story when another feed tells it later, to find
+// the entry that somebody asks about, and to learn from feedback.
 const (
 	pastRunKind = "digest run/" // followed by the digest's name; items are named after the due instant
 	verdictKind = "digest verdicts"
@@ -28,18 +27,18 @@ const (
 	pastVersion  = 1
 )
 
-// pastRun is a run that posted something.
+// pastRun is what a run posted.
 type pastRun struct {
 	Version int         `json:"version"`
 	Due     time.Time   `json:"due"`
 	Turn    string      `json:"turn"` // by which the buttons below the post name it
 	Entries []pastEntry `json:"entries"`
-	// Repeats are items that told again what an earlier run had posted.
+	// Repeats are items that tell a story which an earlier run posted.
 	Repeats  []pastEntry `json:"aside,omitempty"`
 	Unmerged bool        `json:"apart,omitempty"` // somebody wants them as entries of their own
 }
 
-// pastEntry is a story as it was posted, or one that was put together with it.
+// pastEntry is a story as it was posted, or one that was merged into it.
 type pastEntry struct {
 	N          int         `json:"n,omitempty"` // its number in the post
 	ID         string      `json:"id"`
@@ -55,24 +54,33 @@ type pastEntry struct {
 	Also       []pastEntry `json:"also,omitempty"`
 }
 
-// turnID names a run in the values of buttons, which are short.
+// turnID names a run in the values of buttons, whose length is limited.
 func turnID(digest string, due time.Time) string {
 	return "digest/" + shortHash(digest+"\x00"+due.UTC().Format(time.RFC3339Nano))
 }
 
-// shortHash is short and fits any store.
+// shortHash returns a hash in 24 characters that any store takes as a key.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:12])
 }
 
 func newPastEntry(i *item) pastEntry {
-	return pastEntry{ID: i.id, Title: i.Heading(), Link: i.Link, Source: i.source, Feed: shortHash(i.feed), Text: shorten(i.text(), maxPastText),
-		Image: i.imageURL(), Time: i.Item.Time(), Topics: i.Categories[:min(len(i.Categories), 10)]}
+	return pastEntry{
+		ID:     i.id,
+		Title:  i.Heading(),
+		Link:   i.Link,
+		Source: i.source,
+		Feed:   shortHash(i.feed),
+		Text:   shorten(i.text(), maxPastText),
+		Image:  i.imageURL(),
+		Time:   i.Item.Time(),
+		Topics: i.Categories[:min(len(i.Categories), 10)],
+	}
 }
 
-// savePastRun keeps what a run is about to post. A run that is not on record then does
-// not count (see pasts).
+// savePastRun stores what a run is about to post. It does not count unless the run is stored
+// afterwards (see pastRuns).
 func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e *edition) error {
 	p := pastRun{Version: pastVersion, Due: due.UTC(), Turn: turnID(name, due)}
 	for n, st := range e.chosen {
@@ -104,7 +112,7 @@ func (s *Service) saveItem(ctx context.Context, kind, name string, v any) error 
 	return s.o.Store.SaveItem(ctx, kind, name, raw, true)
 }
 
-// pastRuns returns the runs of a digest that posted something, newest first.
+// pastRuns returns what the successful runs of a digest posted, newest first.
 func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) {
 	items, err := s.o.Store.Items(ctx, pastRunKind+name)
 	if err != nil || len(items) == 0 {
@@ -114,9 +122,11 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	if err != nil {
 		return nil, err
 	}
-	held := map[time.Time]bool{}
+	// Entries are stored before their run. Those of a run that was cut off in between, or that
+	// no place took, were never seen by anybody.
+	succeeded := map[time.Time]bool{}
 	for _, r := range runs {
-		held[r.Due.UTC()] = r.OK
+		succeeded[r.Due.UTC()] = r.OK
 	}
 	var list []pastRun
 	for key, raw := range items {
@@ -124,7 +134,7 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, fmt.Errorf("read what digest %s posted at %s: %w", name, key, err)
 		}
-		if p.Version == pastVersion && held[p.Due] {
+		if p.Version == pastVersion && succeeded[p.Due] {
 			list = append(list, p)
 		}
 	}
@@ -132,7 +142,7 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	return list, nil
 }
 
-// deleteOldRuns drops what is kept of runs long ago.
+// deleteOldRuns deletes the entries of runs that are too old or too many.
 func (s *Service) deleteOldRuns(ctx context.Context, name string) error {
 	items, err := s.o.Store.Items(ctx, pastRunKind+name)
 	if err != nil {
@@ -158,11 +168,11 @@ func (s *Service) deleteOldRuns(ctx context.Context, name string) error {
 	return nil
 }
 
-// RunVerdicts is what became of the items that the last run looked at.
+// RunVerdicts are the verdicts of the last run.
 type RunVerdicts struct {
 	Due   time.Time `json:"due"`
 	Items []Verdict `json:"items"`
-	More  int       `json:"more,omitempty"` // that are not kept
+	More  int       `json:"more,omitempty"` // verdicts that are not stored
 }
 
 func (s *Service) saveVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
@@ -176,7 +186,8 @@ func (s *Service) saveVerdicts(ctx context.Context, name string, due time.Time, 
 	return s.saveItem(ctx, verdictKind, name, x)
 }
 
-// loadVerdicts is false where no run of a digest is on record.
+// loadVerdicts returns the verdicts of the last run of a digest, or false where there are
+// none.
 func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	var x RunVerdicts
 	items, err := s.o.Store.Items(ctx, verdictKind)
@@ -187,12 +198,27 @@ func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, b
 	return x, ok, err
 }
 
-// feedItem is an entry as feeds give items, to be compared with newer ones.
+// feedItem returns an entry in the form of a feed's item, to compare it with newer ones.
 func (e pastEntry) feedItem() feed.Item {
-	return feed.Item{ID: e.ID, Title: escapeHTML(e.Title), Link: e.Link, Summary: escapeHTML(e.Text), Published: e.Time, Categories: e.Topics}
+	return feed.Item{
+		ID:         e.ID,
+		Title:      escapeHTML(e.Title),
+		Link:       e.Link,
+		Summary:    escapeHTML(e.Text),
+		Published:  e.Time,
+		Categories: e.Topics,
+	}
 }
 
-// card is an entry as it looks in a post.
+// card returns an entry as a card with the given text.
 func (e pastEntry) card(sentences string) chat.Card {
-	return chat.Card{N: e.N, Title: cmp.Or(e.Title, e.Link), URL: e.Link, Source: e.Source, Time: e.Time, Image: e.Image, Text: sentences}
+	return chat.Card{
+		N:      e.N,
+		Title:  cmp.Or(e.Title, e.Link),
+		URL:    e.Link,
+		Source: e.Source,
+		Time:   e.Time,
+		Image:  e.Image,
+		Text:   sentences,
+	}
 }

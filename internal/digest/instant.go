@@ -11,17 +11,17 @@ import (
 	"ravenbot/internal/store"
 )
 
-// How much is posted of what comes by itself: in one look, and in an hour. What is too
-// much for a look is told in one line; what is too much for the hour waits.
+// How many items an instant digest or a subscription posts in one poll and in an hour. What
+// is too much for a poll is named in one line; what is too much for the hour waits.
 const (
 	maxPerPoll     = 5
 	maxPerHour     = 30
-	maxRunsPerHour = 150 // that are looked through to count
+	maxRunsPerHour = 150 // runs that are read to count the items of an hour
 	takenAsKnown   = "taken as known"
 )
 
-// chooseInstant chooses from what has come since the last look. The first look posts nothing:
-// what is there already is not new.
+// chooseInstant chooses from what has come since the last poll. The first poll posts
+// nothing: what the feed holds already is not new.
 func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories []story) error {
 	if e.firstRun && d.Source != fromSubscription {
 		e.markOnly = true
@@ -43,6 +43,7 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 			room -= r.Posted
 		}
 	}
+	// Nothing counts as seen, so that a later poll finds these items again.
 	if room <= 0 {
 		e.postpone = true
 		for _, st := range stories {
@@ -63,16 +64,29 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 	return nil
 }
 
-// fromSubscription is the source of what a conversation follows by itself.
+// fromSubscription is the Plan.Source of a conversation's subscription to a feed.
 const fromSubscription = "subscription"
 
+// subscriptionSpec returns a subscription as a digest that posts items as they come.
 func subscriptionSpec(sub store.Subscription) spec {
-	return spec{Plan: Plan{Name: "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew, Feeds: []Feed{{URL: sub.URL}},
-		MaxItems: maxPerPoll, Source: fromSubscription, Teasers: true}, title: sub.Title, zone: time.UTC, quiet: true, post: []chat.Address{sub.To}}
+	return spec{
+		Plan: Plan{
+			Name:     "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16],
+			Schedule: OnNew,
+			Feeds:    []Feed{{URL: sub.URL}},
+			MaxItems: maxPerPoll,
+			Source:   fromSubscription,
+			Teasers:  true,
+		},
+		title: sub.Title,
+		zone:  time.UTC,
+		quiet: true,
+		post:  []chat.Address{sub.To},
+	}
 }
 
-// Subscribe has what is new in a feed from now on posted to a conversation, and
-// gives the feed's title. What the feed holds already is not posted.
+// Subscribe has new items of a feed posted to a conversation from now on, and returns the
+// feed's title. What the feed holds already is not posted.
 func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string) (string, error) {
 	res, err := s.o.Feeds.Fetch(ctx, address)
 	if err != nil {
@@ -84,14 +98,23 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 	for _, it := range res.Items {
 		saw = append(saw, itemID(address, it))
 	}
-	run := store.Run{Digest: subscriptionSpec(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
+	// A first run that saw all present items keeps the first poll from posting them.
+	run := store.Run{
+		Digest: subscriptionSpec(sub).Name,
+		Due:    now,
+		Began:  now,
+		Ended:  now,
+		OK:     true,
+		Manual: true,
+		Note:   "subscribed",
+	}
 	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
 	}
 	return sub.Title, s.o.Store.SaveSubscription(ctx, sub)
 }
 
-// Unsubscribe ends a subscription; store.ErrNotFound says there is none.
+// Unsubscribe ends a subscription. It returns store.ErrNotFound where there is none.
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
 	err := s.o.Store.DeleteSubscription(ctx, to, address)
 	if err == nil {
@@ -100,9 +123,8 @@ func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address stri
 	return err
 }
 
-// Poll looks at the feeds of all subscriptions and of the digests that post items as
-// they come, and posts what is new. A feed that cannot be read is logged and looked
-// at again the next time.
+// Poll reads the feeds of all subscriptions and of the digests that post items as they come,
+// and posts what is new. A feed that cannot be read is logged and tried at the next poll.
 func (s *Service) Poll(ctx context.Context) {
 	s.pollLock.Lock()
 	defer s.pollLock.Unlock()
@@ -119,12 +141,12 @@ func (s *Service) Poll(ctx context.Context) {
 			return
 		}
 		if err := s.pollDigest(ctx, d); err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("what is new could not be posted", "digest", d.Name, "to", d.Post, "error", err)
+			s.o.Log.Warn("poll of digest failed", "digest", d.Name, "to", d.Post, "error", err)
 		}
 	}
 }
 
-// pollTimeout bounds one look at one digest.
+// pollTimeout bounds the poll of one digest.
 const pollTimeout = 3 * time.Minute
 
 func (s *Service) pollDigest(ctx context.Context, d spec) error {

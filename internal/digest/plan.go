@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -21,7 +22,7 @@ const (
 	Brief   = "brief"   // a summary above cards
 	Bullets = "bullets" // a sentence an item
 	Topics  = "topics"  // the same, grouped
-	Titles  = "titles"  // no words but the titles
+	Titles  = "titles"  // the titles alone
 )
 
 // Where a digest comes from. Those of the configuration are changed there alone.
@@ -31,7 +32,7 @@ const (
 	FromAPI    = "api"
 )
 
-// Plan says what a digest is. It is kept as JSON when it was made in chat.
+// Plan defines a digest. Plans that were made in chat or through the API are stored as JSON.
 type Plan struct {
 	Name      string   `json:"name"`
 	Schedule  string   `json:"schedule"` // what schedule.Parse reads, or OnNew
@@ -61,7 +62,7 @@ type Plan struct {
 // Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates"}.
 type Feed struct {
 	URL     string
-	Shown   string // without secrets; empty: as URL
+	Shown   string // the address without secrets; empty: as URL
 	NoMerge bool   // its items are put together with no others
 }
 
@@ -70,7 +71,7 @@ type feedJSON struct {
 	Merge *bool  `json:"mergeDuplicates,omitempty"`
 }
 
-// MarshalJSON writes the address itself: what is kept has to be fetched again.
+// MarshalJSON writes the address with its secrets, which fetching needs.
 func (f Feed) MarshalJSON() ([]byte, error) {
 	if !f.NoMerge {
 		return json.Marshal(f.URL)
@@ -110,7 +111,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// spec is a plan that was read and can be carried out.
+// spec is a plan that was checked and can be carried out.
 type spec struct {
 	Plan
 	title    string // what readers see
@@ -125,7 +126,7 @@ type spec struct {
 func (d spec) isInstant() bool { return d.Schedule == OnNew }
 func (d spec) isTask() bool    { return len(d.Feeds) == 0 }
 
-// Limits of what a plan may hold that is not of the configuration.
+// Limits of plans that do not come from the configuration.
 const (
 	maxFeeds          = 300
 	maxInChat         = 50   // feeds of a digest that was made in chat
@@ -137,10 +138,11 @@ const (
 	maxTaskTokens     = 200_000 // of the same, whatever is said of it
 )
 
-// namePattern is what a digest made in chat may be called: it is part of commands.
+// namePattern matches the names of digests made in chat or through the API, which are parts
+// of commands.
 var namePattern = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
 
-// compile reads a plan. Its errors are for whoever wrote it.
+// compile reads and checks a plan. Its errors are for the author of the plan.
 func compile(p Plan) (spec, error) {
 	d := spec{Plan: p, title: p.Name, quiet: p.Schedule == OnNew}
 	if d.Timezone == "" {
@@ -180,7 +182,7 @@ func compile(p Plan) (spec, error) {
 	return d, d.check()
 }
 
-// check judges what hangs together.
+// check returns an error where fields of a plan contradict one another.
 func (d spec) check() error {
 	switch {
 	case d.isTask() && strings.TrimSpace(d.Prompt) == "":
@@ -196,23 +198,15 @@ func (d spec) check() error {
 		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles},
 		"catchUp " + d.CatchUp:     {d.CatchUp, "", "once", "skip"},
 		"whenEmpty " + d.WhenEmpty: {d.WhenEmpty, "", "skip", "say"}} {
-		if !oneOf(choice[0], choice[1:]) {
+		if !slices.Contains(choice[1:], choice[0]) {
 			return fmt.Errorf("%s is not known; want one of %s", what, strings.Join(choice[2:], ", "))
 		}
 	}
 	return nil
 }
 
-func oneOf(s string, list []string) bool {
-	for _, one := range list {
-		if s == one {
-			return true
-		}
-	}
-	return false
-}
-
-// checkLimits judges a plan that did not come from the operator's configuration.
+// checkLimits returns an error where a plan that is not the operator's own asks for too
+// much.
 func checkLimits(p Plan) error {
 	feeds := maxFeeds
 	if p.Source == FromChat {
@@ -220,7 +214,8 @@ func checkLimits(p Plan) error {
 	}
 	switch {
 	case !namePattern.MatchString(p.Name):
-		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _", p.Name)
+		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _",
+			p.Name)
 	case len(p.Feeds) > feeds || len(p.Post) > maxPlaces || len(p.Filters) > maxInChat:
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
 	case len(p.Prompt) > maxPromptBytes || len(p.Template) > maxPromptBytes:
@@ -243,7 +238,7 @@ func checkLimits(p Plan) error {
 	return nil
 }
 
-// Next is when a digest is due after an instant; it returns false where it never is.
+// nextRun returns when a digest is due after an instant, or false where it is not.
 func (d spec) nextRun(after time.Time) (time.Time, bool) {
 	if d.isInstant() || d.Paused {
 		return time.Time{}, false

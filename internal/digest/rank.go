@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// halfLife is how long it takes until a story counts half.
+	// halfLife is the age at which a story counts half.
 	halfLife = 24 * time.Hour
-	// undatedAge is how old a story without a date counts.
+	// undatedAge is the age that is assumed of a story without a date.
 	undatedAge = 24 * time.Hour
-	// maxSourceShare is the largest part of a digest that one source may fill, unless it is
-	// alone.
+	// maxSourceShare is the largest part of a digest that one of several sources may fill.
 	maxSourceShare = 0.4
-	// priorOpinions is how many opinions for and against a source are assumed to begin with,
-	// boldest how much opinions can do.
+	// priorOpinions is how many opinions for and against a source are assumed at first, so that
+	// one vote changes little. maxPreference bounds the factor that opinions amount to.
 	priorOpinions = 3.0
 	maxPreference = 2.0
 )
 
-// chooseStories merges what tells the same, ranks, and takes as many as fit.
+// chooseStories merges items that tell the same story, ranks the stories, and takes as many
+// as fit.
 func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	var left []*item
 	for _, i := range e.items {
@@ -34,7 +34,7 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 			left = append(left, i)
 		}
 	}
-	if len(left) == 0 { // as at most looks
+	if len(left) == 0 { // the usual case of a poll: nothing else has to be read
 		if d.quiet {
 			return s.chooseInstant(ctx, d, e, nil)
 		}
@@ -47,6 +47,7 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	left = dropKnownPages(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
 	stories := mergeStories(left, s.recentEntries(runs))
+	// The order of a first run depends on the items alone: there is no feedback to read yet.
 	if !e.firstRun {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {
@@ -61,8 +62,8 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	return nil
 }
 
-// rankStories puts first what many sources tell, what is new, and what is like what people
-// found helpful.
+// rankStories sorts stories: first those that many sources tell, that are new, and that
+// resemble what people found helpful.
 func rankStories(stories []story, like map[string]float64, now time.Time) {
 	for n := range stories {
 		st := &stories[n]
@@ -82,8 +83,8 @@ func rankStories(stories []story, like map[string]float64, now time.Time) {
 func sourceKey(source string) string { return "source " + source }
 func topicKey(topic string) string   { return "topic " + strings.ToLower(topic) }
 
-// preferenceFor is how much more than others an item is wanted: its source counts as much
-// as its best topic.
+// preferenceFor returns the factor by which people prefer an item: the geometric mean of
+// its source's and its best topic's.
 func preferenceFor(like map[string]float64, i *item) float64 {
 	factor := func(key string) float64 {
 		if f, ok := like[key]; ok {
@@ -101,8 +102,9 @@ func preferenceFor(like map[string]float64, i *item) float64 {
 	return math.Sqrt(factor(sourceKey(i.source)) * best)
 }
 
-// learnPreferences is what people think of the sources and topics of what they were given,
-// from 1/boldest to boldest. Each word counts for the parts of its post.
+// learnPreferences returns the factors of sources and topics that feedback on earlier posts
+// amounts to, from 1/maxPreference to maxPreference. Feedback on a post is shared equally by
+// its entries.
 func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64 {
 	byTurn := map[string]pastRun{}
 	for _, p := range runs {
@@ -135,21 +137,21 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 	return like
 }
 
-// takeStories marks the stories that are posted, at most limit, so that no source fills more
-// than its part. All others are over the limit.
+// takeStories returns the stories that are posted, at most limit, and sets the verdict of
+// all. No source fills more than its share.
 func takeStories(stories []story, limit int) []story {
 	bySource := map[string]int{}
 	for _, st := range stories {
 		bySource[st.source]++
 	}
-	most := sourceLimit(bySource, limit)
+	perSource := sourceLimit(bySource, limit)
 	var chosen []story
 	clear(bySource)
 	for _, st := range stories {
 		switch {
 		case len(chosen) == limit:
 			st.verdict, st.reason = overLimit, fmt.Sprintf("%d items are posted at most", limit)
-		case bySource[st.source] == most:
+		case bySource[st.source] == perSource:
 			st.verdict, st.reason = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*maxSourceShare))
 		default:
 			st.verdict = "posted"
@@ -160,21 +162,23 @@ func takeStories(stories []story, limit int) []story {
 	return chosen
 }
 
-// sourceLimit is how many stories of one source are taken, so that with three sources or
-// more none is above its part of what is posted in the end. Of two, one always is;
-// there it is the part of the places.
+// sourceLimit returns how many stories of one source are taken, so that of three or more
+// sources none exceeds its share of what is posted in the end. Of two sources one always
+// exceeds it; there the share counts of the limit.
 func sourceLimit(bySource map[string]int, limit int) int {
 	if len(bySource) == 1 {
 		return limit
 	}
+	// A lower limit may leave places empty, which makes the shares smaller in turn: repeat
+	// until both agree.
 	for total := limit; ; {
-		most := max(1, int(maxSourceShare*float64(total)))
+		perSource := max(1, int(maxSourceShare*float64(total)))
 		fit := 0
 		for _, n := range bySource {
-			fit += min(n, most)
+			fit += min(n, perSource)
 		}
-		if fit >= total || most == 1 || len(bySource) == 2 {
-			return most
+		if fit >= total || perSource == 1 || len(bySource) == 2 {
+			return perSource
 		}
 		total = fit
 	}

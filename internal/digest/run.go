@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Preview is what a run would post now, and why.
+// Preview is what a run would post now, with the verdict on every item.
 type Preview struct {
 	Digest string     `json:"digest"`
 	Draft  chat.Draft `json:"draft"` // without text where nothing would be posted
@@ -20,15 +20,16 @@ type Preview struct {
 	Faults []string   `json:"faults,omitempty"`
 }
 
-// Preview makes a digest without posting or remembering anything. A task is not
-// carried out: its tools could do something.
+// Preview makes a digest without posting or storing anything. A task is not carried out,
+// since its tools could have effects.
 func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	d, ok := s.find(name)
 	if !ok {
 		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
 	}
 	if d.isTask() {
-		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escapeMarkdown(name) + "** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) +
+			"** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
 	e, err := s.buildEdition(ctx, d)
@@ -38,8 +39,8 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	return Preview{Digest: name, Draft: e.draft, Items: e.verdicts, Faults: e.faults}, nil
 }
 
-// LastVerdicts tells what became of the items that the last run of a digest looked
-// at; false where none is known.
+// LastVerdicts returns the verdicts of the last run of a digest, or false where none are
+// stored. It returns ErrUnknown where there is no such digest.
 func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	if _, ok := s.find(name); !ok {
 		return RunVerdicts{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
@@ -47,22 +48,40 @@ func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, b
 	return s.loadVerdicts(ctx, name)
 }
 
-// Run makes and posts a digest for a due instant, and waits a while for what
-// becomes of its posts. A second run for the same instant posts nothing.
+// Run makes and posts a digest for a due time, and waits up to outcomeTimeout for the
+// outcomes of its posts. A second run for the same due time posts nothing.
 func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
 	return s.lockAndRun(ctx, name, due, manual, s.awaitOutcomes)
 }
 
-// outcomeHandler looks after the posts of a run.
-type outcomeHandler func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Outcome) (store.Run, error)
+// outcomeHandler handles the outcomes of a run's posts, and returns the run as amended.
+type outcomeHandler func(
+	ctx context.Context,
+	run store.Run,
+	e *edition,
+	posts []store.Post,
+	outcomes func(context.Context) []store.Outcome,
+) (store.Run, error)
 
-// ignoreOutcomes does not: in a conversation that the digest is posted to, the posts wait
-// for the very message that asked for it.
-func ignoreOutcomes(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Outcome) (store.Run, error) {
+// ignoreOutcomes is for polls, and for runs that somebody asks for in chat: their posts wait
+// behind the very message that asked, so waiting for them here would be a deadlock.
+func ignoreOutcomes(
+	_ context.Context,
+	run store.Run,
+	_ *edition,
+	_ []store.Post,
+	_ func(context.Context) []store.Outcome,
+) (store.Run, error) {
 	return run, nil
 }
 
-func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
+func (s *Service) lockAndRun(
+	ctx context.Context,
+	name string,
+	due time.Time,
+	manual bool,
+	follow outcomeHandler,
+) (store.Run, error) {
 	defer s.lockRun(name)()
 	d, ok := s.find(name)
 	if !ok {
@@ -74,12 +93,19 @@ func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, ma
 	return s.runLocked(ctx, d, due, manual, follow)
 }
 
-// runLocked makes a digest, records the run with its posts, and sends them. The caller
-// holds the digest's lock.
-func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
+// runLocked makes a digest, stores the run with its posts, and queues them. The caller holds
+// the digest's lock.
+func (s *Service) runLocked(
+	ctx context.Context,
+	d spec,
+	due time.Time,
+	manual bool,
+	follow outcomeHandler,
+) (store.Run, error) {
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
 	switch ended := ctx.Err(); {
+	// A run that took too long has failed, which is stored and posted without the deadline.
 	case errors.Is(ended, context.DeadlineExceeded):
 		err = errors.Join(errTimeout, err)
 		ctx = context.WithoutCancel(ctx)
@@ -91,24 +117,26 @@ func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual b
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")
-	told, notices, tellErr := s.updateFailures(ctx, d, e, run.Ended)
-	if tellErr != nil {
-		return run, fmt.Errorf("run digest %s: %w", d.Name, tellErr)
+	failures, notices, noticeErr := s.updateFailures(ctx, d, e, run.Ended)
+	if noticeErr != nil {
+		return run, fmt.Errorf("run digest %s: %w", d.Name, noticeErr)
 	}
 	switch {
 	case err != nil:
+		// The items of a failed run stay new for the next one.
 		run.Note, e.seenIDs = err.Error(), nil
 		if e.draft = (chat.Draft{}); !d.quiet {
-			e.draft, notices = failureDraft(d, err), nil // says so already
+			e.draft, notices = failureDraft(d, err), nil // the draft names the failed feeds, too
 		}
 	default:
 		run.OK, run.Posted = true, len(e.chosen)
 	}
+	// Polls come every few minutes: one without anything to post leaves no run behind.
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
-		return run, errors.Join(err, s.saveFailures(ctx, d, told))
+		return run, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
 	posts := s.buildPosts(d, run, e)
-	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), told)
+	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
@@ -121,14 +149,21 @@ func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual b
 			run, err = follow(ctx, run, e, posts, outcomes)
 		}
 	}
-	s.o.Log.Info("digest run", "digest", d.Name, "due", run.Due, "posted", run.Posted, "ok", run.OK, "new", recorded != nil, "note", run.Note)
+	s.o.Log.Info("digest run",
+		"digest", d.Name,
+		"due", run.Due,
+		"posted", run.Posted,
+		"ok", run.OK,
+		"new", recorded != nil,
+		"note", run.Note)
 	if err != nil {
 		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
 	}
 	return run, nil
 }
 
-// produce makes what is posted: from feeds, or by an agent.
+// produce makes what is posted, from feeds or by an agent. The function that it returns, if
+// any, has to be called once the run is stored.
 func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition, func(context.Context) error, error) {
 	if !d.isTask() {
 		e, err := s.buildEdition(ctx, d)
@@ -147,7 +182,7 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 		err = errors.New(draft.Text)
 	}
 	if err == nil {
-		draft.Text = "**" + escapeMarkdown(d.title) + "**\n\n" + draft.Text
+		draft.Text = "**" + escape(d.title) + "**\n\n" + draft.Text
 		e.draft = draft
 	}
 	return e, settled, err
@@ -163,13 +198,22 @@ func failureDraft(d spec, err error) chat.Draft {
 	case d.isTask():
 		why = "the agent found no answer"
 	}
-	return chat.Draft{Failed: true, Text: "The digest **" + escapeMarkdown(d.title) + "** could not be made: " + why + ". " +
+	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
 		"It is tried again at its next time; the bot's log has the reasons."}
 }
 
-// recordRun keeps a run with its posts; the ones that are new come back, nil where the run
-// was on record before.
-func (s *Service) recordRun(ctx context.Context, d spec, run store.Run, e *edition, posts []store.Post, told map[string]feedFailure) ([]store.Post, error) {
+// recordRun stores a run with its posts, and returns the posts; nil where a run for that
+// due time was stored before.
+func (s *Service) recordRun(
+	ctx context.Context,
+	d spec,
+	run store.Run,
+	e *edition,
+	posts []store.Post,
+	failures map[string]feedFailure,
+) ([]store.Post, error) {
+	// The posted entries are stored first: entries without a run are ignored (see pastRuns),
+	// while a run without entries would let the next one post the same stories.
 	if run.OK {
 		if err := s.savePastRun(ctx, d.Name, run.Due, e); err != nil {
 			return nil, err
@@ -181,18 +225,28 @@ func (s *Service) recordRun(ctx context.Context, d spec, run store.Run, e *editi
 	}
 	keep := context.WithoutCancel(ctx)
 	if posts == nil {
-		posts = []store.Post{}
+		posts = []store.Post{} // nil would mean that the run was stored before
 	}
-	return posts, errors.Join(s.saveFailures(keep, d, told), s.saveVerdicts(keep, d.Name, run.Due, e.verdicts), s.deleteOldRuns(keep, d.Name))
+	return posts, errors.Join(
+		s.saveFailures(keep, d, failures),
+		s.saveVerdicts(keep, d.Name, run.Due, e.verdicts),
+		s.deleteOldRuns(keep, d.Name),
+	)
 }
 
-// outcomeTimeout is how long a run waits to hear what became of its posts. What takes
-// longer is still on its way.
+// outcomeTimeout is how long a run waits for the outcomes of its posts. A post without one
+// by then is still being sent.
 const outcomeTimeout = 20 * time.Second
 
-// awaitOutcomes amends a run by what became of its posts. Where no place took it the run
-// has failed, and its items are new again for the next one.
-func (s *Service) awaitOutcomes(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Outcome) (store.Run, error) {
+// awaitOutcomes amends a run by the outcomes of its posts. Where no post was delivered the
+// run has failed, and its items are new again for the next one.
+func (s *Service) awaitOutcomes(
+	ctx context.Context,
+	run store.Run,
+	e *edition,
+	posts []store.Post,
+	outcomes func(context.Context) []store.Outcome,
+) (store.Run, error) {
 	waiting, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
 	places := map[string]chat.Address{}
@@ -222,7 +276,8 @@ func (s *Service) awaitOutcomes(ctx context.Context, run store.Run, e *edition, 
 	return run, err
 }
 
-// runKey names a run wherever it leaves a trace.
+// runKey names a run. Its posts and its task have keys made of it, so that repeating a run
+// is harmless.
 func runKey(name string, due time.Time) string {
 	return fmt.Sprintf("digest/%s/%s", name, due.UTC().Format(time.RFC3339Nano))
 }
@@ -231,6 +286,8 @@ func postKey(name string, due time.Time, to chat.Address) string {
 	return runKey(name, due) + "/" + to.String()
 }
 
+// buildPosts returns the posts of a run, in an order in which a thread's head comes before
+// what is below it.
 func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 	if e.draft.Text == "" {
 		return nil
@@ -255,20 +312,29 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded {
 			rest := e.rest
 			rest.Key = key + restKey
-			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, Turn: turn, At: run.Ended, Below: key, Title: d.title + ", " + run.Due.In(d.zone).Format("2 January")})
+			posts = append(posts, store.Post{
+				Key:   rest.Key,
+				To:    to,
+				Draft: rest,
+				Turn:  turn,
+				At:    run.Ended,
+				Below: key,
+				Title: d.title + ", " + run.Due.In(d.zone).Format("2 January"),
+			})
 		}
 	}
 	return posts
 }
 
-// restKey ends the key of what is in the thread below a post.
+// restKey ends the key of the post in the thread below another.
 const restKey = "/rest"
 
-// pressUnmerge is what the button says that shows merged items as entries of their own;
-// behind it stands the name of the run.
+// pressUnmerge begins the value of the button that shows merged items as entries of their
+// own; the name of the run follows.
 const pressUnmerge = "apart "
 
-// feedbackButtons are for saying whether a digest helped, and for looking at what was merged.
+// feedbackButtons returns the buttons for feedback on a digest and, where items were merged,
+// for showing them.
 func feedbackButtons(turn string, cards []chat.Card) []chat.Button {
 	list := []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 	if slices.ContainsFunc(cards, func(c chat.Card) bool { return len(c.Also) > 0 }) {
@@ -277,8 +343,8 @@ func feedbackButtons(turn string, cards []chat.Card) []chat.Button {
 	return list
 }
 
-// finishRun records a run with its posts, when delivery has taken up what an earlier process
-// left: a post recorded before would be sent by both.
+// finishRun stores a run with its posts once delivery is ready: a post that is stored before
+// would be sent twice, by delivery's recovery and by this run.
 func (s *Service) finishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
 	select {
 	case <-s.o.Delivery.Ready():

@@ -11,8 +11,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Page is what a template of a digest is executed with. Its texts are Markdown in
-// which nothing that a feed says is markup, and links lead to items alone.
+// Page is the data of a digest's template. Its texts are Markdown in which nothing that a
+// feed says is markup, and all links lead to items.
 type Page struct {
 	Name    string
 	Date    string // of the run, in the digest's zone: Monday, 2 January 2006
@@ -44,18 +44,19 @@ type PageTopic struct {
 	Items []PageItem
 }
 
-// maxTemplateOutput is how much a template may write, in bytes.
+// maxTemplateOutput bounds the output of a template, in bytes.
 const maxTemplateOutput = 32 << 10
 
 var errTooLong = errors.New("the template writes too much")
 
-// CheckTemplate tells what is wrong with a template.
+// CheckTemplate returns what is wrong with a template, or nil.
 func CheckTemplate(text string) error {
 	_, err := parseTemplate(text)
 	return err
 }
 
-// parseTemplate reads a template and tries it on a page.
+// parseTemplate parses a template and executes it on a sample and on an empty page, so that
+// a fault is found when the digest is made, not at its first run.
 func parseTemplate(text string) (*template.Template, error) {
 	t, err := template.New("digest").Funcs(template.FuncMap{
 		"join":  strings.Join,
@@ -64,9 +65,25 @@ func parseTemplate(text string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := PageItem{N: 1, Title: "Title", Link: "[Title](https://example.org/)", URL: "https://example.org/", Source: "Source", Text: "Text.", Statement: "Text.",
-		Also: []string{"[Other](https://example.org/o)"}}
-	sample := Page{Name: "sample", Date: "Monday, 2 January 2006", Count: 1, Summary: "Summary.", Items: []PageItem{one}, Topics: []PageTopic{{"Topic", []PageItem{one}}}, LeftOut: []string{"a feed"}}
+	one := PageItem{
+		N:         1,
+		Title:     "Title",
+		Link:      "[Title](https://example.org/)",
+		URL:       "https://example.org/",
+		Source:    "Source",
+		Text:      "Text.",
+		Statement: "Text.",
+		Also:      []string{"[Other](https://example.org/o)"},
+	}
+	sample := Page{
+		Name:    "sample",
+		Date:    "Monday, 2 January 2006",
+		Count:   1,
+		Summary: "Summary.",
+		Items:   []PageItem{one},
+		Topics:  []PageTopic{{"Topic", []PageItem{one}}},
+		LeftOut: []string{"a feed"},
+	}
 	for _, p := range []Page{sample, {Name: "empty"}} {
 		if _, err := executeTemplate(t, p); err != nil {
 			return nil, err
@@ -75,7 +92,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return t, nil
 }
 
-// limitedBuilder is a strings.Builder that refuses to grow too long.
+// limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
 type limitedBuilder struct{ strings.Builder }
 
 func (s *limitedBuilder) Write(p []byte) (int, error) {
@@ -91,7 +108,7 @@ func executeTemplate(t *template.Template, p Page) (string, error) {
 	return strings.TrimSpace(b.String()), err
 }
 
-// compose makes the draft of what was written.
+// compose makes the draft, and its two parts where it is long.
 func (e *edition) compose(d spec, now time.Time) error {
 	if d.template != nil {
 		text, err := executeTemplate(d.template, e.templatePage(d, now))
@@ -101,7 +118,7 @@ func (e *edition) compose(d spec, now time.Time) error {
 		e.draft = chat.Draft{Text: text}
 		return nil
 	}
-	text, all := "**"+escapeMarkdown(d.title)+"**: "+countLine(e.cards), len(e.cards)
+	text, all := "**"+escape(d.title)+"**: "+countLine(e.cards), len(e.cards)
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
 		text = strings.TrimSpace(text + "\n\n" + e.summary)
@@ -123,8 +140,8 @@ func (e *edition) compose(d spec, now time.Time) error {
 	return nil
 }
 
-// headEntries is how many entries a post begins with whose others are in a thread below it;
-// it has one if there are more than twice as many.
+// headEntries returns how many entries a long post holds; the others go into a thread below
+// it. A post is long where it has more than twice as many.
 func headEntries(style string) int {
 	switch style {
 	case Titles:
@@ -135,7 +152,7 @@ func headEntries(style string) int {
 	return 3
 }
 
-// renderRows lists the entries from one place in their order to another, below their topics.
+// renderRows returns the entries from index from to index to as a list, below their topics.
 func (e *edition) renderRows(style string, from, to int) string {
 	text, n := "", 0
 	for _, p := range e.parts {
@@ -145,7 +162,7 @@ func (e *edition) renderRows(style string, from, to int) string {
 				continue
 			}
 			if !begun && p.topic != "" {
-				text += "\n\n**" + escapeMarkdown(p.topic) + "**"
+				text += "\n\n**" + escape(p.topic) + "**"
 			}
 			if !begun {
 				text += "\n"
@@ -157,10 +174,10 @@ func (e *edition) renderRows(style string, from, to int) string {
 	return text
 }
 
-// renderRow is an entry as a line of a list.
+// renderRow returns an entry as a line of a list.
 func (e *edition) renderRow(style string, l entryLine) string {
 	c := e.cards[l.n]
-	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escapeMarkdown(c.Source))
+	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escape(c.Source))
 	if said := e.entryStatement(l); said != "" && style != Titles {
 		text += ": " + said
 	}
@@ -179,16 +196,31 @@ func markdownLinks(list []chat.Link) []string {
 }
 
 func (e *edition) templatePage(d spec, now time.Time) Page {
-	p := Page{Name: escapeMarkdown(d.title), Date: now.In(d.zone).Format("Monday, 2 January 2006"), Count: len(e.cards), Summary: e.summary, By: e.by}
+	p := Page{
+		Name:    escape(d.title),
+		Date:    now.In(d.zone).Format("Monday, 2 January 2006"),
+		Count:   len(e.cards),
+		Summary: e.summary,
+		By:      e.by,
+	}
 	for _, f := range e.faults {
-		p.LeftOut = append(p.LeftOut, escapeMarkdown(f))
+		p.LeftOut = append(p.LeftOut, escape(f))
 	}
 	for _, part := range e.parts {
-		t := PageTopic{Name: escapeMarkdown(part.topic)}
+		t := PageTopic{Name: escape(part.topic)}
 		for _, l := range part.entries {
 			c := e.cards[l.n]
-			i := PageItem{N: c.N, Title: escapeMarkdown(c.Title), Link: markdownLink(c.Title, c.URL), URL: linkTarget(c.URL), Source: escapeMarkdown(c.Source), Text: escapeMarkdown(c.Text),
-				Statement: cmp.Or(l.statement, escapeMarkdown(c.Text)), Image: linkTarget(c.Image), Also: markdownLinks(c.Also)}
+			i := PageItem{
+				N:         c.N,
+				Title:     escape(c.Title),
+				Link:      markdownLink(c.Title, c.URL),
+				URL:       linkTarget(c.URL),
+				Source:    escape(c.Source),
+				Text:      escape(c.Text),
+				Statement: cmp.Or(l.statement, escape(c.Text)),
+				Image:     linkTarget(c.Image),
+				Also:      markdownLinks(c.Also),
+			}
 			if !c.Time.IsZero() {
 				i.Time = c.Time.In(d.zone)
 			}

@@ -68,7 +68,11 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 }
 
 // SeenItems returns which of some items a digest has seen, and whether it ever saw any.
-func (db *DB) SeenItems(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
+func (db *DB) SeenItems(
+	ctx context.Context,
+	digest string,
+	ids []string,
+) (seen map[string]bool, ever bool, err error) {
 	seen = map[string]bool{}
 	err = db.view(func(tx *tx) error {
 		b := tx.top(seenBucket).nested(digest)
