@@ -13,7 +13,7 @@ import (
 )
 
 // errNoFinish says that an answer stopped without a finish reason.
-var errNoFinish = errors.New("its end was not told")
+var errNoFinish = errors.New("it came without a finish reason")
 
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
@@ -262,7 +262,7 @@ func errorText(err error, ref string) string {
 	case llm.BadRequest:
 		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
 	case llm.Denied:
-		return "The language model did not accept the bot's key; whoever runs the bot can mend that" + tail
+		return "The language model did not accept the bot's key; whoever runs the bot can fix that" + tail
 	case llm.Exhausted:
 		return "The bot's quota with the language model is used up for now" + tail
 	case llm.Capped:

@@ -35,7 +35,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		select {
 		case a := <-e.full:
 			if err := e.compactConversation(ctx, a); err != nil && ctx.Err() == nil {
-				e.o.Log.Error("conversation not summed up; older turns stay out of sight until the next try",
+				e.o.Log.Error("conversation not summarized, older turns are missing until the next attempt",
 					"conversation", a.String(), "error", err)
 			}
 		case <-ctx.Done():
@@ -84,7 +84,7 @@ func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error 
 		return err
 	}
 	e.history.forget(a)
-	e.o.Log.Info("conversation summed up", "conversation", a.String(), "turns", len(old), "by", after.By)
+	e.o.Log.Info("conversation summarized", "conversation", a.String(), "turns", len(old), "by", after.By)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (e *Engine) summarize(
 		return conversation.Cut(summary, maxSummaryBytes), by
 	}
 	if err != nil {
-		e.o.Log.Warn("no model sums up a conversation, taking its sentences", "conversation", a.String(), "error", err)
+		e.o.Log.Warn("no model summarized the conversation, using its own sentences", "conversation", a.String(), "error", err)
 	}
 	return extractSummary(before, turns), ""
 }

@@ -238,7 +238,7 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string)
 		q.mu.Unlock()
 		return nil, err
 	}
-	q.o.Log.Info("approval asked", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
+	q.o.Log.Info("approval requested", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
 	q.post(ctx, a, q.questionDraft(a), "")
 	return e, nil
 }
@@ -250,7 +250,7 @@ func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replac
 		return
 	}
 	if err := q.o.Post(ctx, a.Conversation, d, replaces); err != nil {
-		q.o.Log.Error("approval not shown", "approval", a.ID, "error", err)
+		q.o.Log.Error("approval not posted", "approval", a.ID, "error", err)
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		asked.fields = fields
 	} else if u, err := url.Parse(q.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return Answer{}, fmt.Errorf("MCP server %s asks to open what is no address", q.Server)
+		return Answer{}, fmt.Errorf("MCP server %s asks to open something that is not a web address", q.Server)
 	}
 	s.mu.Lock()
 	if len(s.open) >= maxOpen {
@@ -167,7 +167,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		over := context.WithoutCancel(ctx)
 		d := chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}
 		if err := s.o.Post(over, caller.Conversation, d, asked.key()); err != nil {
-			s.o.Log.Warn("end of a question not shown", "server", q.Server, "error", err)
+			s.o.Log.Warn("end of question not posted", "server", q.Server, "error", err)
 		}
 	}()
 	select {

@@ -423,7 +423,7 @@ func (s *server) explainConnectError(err error) error {
 	if last := s.logs.lastLine("stderr", s.mask); last != "" && s.c.Command != "" {
 		var lost connectionLostError
 		if errors.As(err, &lost) || errors.Is(err, errNotReady) {
-			return fmt.Errorf("%w; its last words: %.300s", err, last)
+			return fmt.Errorf("%w; its last error output: %.300s", err, last)
 		}
 	}
 	return err

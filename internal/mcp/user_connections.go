@@ -39,8 +39,8 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 	}
 	caller := tool.CallerFrom(ctx)
 	if caller.User.ID == "" {
-		return nil, fmt.Sprintf("The MCP server %q is used in the name of a person, "+
-			"and nobody is known to ask. Nothing was run.", s.c.Name)
+		return nil, fmt.Sprintf("The MCP server %q makes calls for one user at a time, "+
+			"and it is not known for whom this one is. Nothing was run.", s.c.Name)
 	}
 	at := caller.Conversation
 	m, problem := s.userServer(at.Platform + ":" + at.Workspace + "/" + caller.User.ID)

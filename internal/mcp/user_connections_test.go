@@ -95,8 +95,8 @@ func TestEachUserHasAConnection(t *testing.T) {
 	for range 2 {
 		wantText(t, asUser(t, do, "T1", "alice"), "called by slack:T1/alice")
 	}
-	wantFailure(t, asUser(t, do, "T1", "bob"), "before somebody has consented")
-	wantFailure(t, asUser(t, do, "T2", "alice"), "before somebody has consented") // another alice
+	wantFailure(t, asUser(t, do, "T1", "bob"), "needs a sign-in first")
+	wantFailure(t, asUser(t, do, "T2", "alice"), "needs a sign-in first") // another alice
 	wantFailure(t, call(t, do, "{}"), "nobody is known to ask")
 	sign.allow("slack:T1/bob", true)
 	if err := h.Start("a"); err != nil { // as is done when a consent was given

@@ -220,14 +220,14 @@ func sdkTool(n tool.Named) sdk.Tool {
 func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	g, ok := grantFrom(ctx)
 	if !ok {
-		return sdk.NewToolResultError("This call comes from nobody."), nil
+		return sdk.NewToolResultError("This call has no valid token."), nil
 	}
 	if s.o.Servers != nil {
 		defer s.o.Servers.Lease()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
 	if err != nil {
-		return sdk.NewToolResultError("The arguments are no JSON."), nil
+		return sdk.NewToolResultError("The arguments are not valid JSON."), nil
 	}
 	name := r.Params.Name
 	if name, args, err = s.o.Discovery.Unwrap(name, args); err != nil {
