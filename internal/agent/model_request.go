@@ -164,7 +164,7 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:
 		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
-	case llm.FinishMalformed:
+	case llm.FinishMalformed: // retryable: the next attempt is usually well formed
 		return &llm.Error{
 			Kind:     llm.Unavailable,
 			Provider: m.Origin,
@@ -173,12 +173,14 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	case llm.FinishLength:
 		r.truncated = true
 	case "":
+		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.
 		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
 		if m.Text() != "" || len(m.Calls()) > 0 {
 			fault.Err = errNoFinish
 		}
 		return fault
 	}
+	// After the last round of tools even an empty answer counts: answerText replaces it.
 	if m.Text() == "" && len(m.Calls()) == 0 && r.stopReason == "" {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
 	}

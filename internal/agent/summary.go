@@ -66,6 +66,7 @@ func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error 
 	if err != nil {
 		return err
 	}
+	// Only what the window has left out: the newest turns are sent as they are.
 	old := turns[:len(turns)-len(e.o.Window.Trim(turns))]
 	if len(old) == 0 {
 		return nil
@@ -191,6 +192,8 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
 	e.removals.Add(1)
+	// A turn that is gone already may still be in the summary: an earlier Purge may have
+	// failed half-way.
 	a, t, err := e.o.Store.TurnOf(ctx, subject)
 	gone := errors.Is(err, store.ErrNotFound)
 	switch {

@@ -192,6 +192,7 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 		return nil, nil
 	}
 	what, id := q.parseDecision(m)
+	// Without an ID the word means the only open question here that its author may answer.
 	if id == "" {
 		var open []string
 		for _, a := range q.Open() {
@@ -200,7 +201,7 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 			}
 		}
 		switch len(open) {
-		case 0:
+		case 0: // Urgent saw one, but somebody else was quicker
 			return refusalDraft("This was decided just now."), nil
 		case 1:
 		default:

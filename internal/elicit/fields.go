@@ -68,6 +68,7 @@ func parseFields(schema json.RawMessage) ([]field, error) {
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return nil, err
 	}
+	// A map would lose the order, which is how the server wants the fields to be read.
 	names, err := keys(s.Properties)
 	if err != nil {
 		return nil, err
@@ -91,6 +92,7 @@ func parseFields(schema json.RawMessage) ([]field, error) {
 		x.Required = slices.Contains(s.Required, name)
 		list = append(list, field{x, p})
 	}
+	// Stable: within required and optional fields the server's order stays.
 	slices.SortStableFunc(list, func(a, b field) int {
 		return cmp.Compare(rank(a.formField.Required), rank(b.formField.Required))
 	})
@@ -242,6 +244,7 @@ func (p property) parseValue(raw string) (any, error) {
 	case "integer", "number":
 		return p.parseNumber(raw)
 	case "array":
+		// chat.Message.Values separates several choices by line breaks.
 		list := strings.Split(raw, "\n")
 		for _, v := range list {
 			if !slices.Contains(p.values(), v) {
@@ -282,6 +285,7 @@ func (p property) parseNumber(raw string) (any, error) {
 	case p.Max != nil && f > *p.Max:
 		return nil, fmt.Errorf("is above %v", *p.Max)
 	}
+	// Without an exponent: many JSON decoders, Go's among them, refuse 1e+06 as an integer.
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil
 }
 
@@ -291,6 +295,7 @@ func (p property) checkFormat(raw string) error {
 	switch p.Format {
 	case "email":
 		var a *mail.Address
+		// ParseAddress also accepts "Name <address>", which the format does not mean.
 		if a, err = mail.ParseAddress(raw); err == nil && a.Address != raw {
 			err = fmt.Errorf("more than an address")
 		}

@@ -289,7 +289,7 @@ func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 		return nil, errors.New("this question is over")
 	case !q.isFrom(m):
 		return nil, errors.New("only " + nameOf(q.caller.User) + " can answer this")
-	case q.URL != "":
+	case q.URL != "": // a link needs no form: Handle shows it
 		return nil, nil
 	}
 	f := &chat.Form{
@@ -345,6 +345,7 @@ func (s *Service) deliverAnswer(q *question, a Answer, words string) *chat.Draft
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A form may be sent twice, from two devices: the channel has room for one answer.
 	if q.answered {
 		return refusalDraft("This was answered before.")
 	}

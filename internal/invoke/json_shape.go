@@ -77,6 +77,7 @@ func (o *shape) readValue(path string, depth int) {
 		s.countType("array")
 		n := 0
 		for o.d.More() {
+			// The offset is behind the previous token: compactRow removes comma and blanks.
 			begin := int(o.d.InputOffset())
 			o.readValue(path+"[]", depth+1)
 			if n++; len(s.rows) < maxRows && s.types["array"] == 1 {
@@ -185,7 +186,7 @@ func (o *shape) sample(room int) string {
 			best = s
 		}
 	}
-	if best == nil {
+	if best == nil { // no arrays: the whole text is the only row
 		best = &shapeNode{rows: [][2]int{{0, len(o.text)}}}
 	}
 	title := "First of " + strings.TrimPrefix(best.path+"[]", ".") + ":\n"
@@ -200,6 +201,7 @@ func (o *shape) sample(room int) string {
 	for n, at := range best.rows {
 		row := compactRow(o.text[at[0]:at[1]])
 		left := room - b.Len() - len("…\n")
+		// Only the first row may be cut: half a row behind whole ones says little.
 		if len(row) > left {
 			if n > 0 || left < 1 {
 				break

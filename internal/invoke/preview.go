@@ -32,6 +32,7 @@ func Head(s, id string, size int) string {
 	if id == "" {
 		return text.Cut(s, size)
 	}
+	// The kind shows in the first kilobyte; only JSON is checked as a whole.
 	start := strings.TrimSpace(s[:min(len(s), 1<<10)])
 	switch {
 	case isHTML(start):

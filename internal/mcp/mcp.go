@@ -181,7 +181,7 @@ func check(c Config) error {
 		return errors.New("it has no name")
 	case len(c.Name) > maxServerName, strings.ContainsFunc(c.Name, unicode.IsControl):
 		return fmt.Errorf("its name is longer than %d bytes, or holds control characters", maxServerName)
-	case c.Disabled:
+	case c.Disabled: // may be unfinished
 		return nil
 	case (c.Command == "") == (c.URL == ""):
 		return errors.New("give either a command to start or a url to reach")

@@ -99,6 +99,7 @@ func (s *server) status() Status {
 			st.Tools = append(st.Tools, t)
 		}
 	}
+	// In the background: whoever reads the status of 20 servers waits for none of them.
 	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
 		s.conn.requestCheck()
 	}

@@ -85,7 +85,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 func (s *server) closeIdleUser(user string, m *userServer) {
 	m.mu.Lock()
 	busy := m.conn != nil && m.conn.hasCalls()
-	m.mu.Unlock()
+	m.mu.Unlock() // before users.mu, which comes first in the order of locks
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
 	if busy {

@@ -95,6 +95,7 @@ func (d *drainingStream) trackMessage(message []byte, in bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Ids are compared in their JSON form: the library sends back what it has received.
 	was := len(d.open)
 	switch {
 	case in && m.Method == "notifications/cancelled":
@@ -104,6 +105,7 @@ func (d *drainingStream) trackMessage(message []byte, in bool) {
 	case !in && m.Method == "":
 		delete(d.open, string(m.ID))
 	}
+	// A closed channel means that nothing is open; a new one is made with the next request.
 	switch now := len(d.open); {
 	case was == 0 && now > 0:
 		d.empty = make(chan struct{})

@@ -158,6 +158,7 @@ func (s *Server) listedTools(ctx context.Context) []tool.Named {
 // syncTools gives the library the current tools: it looks a name up before it calls
 // allowedTools.
 func (s *Server) syncTools() {
+	// Without a grant in the context discovery finds nothing, but is listed.
 	all := s.listedTools(context.Background())
 	s.o.Discovery.Sync(s.o.Tools())
 	names := make([]string, len(all))
@@ -233,6 +234,7 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 	if name, args, err = s.o.Discovery.Unwrap(name, args); err != nil {
 		return sdk.NewToolResultError(err.Error()), nil
 	}
+	// Checked again: the library's filter applies to lists, not to calls.
 	for _, n := range append(s.listedTools(ctx), s.usableTools(g)...) {
 		if n.Name == name && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
 			return s.makeCall(ctx, g, n, args), nil

@@ -219,6 +219,7 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 		t.mu.Unlock()
 		return Token{}, false
 	}
+	// The time is set before it is stored, so that concurrent requests write it once.
 	now := t.now()
 	note := now.Sub(k.Used) > usedPrecision
 	if note {
