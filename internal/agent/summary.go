@@ -108,7 +108,8 @@ func (e *Engine) summarize(
 		return conversation.Cut(summary, maxSummaryBytes), by
 	}
 	if err != nil {
-		e.o.Log.Warn("no model summarized the conversation, using its own sentences", "conversation", a.String(), "error", err)
+		e.o.Log.Warn("no model summarized the conversation, using its own sentences",
+			"conversation", a.String(), "error", err)
 	}
 	return extractSummary(before, turns), ""
 }

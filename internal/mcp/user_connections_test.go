@@ -97,7 +97,7 @@ func TestEachUserHasAConnection(t *testing.T) {
 	}
 	wantFailure(t, asUser(t, do, "T1", "bob"), "needs a sign-in first")
 	wantFailure(t, asUser(t, do, "T2", "alice"), "needs a sign-in first") // another alice
-	wantFailure(t, call(t, do, "{}"), "nobody is known to ask")
+	wantFailure(t, call(t, do, "{}"), "it is not known for whom")
 	sign.allow("slack:T1/bob", true)
 	if err := h.Start("a"); err != nil { // as is done when a consent was given
 		t.Fatal(err)
