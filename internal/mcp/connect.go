@@ -456,7 +456,7 @@ func unwrapTransportError(err error) error {
 	return err
 }
 
-// authorizationError is an error of the transport that Options.Authorize returned. Its
+// authorizationError is an error of the transport that Options.SignIns returned. Its
 // text holds no secret.
 type authorizationError interface {
 	error

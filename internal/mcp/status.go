@@ -150,10 +150,10 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 // consentURL returns where somebody has to agree before the server can be used; empty: nobody
 // has to.
 func (s *server) consentURL() string {
-	if s.o.Waiting == nil {
+	if s.o.SignIns == nil {
 		return ""
 	}
-	if c := s.o.Waiting(s.c); c != nil {
+	if c := s.o.SignIns.Waiting(s.c); c != nil {
 		return c.URL
 	}
 	return ""
