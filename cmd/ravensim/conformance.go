@@ -133,13 +133,23 @@ func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
 		Servers: []mcp.Config{
 			{Name: serverName, URL: w.args[0], Protocol: w.env("MCP_CONFORMANCE_PROTOCOL_VERSION"), Eager: true},
 		},
-		Authorize: func(s mcp.Config, next http.RoundTripper) http.RoundTripper {
-			entry.URL = s.URL
-			return broker.Transport(entry, next)
-		}})
+		SignIns: conformanceSignIn{broker, entry}})
 	c.callbackServer = &http.Server{Handler: broker.Callback(), ReadHeaderTimeout: 10 * time.Second}
 	return c, err
 }
+
+// conformanceSignIn signs in to the server of the scenario.
+type conformanceSignIn struct {
+	broker *oauth.Broker
+	entry  oauth.Entry
+}
+
+func (s conformanceSignIn) Authorize(c mcp.Config, next http.RoundTripper) http.RoundTripper {
+	s.entry.URL = c.URL
+	return s.broker.Transport(s.entry, next)
+}
+
+func (conformanceSignIn) Waiting(mcp.Config) *mcp.Consent { return nil }
 
 // run plays the scenario and stops everything that it has started.
 func (c *conformanceRun) run(ctx context.Context) error {

@@ -206,8 +206,8 @@ func (t Tools) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	case len(all) <= maxToolsInFull:
 		return answerPrivately("**Tools I can use here**\n\n" + listTools(all, maxToolsInFull)), nil
 	}
-	return answerPrivately(fmt.Sprintf("**%d tools can be used here**; `/raven tools NAME` tells more of one row.\n\n%s",
-		len(all), listServers(servers))), nil
+	return answerPrivately(fmt.Sprintf("**%d tools can be used here**; "+
+		"`/raven tools NAME` lists those of one server.\n\n%s", len(all), listServers(servers))), nil
 }
 
 // listServers returns a Markdown list of servers with the names of their first tools.

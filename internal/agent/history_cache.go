@@ -54,6 +54,8 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 		return loaded, nil
 	}
 	h.mu.Unlock()
+	// Read without the lock, so that a slow store delays no other conversation. Messages of
+	// one conversation come one at a time: nobody reads this one twice.
 	summary, err := h.summaries.Summary(ctx, a)
 	if err != nil {
 		return history{}, err

@@ -13,7 +13,7 @@ import (
 )
 
 // errNoFinish says that an answer stopped without a finish reason.
-var errNoFinish = errors.New("its end was not told")
+var errNoFinish = errors.New("it came without a finish reason")
 
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
@@ -164,7 +164,7 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:
 		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
-	case llm.FinishMalformed:
+	case llm.FinishMalformed: // retryable: the next attempt is usually well formed
 		return &llm.Error{
 			Kind:     llm.Unavailable,
 			Provider: m.Origin,
@@ -173,12 +173,14 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	case llm.FinishLength:
 		r.truncated = true
 	case "":
+		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.
 		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
 		if m.Text() != "" || len(m.Calls()) > 0 {
 			fault.Err = errNoFinish
 		}
 		return fault
 	}
+	// After the last round of tools even an empty answer counts: answerText replaces it.
 	if m.Text() == "" && len(m.Calls()) == 0 && r.stopReason == "" {
 		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
 	}
@@ -262,7 +264,7 @@ func errorText(err error, ref string) string {
 	case llm.BadRequest:
 		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
 	case llm.Denied:
-		return "The language model did not accept the bot's key; whoever runs the bot can mend that" + tail
+		return "The language model did not accept the bot's key; whoever runs the bot can fix that" + tail
 	case llm.Exhausted:
 		return "The bot's quota with the language model is used up for now" + tail
 	case llm.Capped:

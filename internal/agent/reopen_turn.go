@@ -41,6 +41,7 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 		if i < 0 || i >= len(words) || userText(words[i]) == m.Text {
 			return false
 		}
+		// The turn may answer several messages; only the edited one changes.
 		now, changed = slices.Clone(words), true
 		now[i] = llm.Message{Role: llm.User, Parts: append(userParts(m), fileParts(words[i])...)}
 	} else { // a turn that a crash or a revision interrupted: messages may have come or gone
@@ -57,6 +58,7 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 		}
 		changed = changed || len(now) != len(words)
 	}
+	// Without the note the model would take the calls for answers to the new words.
 	if changed && len(steps) > 0 {
 		last := &now[len(now)-1]
 		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedNote})
@@ -64,6 +66,7 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	if !changed {
 		now = words
 	}
+	// Cloned: the stored turn and the cached history share these slices.
 	t.Messages = append(slices.Clone(now), steps...)
 	t.State, t.Error = conversation.Open, ""
 	return true
@@ -94,6 +97,7 @@ func userText(m llm.Message) string {
 // callsAndResults returns the messages of a turn up to its last call or result, without the
 // answer behind them.
 func callsAndResults(messages []llm.Message) []llm.Message {
+	// Everything behind the last call or result is the old answer, or a part of it.
 	for n := len(messages); n > 0; n-- {
 		if m := messages[n-1]; m.Role == llm.ToolRole || len(m.Calls()) > 0 {
 			return messages[:n]
@@ -104,6 +108,7 @@ func callsAndResults(messages []llm.Message) []llm.Message {
 
 // openCalls returns the calls at the end of a turn that have no result.
 func openCalls(messages []llm.Message) []llm.Call {
+	// From the end: results stand behind the calls that they belong to.
 	done := map[string]bool{}
 	for _, m := range slices.Backward(messages) {
 		switch {

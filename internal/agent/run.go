@@ -70,7 +70,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	r := &run{engine: e, asked: q, message: m, profile: e.o.Roster.Route(m), show: show, callCounts: map[string]int{}}
 	_, t, err := e.o.Store.TurnOf(ctx, subject)
 	switch {
-	case err == nil:
+	case err == nil: // the turn exists: from before a crash, a revision, an edit or a retry
 		if !reopen(&t, q) {
 			return nil, nil
 		}
@@ -170,6 +170,7 @@ func (r *run) loadTools() {
 // declareDiscovery returns the tools that find the others, and the tools that the
 // conversation has used before: the model need not find them again.
 func (r *run) declareDiscovery(usable []tool.Named) []tool.Named {
+	// A turn may need to read on in a large result before it has ever called result_read.
 	used := map[string]bool{"result_read": true}
 	for _, t := range append(slices.Clone(r.history.turns), *r.turn) {
 		for _, m := range t.Messages {
@@ -203,6 +204,7 @@ func (r *run) waitForTools(ctx context.Context, calls []llm.Call) {
 		_, ok := r.tools[inner.Name]
 		return err == nil && !ok
 	}
+	// Most turns resume at once: only tools that are missing are waited for.
 	if r.engine.o.Servers == nil || !slices.ContainsFunc(calls, missing) {
 		return
 	}
@@ -219,6 +221,7 @@ var errRevised = errors.New("what was asked has changed")
 // changes. Tools do not use it: the effect of an interrupted call would be unknown.
 func (r *run) withRevision(ctx context.Context) (context.Context, func()) {
 	ctx, stop := context.WithCancelCause(ctx)
+	// The goroutine ends with ctx, and release waits for it.
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
@@ -330,6 +333,7 @@ func (r *run) recordAndCall(ctx context.Context, calls []llm.Call) error {
 
 // addResult adds the result of a call to the message behind the calls.
 func (r *run) addResult(res llm.Result) {
+	// Providers want all results of one message of calls in one message behind it.
 	last := &r.turn.Messages[len(r.turn.Messages)-1]
 	if last.Role != llm.ToolRole {
 		r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.ToolRole})
@@ -390,6 +394,8 @@ func (r *run) systemPrompt() string {
 		several = fmt.Sprintf(" The last %d messages of users came while you were busy: "+
 			"answer each of them, in their order, in one reply.", n)
 	}
+	// The operator's text comes first and never changes; the date changes once a day. So
+	// providers can cache the beginning of the prompt.
 	about := strings.TrimSpace(r.profile.System)
 	if r.usesDiscovery && !r.profile.ToolText {
 		about = strings.TrimSpace(r.engine.o.Discovery.Prompt() + "\n\n" + about)

@@ -35,7 +35,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		select {
 		case a := <-e.full:
 			if err := e.compactConversation(ctx, a); err != nil && ctx.Err() == nil {
-				e.o.Log.Error("conversation not summed up; older turns stay out of sight until the next try",
+				e.o.Log.Error("conversation not summarized, older turns are missing until the next attempt",
 					"conversation", a.String(), "error", err)
 			}
 		case <-ctx.Done():
@@ -66,6 +66,7 @@ func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error 
 	if err != nil {
 		return err
 	}
+	// Only what the window has left out: the newest turns are sent as they are.
 	old := turns[:len(turns)-len(e.o.Window.Trim(turns))]
 	if len(old) == 0 {
 		return nil
@@ -84,7 +85,7 @@ func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error 
 		return err
 	}
 	e.history.forget(a)
-	e.o.Log.Info("conversation summed up", "conversation", a.String(), "turns", len(old), "by", after.By)
+	e.o.Log.Info("conversation summarized", "conversation", a.String(), "turns", len(old), "by", after.By)
 	return nil
 }
 
@@ -107,7 +108,8 @@ func (e *Engine) summarize(
 		return conversation.Cut(summary, maxSummaryBytes), by
 	}
 	if err != nil {
-		e.o.Log.Warn("no model sums up a conversation, taking its sentences", "conversation", a.String(), "error", err)
+		e.o.Log.Warn("no model summarized the conversation, using its own sentences",
+			"conversation", a.String(), "error", err)
 	}
 	return extractSummary(before, turns), ""
 }
@@ -191,6 +193,8 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
 	e.removals.Add(1)
+	// A turn that is gone already may still be in the summary: an earlier Purge may have
+	// failed half-way.
 	a, t, err := e.o.Store.TurnOf(ctx, subject)
 	gone := errors.Is(err, store.ErrNotFound)
 	switch {

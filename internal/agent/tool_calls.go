@@ -40,6 +40,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 		r.addResult(res)
 		failed = r.save(ctx, calls...)
 	}
+	// Refused calls are recorded here, in order; only real ones run concurrently.
 	slots := make(chan struct{}, maxConcurrentCalls)
 	var wg sync.WaitGroup
 	for _, c := range calls {
@@ -113,12 +114,13 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 	r.showCall(seen)
 	caller := r.caller(c)
 	caller.Report = func(note string) {
-		running := seen
+		running := seen // a copy: Report may be called after the call has ended
 		running.Note = note
 		r.showCall(running)
 	}
 	out, record := r.engine.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.profile.MaxResult)
 	seen.Took, seen.Note = r.engine.o.Now().Sub(began), out.Note
+	// Files are kept before the result is recorded, so that the next request has the images.
 	r.keepFiles(c.Name, out.Result.Files)
 	return r.finishCall(c, seen, out, record)
 }

@@ -13,24 +13,30 @@ import (
 	"ravenbot/internal/store"
 )
 
-// maxShownArgs is how many bytes of arguments stand in the post; longer ones are
-// attached as a file.
+// maxShownArgs is how many bytes of arguments the post shows; longer ones are attached as a
+// file, never cut: people decide about the exact call.
 const maxShownArgs = 1500
 
 func postKey(a store.Approval) string { return "approval/" + a.ID }
 
-// questionDraft is the post that asks.
-func (b *Queue) questionDraft(a store.Approval) chat.Draft {
+// questionDraft returns the post that asks.
+func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 	args := showExactly(a.Args)
 	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{
 		{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary},
-		{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger}}}
+		{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger},
+	}}
 	text := fmt.Sprintf("**May I run `%s`?**\n\n", a.Tool)
 	if len(args) <= maxShownArgs {
 		fence := fenceFor(args)
 		text += fence + "json\n" + args + "\n" + fence + "\n\n"
 	} else {
-		d.Files = []chat.File{{Name: "arguments.json", Type: "application/json", Size: int64(len(args)), Data: []byte(args)}}
+		d.Files = []chat.File{{
+			Name: "arguments.json",
+			Type: "application/json",
+			Size: int64(len(args)),
+			Data: []byte(args),
+		}}
 		text += fmt.Sprintf("Its arguments are in the file (%d bytes).\n\n", len(args))
 	}
 	who := "Only an administrator"
@@ -42,7 +48,7 @@ func (b *Queue) questionDraft(a store.Approval) chat.Draft {
 	return d
 }
 
-// decidedDraft is the post that takes its place.
+// decidedDraft returns the post that replaces the question once it is decided.
 func decidedDraft(a store.Approval) chat.Draft {
 	d := chat.Draft{Key: postKey(a) + "/" + string(a.Decision)}
 	args := showExactly(a.Args)
@@ -71,7 +77,7 @@ func reasonSentence(s string) string {
 	return "Why I ask: " + s + ". "
 }
 
-// nameOf is empty where the platform did not tell the name.
+// nameOf returns a user's name in parentheses; empty if the platform gave none.
 func nameOf(u chat.User) string {
 	if u.Name == "" {
 		return ""
@@ -79,7 +85,7 @@ func nameOf(u chat.User) string {
 	return " (" + plainName(u.Name) + ")"
 }
 
-// plainName takes out of a name what Markdown would act on.
+// plainName returns a name without the characters that Markdown or a platform interprets.
 func plainName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune("*_`~[]()<>@#|\\\n\r", c) || unicode.IsControl(c) {
@@ -89,7 +95,8 @@ func plainName(s string) string {
 	}, s)
 }
 
-// showExactly writes arguments out for people: nothing in them is hidden.
+// showExactly returns arguments for people to read; invisible characters are written as
+// their code, so that nothing is hidden.
 func showExactly(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, args, "", "  ") != nil {
@@ -109,7 +116,8 @@ func showExactly(args json.RawMessage) string {
 	return out.String()
 }
 
-// fenceFor is longer than every run of backticks in a text.
+// fenceFor returns a code fence longer than every run of backticks in a text, so that the
+// text cannot close it.
 func fenceFor(s string) string {
 	longest, run := 2, 0
 	for _, c := range s {
@@ -124,7 +132,7 @@ func fenceFor(s string) string {
 // Commands returns nothing: decisions are pressed or written.
 func (*Queue) Commands() []chat.CommandSpec { return nil }
 
-// Buttons returns those below a question.
+// Buttons returns the buttons below a question.
 func (*Queue) Buttons() []feature.Button {
 	const who = "the asker or an administrator"
 	return []feature.Button{
@@ -136,17 +144,17 @@ func (*Queue) Buttons() []feature.Button {
 // Forms returns nothing.
 func (*Queue) Forms() []string { return nil }
 
-// Urgent reports that a message decides about a call, and so must not wait behind the
-// work that it is about. Any press of one of our buttons does; a word does where a
+// Urgent reports whether a message decides about a call, and so must not wait behind the
+// turn that makes the call. Any press of a button of ours does; a word does where a
 // question is open in its conversation that its author may answer.
-func (b *Queue) Urgent(m chat.Message) bool {
+func (q *Queue) Urgent(m chat.Message) bool {
 	if m.Change != "" {
 		return false
 	}
-	if what, id := b.parseDecision(m); what == "" || id != "" {
+	if what, id := q.parseDecision(m); what == "" || id != "" {
 		return what != ""
 	}
-	for _, a := range b.Open() {
+	for _, a := range q.Open() {
 		if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
 			return true
 		}
@@ -154,51 +162,55 @@ func (b *Queue) Urgent(m chat.Message) bool {
 	return false
 }
 
-// parseDecision reads "approve ID" and "deny", pressed or written.
-func (b *Queue) parseDecision(m chat.Message) (what, id string) {
+// parseDecision returns the decision that a message makes, as in "approve ID" or "deny",
+// pressed or written; empty if it makes none.
+func (q *Queue) parseDecision(m chat.Message) (what, id string) {
 	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return "", ""
 	}
 	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
 	switch what = strings.ToLower(what); what {
 	case pressYes, pressNo:
-		if id = strings.TrimSpace(id); id == "" || b.hasID(id) || m.Kind() == chat.EventPress {
+		// Written words count only with a known ID: "approve the budget" is a question.
+		if id = strings.TrimSpace(id); id == "" || q.hasID(id) || m.Kind() == chat.EventPress {
 			return what, id
 		}
 	}
 	return "", ""
 }
 
-func (b *Queue) hasID(id string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.find(id) != nil
+func (q *Queue) hasID(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.find(id) != nil
 }
 
-// Handle carries out what a message decides, and says what came of it. The draft is nil
-// where it decides nothing.
-func (b *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
-	if !b.Urgent(m) {
+// Handle makes the decision of a message, and returns what became of it. The draft is nil
+// where the message decides nothing.
+func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if !q.Urgent(m) {
 		return nil, nil
 	}
-	what, id := b.parseDecision(m)
+	what, id := q.parseDecision(m)
+	// Without an ID the word means the only open question here that its author may answer.
 	if id == "" {
 		var open []string
-		for _, a := range b.Open() {
+		for _, a := range q.Open() {
 			if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
 				open = append(open, a.ID)
 			}
 		}
 		switch len(open) {
-		case 0:
+		case 0: // Urgent saw one, but somebody else was quicker
 			return refusalDraft("This was decided just now."), nil
 		case 1:
 		default:
-			return refusalDraft("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
+			return refusalDraft("Several calls wait for a decision here; press the button below the one you mean, " +
+				"or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
 		}
 		id = open[0]
 	}
-	a, err := b.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
+	a, err := q.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
 	if err != nil {
 		return refusalDraft(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
 	}

@@ -1,15 +1,13 @@
-// Package approval asks people whether a tool call may be made. It promises that
-// what is asked shows the exact call, that only the asker or an administrator
-// decides, that a question outlives a restart with its answer and is never asked
-// twice for one call, that nobody's silence is a yes (15 minutes, then it is denied,
-// visibly), and that a call which was let go is not let go again. When a call needs
-// an approval is the policy's business; how a post gets to a platform delivery's.
+// Package approval asks people whether a tool call may be made. It promises that the
+// question shows the exact call, that only the asker or an administrator decides, that
+// questions and answers survive a restart and no call is asked about twice, that silence
+// is never a yes (after 15 minutes the call is denied, visibly), and that an approved call
+// is started only once. Package policy decides which calls need an approval; package
+// delivery brings the posts to the platforms.
 package approval
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,26 +18,31 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
 const (
 	// Wait is how long a question stays open.
 	Wait = 15 * time.Minute
-	// maxOpen is how many questions may be open at a time; each holds up a
-	// conversation.
+	// maxOpen is how many questions may be open at a time; each blocks a conversation.
 	maxOpen = 100
-	// checkInterval is how often questions that nobody waits for are looked at.
+	// checkInterval is how often Run looks for expired questions; calls that wait have
+	// timers of their own.
 	checkInterval = 15 * time.Second
+	// retention is how long decided approvals stay in memory; the store keeps them longer.
+	retention = 2 * 24 * time.Hour
+	// idBytes makes an ID short enough to be typed.
+	idBytes = 4
 )
 
-// What buttons and words say: followed by a space and the ID of an approval.
+// Words of buttons and messages, followed by a space and the ID of an approval.
 const (
 	pressYes = "approve"
 	pressNo  = "deny"
 )
 
-// Store keeps approvals.
+// Store stores approvals.
 type Store interface {
 	SaveApproval(ctx context.Context, a store.Approval) error
 	Approvals(ctx context.Context) ([]store.Approval, error)
@@ -48,10 +51,10 @@ type Store interface {
 // Options are what a Book needs.
 type Options struct {
 	Store Store
-	// Post posts at once, past what waits in the conversation; with replaces it takes
-	// the place of the post that has this key.
+	// Post posts at once, ahead of what waits in the conversation; if replaces is not
+	// empty, the post with that key is replaced.
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
-	// Decided hears of each decision; nil: nobody does.
+	// Decided is called after each decision; nil: nobody is told.
 	Decided func(ctx context.Context, a store.Approval)
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -66,6 +69,7 @@ type Queue struct {
 	entries map[string]*entry // by turn and call
 }
 
+// entry is an approval with its waiters.
 type entry struct {
 	store.Approval
 	decided chan struct{} // closed with the decision
@@ -74,16 +78,16 @@ type entry struct {
 // New returns a Book that Load fills.
 func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
-// Load reads what an earlier process left.
-func (b *Queue) Load(ctx context.Context) error {
-	list, err := b.o.Store.Approvals(ctx)
+// Load reads the approvals of earlier processes.
+func (q *Queue) Load(ctx context.Context) error {
+	list, err := q.o.Store.Approvals(ctx)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, a := range list {
-		b.entries[key(a.Turn, a.Call)] = newEntry(a)
+		q.entries[key(a.Turn, a.Call)] = newEntry(a)
 	}
 	return nil
 }
@@ -98,17 +102,18 @@ func newEntry(a store.Approval) *entry {
 
 func key(turn, call string) string { return turn + "\x00" + call }
 
-// Run ends questions that are open for too long, until ctx ends.
-func (b *Queue) Run(ctx context.Context) error {
+// Run denies questions that are open for too long, until ctx ends. It also covers those
+// from before a restart, for which no call waits.
+func (q *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
-		for _, a := range b.Open() {
-			if !b.o.Now().Before(a.Expires) {
-				b.decide(ctx, a.ID, store.Expired, "")
+		for _, a := range q.Open() {
+			if !q.o.Now().Before(a.Expires) {
+				q.decide(ctx, a.ID, store.Expired, "")
 			}
 		}
-		b.dropOld()
+		q.dropOld()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -117,63 +122,65 @@ func (b *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// dropOld drops what was decided days ago; the store keeps it for longer.
-func (b *Queue) dropOld() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for k, e := range b.entries {
-		if e.Decision != "" && b.o.Now().Sub(e.At) > 2*24*time.Hour {
-			delete(b.entries, k)
+// dropOld drops approvals that were decided longer than retention ago.
+func (q *Queue) dropOld() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for k, e := range q.entries {
+		if e.Decision != "" && q.o.Now().Sub(e.At) > retention {
+			delete(q.entries, k)
 		}
 	}
 }
 
-// Fresh reports that a call was asked about and never let go: nothing of it has
-// happened yet.
-func (b *Queue) Fresh(turn, call string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.entries[key(turn, call)]
+// Fresh reports whether a call was asked about and never started: it has had no effect yet.
+func (q *Queue) Fresh(turn, call string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[key(turn, call)]
 	return e != nil && !e.Started
 }
 
-// Begin notes that a call is let go.
-func (b *Queue) Begin(ctx context.Context, in tool.Intent) error {
-	b.mu.Lock()
-	e := b.entries[key(in.Caller.Turn, in.Caller.Call)]
+// Begin records that an approved call is being started.
+func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
+	q.mu.Lock()
+	e := q.entries[key(in.Caller.Turn, in.Caller.Call)]
 	if e == nil {
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return errors.New("the call was never asked about")
 	}
 	e.Started = true
 	a := e.Approval
-	b.mu.Unlock()
-	return b.o.Store.SaveApproval(ctx, a)
+	q.mu.Unlock()
+	return q.o.Store.SaveApproval(ctx, a)
 }
 
-// Ask asks whether a call may be made, unless that was asked before, and waits for
-// the decision. The error is that of ctx, or of the store.
-func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
-	e, err := b.openQuestion(ctx, in, reason)
+// Ask asks whether a call may be made, unless that was asked before, and returns the
+// decision, with who made it or why it is no. It returns an error only when ctx ends or the
+// store fails.
+func (q *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
+	e, err := q.openQuestion(ctx, in, reason)
 	if err != nil || e == nil {
 		return false, "too many calls wait for an approval already", err
 	}
-	left := time.NewTimer(e.Expires.Sub(b.o.Now()))
+	left := time.NewTimer(e.Expires.Sub(q.o.Now()))
 	defer left.Stop()
 	select {
 	case <-e.decided:
 	case <-left.C:
-		b.decide(ctx, e.ID, store.Expired, "")
+		q.decide(ctx, e.ID, store.Expired, "")
 	case <-in.Caller.Revised:
-		b.decide(ctx, e.ID, store.Denied, "whoever asked changed the question")
+		q.decide(ctx, e.ID, store.Denied, "whoever asked changed the question")
 	case <-ctx.Done():
+		// When the bot shuts down the question stays open, and the turn finds it again after
+		// the restart. A call without a turn cannot be resumed.
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
-			b.decide(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")
+			q.decide(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")
 		}
 		return false, "", ctx.Err()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	switch e.Decision {
 	case store.Approved:
 		return true, "approved by " + e.By, nil
@@ -183,89 +190,100 @@ func (b *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, s
 	return false, "denied by " + e.By, nil
 }
 
-// openQuestion gives the question about a call, asking it where it was not. Nil: too
-// many are open.
-func (b *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
+// openQuestion returns the entry of a call, and asks the question if that was not done
+// before. It returns nil if too many questions are open.
+func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
 	k := key(in.Caller.Turn, in.Caller.Call)
-	b.mu.Lock()
-	if e := b.entries[k]; e != nil && in.Caller.Turn != "" {
-		b.mu.Unlock()
+	q.mu.Lock()
+	if e := q.entries[k]; e != nil && in.Caller.Turn != "" {
+		q.mu.Unlock()
 		return e, nil
 	}
 	open := 0
-	for _, e := range b.entries {
+	for _, e := range q.entries {
 		if e.Decision == "" {
 			open++
 		}
 	}
 	if open >= maxOpen {
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return nil, nil
 	}
-	now := b.o.Now()
-	a := store.Approval{ID: newID(), Turn: in.Caller.Turn, Call: in.Caller.Call, Tool: in.Tool.Name, Server: in.Tool.Tool.Spec().Server,
-		Args: in.Args, Reason: reason, Conversation: in.Caller.Conversation, Asker: in.Caller.User, At: now, Expires: now.Add(Wait)}
-	if a.Turn == "" { // it has no place in a conversation
+	now := q.o.Now()
+	a := store.Approval{
+		ID:           text.RandomID(idBytes),
+		Turn:         in.Caller.Turn,
+		Call:         in.Caller.Call,
+		Tool:         in.Tool.Name,
+		Server:       in.Tool.Tool.Spec().Server,
+		Args:         in.Args,
+		Reason:       reason,
+		Conversation: in.Caller.Conversation,
+		Asker:        in.Caller.User,
+		At:           now,
+		Expires:      now.Add(Wait),
+	}
+	// Without a turn the ID of the call is not unique: each such call is asked about.
+	if a.Turn == "" {
 		k = key("", a.ID)
 		a.Call = a.ID
 	}
 	e := newEntry(a)
-	b.entries[k] = e
-	b.mu.Unlock()
-	if err := b.o.Store.SaveApproval(ctx, a); err != nil {
-		b.mu.Lock()
-		delete(b.entries, k)
-		b.mu.Unlock()
+	q.entries[k] = e
+	q.mu.Unlock()
+	// Stored before it is posted: a button must never be shown that a restart forgets.
+	if err := q.o.Store.SaveApproval(ctx, a); err != nil {
+		q.mu.Lock()
+		delete(q.entries, k)
+		q.mu.Unlock()
 		return nil, err
 	}
-	b.o.Log.Info("approval asked", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
-	b.post(ctx, a, b.questionDraft(a), "")
+	q.o.Log.Info("approval requested", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
+	q.post(ctx, a, q.questionDraft(a), "")
 	return e, nil
 }
 
-// post shows a draft where the call was made; it is the page of approvals that
-// shows those that no conversation asked for.
-func (b *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replaces string) {
+// post posts a draft where the call was made. Calls that belong to no conversation are
+// shown only on the dashboard.
+func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replaces string) {
 	if a.Conversation.IsZero() {
 		return
 	}
-	if err := b.o.Post(ctx, a.Conversation, d, replaces); err != nil {
-		b.o.Log.Error("approval not shown", "approval", a.ID, "error", err)
+	if err := q.o.Post(ctx, a.Conversation, d, replaces); err != nil {
+		q.o.Log.Error("approval not posted", "approval", a.ID, "error", err)
 	}
 }
 
-func newID() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// decide makes a decision, if none was made; false says that one was.
-func (b *Queue) decide(ctx context.Context, id string, d store.Decision, by string) bool {
-	b.mu.Lock()
-	e := b.find(id)
+// decide records a decision, tells the waiting call and replaces the post. It reports false
+// if the question is unknown or was decided before.
+func (q *Queue) decide(ctx context.Context, id string, d store.Decision, by string) bool {
+	q.mu.Lock()
+	e := q.find(id)
 	if e == nil || e.Decision != "" {
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return false
 	}
 	e.Decision, e.By = d, by
 	a := e.Approval
-	b.mu.Unlock()
-	if err := b.o.Store.SaveApproval(ctx, a); err != nil {
-		b.o.Log.Error("decision not stored", "approval", id, "error", err)
+	q.mu.Unlock()
+	// A decision that cannot be stored still counts: after a restart the question is open
+	// again, which is safe.
+	if err := q.o.Store.SaveApproval(ctx, a); err != nil {
+		q.o.Log.Error("decision not stored", "approval", id, "error", err)
 	}
 	close(e.decided)
-	if b.o.Decided != nil {
-		b.o.Decided(ctx, a)
+	if q.o.Decided != nil {
+		q.o.Decided(ctx, a)
 	}
-	b.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool, "decision", string(d), "by", by)
-	b.post(ctx, a, decidedDraft(a), postKey(a))
+	q.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool,
+		"decision", string(d), "by", by)
+	q.post(ctx, a, decidedDraft(a), postKey(a))
 	return true
 }
 
-// find gives the entry of an id; mu is held.
-func (b *Queue) find(id string) *entry {
-	for _, e := range b.entries {
+// find returns the entry of an approval, or nil; q.mu is held.
+func (q *Queue) find(id string) *entry {
+	for _, e := range q.entries {
 		if e.ID == id {
 			return e
 		}
@@ -273,21 +291,21 @@ func (b *Queue) find(id string) *entry {
 	return nil
 }
 
-// Open lists the questions that nobody has answered, oldest first.
-func (b *Queue) Open() []store.Approval {
-	return b.list(func(a store.Approval) bool { return a.Decision == "" })
+// Open returns the questions that nobody has answered, oldest first.
+func (q *Queue) Open() []store.Approval {
+	return q.list(func(a store.Approval) bool { return a.Decision == "" })
 }
 
-// All lists the questions of the last days, oldest first.
-func (b *Queue) All() []store.Approval {
-	return b.list(func(store.Approval) bool { return true })
+// All returns the questions of the last days, oldest first.
+func (q *Queue) All() []store.Approval {
+	return q.list(func(store.Approval) bool { return true })
 }
 
-func (b *Queue) list(match func(store.Approval) bool) []store.Approval {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (q *Queue) list(match func(store.Approval) bool) []store.Approval {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	var list []store.Approval
-	for _, e := range b.entries {
+	for _, e := range q.entries {
 		if match(e.Approval) {
 			list = append(list, e.Approval)
 		}
@@ -301,26 +319,33 @@ func (b *Queue) list(match func(store.Approval) bool) []store.Approval {
 	return list
 }
 
-// The reasons for which a decision is not taken.
+// Reasons why Decide refuses a decision.
 var (
 	ErrUnknown = errors.New("there is no such approval, or it was forgotten")
 	ErrDecided = errors.New("this was decided before")
 	ErrOthers  = errors.New("only whoever asked for the call, or an administrator, can decide")
 )
 
-// Decide takes the decision of a user.
-func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error) {
-	b.mu.Lock()
-	e := b.find(id)
+// Decide makes the decision of a user, and returns the approval. It returns ErrUnknown,
+// ErrDecided or ErrOthers if the decision is not accepted.
+func (q *Queue) Decide(
+	ctx context.Context,
+	id string,
+	yes bool,
+	by chat.User,
+	platform string,
+) (store.Approval, error) {
+	q.mu.Lock()
+	e := q.find(id)
 	switch {
 	case e == nil:
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return store.Approval{}, ErrUnknown
 	case !mayDecide(e.Approval, by, platform):
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return store.Approval{}, ErrOthers
 	}
-	b.mu.Unlock()
+	q.mu.Unlock()
 	d := store.Denied
 	if yes {
 		d = store.Approved
@@ -329,16 +354,17 @@ func (b *Queue) Decide(ctx context.Context, id string, yes bool, by chat.User, p
 	if name == "" {
 		name = by.ID
 	}
-	taken := b.decide(ctx, id, d, name)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !taken {
+	accepted := q.decide(ctx, id, d, name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !accepted { // somebody else, or the end of the time, was quicker
 		return e.Approval, ErrDecided
 	}
 	return e.Approval, nil
 }
 
-// mayDecide reports whether a user of a platform may decide.
+// mayDecide reports whether a user of a platform may decide. IDs are unique only within a
+// platform.
 func mayDecide(a store.Approval, by chat.User, platform string) bool {
 	return by.Admin || a.Asker.ID != "" && a.Asker.ID == by.ID && a.Conversation.Platform == platform
 }

@@ -17,10 +17,12 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// maxFields is how many things a server may ask for at once.
+// maxFields is how many fields a question may have.
 const maxFields = 20
 
-// property is a field as MCP describes it: plain types only.
+// property is a field as the MCP specification describes it: plain types only. The forms of
+// choices differ by version: enum with enumNames up to 2025-06-18, oneOf and anyOf since
+// 2025-11-25.
 type property struct {
 	Type        string        `json:"type"`
 	Title       string        `json:"title"`
@@ -49,14 +51,15 @@ type itemSchema struct {
 	AnyOf []titledValue `json:"anyOf"`
 }
 
-// field is one thing that is asked for.
+// field is one field of a question.
 type field struct {
 	formField chat.Field
 	property  property
 }
 
-// parseFields reads a schema of plain fields: in the order in which they are written,
-// the required ones first, as some platforms show but the first five.
+// parseFields returns the fields of a schema in the order in which they are written, the
+// required ones first: some platforms show only the first five. It returns an error if
+// people cannot be asked for a field.
 func parseFields(schema json.RawMessage) ([]field, error) {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`
@@ -65,6 +68,7 @@ func parseFields(schema json.RawMessage) ([]field, error) {
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return nil, err
 	}
+	// A map would lose the order, which is how the server wants the fields to be read.
 	names, err := keys(s.Properties)
 	if err != nil {
 		return nil, err
@@ -88,6 +92,7 @@ func parseFields(schema json.RawMessage) ([]field, error) {
 		x.Required = slices.Contains(s.Required, name)
 		list = append(list, field{x, p})
 	}
+	// Stable: within required and optional fields the server's order stays.
 	slices.SortStableFunc(list, func(a, b field) int {
 		return cmp.Compare(rank(a.formField.Required), rank(b.formField.Required))
 	})
@@ -101,7 +106,7 @@ func rank(required bool) int {
 	return 1
 }
 
-// keys gives the keys of an object in their order.
+// keys returns the keys of an object in the order in which they are written.
 func keys(object json.RawMessage) ([]string, error) {
 	if len(object) == 0 {
 		return nil, nil
@@ -125,6 +130,7 @@ func keys(object json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
+// formField returns the form field of a property, or an error if no form can ask for it.
 func (p property) formField(name string) (chat.Field, error) {
 	x := chat.Field{Name: name, Label: cmp.Or(p.Title, name), Help: p.Description, Value: defaultText(p.Default)}
 	choices := p.choices()
@@ -145,8 +151,7 @@ func (p property) formField(name string) (chat.Field, error) {
 	return x, nil
 }
 
-// choices are the values that a field may have, by their index: values may be longer
-// than platforms take.
+// choices returns the values that a field may have, with their labels.
 func (p property) choices() []chat.Option {
 	var list []chat.Option
 	for i, v := range p.values() {
@@ -181,7 +186,7 @@ func (p property) label(i int) string {
 	return ""
 }
 
-// defaultText gives a default in the form of chat.Message.Values.
+// defaultText returns a default in the form of chat.Message.Values.
 func defaultText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -199,15 +204,15 @@ func defaultText(v any) string {
 	}
 }
 
-// buildContent makes of what was filled in what the server wants, or says what is wrong
-// in words for whoever filled it in.
+// buildContent returns the values of a form as the server wants them. Its error says what is
+// wrong, for the person who filled it in.
 func buildContent(fields []field, values map[string]string) (json.RawMessage, error) {
 	content := map[string]any{}
 	for _, x := range fields {
 		raw, given := values[x.formField.Name]
 		raw = strings.TrimSpace(raw)
 		if raw == "" && !given {
-			raw = x.formField.Value // a platform did not show it
+			raw = x.formField.Value // the platform has not shown this field
 		}
 		if raw == "" {
 			if x.formField.Required {
@@ -224,7 +229,8 @@ func buildContent(fields []field, values map[string]string) (json.RawMessage, er
 	return json.Marshal(content)
 }
 
-// parseValue reads one value. Its errors go on from the field's name.
+// parseValue returns one value in its type. The text of an error continues the name of the
+// field.
 func (p property) parseValue(raw string) (any, error) {
 	switch p.Type {
 	case "boolean":
@@ -238,6 +244,7 @@ func (p property) parseValue(raw string) (any, error) {
 	case "integer", "number":
 		return p.parseNumber(raw)
 	case "array":
+		// chat.Message.Values separates several choices by line breaks.
 		list := strings.Split(raw, "\n")
 		for _, v := range list {
 			if !slices.Contains(p.values(), v) {
@@ -258,11 +265,12 @@ func (p property) parseValue(raw string) (any, error) {
 	return raw, p.checkFormat(raw)
 }
 
-func describeRange(least, most int) string {
-	if most == 0 {
-		return fmt.Sprintf("at least %d", least)
+// describeRange returns a range in words; a maximum of 0 means none.
+func describeRange(minimum, maximum int) string {
+	if maximum == 0 {
+		return fmt.Sprintf("at least %d", minimum)
 	}
-	return fmt.Sprintf("%d to %d", least, most)
+	return fmt.Sprintf("%d to %d", minimum, maximum)
 }
 
 func (p property) parseNumber(raw string) (any, error) {
@@ -277,15 +285,17 @@ func (p property) parseNumber(raw string) (any, error) {
 	case p.Max != nil && f > *p.Max:
 		return nil, fmt.Errorf("is above %v", *p.Max)
 	}
+	// Without an exponent: many JSON decoders, Go's among them, refuse 1e+06 as an integer.
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil
 }
 
-// checkFormat checks the formats that MCP names.
+// checkFormat checks a text against its format, one of those that MCP names.
 func (p property) checkFormat(raw string) error {
 	var err error
 	switch p.Format {
 	case "email":
 		var a *mail.Address
+		// ParseAddress also accepts "Name <address>", which the format does not mean.
 		if a, err = mail.ParseAddress(raw); err == nil && a.Address != raw {
 			err = fmt.Errorf("more than an address")
 		}
@@ -300,8 +310,12 @@ func (p property) checkFormat(raw string) error {
 		_, err = time.Parse(time.RFC3339, raw)
 	}
 	if err != nil {
-		return fmt.Errorf("is %q, want %s", raw, map[string]string{"email": "an e-mail address", "uri": "an address such as https://example.org",
-			"date": "a date such as 2026-01-31", "date-time": "a time such as 2026-01-31T15:04:05Z"}[p.Format])
+		return fmt.Errorf("is %q, want %s", raw, map[string]string{
+			"email":     "an e-mail address",
+			"uri":       "an address such as https://example.org",
+			"date":      "a date such as 2026-01-31",
+			"date-time": "a time such as 2026-01-31T15:04:05Z",
+		}[p.Format])
 	}
 	return nil
 }

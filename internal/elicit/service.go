@@ -1,16 +1,14 @@
-// Package elicit puts questions of tool servers to people: a form that the one on
-// whose behalf the server was called fills in, or an address that they open. It
-// promises that nobody else can answer or see what is asked, that what comes back
-// has the types that the server wants, that a server's text is shown as a stranger's,
-// and that no answer is given for somebody who does not. A question lives as long as
-// the call that it belongs to.
+// Package elicit puts questions of tool servers to people: a form that is filled in, or an
+// address that is opened, by the person on whose behalf the server was called. It promises
+// that nobody else can see or answer the question, that the answer has the types that the
+// server wants, that a server's text is marked as the server's, and that nobody's silence
+// becomes an answer. A question lives as long as the call that it belongs to. When a server
+// may ask is decided by package mcp.
 package elicit
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +20,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -30,73 +29,82 @@ type Question struct {
 	Server  string
 	Tool    string // that was called
 	Message string
-	Schema  json.RawMessage // an object of plain fields; nil: URL is to be opened
+	Schema  json.RawMessage // of the answer: an object of plain fields; nil: URL is to be opened
 	URL     string
 }
 
-// Action is what a person does with a question.
+// Action is how a person reacts to a question.
 type Action string
 
-// The actions, by the names that MCP has for them.
+// The actions, named as in MCP.
 const (
 	Accept  Action = "accept"
 	Decline Action = "decline"
 	Cancel  Action = "cancel"
 )
 
-// Answer is what the person said. Content has the form of the question's Schema.
+// Answer is the person's answer. Content satisfies the question's Schema.
 type Answer struct {
 	Action  Action
 	Content json.RawMessage
 }
 
-// What buttons, forms and words say: followed by a space and the ID of a question.
+// Words of buttons, forms and messages, followed by a space and the ID of a question.
 const (
 	pressAnswer  = "elicit"
 	pressDecline = "decline"
 	wordAnswer   = "answer"
 )
 
-// maxOpen is how many questions may be open at a time.
-const maxOpen = 200
+const (
+	maxOpen = 200 // questions at a time
+	// idBytes is the length of a question's ID. Knowing one is not enough to answer.
+	idBytes = 4
+)
 
 // ErrNobody is returned where there is nobody who could be asked.
 var ErrNobody = errors.New("there is nobody here who could be asked")
 
-// Offer tells a person that a server wants them to open an address, which only they
-// can see, as often as they like, until it ends.
-func (d *Service) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
-	if to.User.ID == "" || !d.o.Reaches(to.Conversation) {
+// Offer tells a person that a server wants them to open an address. Only they can see it,
+// as often as they like, until the given time. It returns ErrNobody where nobody can be
+// told.
+func (s *Service) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
+	if to.User.ID == "" || !s.o.Reaches(to.Conversation) {
 		return ErrNobody
 	}
-	offer := &question{Question: q, id: newID(), caller: to, until: until}
-	d.mu.Lock()
-	for id, other := range d.open {
-		if !other.until.IsZero() && !d.o.Now().Before(other.until) {
-			delete(d.open, id)
+	offer := &question{Question: q, id: text.RandomID(idBytes), caller: to, until: until}
+	s.mu.Lock()
+	// No call ends an offer: expired ones are removed here.
+	for id, other := range s.open {
+		if !other.until.IsZero() && !s.o.Now().Before(other.until) {
+			delete(s.open, id)
 		}
 	}
-	full := len(d.open) >= maxOpen
+	full := len(s.open) >= maxOpen
 	if !full {
-		d.open[offer.id] = offer
+		s.open[offer.id] = offer
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	if full {
 		return errors.New("too many questions are open")
 	}
-	p := chat.Draft{Key: offer.key(), Buttons: []chat.Button{{Label: "Show the link", Value: pressAnswer + " " + offer.id, Style: chat.Primary}},
-		Text: fmt.Sprintf("**The MCP server `%s` wants %s to sign in.** Only they can see the link.", q.Server, nameOf(to.User))}
-	if err := d.o.Post(ctx, to.Conversation, p, ""); err != nil {
-		d.forget(offer)
+	p := chat.Draft{
+		Key:     offer.key(),
+		Buttons: []chat.Button{{Label: "Show the link", Value: pressAnswer + " " + offer.id, Style: chat.Primary}},
+		Text: fmt.Sprintf("**The MCP server `%s` wants %s to sign in.** Only they can see the link.",
+			q.Server, nameOf(to.User)),
+	}
+	if err := s.o.Post(ctx, to.Conversation, p, ""); err != nil {
+		s.forget(offer)
 		return err
 	}
 	return nil
 }
 
-// Options are what a Desk needs.
+// Options are what a Service needs.
 type Options struct {
-	// Post posts at once, past what waits in the conversation; with replaces it takes
-	// the place of the post that has this key. Reaches tells whether it can.
+	// Post posts at once, ahead of what waits in the conversation; if replaces is not
+	// empty, the post with that key is replaced. Reaches reports whether it can post there.
 	Post    func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 	Reaches func(to chat.Address) bool
 	Log     *slog.Logger
@@ -124,14 +132,14 @@ type question struct {
 // New returns an empty Desk.
 func New(o Options) *Service { return &Service{o: o, open: map[string]*question{}} }
 
-// Ask asks the caller in ctx, and returns their answer; the error is that of ctx, or
-// says that nobody can be asked.
-func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
+// Ask asks the caller in ctx, and returns their answer. It returns an error when ctx ends,
+// when the question is invalid, and ErrNobody when nobody can be asked.
+func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	caller := tool.CallerFrom(ctx)
-	if caller.User.ID == "" || !d.o.Reaches(caller.Conversation) {
+	if caller.User.ID == "" || !s.o.Reaches(caller.Conversation) {
 		return Answer{}, ErrNobody
 	}
-	asked := &question{Question: q, id: newID(), caller: caller, answer: make(chan Answer, 1)}
+	asked := &question{Question: q, id: text.RandomID(idBytes), caller: caller, answer: make(chan Answer, 1)}
 	if q.URL == "" {
 		fields, err := parseFields(q.Schema)
 		if err != nil {
@@ -139,25 +147,27 @@ func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		asked.fields = fields
 	} else if u, err := url.Parse(q.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return Answer{}, fmt.Errorf("MCP server %s asks to open what is no address", q.Server)
+		return Answer{}, fmt.Errorf("MCP server %s asks to open something that is not a web address", q.Server)
 	}
-	d.mu.Lock()
-	if len(d.open) >= maxOpen {
-		d.mu.Unlock()
+	s.mu.Lock()
+	if len(s.open) >= maxOpen {
+		s.mu.Unlock()
 		return Answer{}, errors.New("too many questions are open")
 	}
-	d.open[asked.id] = asked
-	d.mu.Unlock()
-	defer d.forget(asked)
-	if err := d.o.Post(ctx, caller.Conversation, asked.draft(), ""); err != nil {
+	s.open[asked.id] = asked
+	s.mu.Unlock()
+	defer s.forget(asked)
+	if err := s.o.Post(ctx, caller.Conversation, asked.draft(), ""); err != nil {
 		return Answer{}, err
 	}
 	report(caller, "waits for an answer of "+nameOf(caller.User))
 	outcome := "Not answered"
 	defer func() {
+		// The buttons have to go also where ctx has ended.
 		over := context.WithoutCancel(ctx)
-		if err := d.o.Post(over, caller.Conversation, chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}, asked.key()); err != nil {
-			d.o.Log.Warn("end of a question not shown", "server", q.Server, "error", err)
+		d := chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}
+		if err := s.o.Post(over, caller.Conversation, d, asked.key()); err != nil {
+			s.o.Log.Warn("end of question not posted", "server", q.Server, "error", err)
 		}
 	}()
 	select {
@@ -171,22 +181,17 @@ func (d *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
+// report shows the reader what the call is waiting for.
 func report(c tool.Caller, note string) {
 	if c.Report != nil {
 		c.Report(note)
 	}
 }
 
-func newID() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-func (d *Service) forget(q *question) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.open, q.id)
+func (s *Service) forget(q *question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, q.id)
 }
 
 func (q *question) key() string { return "question/" + q.id }
@@ -195,21 +200,24 @@ func (q *question) title() string {
 	return fmt.Sprintf("**The MCP server `%s` asks something** before `%s` can go on.", q.Server, q.Tool)
 }
 
-// draft is what everybody sees: that something is asked, and not what.
+// draft returns the post that everybody sees: that something is asked, but not what.
 func (q *question) draft() chat.Draft {
 	label := "Answer"
 	if q.URL != "" {
 		label = "Show the link"
 	}
-	text := q.title() + "\n\nOnly " + nameOf(q.caller.User) + " can see it and answer."
+	words := q.title() + "\n\nOnly " + nameOf(q.caller.User) + " can see it and answer."
 	if len(q.fields) == 1 {
-		text += " Press the button, or write `answer` and the answer, or `decline`."
+		words += " Press the button, or write `answer` and the answer, or `decline`."
 	}
-	return chat.Draft{Key: q.key(), Text: text, Buttons: []chat.Button{
-		{Label: label, Value: pressAnswer + " " + q.id, Style: chat.Primary}, {Label: "Decline", Value: pressDecline + " " + q.id}}}
+	return chat.Draft{Key: q.key(), Text: words, Buttons: []chat.Button{
+		{Label: label, Value: pressAnswer + " " + q.id, Style: chat.Primary},
+		{Label: "Decline", Value: pressDecline + " " + q.id},
+	}}
 }
 
-// nameOf is safe to stand in Markdown.
+// nameOf returns a user's name without the characters that Markdown or a platform
+// interprets.
 func nameOf(u chat.User) string {
 	name := strings.Map(func(c rune) rune {
 		if strings.ContainsRune("*_`~[]()<>@#|\\\n\r", c) {
@@ -220,19 +228,21 @@ func nameOf(u chat.User) string {
 	return cmp.Or(name, "whoever asked")
 }
 
-// find gives the open question that a message is about, and what it says of it.
-func (d *Service) find(m chat.Message) (q *question, what, rest string) {
-	text := strings.TrimSpace(m.Text)
-	what, rest, _ = strings.Cut(text, " ")
+// find returns the open question that a message is about, the word that it says, and for an
+// answer in writing the rest. A word without a question means that the question is over;
+// without a word the message is about no question.
+func (s *Service) find(m chat.Message) (q *question, what, rest string) {
+	what, rest, _ = strings.Cut(strings.TrimSpace(m.Text), " ")
 	what = strings.ToLower(strings.Trim(what, "`.!"))
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
-	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressDecline), m.Kind() == chat.EventForm && what == pressAnswer:
-		return d.open[rest], what, ""
+	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressDecline),
+		m.Kind() == chat.EventForm && what == pressAnswer:
+		return s.open[rest], what, ""
 	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
-		for _, open := range d.open {
+		for _, open := range s.open {
 			if open.isFrom(m) && !open.answered && open.answer != nil {
 				return open, what, strings.TrimSpace(rest)
 			}
@@ -241,7 +251,7 @@ func (d *Service) find(m chat.Message) (q *question, what, rest string) {
 	return nil, "", ""
 }
 
-// isFrom reports that a message comes from the one who is asked.
+// isFrom reports whether a message comes from the person who is asked.
 func (q *question) isFrom(m chat.Message) bool {
 	return q.caller.Conversation.Platform == m.Conversation.Platform && q.caller.User.ID == m.Author.ID
 }
@@ -249,7 +259,7 @@ func (q *question) isFrom(m chat.Message) bool {
 // Commands returns nothing: questions are answered by a button, a form or a word.
 func (*Service) Commands() []chat.CommandSpec { return nil }
 
-// Buttons returns those below a question.
+// Buttons returns the buttons below a question.
 func (*Service) Buttons() []feature.Button {
 	const who = "the person who is asked"
 	return []feature.Button{
@@ -261,17 +271,17 @@ func (*Service) Buttons() []feature.Button {
 // Forms returns the form of a question.
 func (*Service) Forms() []string { return []string{pressAnswer} }
 
-// Urgent reports that a message answers a question, and so must not wait behind the
-// work that waits for it.
-func (d *Service) Urgent(m chat.Message) bool {
-	q, what, _ := d.find(m)
-	return q != nil || what != "" // of a question that is over the answer says so
+// Urgent reports whether a message answers a question, and so must not wait behind the turn
+// that waits for the answer.
+func (s *Service) Urgent(m chat.Message) bool {
+	q, what, _ := s.find(m)
+	return q != nil || what != "" // also for a question that is over: Handle says so
 }
 
-// OpenForm returns the form of the question whose button was pressed. Nil: the message is
-// about none.
-func (d *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
-	q, what, _ := d.find(m)
+// OpenForm returns the form of the question whose button was pressed; nil if the message is
+// about none. Its error is for the person who pressed.
+func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
+	q, what, _ := s.find(m)
 	switch {
 	case what != pressAnswer || m.Kind() != chat.EventPress:
 		return nil, nil
@@ -279,20 +289,26 @@ func (d *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 		return nil, errors.New("this question is over")
 	case !q.isFrom(m):
 		return nil, errors.New("only " + nameOf(q.caller.User) + " can answer this")
-	case q.URL != "":
+	case q.URL != "": // a link needs no form: Handle shows it
 		return nil, nil
 	}
-	f := &chat.Form{ID: pressAnswer + " " + q.id, Title: "Asked by " + q.Server, Submit: "Answer",
-		Intro: "The MCP server " + q.Server + " asks: " + q.Message + "\n\nWhat you enter goes to that server. Never enter a password."}
+	f := &chat.Form{
+		ID:     pressAnswer + " " + q.id,
+		Title:  "Asked by " + q.Server,
+		Submit: "Answer",
+		Intro: "The MCP server " + q.Server + " asks: " + q.Message +
+			"\n\nWhat you enter goes to that server. Never enter a password.",
+	}
 	for _, x := range q.fields {
 		f.Fields = append(f.Fields, x.formField)
 	}
 	return f, nil
 }
 
-// Handle takes what a message says to a question. The draft is nil where it is about none.
-func (d *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
-	q, what, rest := d.find(m)
+// Handle delivers the answer of a message, and returns what became of it. The draft is nil
+// where the message is about no question.
+func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
+	q, what, rest := s.find(m)
 	switch {
 	case what == "":
 		return nil, nil
@@ -301,11 +317,13 @@ func (d *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	case !q.isFrom(m):
 		return refusalDraft("Only " + nameOf(q.caller.User) + " can answer this."), nil
 	case what == pressDecline:
-		return d.deliverAnswer(q, Answer{Action: Decline}, "Declined."), nil
+		return s.deliverAnswer(q, Answer{Action: Decline}, "Declined."), nil
 	case q.URL != "":
-		u, _ := url.Parse(q.URL) // it was read before
-		text := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\nOpen it only if you expected this.", q.Server, u.Host, quote(q.Message), q.URL)
-		return d.deliverAnswer(q, Answer{Action: Accept}, text), nil
+		u, _ := url.Parse(q.URL) // Ask has checked it
+		// The host stands out, because the rest of an address can be made to mislead.
+		words := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\n"+
+			"Open it only if you expected this.", q.Server, u.Host, quote(q.Message), q.URL)
+		return s.deliverAnswer(q, Answer{Action: Accept}, words), nil
 	case m.Kind() == chat.EventForm:
 	case what == wordAnswer && len(q.fields) == 1:
 		m.Values = map[string]string{q.fields[0].formField.Name: rest}
@@ -316,16 +334,18 @@ func (d *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	if err != nil {
 		return refusalDraft("Not sent: " + err.Error() + ". Press the button again."), nil
 	}
-	return d.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
+	return s.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
 }
 
-// deliverAnswer hands an answer over, if it is the first.
-func (d *Service) deliverAnswer(q *question, a Answer, words string) *chat.Draft {
-	if q.answer == nil {
+// deliverAnswer passes an answer to the waiting call, if it is the first one, and returns
+// the reply with words.
+func (s *Service) deliverAnswer(q *question, a Answer, words string) *chat.Draft {
+	if q.answer == nil { // an offer: nobody waits, and the link may be shown again
 		return &chat.Draft{Ephemeral: true, Text: words}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A form may be sent twice, from two devices: the channel has room for one answer.
 	if q.answered {
 		return refusalDraft("This was answered before.")
 	}

@@ -1,10 +1,9 @@
-// Package invoke makes tool calls, whoever asks for them: a turn of the agent, or
-// another host over the bot's own MCP endpoint. It promises that no call is made
-// whose arguments do not fit, that the policy, the hooks and, where one is wanted, a
-// person's approval come first, that a tool which fails, hangs or panics becomes a
-// result that a model can act on, and that every call, refused ones too, gives one
-// record and one line of the log. What a policy, a hook or an approval says is theirs
-// to decide.
+// Package invoke makes all tool calls: for a turn of the agent, for another host over the
+// bot's own MCP endpoint, and for the operator. It promises that no call is made with
+// invalid arguments, that the policy, the hooks and, where needed, a person's approval come
+// first, that a tool which fails, hangs or panics becomes a result that a model can act on,
+// and that every call, refused ones included, produces one record and one log line. It
+// leaves the decisions to the policy, the hooks and package approval.
 package invoke
 
 import (
@@ -22,36 +21,37 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Timeout is the longest that any tool may take, with the 15 minutes that a server may
-// wait for a person's answer or report progress; all have shorter limits of their own.
-// Time spent waiting for an approval does not count.
+// Timeout is the longest time that any tool may take. It leaves room for the 15 minutes
+// that an MCP server may wait for a person's answer; all tools have shorter limits of their
+// own. Waiting for an approval does not count.
 const Timeout = 20 * time.Minute
 
 // Approvals asks people whether a call may be made.
 type Approvals interface {
-	// Ask returns when somebody has decided, or ctx ends, which alone is an error. The
-	// words say who decided, or why the call may not be made.
+	// Ask returns when somebody has decided. It returns an error only when ctx ends. words
+	// says who decided, or why the call may not be made.
 	Ask(ctx context.Context, in tool.Intent, reason string) (ok bool, words string, err error)
-	// Begin notes that a call which was approved is let go.
+	// Begin records that an approved call is about to be made.
 	Begin(ctx context.Context, in tool.Intent) error
 }
 
-// Rules are the operator's, as configured now.
+// Rules are the operator's rules, as configured now.
 type Rules interface {
-	// Decide says whether somebody may call a tool, and why where it is not allowed as it is.
+	// Decide returns whether a caller may call a tool, and a reason unless it is allowed.
 	Decide(c tool.Caller, n tool.Named) (tool.Decision, string)
 	// Hooks returns what runs around calls, in order.
 	Hooks() []tool.Hook
-	// Mask takes known secrets out of a text.
+	// Mask replaces known secrets in a text.
 	Mask(s string) string
 }
 
 // Options are what an Invoker needs. All functions may be called concurrently.
 type Options struct {
 	Rules Rules
-	// Check returns the arguments as they are to be sent, or says what is wrong.
+	// Check returns the arguments as they are to be sent, or an error that says what is
+	// wrong with them.
 	Check func(schema, args json.RawMessage) (json.RawMessage, error)
-	// Free names tools that no policy is asked about: those that find others.
+	// Free reports whether a tool needs no decision of the policy: those that find others.
 	Free      func(tool.Spec) bool
 	Approvals Approvals
 	Log       *slog.Logger
@@ -64,15 +64,15 @@ type Invoker struct{ o Options }
 // New returns an Invoker.
 func New(o Options) *Invoker { return &Invoker{o} }
 
-// Call makes a call, if it is allowed, and gives what became of it, with the record
-// to be stored. shown is how much of a result is shown at once, in bytes (0:
-// DefaultPage); of a longer one the record keeps the rest under an id.
+// Call makes a call, if it is allowed, and returns its outcome and the record to be stored.
+// shown is how much of a result is shown at once, in bytes (0: DefaultPage); the record
+// keeps the whole of a longer one under an id.
 func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
 	if shown <= 0 {
 		shown = DefaultPage
 	}
-	if in.Caller.Call == "" { // no turn named it
-		in.Caller.Call = "call-" + reference()
+	if in.Caller.Call == "" { // it belongs to no turn
+		in.Caller.Call = "call-" + text.RandomID(idBytes)
 	}
 	began := i.o.Now()
 	in.Caller.Shown = shown
@@ -83,9 +83,14 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
-// Refuse gives the record of a call that is not to be made, as of a tool that is not there:
-// in.Tool may have a name alone. why is what the model is told.
-func (i *Invoker) Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall) {
+// Refuse returns the outcome and the record of a call that is not made, for example because
+// there is no such tool: in.Tool may have only a name. why is what the model is told.
+func (i *Invoker) Refuse(
+	ctx context.Context,
+	in tool.Intent,
+	why string,
+	shown int,
+) (tool.Outcome, store.ToolCall) {
 	if shown <= 0 {
 		shown = DefaultPage
 	}
@@ -103,10 +108,12 @@ func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	case c.Error != "":
 		outcome = "failed"
 	}
-	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool, "ms", c.Took.Milliseconds(), "outcome", outcome)
+	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool,
+		"ms", c.Took.Milliseconds(), "outcome", outcome)
 }
 
-// callAllowed does what Call says. The intent ends as it was carried out.
+// callAllowed makes a call if the rules, the hooks and a person allow it. It changes in to
+// the call that was made: hooks may change arguments.
 func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Result, note string) {
 	if fault := i.checkArgs(in, in.Args); fault != nil {
 		return *fault, ""
@@ -115,6 +122,8 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 	if spec := in.Tool.Tool.Spec(); i.o.Free == nil || !i.o.Free(spec) {
 		decision, reason = i.o.Rules.Decide(in.Caller, in.Tool)
 	}
+	// Hooks can only make the decision stricter: one that allows does not overrule the
+	// policy. A hook that fails stops the call.
 	hooks := i.o.Rules.Hooks()
 	for _, h := range hooks {
 		if decision == tool.Deny {
@@ -129,6 +138,7 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 		case ruling.Decision == tool.Deny, ruling.Decision == tool.Ask && decision == tool.Allow:
 			decision, reason = ruling.Decision, "a hook of the operator's "+describeRuling(ruling)
 		}
+		// Changed arguments are checked again, before the next hook and the person see them.
 		if len(ruling.Args) > 0 && decision != tool.Deny {
 			if fault := i.checkArgs(in, ruling.Args); fault != nil {
 				return *fault, ""
@@ -149,6 +159,7 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 			return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, words)), words
 		}
 		note = words
+		// Recorded before the call: after a crash an approval must not allow it twice.
 		if err := i.o.Approvals.Begin(ctx, *in); err != nil {
 			return i.hostFailure(*in, "was not run, because its approval could not be noted", err), note
 		}
@@ -164,13 +175,14 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 	return res, note
 }
 
-// report shows those who watch a call how far it is.
+// report shows the reader what a call is waiting for.
 func report(c tool.Caller, note string) {
 	if c.Report != nil {
 		c.Report(note)
 	}
 }
 
+// describeRuling returns a hook's decision in words, with the hook's reason.
 func describeRuling(r tool.Ruling) string {
 	word := "denies it"
 	if r.Decision == tool.Ask {
@@ -182,23 +194,25 @@ func describeRuling(r tool.Ruling) string {
 	return word
 }
 
-// checkArgs gives an intent arguments that fit its tool, or a result that says what is
-// wrong with them.
+// checkArgs sets the arguments of an intent in the form that the tool's schema demands, or
+// returns a result that says what is wrong with them.
 func (i *Invoker) checkArgs(in *tool.Intent, args json.RawMessage) *tool.Result {
 	fitting, err := i.o.Check(in.Tool.Tool.Spec().Schema, args)
 	if err != nil {
-		r := tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", in.Tool.Name, err))
+		r := tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. "+
+			"Nothing was run; correct them and call again.", in.Tool.Name, err))
 		return &r
 	}
 	in.Args = fitting
 	return nil
 }
 
+// endedResult returns the result of a call that was given up before it was made.
 func endedResult(in *tool.Intent) tool.Result {
 	return tool.Failure(fmt.Sprintf("%s was not run: the work was ended first.", in.Tool.Name))
 }
 
-// runTool runs the tool itself.
+// runTool runs the tool. A panic becomes a result: one bad tool must not end the bot.
 func (i *Invoker) runTool(ctx context.Context, in tool.Intent) (res tool.Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -216,13 +230,14 @@ func (i *Invoker) runTool(ctx context.Context, in tool.Intent) (res tool.Result)
 	return res
 }
 
-// hostFailure is the result of a call that the host could not make. The chain of causes
-// is for the log alone.
+// hostFailure returns the result of a call that failed on our side. The error goes only to
+// the log, under the reference that the result names.
 func (i *Invoker) hostFailure(in tool.Intent, what string, err error) tool.Result {
 	if what == "" {
 		what = "could not be run"
 	}
-	ref := reference()
-	i.o.Log.Error("tool not run", "reference", ref, "turn", in.Caller.Turn, "call", in.Caller.Call, "tool", in.Tool.Name, "error", err)
+	ref := text.RandomID(idBytes)
+	i.o.Log.Error("tool not run", "reference", ref, "turn", in.Caller.Turn, "call", in.Caller.Call,
+		"tool", in.Tool.Name, "error", err)
 	return tool.Failure(fmt.Sprintf("The tool %s %s (reference %s).", in.Tool.Name, what, ref))
 }

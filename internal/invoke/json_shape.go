@@ -8,25 +8,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
-// Limits of what is told of the shape of JSON.
+// Limits of the description of JSON.
 const (
 	maxShapeDepth = 6
-	maxPaths      = 400 // that are counted; the first of them are shown
+	maxPaths      = 400 // that are counted; fewer may be shown
 	maxRows       = 20
 )
 
-// shapeNode is a place in JSON: all values that are reached by the same keys.
+// shapeNode describes all values of a JSON text that have the same path of keys.
 type shapeNode struct {
 	path   string
 	types  map[string]int
 	minLen int // length of the arrays here
 	maxLen int
-	rows   [][2]int // where the first elements are in the text
+	rows   [][2]int // byte ranges of the first elements
 }
 
-// shape is the shape of JSON, in the order in which its places come first.
+// shape describes a JSON text; its nodes are in the order in which their paths first occur.
 type shape struct {
 	text   string
 	d      *json.Decoder
@@ -34,29 +36,30 @@ type shape struct {
 	byPath map[string]*shapeNode
 }
 
-// jsonHead shows the shape of valid JSON and the first rows of its longest array.
-func jsonHead(text, id string, size int) string {
-	note := fmt.Sprintf("\n[JSON of %d bytes, of which this is the shape and a part; result_read with id %q reads all of it, and searches it]", len(text), id)
+// jsonHead returns the shape of valid JSON and the first rows of its longest array.
+func jsonHead(s, id string, size int) string {
+	note := fmt.Sprintf("\n[JSON of %d bytes, of which this is the shape and a part; "+
+		"result_read with id %q reads all of it, and searches it]", len(s), id)
 	room := size - len(note)
 	if room < 4*minHead {
-		return headAndTail(text, id, size)
+		return headAndTail(s, id, size)
 	}
-	o := shape{text: text, d: json.NewDecoder(strings.NewReader(text)), byPath: map[string]*shapeNode{}}
+	o := shape{text: s, d: json.NewDecoder(strings.NewReader(s)), byPath: map[string]*shapeNode{}}
 	o.d.UseNumber()
 	o.readValue("", 0)
 	shape := o.describe(room / 2)
 	return shape + o.sample(room-len(shape)) + note
 }
 
-// readValue reads one value.
+// readValue reads one value from the decoder and counts it, with all that it contains.
 func (o *shape) readValue(path string, depth int) {
 	token, err := o.d.Token()
 	if err != nil {
-		return // it was valid, so there is always one
+		return // cannot happen: the text is valid JSON
 	}
 	s := o.node(path, depth)
 	if depth > maxShapeDepth {
-		path = "" // nobody is told of what is below
+		path = "" // values below are read, to get behind them, but not described
 	}
 	switch token {
 	case json.Delim('{'):
@@ -74,6 +77,7 @@ func (o *shape) readValue(path string, depth int) {
 		s.countType("array")
 		n := 0
 		for o.d.More() {
+			// The offset is behind the previous token: compactRow removes comma and blanks.
 			begin := int(o.d.InputOffset())
 			o.readValue(path+"[]", depth+1)
 			if n++; len(s.rows) < maxRows && s.types["array"] == 1 {
@@ -90,7 +94,8 @@ func (o *shape) readValue(path string, depth int) {
 	}
 }
 
-// node finds the place of a path. What is too deep, or one too many, is counted nowhere.
+// node returns the node of a path. For one too deep, or one too many, it returns a node that
+// is not kept.
 func (o *shape) node(path string, depth int) *shapeNode {
 	if s := o.byPath[path]; s != nil && depth <= maxShapeDepth {
 		return s
@@ -105,6 +110,7 @@ func (o *shape) node(path string, depth int) *shapeNode {
 
 func (s *shapeNode) countType(kind string) { s.types[kind]++ }
 
+// scalarType returns the JSON Schema type of a token.
 func scalarType(token json.Token) string {
 	switch v := token.(type) {
 	case string:
@@ -120,17 +126,17 @@ func scalarType(token json.Token) string {
 	return "null"
 }
 
-// keyName writes a key in a path: as it is where that is clear.
+// keyName returns a key as part of a path; one with special characters is quoted.
 func keyName(key string) string {
 	if key != "" && !strings.ContainsFunc(key, func(c rune) bool {
 		return c <= ' ' || strings.ContainsRune(`."[]:,`, c)
 	}) && len(key) <= 60 {
 		return key
 	}
-	return strconv.Quote(oneLine(key, 60))
+	return strconv.Quote(text.Shorten(text.OneLine(key), maxNameChars))
 }
 
-// describe tells the shape in so many bytes.
+// describe returns the shape in words, in at most room bytes.
 func (o *shape) describe(room int) string {
 	var b strings.Builder
 	for n, s := range o.nodes {
@@ -147,6 +153,7 @@ func (o *shape) describe(room int) string {
 	return b.String()
 }
 
+// describe returns one line on the node: its path, and the types of its values.
 func (s *shapeNode) describe() string {
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(s.types)) {
@@ -170,8 +177,8 @@ func (s *shapeNode) describe() string {
 	return "- " + path + ": " + strings.Join(kinds, " or ")
 }
 
-// sample shows the first elements of the longest array, or the beginning of it all, in
-// so many bytes.
+// sample returns the first elements of the longest array or, without arrays, the beginning
+// of the text, in at most room bytes.
 func (o *shape) sample(room int) string {
 	var best *shapeNode
 	for _, s := range o.nodes {
@@ -179,7 +186,7 @@ func (o *shape) sample(room int) string {
 			best = s
 		}
 	}
-	if best == nil {
+	if best == nil { // no arrays: the whole text is the only row
 		best = &shapeNode{rows: [][2]int{{0, len(o.text)}}}
 	}
 	title := "First of " + strings.TrimPrefix(best.path+"[]", ".") + ":\n"
@@ -194,18 +201,19 @@ func (o *shape) sample(room int) string {
 	for n, at := range best.rows {
 		row := compactRow(o.text[at[0]:at[1]])
 		left := room - b.Len() - len("…\n")
+		// Only the first row may be cut: half a row behind whole ones says little.
 		if len(row) > left {
 			if n > 0 || left < 1 {
 				break
 			}
-			row = cut(row, left) + "…"
+			row = text.Cut(row, left) + "…"
 		}
 		b.WriteString(row + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// compactRow writes an element without blanks and the comma before it.
+// compactRow returns an element without white space and without the comma before it.
 func compactRow(raw string) string {
 	raw = strings.TrimLeft(raw, " \t\r\n,")
 	var b bytes.Buffer

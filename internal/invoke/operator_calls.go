@@ -28,7 +28,7 @@ type Servers interface {
 	IsPending(server, tool string) bool
 }
 
-// OperatorCalls makes single calls for the operator, under the same rules as any.
+// OperatorCalls makes single calls for the operator, under the same rules as all calls.
 type OperatorCalls struct {
 	Invoker *Invoker
 	Tools   interface{ List() []tool.Named }
@@ -42,8 +42,8 @@ type OperatorCalls struct {
 // recordTimeout bounds storing a call whose caller has left.
 const recordTimeout = 10 * time.Second
 
-// Call calls a tool of an MCP server, by the server's name of it or the models'. The error is
-// an InputError where there is no such tool.
+// Call calls a tool of an MCP server, by the name that the server or the models use. It
+// returns an InputError where there is no such tool.
 func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
 	defer o.Servers.Lease()()
 	for _, n := range o.Tools.List() {
@@ -59,7 +59,8 @@ func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json
 		return out.Result, o.Record(ctx, []store.ToolCall{record})
 	}
 	if o.Servers.IsPending(server, name) {
-		return tool.Result{}, InputError{fmt.Errorf("the tool %q of MCP server %s has changed, and waits until it is approved: ravenbot mcp approve %s", name, server, server)}
+		return tool.Result{}, InputError{fmt.Errorf("the tool %q of MCP server %s has changed, "+
+			"and waits until it is approved: ravenbot mcp approve %s", name, server, server)}
 	}
 	return tool.Result{}, InputError{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
 }

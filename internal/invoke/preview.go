@@ -8,117 +8,126 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/page"
+	"ravenbot/internal/text"
 )
 
 const (
-	// minHead is the least room that the beginning of a result has beside the words on
-	// how to read on.
+	// minHead is the minimum room for the beginning of a result beside the note on how to
+	// read on.
 	minHead = 32
 	// minSize is the least that is shown at once: with less, the words on how to read
 	// on would be most of it.
 	minSize = 256
 )
 
-// Head is what is shown at once of a result that may be larger than size, in bytes: of
-// a page its main text as Markdown, of JSON its shape and first rows, of a table its
-// columns and first rows, of any other text the beginning and the end. It says how to
-// read on under the id, and keeps within size, or 256 bytes where that is less.
-func Head(text, id string, size int) string {
+// Head returns what is shown at once of a result that may be larger than size, in bytes: of
+// an HTML page its main text as Markdown, of JSON its shape and first rows, of a table its
+// columns and first rows, of any other text the beginning and the end. It includes a note
+// on how to read on under the id, and is no longer than size, or 256 bytes if size is less.
+func Head(s, id string, size int) string {
 	size = max(size, minSize)
-	if len(text) <= size {
-		return text
+	if len(s) <= size {
+		return s
 	}
 	if id == "" {
-		return cut(text, size)
+		return text.Cut(s, size)
 	}
-	start := strings.TrimSpace(text[:min(len(text), 1<<10)])
+	// The kind shows in the first kilobyte; only JSON is checked as a whole.
+	start := strings.TrimSpace(s[:min(len(s), 1<<10)])
 	switch {
 	case isHTML(start):
-		return htmlHead(text, id, size)
+		return htmlHead(s, id, size)
 	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
-		if json.Valid([]byte(text)) {
-			return jsonHead(text, id, size)
+		if json.Valid([]byte(s)) {
+			return jsonHead(s, id, size)
 		}
 	}
-	if t, ok := readTable(text); ok {
-		return t.head(text, id, size)
+	if t, ok := readTable(s); ok {
+		return t.head(s, id, size)
 	}
-	return headAndTail(text, id, size)
+	return headAndTail(s, id, size)
 }
 
+// isHTML reports whether a text that begins like this is an HTML page or a part of one.
 func isHTML(start string) bool {
 	low := strings.ToLower(start)
-	for _, first := range []string{"<!doctype html", "<html", "<head", "<body", "<div", "<article", "<main", "<section", "<table", "<p>", "<h1"} {
-		if strings.HasPrefix(low, first) {
+	for _, tag := range []string{
+		"<!doctype html", "<html", "<head", "<body", "<div", "<article", "<main", "<section", "<table", "<p>", "<h1",
+	} {
+		if strings.HasPrefix(low, tag) {
 			return true
 		}
 	}
 	return strings.HasPrefix(low, "<?xml") && strings.Contains(low, "<html")
 }
 
-// markdownForm is how a page is read on.
+// markdownForm is the argument of result_read for the main text of a page.
 const markdownForm = "markdown"
 
-// htmlHead shows a page as Markdown; where that says nothing, as it came.
-func htmlHead(text, id string, size int) string {
-	md := toMarkdown(text)
+// htmlHead returns the head of a page as Markdown or, where it has no main text, as it came.
+func htmlHead(s, id string, size int) string {
+	md := toMarkdown(s)
 	if md == "" {
-		return headAndTail(text, id, size)
+		return headAndTail(s, id, size)
 	}
 	note := fmt.Sprintf("[the main text of an HTML page; result_read with id %q gives the page itself]", id)
 	if len(md)+len(note)+2 <= size {
 		return note + "\n\n" + md
 	}
-	// One that fits alone is cut, too: it has to say what it is.
+	// Even a text that fits without the note is cut: the note says that it is not the page.
 	return pageWith(md, fmt.Sprintf("id %q, as %q", id, markdownForm), 0, min(size, len(md)-1))
 }
 
-func toMarkdown(text string) string {
-	title, md := page.Markdown([]byte(text), "text/html; charset=utf-8", "")
+// toMarkdown returns the title and main text of an HTML page as Markdown.
+func toMarkdown(s string) string {
+	title, md := page.Markdown([]byte(s), "text/html; charset=utf-8", "")
 	if title != "" {
 		md = "# " + title + "\n\n" + md
 	}
 	return strings.TrimSpace(md)
 }
 
-// headAndTail shows the beginning and the end of a text, cut at lines where there are any
-// near.
-func headAndTail(text, id string, size int) string {
+// headAndTail returns the beginning and the end of a text, cut at line breaks where there
+// are any nearby. The end is worth showing: logs and reports have their result there.
+func headAndTail(s, id string, size int) string {
 	gap := func(from, to int) string {
-		return fmt.Sprintf("\n[bytes %d to %d of %d are left out; for them call result_read with id %q and offset %d]\n", from, to, len(text), id, from)
+		return fmt.Sprintf("\n[bytes %d to %d of %d are left out; for them call result_read with id %q and offset %d]\n",
+			from, to, len(s), id, from)
 	}
-	room := max(size-len(gap(len(text), len(text))), minHead)
-	from := lineBefore(text, runeStart(text, room*2/3))
-	to := lineAfter(text, len(text)-room/3)
+	room := max(size-len(gap(len(s), len(s))), minHead)
+	from := lineBefore(s, runeStart(s, room*2/3))
+	to := lineAfter(s, len(s)-room/3)
 	if to <= from {
-		return Page(text, id, 0, size)
+		return Page(s, id, 0, size)
 	}
-	return text[:from] + gap(from, to) + text[to:]
+	return s[:from] + gap(from, to) + s[to:]
 }
 
-// lineBefore is the end of the last line that ends at or before a byte, if one does in
+// lineBefore returns the end of the last line that ends at or before a byte, if that is in
 // the last quarter before it, else the byte.
-func lineBefore(text string, at int) int {
-	if n := strings.LastIndexByte(text[:at], '\n'); n >= at*3/4 && n > 0 {
+func lineBefore(s string, at int) int {
+	if n := strings.LastIndexByte(s[:at], '\n'); n >= at*3/4 && n > 0 {
 		return n
 	}
 	return at
 }
 
-// lineAfter is the beginning of a line at or behind a byte, if one is near, else that
-// of a character.
-func lineAfter(text string, at int) int {
-	for at < len(text) && !utf8.RuneStart(text[at]) {
+// lineAfter returns the beginning of the next line at or behind a byte, if one is nearby,
+// else that of the next character.
+func lineAfter(s string, at int) int {
+	for at < len(s) && !utf8.RuneStart(s[at]) {
 		at++
 	}
-	if n := strings.IndexByte(text[at:], '\n'); n >= 0 && n < (len(text)-at)/4 {
+	if n := strings.IndexByte(s[at:], '\n'); n >= 0 && n < (len(s)-at)/4 {
 		return at + n + 1
 	}
 	return at
 }
 
-// sampleRows is how many rows of a table are looked at to know it.
-const sampleRows = 50
+const (
+	sampleRows   = 50 // rows that decide on the types of columns
+	maxNameChars = 60 // of a column's or key's name
+)
 
 // table is a text of rows with the same number of fields.
 type table struct {
@@ -127,11 +136,11 @@ type table struct {
 	rows    int      // without the first, which names the columns
 }
 
-// readTable takes a text for a table where its first rows are such: three or more, of
-// two fields or more.
-func readTable(text string) (table, bool) {
+// readTable returns the table that a text holds: rows separated by commas, tabs or
+// semicolons. It reports false unless there are three rows or more, of two fields or more.
+func readTable(s string) (table, bool) {
 	for _, comma := range []rune{',', '\t', ';'} {
-		r := csv.NewReader(strings.NewReader(text))
+		r := csv.NewReader(strings.NewReader(s))
 		r.Comma, r.ReuseRecord = comma, true
 		first, err := r.Read()
 		if err != nil || len(first) < 2 || len(first) > 200 {
@@ -155,7 +164,9 @@ func readTable(text string) (table, bool) {
 				}
 			}
 		}
-		if t.rows < 2 || r.InputOffset() < int64(len(text))*9/10 { // a row that is none ends it; a cut last one may
+		// Reading ends at the first row with another number of fields. Near the end of the
+		// text that may be a last row that was cut off.
+		if t.rows < 2 || r.InputOffset() < int64(len(s))*9/10 {
 			continue
 		}
 		for i, name := range names {
@@ -166,30 +177,21 @@ func readTable(text string) (table, bool) {
 			case numbers[i] == filled[i]:
 				kind = "number"
 			}
-			t.columns = append(t.columns, oneLine(name, 60)+" ("+kind+")")
+			t.columns = append(t.columns, text.Shorten(text.OneLine(name), maxNameChars)+" ("+kind+")")
 		}
 		return t, true
 	}
 	return table{}, false
 }
 
-// head shows the columns of a table and as many rows as there is room for, as they
-// came.
-func (t table) head(text, id string, size int) string {
+// head returns the columns of a table, and as many rows as there is room for, as they came.
+func (t table) head(s, id string, size int) string {
 	about := fmt.Sprintf("[a table of %d rows below the first; columns: %s]\n", t.rows, strings.Join(t.columns, ", "))
 	if len(about) > size/2 {
 		about = fmt.Sprintf("[a table of %d rows below the first, with %d columns]\n", t.rows, len(t.columns))
 	}
 	if size-len(about) < 200 {
-		return headAndTail(text, id, size)
+		return headAndTail(s, id, size)
 	}
-	return about + pageWith(text, fmt.Sprintf("id %q", id), 0, size-len(about))
-}
-
-func oneLine(s string, most int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = cut(s, most) + "…"
-	}
-	return s
+	return about + pageWith(s, fmt.Sprintf("id %q", id), 0, size-len(about))
 }

@@ -2,15 +2,13 @@ package invoke
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"time"
-	"unicode/utf8"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -18,31 +16,49 @@ const (
 	maxArgs     = 16 << 10  // bytes of arguments in a record
 	maxResult   = 256 << 10 // bytes of a result that are kept
 	maskedValue = "***"
+	// idBytes makes an id short enough to be read out and long enough to be found in a log.
+	idBytes = 4
 )
 
-// record describes a call that ended, with nothing secret in it.
-func (i *Invoker) record(in tool.Intent, res tool.Result, note string, began time.Time, shown int) store.ToolCall {
+// record returns the record of a call that has ended, with secrets masked.
+func (i *Invoker) record(
+	in tool.Intent,
+	res tool.Result,
+	note string,
+	began time.Time,
+	shown int,
+) store.ToolCall {
 	var spec tool.Spec
 	if in.Tool.Tool != nil {
 		spec = in.Tool.Tool.Spec()
 	}
-	c := store.ToolCall{ID: in.Caller.Call, Turn: in.Caller.Turn, Conversation: in.Caller.Conversation, User: userID(in.Caller),
-		Server: spec.Server, Tool: in.Tool.Name, Args: i.maskArgs(in.Args), Note: note, Began: began, Took: i.o.Now().Sub(began)}
-	text := i.o.Rules.Mask(res.Text)
+	c := store.ToolCall{
+		ID:           in.Caller.Call,
+		Turn:         in.Caller.Turn,
+		Conversation: in.Caller.Conversation,
+		User:         userID(in.Caller),
+		Server:       spec.Server,
+		Tool:         in.Tool.Name,
+		Args:         i.maskArgs(in.Args),
+		Note:         note,
+		Began:        began,
+		Took:         i.o.Now().Sub(began),
+	}
+	beginning := text.Cut(i.o.Rules.Mask(res.Text), shown)
 	if res.IsError {
-		c.Error = cut(text, shown)
+		c.Error = beginning
 	} else {
-		c.Result = cut(text, shown)
+		c.Result = beginning
 	}
 	if len(res.Text) > shown {
-		// Whole is what a model may read on in: as the tool wrote it, as the transcript
-		// has it, too.
-		c.ResultID, c.Whole = resultID(began), cut(res.Text, maxResult)
+		// Whole is not masked: the model reads on in it, and has seen the beginning unmasked.
+		c.ResultID, c.Whole = resultID(began), text.Cut(res.Text, maxResult)
 	}
 	return c
 }
 
-// userID names the caller over all platforms; empty: several people, or nobody.
+// userID returns an ID of the caller that is unique over all platforms; empty: several
+// people, or nobody.
 func userID(c tool.Caller) string {
 	if c.User.ID == "" {
 		return ""
@@ -50,21 +66,17 @@ func userID(c tool.Caller) string {
 	return c.Conversation.Platform + "/" + c.User.ID
 }
 
-// resultID sorts by time, so that the oldest can go first, and cannot be guessed.
-func resultID(at time.Time) string { return fmt.Sprintf("%011x%s", at.UnixMilli(), reference()) }
-
-// reference is short enough to be read out and long enough to be found in a log.
-func reference() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+// resultID returns a new id. Ids sort by time, so that the oldest can be deleted first, and
+// cannot be guessed.
+func resultID(at time.Time) string {
+	return fmt.Sprintf("%011x%s", at.UnixMilli(), text.RandomID(idBytes))
 }
 
-// secretName matches names of arguments whose values are nobody's business.
+// secretName matches names of arguments whose values are secret.
 var secretName = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api_?-?key|authorization|credential|private_?-?key|cookie`)
 
-// maskArgs gives arguments without their secrets; ones too long to keep are told
-// by their size.
+// maskArgs returns arguments with secrets masked; of ones too long to keep it returns the
+// size.
 func (i *Invoker) maskArgs(args json.RawMessage) json.RawMessage {
 	if len(args) == 0 {
 		return nil
@@ -79,17 +91,20 @@ func (i *Invoker) maskArgs(args json.RawMessage) json.RawMessage {
 	if err != nil || len(out) > maxArgs {
 		return describeArgs(fmt.Sprintf("%d bytes of arguments", len(args)))
 	}
+	// A secret that contains a quote or a bracket may break the JSON when it is replaced.
 	if out = []byte(i.o.Rules.Mask(string(out))); !json.Valid(out) {
 		return describeArgs("arguments that hold a secret")
 	}
 	return out
 }
 
+// describeArgs returns a JSON string that stands in for arguments.
 func describeArgs(what string) json.RawMessage {
 	b, _ := json.Marshal("(" + what + ")") // a string always can
 	return b
 }
 
+// maskValue masks strings under secret names in a decoded value, and returns it.
 func maskValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -106,15 +121,4 @@ func maskValue(v any) any {
 		}
 	}
 	return v
-}
-
-// cut shortens a text to so many bytes, between characters.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }

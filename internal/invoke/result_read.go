@@ -10,58 +10,67 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
-// DefaultPage is how many bytes of a result are shown at once where nothing says.
+// DefaultPage is how many bytes of a result are shown at once by default.
 const DefaultPage = 5 << 10
 
-// Results keeps what tools returned beyond what is shown at once.
+// Results stores results of tools that are too large to be shown at once.
 type Results interface {
-	// ToolResult gives a text; store.ErrNotFound: it is not kept any more.
+	// ToolResult returns a result, or store.ErrNotFound if it is not kept any more.
 	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
 }
 
-// Page gives the part of a text that begins at a byte offset, and says how to read on
-// under its id. With 256 bytes or more both keep within size.
-func Page(text, id string, offset, size int) string {
+// Page returns the part of a text that begins at a byte offset, with a note on how to read
+// on under its id. From 256 bytes on, both together fit into size.
+func Page(s, id string, offset, size int) string {
 	if id == "" {
-		return cut(text[runeStart(text, offset):], size)
+		return text.Cut(s[runeStart(s, offset):], size)
 	}
-	return pageWith(text, fmt.Sprintf("id %q", id), offset, size)
+	return pageWith(s, fmt.Sprintf("id %q", id), offset, size)
 }
 
-// pageWith does what Page says; with says what result_read is to be called with.
-func pageWith(text, with string, offset, size int) string {
-	offset = runeStart(text, offset)
-	if len(text)-offset <= size {
-		return text[offset:]
+// pageWith returns a page as Page does; with are the arguments that the note names.
+func pageWith(s, with string, offset, size int) string {
+	offset = runeStart(s, offset)
+	if len(s)-offset <= size {
+		return s[offset:]
 	}
 	more := func(end int) string {
-		return fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with %s and offset %d]", offset, end, len(text), with, end)
+		return fmt.Sprintf("\n[bytes %d to %d of %d; for more call result_read with %s and offset %d]",
+			offset, end, len(s), with, end)
 	}
-	end := offset + len(cut(text[offset:], max(size-len(more(len(text))), minHead)))
-	return text[offset:end] + more(end)
+	end := offset + len(text.Cut(s[offset:], max(size-len(more(len(s))), minHead)))
+	return s[offset:end] + more(end)
 }
 
-// Reader is the native tool result_read: pages of a result too large to be shown at
-// once, and a search in it, within the conversation that it was made in.
+// Reader returns the native tool result_read: it reads pages of a result too large to be
+// shown at once, or searches it, in the conversation where the result was made.
 func Reader(results Results) tool.Tool {
 	yes := true
 	return tool.Func{
-		Described: tool.Spec{Server: "result", Name: "read", Native: true,
-			Description: "Reads on in a tool result that was too large to be shown at once: a page of it, or the places where it says something.",
+		Described: tool.Spec{
+			Server: "result",
+			Name:   "read",
+			Native: true,
+			Description: "Reads on in a tool result that was too large to be shown at once: a page of it, " +
+				"or the places where it says something.",
 			Schema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"the id named at the end of the result"},` +
 				`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
 				`"as":{"type":"string","enum":["markdown"],"description":"of an HTML page: its main text"},` +
-				`"search":{"type":"string","description":"words to look for instead; gives the places that hold them with their offsets"}},"required":["id"]}`),
-			Hints: tool.Hints{ReadOnly: &yes}},
+				`"search":{"type":"string","description":"words to look for instead; ` +
+				`gives the places that hold them with their offsets"}},"required":["id"]}`),
+			Hints: tool.Hints{ReadOnly: &yes},
+		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			return readResult(ctx, results, args)
 		},
 	}
 }
 
+// readResult runs result_read.
 func readResult(ctx context.Context, results Results, args json.RawMessage) (tool.Result, error) {
 	var in struct {
 		ID, Search, As string
@@ -74,6 +83,7 @@ func readResult(ctx context.Context, results Results, args json.RawMessage) (too
 	size := cmp.Or(caller.Shown, DefaultPage)
 	r, err := results.ToolResult(ctx, in.ID)
 	switch {
+	// What one conversation has read stays there, even for whoever knows the id.
 	case errors.Is(err, store.ErrNotFound) || err == nil && r.Conversation != caller.Conversation:
 		return tool.Failure("No result is kept under this id any more; make the first call again."), nil
 	case err != nil:
@@ -90,16 +100,18 @@ func readResult(ctx context.Context, results Results, args json.RawMessage) (too
 }
 
 const (
-	maxMatches   = 20  // places
-	matchContext = 160 // bytes shown on both sides of a place
+	maxMatches   = 20  // shown at once
+	matchContext = 160 // bytes shown on both sides of a match
 )
 
-// searchText gives the places of a text that hold some words, capitals apart, in as many
-// bytes as one page has.
-func searchText(text, words string, size int) string {
-	low, word := strings.ToLower(text), strings.ToLower(words)
-	if len(low) != len(text) { // a few letters change their length with their case
-		low, word = text, words
+// searchText returns the places where a text contains some words, ignoring case, in at most
+// size bytes.
+func searchText(s, words string, size int) string {
+	low, word := strings.ToLower(s), strings.ToLower(words)
+	// A few letters change their length with their case: offsets would not fit, so the case
+	// has to match then.
+	if len(low) != len(s) {
+		low, word = s, words
 	}
 	var b strings.Builder
 	shown := 0
@@ -109,8 +121,8 @@ func searchText(text, words string, size int) string {
 			break
 		}
 		n += at
-		from, to := runeStart(text, n-matchContext), runeStart(text, n+len(word)+matchContext)
-		piece := fmt.Sprintf("[at byte %d] …%s…\n", from, strings.Join(strings.Fields(text[from:to]), " "))
+		from, to := runeStart(s, n-matchContext), runeStart(s, n+len(word)+matchContext)
+		piece := fmt.Sprintf("[at byte %d] …%s…\n", from, strings.Join(strings.Fields(s[from:to]), " "))
 		if shown == maxMatches || b.Len()+len(piece) > size {
 			b.WriteString("[there are more; search for something narrower]")
 			break
@@ -125,10 +137,10 @@ func searchText(text, words string, size int) string {
 	return b.String()
 }
 
-// runeStart is the beginning of the character at or before a byte of text.
-func runeStart(text string, n int) int {
-	n = min(max(n, 0), len(text))
-	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+// runeStart returns the index of the beginning of the character that holds byte n.
+func runeStart(s string, n int) int {
+	n = min(max(n, 0), len(s))
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
 		n--
 	}
 	return n

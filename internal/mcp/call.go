@@ -89,8 +89,8 @@ func (s *server) connectionFor(ctx context.Context) (*server, *connection, strin
 	case conn != nil:
 		return callers, conn, ""
 	case callers.consentURL() != "":
-		return callers, nil, fmt.Sprintf("The MCP server %q cannot be used before somebody has consented to that, "+
-			"at a link that is sent privately. Nothing was run; try again after that.", s.c.Name)
+		return callers, nil, fmt.Sprintf("The MCP server %q needs a sign-in first, "+
+			"at a link that is sent privately. Nothing was run; try again after the sign-in.", s.c.Name)
 	}
 	return callers, nil, fmt.Sprintf("The MCP server %q is not available (state: %s). "+
 		"Nothing was run; it is tried again in the background.", s.c.Name, state)
@@ -103,9 +103,9 @@ func (r serverTool) checkOutput(res tool.Result) tool.Result {
 		return res
 	}
 	if res.Structured == nil {
-		res.Text += "\n[The tool gave no structured result, though it says that it always does.]"
+		res.Text += "\n[The tool returned no structured result, although it declares an output schema.]"
 	} else if err := r.s.o.Schemas.Fits(r.tool.Output, res.Structured); err != nil {
-		res.Text += fmt.Sprintf("\n[The structured result is not what the tool says that it gives: %.500s]", err)
+		res.Text += fmt.Sprintf("\n[The structured result does not match the output schema of the tool: %.500s]", err)
 	}
 	return res
 }

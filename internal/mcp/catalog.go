@@ -149,6 +149,7 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 	if err != nil {
 		return s, InputError{err}
 	}
+	// The host checks the entry, so it comes first: an invalid one must not be kept.
 	if err := c.host.Put(entry, FromAPI); err != nil {
 		return s, err
 	}

@@ -291,6 +291,8 @@ func (s *server) initializeParams() any {
 func (c *connection) watchChanges() {
 	offers := c.client.GetServerCapabilities()
 	modern := sdk.IsModernProtocol(c.info.protocol)
+	// In the background: the answer to logging/setLevel must not delay the tools. The
+	// newest protocol has no such request.
 	if offers.Logging != nil && !modern {
 		c.runInBackground(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -309,6 +311,7 @@ func (c *connection) watchChanges() {
 		PromptsListChanged:   offers.Prompts != nil && offers.Prompts.ListChanged,
 		ResourcesListChanged: offers.Resources != nil && offers.Resources.ListChanged,
 	}
+	// An empty filter would subscribe to nothing and keep a stream open for it.
 	if !modern || filter.IsEmpty() {
 		return
 	}
@@ -395,6 +398,8 @@ func (c *connection) noteFailure(err error) {
 	switch {
 	case errors.Is(err, transport.ErrSessionTerminated):
 		c.fail(errors.New("the server has forgotten the session"))
+	// The server may be dead or only slow: the supervisor asks it before it gives up the
+	// connection, which would fail all other calls.
 	case errors.As(err, &failed), errors.As(err, &late):
 		c.requestCheck()
 	}
@@ -420,10 +425,11 @@ func (c *connection) close() {
 // a failed process wrote.
 func (s *server) explainConnectError(err error) error {
 	err = unwrapTransportError(err)
+	// Most processes that fail to start say why in their last line.
 	if last := s.logs.lastLine("stderr", s.mask); last != "" && s.c.Command != "" {
 		var lost connectionLostError
 		if errors.As(err, &lost) || errors.Is(err, errNotReady) {
-			return fmt.Errorf("%w; its last words: %.300s", err, last)
+			return fmt.Errorf("%w; its last error output: %.300s", err, last)
 		}
 	}
 	return err
@@ -450,7 +456,7 @@ func unwrapTransportError(err error) error {
 	return err
 }
 
-// authorizationError is an error of the transport that Options.Authorize returned. Its
+// authorizationError is an error of the transport that Options.SignIns returned. Its
 // text holds no secret.
 type authorizationError interface {
 	error

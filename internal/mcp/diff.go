@@ -42,6 +42,7 @@ func (t toolSpec) render() string {
 func showHidden(s string) string {
 	var b strings.Builder
 	before := rune(0)
+	// Whether a character is hidden may depend on the one before it.
 	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
 		if isHidden(before, c) || c == '\r' {
 			fmt.Fprintf(&b, "{U+%04X}", c)
@@ -104,6 +105,8 @@ func mergeLines(a, b []string) []string {
 			}
 		}
 	}
+	// Walk the table from the beginning: a common line stays, else the side is taken from
+	// which more can still be matched.
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
 		switch {

@@ -85,6 +85,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
+	// Under the lock, so that no server is started once Wait runs.
 	h.mu.Lock()
 	h.ctx = nil
 	h.mu.Unlock()
@@ -127,6 +128,8 @@ func (h *Host) Apply(servers []Config) error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
+	// Servers that go are retired before new ones are set, so that the names of their tools
+	// are free; the new ones are set in order, for the same result at every start.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.servers {

@@ -25,6 +25,7 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	o.SetNotificationHandler(conn.handleNotification)
 	var wg sync.WaitGroup
 	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
+	// A notification sent before the stream is open would be lost.
 	timer := time.NewTimer(listenOpenTimeout)
 	defer timer.Stop()
 	select {
@@ -59,6 +60,7 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 		if once(ctx) {
 			return
 		}
+		// Servers and proxies end idle streams; one that lasted is no failure.
 		if time.Since(opened) > steadyAfter {
 			wait = firstDelay
 		}

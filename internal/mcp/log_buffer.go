@@ -152,7 +152,7 @@ func (s *server) restoreLog() {
 		err = json.Unmarshal(data, &list)
 	}
 	if err != nil {
-		s.log.Warn("kept log of mcp server not read", "error", err)
+		s.log.Warn("saved log of mcp server not read", "error", err)
 	}
 	s.logs.prepend(list)
 }

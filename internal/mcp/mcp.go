@@ -53,7 +53,7 @@ type Config struct {
 	URL       string            // http or https
 	Headers   map[string]string // sent only to the origin of URL
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
-	PerUser   bool              // each user signs in separately: see Authorize
+	PerUser   bool              // each user signs in separately: see SignIns
 	User      string            // set by the host: the user of this connection; "": shared, or the operator's
 	Protocol  string            // the only version to speak, as "2025-06-18"; "": what the server prefers
 
@@ -134,10 +134,7 @@ type Options struct {
 	Log        *slog.Logger
 	Now        func() time.Time // nil: time.Now
 
-	Authorize Authorize // nil: servers get only the configured headers
-	// Waiting returns the consent that a server waits for, as Authorize has reported, or
-	// nil. It must not call the Host. nil: there never is one.
-	Waiting func(c Config) *Consent
+	SignIns SignIns // nil: servers get only the configured headers
 
 	// Watch is called with the id of every process group that is started, and returns a
 	// function to be called before the system can reuse that id. It must not block.
@@ -181,7 +178,7 @@ func check(c Config) error {
 		return errors.New("it has no name")
 	case len(c.Name) > maxServerName, strings.ContainsFunc(c.Name, unicode.IsControl):
 		return fmt.Errorf("its name is longer than %d bytes, or holds control characters", maxServerName)
-	case c.Disabled:
+	case c.Disabled: // may be unfinished
 		return nil
 	case (c.Command == "") == (c.URL == ""):
 		return errors.New("give either a command to start or a url to reach")

@@ -22,11 +22,17 @@ const (
 	sessionEndTimeout = 2 * time.Second // of the request that ends a session
 )
 
-// Authorize returns a RoundTripper that sends requests to a server with credentials that
-// are not configured as headers, over next. Its errors that have a method Authorizing are
-// shown as they are; one that also has a method Link says that a person has to consent
-// first (see oauth.ConsentNeededError).
-type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
+// SignIns signs in to servers whose credentials are not configured as headers. It must be
+// safe for concurrent use.
+type SignIns interface {
+	// Authorize returns a RoundTripper that sends requests to a server over next, with the
+	// credentials. Its errors that have a method Authorizing are shown as they are; one that
+	// also has a method Link says that a person has to consent first (see
+	// oauth.ConsentNeededError).
+	Authorize(c Config, next http.RoundTripper) http.RoundTripper
+	// Waiting returns the consent that a server waits for, or nil. It must not call the Host.
+	Waiting(c Config) *Consent
+}
 
 // originTransport is the RoundTripper of servers over HTTP: the configured headers go
 // only to the configured origin, the size of answers is limited, and the proxies of the
@@ -35,7 +41,7 @@ type originTransport struct {
 	origin     *url.URL
 	headers    map[string]string
 	base       *http.Transport
-	authorized http.RoundTripper // base, with the credentials of Authorize
+	authorized http.RoundTripper // base, with the credentials of SignIns
 
 	mu     sync.Mutex
 	closed bool
@@ -54,11 +60,11 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 	return g
 }
 
-// originTransport returns a transport to the server, with the credentials of Authorize.
+// originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
-	if s.o.Authorize != nil {
-		g.authorized = s.o.Authorize(s.c, g.base)
+	if s.o.SignIns != nil {
+		g.authorized = s.o.SignIns.Authorize(s.c, g.base)
 	}
 	return g
 }

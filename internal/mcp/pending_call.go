@@ -125,6 +125,7 @@ func (f *pendingCall) pause() {
 func (f *pendingCall) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// A pause of maxPersonWait must not use up the time that progress may add.
 	if f.paused--; f.paused == 0 {
 		waited := time.Since(f.pausedAt)
 		f.pausedFor += waited
@@ -147,6 +148,7 @@ func (f *pendingCall) allowRequest(limit int) bool {
 func (f *pendingCall) recordProgress(note string) {
 	now := time.Now()
 	f.mu.Lock()
+	// Each sign of progress gives the call a whole timeout from now, up to maxDeadline.
 	if more := now.Add(f.timeout); more.After(f.deadline) {
 		f.deadline = more
 		if more.After(f.maxDeadline) {
@@ -242,6 +244,8 @@ func (c *connection) pauseCalls(calls []*pendingCall, limit time.Duration) (cont
 	stops := []func() bool{context.AfterFunc(c.ctx, cancel)}
 	var mu sync.Mutex // guards left
 	left := len(calls)
+	// One request of the server may belong to any of the calls, so it pauses them all, and
+	// lasts until the last of them ends.
 	for _, f := range calls {
 		f.pause()
 		stops = append(stops, context.AfterFunc(f.ctx, func() {

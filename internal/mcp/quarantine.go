@@ -118,6 +118,7 @@ func (s *server) decideTools() (pinned bool) {
 				s.pins.Tools[t.Name], pinned = newPin(t), true
 			}
 		}
+		// What is refused or excluded is listed with its reason, for the operator.
 		switch j.state {
 		case ToolOffered:
 			s.tools = append(s.tools, serverTool{s, t})
@@ -140,13 +141,14 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	}
 	name := tool.SafeName(s.c.Name, t.Name)
 	if s.o.IsReserved != nil && s.o.IsReserved(name) {
-		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the bot itself", name)
+		return ToolRefused, fmt.Sprintf("its name for models, %s, belongs to a tool of the bot itself", name)
 	}
 	if s.retired.Load() { // its names belong to its successor; those who hold a lease know its tools
 		return ToolOffered, ""
 	}
+	// Last, so that a tool which is not offered for another reason claims no name.
 	if owner := s.h.toolNames.claim(name, s.c.Name); owner != s.c.Name {
-		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the MCP server %q", name, owner)
+		return ToolRefused, fmt.Sprintf("its name for models, %s, belongs to a tool of the MCP server %q", name, owner)
 	}
 	return ToolOffered, ""
 }

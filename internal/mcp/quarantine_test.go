@@ -239,11 +239,11 @@ func TestNamesThatShadowOthersAreRefused(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"a/b_c":       `models would call it a_b_c, as a tool of the MCP server "a_b"`,
-		"feeds/fetch": `models would call it feeds_fetch, as a tool of the bot itself`,
+		"a/b_c":       `its name for models, a_b_c, belongs to a tool of the MCP server "a_b"`,
+		"feeds/fetch": `its name for models, feeds_fetch, belongs to a tool of the bot itself`,
 	}
 	for n := range 50 {
-		want[fmt.Sprintf("one/%d_same", n)] = fmt.Sprintf(`models would call it one_%d_same, as a tool of the MCP server "one_%d"`, n, n)
+		want[fmt.Sprintf("one/%d_same", n)] = fmt.Sprintf(`its name for models, one_%d_same, belongs to a tool of the MCP server "one_%d"`, n, n)
 	}
 	if diff := cmp.Diff(want, why); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)

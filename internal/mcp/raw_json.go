@@ -44,6 +44,7 @@ func skipValue(raw []byte, at int) int {
 	case '"':
 		return skipString(raw, at)
 	case '{', '[':
+		// Strings are skipped as a whole: brackets in them do not count.
 		for depth := 0; ; at++ {
 			switch raw[at] {
 			case '"':

@@ -27,6 +27,7 @@ const (
 // prompts of servers; none while no server offers any. Their results are untrusted text,
 // like that of any tool of a server.
 func (h *Host) ResourceTools() []tool.Tool {
+	// Tools of a kind that no server offers would only cost tokens.
 	resources, prompts := false, false
 	for _, s := range h.sortedServers() {
 		offers := s.features()
@@ -113,6 +114,7 @@ func (h *Host) connectionTo(
 		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.",
 			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
 	}
+	// The caller releases the lease when the request has ended.
 	release = h.leaseServer(s)
 	_, conn, why = s.connectionFor(ctx)
 	if conn == nil {
@@ -150,6 +152,8 @@ func (h *Host) askServers(
 	if name == "" {
 		names = h.serversWith(ctx, has)
 	}
+	// Each goroutine writes its own element, so that the order stays that of the names. One
+	// server that is down leaves a note in its place.
 	parts := make([]string, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {

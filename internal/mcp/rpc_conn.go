@@ -157,6 +157,7 @@ func (d *rpcConn) receiveOne(message []byte) {
 	if len(message) == 0 {
 		return
 	}
+	// Read by exact keys; a program's stray output that happens to be JSON has no "jsonrpc".
 	o := jsonObject(message)
 	method := jsonString(o["method"])
 	var id sdk.RequestId
@@ -194,6 +195,7 @@ func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.Raw
 	if d.onRequest == nil {
 		return
 	}
+	// A full queue drops the request: waiting here would stop reading responses.
 	select {
 	case d.answerSlots <- struct{}{}:
 	default:

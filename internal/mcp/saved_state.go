@@ -38,7 +38,7 @@ func (s *server) save(what string, value any) error {
 		err = s.o.Store.Save(what, s.c.Name, data)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the %s of MCP server %q: %w", what, s.c.Name, err)
+		return fmt.Errorf("save the %s of MCP server %q: %w", what, s.c.Name, err)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (s *server) save(what string, value any) error {
 // saveOrLog saves what the server can list again; a failure is only logged.
 func (s *server) saveOrLog(what string, value any) {
 	if err := s.save(what, value); err != nil {
-		s.log.Warn("not kept of mcp server", "what", what, "error", err)
+		s.log.Warn("state of mcp server not saved", "what", what, "error", err)
 	}
 }
 
@@ -74,7 +74,7 @@ type savedListing struct {
 func (s *server) restoreListing() bool {
 	data, err := s.loadSaved(kindTools)
 	if err != nil {
-		s.log.Warn("kept tools of mcp server not read", "error", err)
+		s.log.Warn("saved tools of mcp server not read", "error", err)
 	}
 	var r savedListing
 	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {

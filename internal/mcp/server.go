@@ -132,7 +132,7 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	defer s.markStopped()
-	defer s.closeUsers()
+	defer s.closeUsers() // first, as the users' servers end with this one
 	if s.o.StartAfter != nil {
 		select {
 		case <-s.o.StartAfter:
@@ -229,6 +229,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	s.mu.Unlock()
 	s.setState(Connecting, "")
 	began := s.o.Now()
+	// Connecting and listing may each take StartTimeout.
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return notConnected, preferCause(ctx, err)
@@ -240,6 +241,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	}
 	conn.onToolsListed()
 	s.recordListing(conn, list)
+	// clearConnection runs before conn.close: no new call begins on a connection that ends.
 	defer s.clearConnection()
 	s.endFirstAttempt()
 	s.log.Info("mcp server connected", "transport", conn.info.transport, "protocol", conn.info.protocol,
@@ -328,6 +330,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 		state = NoToolsFound
 	}
 	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
+	// An unchanged list, the usual result of a regular check, is not scanned again.
 	s.mu.Lock()
 	same := equalListings(s.listing, now)
 	s.mu.Unlock()

@@ -60,6 +60,7 @@ func (r *requestError) Error() string { return r.message }
 // answerRequest returns the response to a request of the server; nil if it is not to be
 // answered, because the server has cancelled it.
 func (c *connection) answerRequest(ctx context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
+	// Registered by id, so that a cancel notification of the server finds it.
 	key := r.ID.String()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,6 +176,7 @@ func (p httpPoster) postBestEffort(ctx context.Context, message any) {
 // take 15 minutes.
 func (c *connection) requestHandler(p httpPoster) transport.RequestHandler {
 	return func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+		// The library's ctx ends when this handler returns; only the call is taken from it.
 		f := callFromContext(ctx)
 		c.runInBackground(func(ctx context.Context) {
 			if f != nil {

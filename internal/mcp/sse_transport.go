@@ -120,7 +120,7 @@ func readEvents(stream io.Reader, handle func(name string, data []byte) error) e
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
-		case len(line) == 0:
+		case len(line) == 0: // ends the event
 			if err := handle(event, data); err != nil {
 				return err
 			}
@@ -145,6 +145,7 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 		if s.endpoint.Load() != nil {
 			return nil // a server must not redirect later messages elsewhere
 		}
+		// Checked before parsing: the address is kept for the life of the connection.
 		if len(data) > maxEndpoint {
 			return errors.New("the server named too long an endpoint")
 		}

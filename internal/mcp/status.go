@@ -99,6 +99,7 @@ func (s *server) status() Status {
 			st.Tools = append(st.Tools, t)
 		}
 	}
+	// In the background: whoever reads the status of 20 servers waits for none of them.
 	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
 		s.conn.requestCheck()
 	}
@@ -149,10 +150,10 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 // consentURL returns where somebody has to agree before the server can be used; empty: nobody
 // has to.
 func (s *server) consentURL() string {
-	if s.o.Waiting == nil {
+	if s.o.SignIns == nil {
 		return ""
 	}
-	if c := s.o.Waiting(s.c); c != nil {
+	if c := s.o.SignIns.Waiting(s.c); c != nil {
 		return c.URL
 	}
 	return ""

@@ -90,6 +90,7 @@ func buildEnvironment(own map[string]string) []string {
 // findCommand returns the path of a command, searched in the PATH that the process will
 // have. dir is the working directory of the process.
 func findCommand(command, dir string, env []string) (string, error) {
+	// Checked first: exec's error for a missing directory names only the command.
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return "", fmt.Errorf("start %q: its working folder %s does not exist: create it, or change cwd", command, dir)
@@ -136,6 +137,8 @@ func installHint(command string) string {
 
 // Start starts the process, which runs until Close whatever becomes of the context.
 func (s *stdioTransport) Start(context.Context) error {
+	// Our copies of the process's ends are closed in any case: only then do its streams end
+	// with it.
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -267,6 +270,7 @@ func (s *stdioTransport) readOutput() {
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, errTooLong):
+			// The beginning goes to the log: it shows what the process has written.
 			s.onInvalid(line)
 			s.fail(fmt.Errorf("it sent a line of more than %d MiB", maxMessageBytes>>20))
 			return

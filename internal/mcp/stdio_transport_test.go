@@ -164,7 +164,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"path":   `start "./none": `,
 		"plain":  "permission denied",
 		"folder": "its working folder " + gone.Dir + " does not exist",
-		"crash":  "the process ended (exit status 3); its last words: cannot start: the token *** is bad",
+		"crash":  "the process ended (exit status 3); its last error output: cannot start: the token *** is bad",
 	} {
 		settled(t, h, name)
 		until(t, h, name, Failed)

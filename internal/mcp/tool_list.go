@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 		}
 		page := jsonObject(raw)
 		if !bytes.HasPrefix(page["tools"], []byte("[")) {
-			return nil, fmt.Errorf("list tools: the answer holds no list of tools")
+			return nil, errors.New("list tools: the answer contains no list of tools")
 		}
 		for _, item := range jsonList(page["tools"]) {
 			t, ok := parseTool(item)

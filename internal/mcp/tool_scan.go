@@ -217,6 +217,7 @@ func removeHidden(said string) string {
 func removeHiddenFrom(value any) (cleaned any, changed bool) {
 	switch v := value.(type) {
 	case string:
+		// Keys stay as they are: a tool with hidden characters in a key is refused as a whole.
 		s := removeHidden(v)
 		return s, s != v
 	case []any:

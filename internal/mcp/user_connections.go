@@ -39,8 +39,8 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 	}
 	caller := tool.CallerFrom(ctx)
 	if caller.User.ID == "" {
-		return nil, fmt.Sprintf("The MCP server %q is used in the name of a person, "+
-			"and nobody is known to ask. Nothing was run.", s.c.Name)
+		return nil, fmt.Sprintf("The MCP server %q makes calls for one user at a time, "+
+			"and it is not known for whom this one is. Nothing was run.", s.c.Name)
 	}
 	at := caller.Conversation
 	m, problem := s.userServer(at.Platform + ":" + at.Workspace + "/" + caller.User.ID)
@@ -85,7 +85,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 func (s *server) closeIdleUser(user string, m *userServer) {
 	m.mu.Lock()
 	busy := m.conn != nil && m.conn.hasCalls()
-	m.mu.Unlock()
+	m.mu.Unlock() // before users.mu, which comes first in the order of locks
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
 	if busy {

@@ -36,7 +36,7 @@ func (s *signedIn) has(user string) bool {
 	return s.who[user]
 }
 
-func (s *signedIn) authorize(c Config, next http.RoundTripper) http.RoundTripper {
+func (s *signedIn) Authorize(c Config, next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if !s.has(c.User) {
 			if r.Body != nil {
@@ -50,7 +50,7 @@ func (s *signedIn) authorize(c Config, next http.RoundTripper) http.RoundTripper
 	})
 }
 
-func (s *signedIn) waiting(c Config) *Consent {
+func (s *signedIn) Waiting(c Config) *Consent {
 	if s.has(c.User) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func asUser(t *testing.T, tl tool.Tool, workspace, id string) tool.Result {
 func TestEachUserHasAConnection(t *testing.T) {
 	var seen sync.Map
 	sign := &signedIn{who: map[string]bool{"": true, "slack:T1/alice": true}}
-	h := running(t, Options{Authorize: sign.authorize, Waiting: sign.waiting,
+	h := running(t, Options{SignIns: sign,
 		Servers: []Config{{Name: "a", URL: serve(t, named(&seen)).URL, PerUser: true}}})
 	if st := settled(t, h, "a"); st.State != Connected || st.ConsentURL != "" {
 		t.Fatalf("%+v", st)
@@ -95,9 +95,9 @@ func TestEachUserHasAConnection(t *testing.T) {
 	for range 2 {
 		wantText(t, asUser(t, do, "T1", "alice"), "called by slack:T1/alice")
 	}
-	wantFailure(t, asUser(t, do, "T1", "bob"), "before somebody has consented")
-	wantFailure(t, asUser(t, do, "T2", "alice"), "before somebody has consented") // another alice
-	wantFailure(t, call(t, do, "{}"), "nobody is known to ask")
+	wantFailure(t, asUser(t, do, "T1", "bob"), "needs a sign-in first")
+	wantFailure(t, asUser(t, do, "T2", "alice"), "needs a sign-in first") // another alice
+	wantFailure(t, call(t, do, "{}"), "it is not known for whom")
 	sign.allow("slack:T1/bob", true)
 	if err := h.Start("a"); err != nil { // as is done when a consent was given
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestEachUserHasAConnection(t *testing.T) {
 func TestConnectionsOfUsersEnd(t *testing.T) {
 	var seen sync.Map
 	sign := &signedIn{who: map[string]bool{"": true, "slack:T/u": true, "slack:T/v": true}}
-	h := running(t, Options{Authorize: sign.authorize, Waiting: sign.waiting,
+	h := running(t, Options{SignIns: sign,
 		Servers: []Config{{Name: "a", URL: serve(t, named(&seen)).URL, PerUser: true}}})
 	settled(t, h, "a")
 	do := find1(t, h, "a", "do")

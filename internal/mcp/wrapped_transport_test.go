@@ -70,6 +70,14 @@ type noToken struct{ text string }
 func (r noToken) Error() string { return r.text }
 func (noToken) Authorizing()    {}
 
+// authorizeFunc is a SignIns for which nobody has to consent.
+type authorizeFunc func(c Config, next http.RoundTripper) http.RoundTripper
+
+func (f authorizeFunc) Authorize(c Config, next http.RoundTripper) http.RoundTripper {
+	return f(c, next)
+}
+func (authorizeFunc) Waiting(Config) *Consent { return nil }
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -82,7 +90,7 @@ func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
 	var tried []string
 	h := running(t, Options{
 		Servers: []Config{{Name: "a", URL: serve(t, stateless(nil)).URL}, {Name: "b", URL: serve(t, stateless(nil)).URL}},
-		Authorize: func(c Config, next http.RoundTripper) http.RoundTripper {
+		SignIns: authorizeFunc(func(c Config, next http.RoundTripper) http.RoundTripper {
 			if c.Name == "b" {
 				return next
 			}
@@ -97,7 +105,7 @@ func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
 				tried = append(tried, r.Method+" "+jsonString(jsonObject(body)["method"]))
 				return nil, noToken{"consent is needed"}
 			})
-		},
+		}),
 	})
 	if st := until(t, h, "a", Failed); st.Error != "consent is needed" {
 		t.Errorf("error %q", st.Error)
@@ -121,7 +129,7 @@ func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
 func TestACallThatNeedsConsent(t *testing.T) {
 	h := running(t, Options{
 		Servers: []Config{{Name: "a", URL: serve(t, scripted(answer)).URL}},
-		Authorize: func(_ Config, next http.RoundTripper) http.RoundTripper {
+		SignIns: authorizeFunc(func(_ Config, next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Body == nil || r.Body == http.NoBody {
 					return next.RoundTrip(r)
@@ -137,7 +145,7 @@ func TestACallThatNeedsConsent(t *testing.T) {
 				r.Body = io.NopCloser(strings.NewReader(string(body)))
 				return next.RoundTrip(r)
 			})
-		},
+		}),
 	})
 	settled(t, h, "a")
 	wantFailure(t, call(t, find1(t, h, "a", "do"), `{}`), `The call to the MCP server "a" failed: more consent is needed`)

@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	// drainTimeout is how long requests are still answered whose host has ended its
-	// output, as a shell does that pipes them in.
+	// drainTimeout is how long requests are still answered after the end of the input, as
+	// with a shell that pipes requests in.
 	drainTimeout = 30 * time.Second
-	// maxMessageBytes is the longest message of a host, in bytes.
+	// maxMessageBytes is the longest message of a host.
 	maxMessageBytes = 8 << 20
 )
 
-// drainingStream keeps the end of the input back until every request that came before it is
-// answered: the library drops what is under way when its input ends.
+// drainingStream reports the end of the input only when every request before it has been
+// answered: the library drops running requests when its input ends (mcp-go v1.2.1,
+// 2026-11). The library reads and writes through it.
 type drainingStream struct {
 	in  *bufio.Reader
 	out io.Writer
 
 	rest []byte // of the line that is being read
-	err  error  // what follows it
+	err  error  // that follows it
 
-	mu    sync.Mutex
+	mu    sync.Mutex      // guards what follows; Read and Write run concurrently
 	open  map[string]bool // requests without an answer, by id
 	empty chan struct{}   // closed while there is none
 	ctx   context.Context
@@ -39,7 +40,7 @@ func newDrainingStream(ctx context.Context, in io.Reader, out io.Writer) *draini
 	return d
 }
 
-// Read gives a line at most, so that a request counts before it is worked on.
+// Read returns at most one line, so that a request is counted before the library handles it.
 func (d *drainingStream) Read(p []byte) (int, error) {
 	if len(d.rest) == 0 && d.err == nil {
 		d.rest, d.err = d.readLine()
@@ -54,6 +55,7 @@ func (d *drainingStream) Read(p []byte) (int, error) {
 	return 0, d.err
 }
 
+// readLine returns the next line with its line break.
 func (d *drainingStream) readLine() ([]byte, error) {
 	var line []byte
 	for {
@@ -64,22 +66,22 @@ func (d *drainingStream) readLine() ([]byte, error) {
 			return nil, bufio.ErrTooLong
 		case err != bufio.ErrBufferFull:
 			if err != nil && len(bytes.TrimSpace(line)) > 0 {
-				line = append(line, '\n') // the last message may lack its end
+				line = append(line, '\n') // the last message may lack its line break
 			}
 			return line, err
 		}
 	}
 }
 
-// Write passes a message on; the library writes one at a time.
+// Write passes a message on; the library writes one whole message at a time.
 func (d *drainingStream) Write(p []byte) (int, error) {
 	n, err := d.out.Write(p)
 	d.trackMessage(p, false)
 	return n, err
 }
 
-// trackMessage counts a message: a request asks for an answer, and is no longer open when it
-// has one or is cancelled.
+// trackMessage updates the open requests: a request is open until it is answered or
+// cancelled.
 func (d *drainingStream) trackMessage(message []byte, in bool) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -93,6 +95,7 @@ func (d *drainingStream) trackMessage(message []byte, in bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Ids are compared in their JSON form: the library sends back what it has received.
 	was := len(d.open)
 	switch {
 	case in && m.Method == "notifications/cancelled":
@@ -102,6 +105,7 @@ func (d *drainingStream) trackMessage(message []byte, in bool) {
 	case !in && m.Method == "":
 		delete(d.open, string(m.ID))
 	}
+	// A closed channel means that nothing is open; a new one is made with the next request.
 	switch now := len(d.open); {
 	case was == 0 && now > 0:
 		d.empty = make(chan struct{})
@@ -110,6 +114,7 @@ func (d *drainingStream) trackMessage(message []byte, in bool) {
 	}
 }
 
+// waitAnswered returns when no request is open, ctx ends, or drainTimeout has passed.
 func (d *drainingStream) waitAnswered() {
 	d.mu.Lock()
 	empty := d.empty

@@ -1,8 +1,8 @@
-// Package mcpserve offers the bot's tools to other MCP hosts: the native tools and
-// the five meta-tools, by which the tools of all MCP servers are found and run. It
-// promises that nobody gets in without a token of its own kind, that a token sees and
-// runs nothing but the tools that it was made for, and that every call goes through
-// the same door as those of the bot's own conversations. Tokens are kept as hashes.
+// Package mcpserve offers the bot's tools to other MCP hosts: the native tools, and the
+// five meta-tools that find and run the tools of all MCP servers. It promises that nobody
+// gets in without a token made for this, that a token sees and runs only the tools that it
+// was made for, and that every call passes package invoke like those of the bot's own
+// conversations. Tokens are stored as hashes.
 package mcpserve
 
 import (
@@ -25,9 +25,12 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Platform is the platform of the conversations that calls belong to: one a token,
+// Platform is the platform of the conversations that calls belong to. Each token has one,
 // which no chat platform shows.
 const Platform = "mcp"
+
+// recordTimeout limits storing the record of a call whose host has left.
+const recordTimeout = 10 * time.Second
 
 // Discovery finds tools among many.
 type Discovery interface {
@@ -37,10 +40,10 @@ type Discovery interface {
 	Prompt() string
 }
 
-// Calls makes tool calls and keeps their records.
+// Calls makes tool calls and stores their records.
 type Calls interface {
-	// Call returns what became of a call, and its record. shown is how many bytes of a result
-	// are shown at once.
+	// Call makes a call and returns its outcome and its record. shown is how many bytes of a
+	// result are shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
 	SaveCalls(ctx context.Context, calls []store.ToolCall) error
 }
@@ -55,10 +58,10 @@ type Servers interface {
 type Options struct {
 	Tools     func() []tool.Named // there now
 	Discovery Discovery
-	// Matches reports whether one of some patterns names a tool.
+	// Matches reports whether any of the patterns matches a tool.
 	Matches func(patterns []string, n tool.Named) bool
 	Calls   Calls
-	Servers Servers    // nil: tools stay as they are
+	Servers Servers    // nil: the tools never change
 	Shown   func() int // bytes of a result that are shown at once
 	Version string
 	Log     *slog.Logger
@@ -70,23 +73,27 @@ type Server struct {
 	mcp *server.MCPServer
 
 	mu    sync.Mutex
-	names []string // of the tools that mcp has, sorted
+	names []string // of the tools that mcp knows, sorted
 }
 
 // New returns a Server.
 func New(o Options) *Server {
 	s := &Server{o: o}
-	s.mcp = server.NewMCPServer("ravenbot", o.Version, server.WithToolCapabilities(false), server.WithRecovery(),
-		server.WithInstructions(o.Discovery.Prompt()), server.WithLogger(slog.New(slog.DiscardHandler)), server.WithToolFilter(s.allowedTools))
+	s.mcp = server.NewMCPServer("ravenbot", o.Version,
+		server.WithToolCapabilities(false),
+		server.WithRecovery(),
+		server.WithInstructions(o.Discovery.Prompt()),
+		server.WithLogger(slog.New(slog.DiscardHandler)),
+		server.WithToolFilter(s.allowedTools))
 	return s
 }
 
 type grantKey struct{}
 
-// grant is what the caller may do.
+// grant is what the caller of a request may do.
 type grant struct {
 	tokenName string   // the token's name
-	owner     string   // and whose it is
+	owner     string   // of the token
 	tools     []string // patterns
 }
 
@@ -95,9 +102,10 @@ func grantFrom(ctx context.Context) (grant, bool) {
 	return g, ok
 }
 
-// Handler serves Streamable HTTP to whoever holds a token. tokens decides; refuse
-// answers those that hold none.
+// Handler returns a handler that serves Streamable HTTP to whoever sends a live token;
+// refuse answers all others.
 func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
+	// Without sessions nothing grows with the number of hosts; each request has its token.
 	h := server.NewStreamableHTTPServer(s.mcp, server.WithStateLess(true), server.WithDisableStreaming(true),
 		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))) // calls are logged where they are made
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,12 +116,13 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 			return
 		}
 		s.syncTools()
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), grantKey{}, grant{token.Name, token.Owner, token.Tools})))
+		g := grant{tokenName: token.Name, owner: token.Owner, tools: token.Tools}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), grantKey{}, g)))
 	})
 }
 
-// Serve speaks MCP over two streams, a message a line, for the operator, until the
-// input ends and what was asked before is answered.
+// Serve serves the operator over two streams, one message per line, with all tools. It
+// returns when the input has ended and all requests are answered.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, owner string) error {
 	s.syncTools()
 	std := server.NewStdioServer(s.mcp)
@@ -124,12 +133,12 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, owner s
 	return std.Listen(ctx, d, d)
 }
 
-// usableTools gives the tools that a caller may use.
+// usableTools returns the tools that a caller may use.
 func (s *Server) usableTools(g grant) []tool.Named {
 	return slices.DeleteFunc(slices.Clone(s.o.Tools()), func(n tool.Named) bool { return !s.o.Matches(g.tools, n) })
 }
 
-// listedTools gives the tools that are listed: the native ones and those that find.
+// listedTools returns the tools of a list: the native ones, and those that find others.
 func (s *Server) listedTools(ctx context.Context) []tool.Named {
 	list := s.o.Discovery.Tools(func() []tool.Named {
 		g, ok := grantFrom(ctx)
@@ -146,9 +155,10 @@ func (s *Server) listedTools(ctx context.Context) []tool.Named {
 	return list
 }
 
-// syncTools has the library know the tools that there are now: it looks names up before it
-// asks allowed.
+// syncTools gives the library the current tools: it looks a name up before it calls
+// allowedTools.
 func (s *Server) syncTools() {
+	// Without a grant in the context discovery finds nothing, but is listed.
 	all := s.listedTools(context.Background())
 	s.o.Discovery.Sync(s.o.Tools())
 	names := make([]string, len(all))
@@ -158,7 +168,7 @@ func (s *Server) syncTools() {
 	slices.Sort(names)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.Equal(names, s.names) {
+	if slices.Equal(names, s.names) { // SetTools copies everything; this runs at every request
 		return
 	}
 	s.names = names
@@ -169,7 +179,7 @@ func (s *Server) syncTools() {
 	s.mcp.SetTools(list...)
 }
 
-// allowedTools is the list of tools for one caller.
+// allowedTools returns the list of tools for one caller, from the grant in ctx.
 func (s *Server) allowedTools(ctx context.Context, _ []sdk.Tool) []sdk.Tool {
 	list := []sdk.Tool{}
 	g, ok := grantFrom(ctx)
@@ -182,13 +192,14 @@ func (s *Server) allowedTools(ctx context.Context, _ []sdk.Tool) []sdk.Tool {
 	return list
 }
 
-// isDiscovery reports that a tool only finds and runs others, which are judged instead, or
-// reads on in what they gave.
+// isDiscovery reports whether a tool only finds and runs others, which are checked
+// themselves, or reads on in their results.
 func isDiscovery(n tool.Named) bool {
 	spec := n.Tool.Spec()
 	return spec.Native && (spec.Server == "discovery" || spec.Server == "result")
 }
 
+// sdkTool returns a tool as the library describes it.
 func sdkTool(n tool.Named) sdk.Tool {
 	spec := n.Tool.Spec()
 	schema := spec.Schema
@@ -196,47 +207,58 @@ func sdkTool(n tool.Named) sdk.Tool {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
 	t := sdk.NewToolWithRawSchema(n.Name, spec.Description, schema)
-	t.Annotations = sdk.ToolAnnotation{ReadOnlyHint: spec.Hints.ReadOnly, DestructiveHint: spec.Hints.Destructive,
-		IdempotentHint: spec.Hints.Idempotent, OpenWorldHint: spec.Hints.OpenWorld}
+	t.Annotations = sdk.ToolAnnotation{
+		ReadOnlyHint:    spec.Hints.ReadOnly,
+		DestructiveHint: spec.Hints.Destructive,
+		IdempotentHint:  spec.Hints.Idempotent,
+		OpenWorldHint:   spec.Hints.OpenWorld,
+	}
 	return t
 }
 
-// call makes one call of another host.
+// call handles a call of another host. What is wrong with it becomes a result, which the
+// host's model can read.
 func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	g, ok := grantFrom(ctx)
 	if !ok {
-		return sdk.NewToolResultError("This call comes from nobody."), nil
+		return sdk.NewToolResultError("This call has no valid token."), nil
 	}
 	if s.o.Servers != nil {
 		defer s.o.Servers.Lease()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
 	if err != nil {
-		return sdk.NewToolResultError("The arguments are no JSON."), nil
+		return sdk.NewToolResultError("The arguments are not valid JSON."), nil
 	}
 	name := r.Params.Name
 	if name, args, err = s.o.Discovery.Unwrap(name, args); err != nil {
 		return sdk.NewToolResultError(err.Error()), nil
 	}
+	// Checked again: the library's filter applies to lists, not to calls.
 	for _, n := range append(s.listedTools(ctx), s.usableTools(g)...) {
 		if n.Name == name && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
 			return s.makeCall(ctx, g, n, args), nil
 		}
 	}
-	return sdk.NewToolResultError("There is no tool " + name + " that this token may use. discover_tools finds those it may."), nil
+	return sdk.NewToolResultError("There is no tool " + name + " that this token may use. " +
+		"discover_tools finds those it may."), nil
 }
 
+// makeCall makes a call and records it.
 func (s *Server) makeCall(ctx context.Context, g grant, n tool.Named, args json.RawMessage) *sdk.CallToolResult {
 	in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{
 		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.tokenName},
 		User:         chat.User{ID: g.owner + "/" + g.tokenName, Name: g.tokenName},
-		Servers: func(name string) bool { // as if it had a tool without a name
+		// A server may be used where the patterns would match a tool of it without a name.
+		Servers: func(name string) bool {
 			return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: name}}})
-		}}}
+		},
+	}}
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
-	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	// The call was made, so it is recorded although the host may have left.
+	recordCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := s.o.Calls.SaveCalls(keep, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.SaveCalls(recordCtx, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

@@ -17,23 +17,24 @@ import (
 	"ravenbot/internal/store"
 )
 
-// tokenKind is the kind under which tokens are kept.
+// tokenKind is the kind of the store's items that hold tokens.
 const tokenKind = "mcp token"
 
-// tokenPrefix makes tokens easy to find by programs that look for leaked ones.
+// tokenPrefix lets programs that look for leaked secrets recognize a token.
 const tokenPrefix = "rvnmcp_"
 
-// usedPrecision is how exactly it is kept when a token was last used.
+// usedPrecision is the precision of the time of last use: more would be a write at every
+// request.
 const usedPrecision = time.Hour
 
-// Store keeps tokens, which it never sees: only their hashes.
+// Store stores tokens. It sees only their hashes.
 type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
-// Token is a token as it may be shown: without itself.
+// Token describes a token without its secret.
 type Token struct {
 	Name    string    `json:"name"` // unique for its owner
 	Owner   string    `json:"owner"`
@@ -43,15 +44,15 @@ type Token struct {
 	Used    time.Time `json:"lastUsed,omitzero"`
 }
 
-// storedToken is a token in the store.
+// storedToken is the stored form of a token.
 type storedToken struct {
 	Token
-	Hash string `json:"hash"` // SHA-256, in hex: a token is 256 random bits, so that no slower hash adds anything
+	Hash string `json:"hash"` // SHA-256 in hex; a slower hash adds nothing to 256 random bits
 }
 
 func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
 
-// Tokens are the tokens of all owners. It is safe for concurrent use.
+// Tokens manages the tokens of all owners. It is safe for concurrent use.
 type Tokens struct {
 	store Store
 	now   func() time.Time
@@ -61,7 +62,7 @@ type Tokens struct {
 	changeMu sync.Mutex // one change at a time
 }
 
-// What may be wrong with a request about a token.
+// Reasons why a request about a token is refused.
 var (
 	ErrNoToken     = errors.New("there is no such token")
 	ErrTokenExists = errors.New("there is a token of that name")
@@ -71,7 +72,7 @@ var (
 
 var tokenName = regexp.MustCompile(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 
-// LoadTokens reads what is kept.
+// LoadTokens returns the stored tokens.
 func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
 	t := &Tokens{store: s, now: now, byHash: map[string]storedToken{}}
 	items, err := s.Items(ctx, tokenKind)
@@ -93,10 +94,16 @@ func hashToken(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Create makes a token and gives it, this once. With overwrite it takes the place of
-// the owner's live one of that name in one step; else that is ErrTokenExists. life is
-// how long it lives, 0: until it is revoked.
-func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string, life time.Duration, overwrite bool) (Token, string, error) {
+// Create makes a token and returns it with its secret, which cannot be read again. With
+// overwrite it replaces the owner's live token of that name in one step; without, it
+// returns ErrTokenExists. life is how long the token is valid; 0: until it is revoked.
+func (t *Tokens) Create(
+	ctx context.Context,
+	owner, name string,
+	tools []string,
+	life time.Duration,
+	overwrite bool,
+) (Token, string, error) {
 	switch {
 	case !tokenName.MatchString(name):
 		return Token{}, "", ErrTokenName
@@ -121,6 +128,7 @@ func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string,
 	if err != nil {
 		return Token{}, "", err
 	}
+	// The key in the store is the same, so that the old token goes with this write.
 	if err := t.store.SaveItem(ctx, tokenKind, k.key(), raw, true); err != nil {
 		return Token{}, "", err
 	}
@@ -146,7 +154,7 @@ func (t *Tokens) find(owner, name string) (storedToken, bool) {
 	return storedToken{}, false
 }
 
-// List gives the live tokens of an owner, by name.
+// List returns the live tokens of an owner, sorted by name.
 func (t *Tokens) List(owner string) []Token {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +168,7 @@ func (t *Tokens) List(owner string) []Token {
 	return list
 }
 
-// Get gives a live token of an owner, or ErrNoToken.
+// Get returns a live token of an owner, or ErrNoToken.
 func (t *Tokens) Get(owner, name string) (Token, error) {
 	k, ok := t.find(owner, name)
 	if !ok || t.isExpired(k) {
@@ -169,7 +177,7 @@ func (t *Tokens) Get(owner, name string) (Token, error) {
 	return k.Token, nil
 }
 
-// Revoke ends a token at once; ErrNoToken: there is none.
+// Revoke ends a token at once. It returns ErrNoToken if there is no live one of that name.
 func (t *Tokens) Revoke(ctx context.Context, owner, name string) error {
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()
@@ -189,7 +197,7 @@ func (t *Tokens) Revoke(ctx context.Context, owner, name string) error {
 	return nil
 }
 
-// RevokeAll ends all tokens of an owner, and gives how many lived.
+// RevokeAll ends all tokens of an owner, and returns how many were live.
 func (t *Tokens) RevokeAll(ctx context.Context, owner string) (int, error) {
 	n := 0
 	for _, k := range t.List(owner) {
@@ -201,8 +209,8 @@ func (t *Tokens) RevokeAll(ctx context.Context, owner string) (int, error) {
 	return n, nil
 }
 
-// Check gives what a token stands for, and notes that it was used; false: it is none
-// that lives. It compares hashes, so that how long it takes tells nothing.
+// Check returns the live token with a secret, and records its use; false: there is none. It
+// compares hashes, so that its duration discloses nothing about the secret.
 func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 	h := hashToken(secret)
 	t.mu.Lock()
@@ -211,6 +219,7 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 		t.mu.Unlock()
 		return Token{}, false
 	}
+	// The time is set before it is stored, so that concurrent requests write it once.
 	now := t.now()
 	note := now.Sub(k.Used) > usedPrecision
 	if note {
@@ -224,8 +233,8 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 	return k.Token, true
 }
 
-// noteUse keeps when a token was used, unless it is gone meanwhile. That this fails
-// keeps nobody from using it.
+// noteUse stores when a token was last used, unless it was revoked meanwhile. An error is
+// ignored: it must not keep the host from using the token.
 func (t *Tokens) noteUse(ctx context.Context, k storedToken) {
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()

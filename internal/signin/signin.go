@@ -1,7 +1,7 @@
-// Package signin brings the sign-ins that MCP servers ask for to the people concerned: the
-// operator finds the link on the dashboard, a user where they had the server called. It
-// promises that a link for one person is shown to nobody else. How a sign-in works is
-// internal/mcp/oauth's business.
+// Package signin offers the sign-ins that MCP servers require to the right people: the
+// operator finds the link on the dashboard, a user in the conversation where they used the
+// server. It promises that a link for one person is shown to nobody else. It leaves the
+// sign-in itself to internal/mcp/oauth.
 package signin
 
 import (
@@ -36,7 +36,7 @@ const keySuffix = ".key"
 // offerTimeout bounds bringing a link to a user.
 const offerTimeout = 10 * time.Second
 
-// Blobs keeps what is known of sign-ins, as in store.Store.
+// Blobs stores the state of sign-ins, as in store.Store.
 type Blobs interface {
 	LoadBlob(ctx context.Context, key string) ([]byte, error)
 	SaveBlob(ctx context.Context, key string, data []byte) error
@@ -62,7 +62,7 @@ type Options struct {
 type Service struct {
 	o       Options
 	broker  *oauth.Broker
-	callers sync.Map // user → tool.Caller: where people were who had a server called
+	callers sync.Map // user → tool.Caller: where a user last used a server
 
 	mu   sync.Mutex
 	host *mcp.Host
@@ -93,7 +93,7 @@ func New(o Options) (*Service, error) {
 	return s, err
 }
 
-// Attach names the host, which itself needs the service: it is called once, before the host
+// Attach sets the host, which itself needs the service. It is called once, before the host
 // runs.
 func (s *Service) Attach(h *mcp.Host) {
 	s.mu.Lock()
@@ -107,8 +107,7 @@ func (s *Service) attached() *mcp.Host {
 	return s.host
 }
 
-// startServer starts a server that was waiting for a consent; one that was stopped meanwhile
-// stays stopped.
+// startServer connects a server that was waiting for a consent.
 func (s *Service) startServer(server, _ string) { _ = s.attached().Start(server) }
 
 // Handlers returns what serves CallbackPath and ClientPath.
@@ -116,7 +115,7 @@ func (s *Service) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{CallbackPath: s.broker.Callback(), ClientPath: s.broker}
 }
 
-// Authorize returns what carries requests to a server that may ask for a sign-in.
+// Authorize returns a RoundTripper over next that signs in where the server requires it.
 func (s *Service) Authorize(c mcp.Config, next http.RoundTripper) http.RoundTripper {
 	return s.broker.Transport(oauth.Entry{
 		Name:         c.Name,
@@ -141,8 +140,8 @@ func (s *Service) Waiting(c mcp.Config) *mcp.Consent {
 	return &mcp.Consent{URL: w.URL, User: w.User, Until: w.Expires}
 }
 
-// NoteCaller remembers where somebody was who has a tool called, if each user signs in to its
-// server for themselves: the link goes there.
+// NoteCaller records where a user calls a tool, if its server has a sign-in per user: the
+// link is offered there.
 func (s *Service) NoteCaller(c tool.Caller, n tool.Named) {
 	if c.User.ID == "" {
 		return
@@ -153,7 +152,7 @@ func (s *Service) NoteCaller(c tool.Caller, n tool.Named) {
 	}
 }
 
-// offerLink brings a link to the person concerned.
+// offerLink offers a link to the person who has to sign in.
 func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 	if c.User == "" {
 		s.o.Log.Warn("MCP server needs a sign-in by the operator", "server", c.Server,
@@ -165,7 +164,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 		return fmt.Errorf("offer %s a sign-in to MCP server %s: it is not known where they are", c.User, c.Server)
 	}
 	caller := known.(tool.Caller)
-	caller.Report = nil // the call that it belonged to may be over
+	caller.Report = nil // the call whose progress it shows may have ended
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
 	q := elicit.Question{Server: c.Server, URL: c.URL, Message: "Sign in, so that I may use it for you."}
@@ -175,7 +174,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 	return nil
 }
 
-// grants keeps what is known of sign-ins, which the broker has encrypted.
+// grants stores the state of sign-ins, which the broker has encrypted.
 type grants struct{ store Blobs }
 
 func (g grants) Load(key string) ([]byte, error) {
