@@ -56,7 +56,9 @@ func (q *Queues) next(key string) func() {
 
 // Wait returns when the jobs that run have ended. It is called after ctx has ended.
 func (q *Queues) Wait() {
-	q.mu.Lock() // a Do that did not see the end has started its goroutine by now
+	// A Do that did not see the end has started its goroutine when the lock is free.
+	q.mu.Lock()
+	clear(q.waiting)
 	q.mu.Unlock()
 	q.wg.Wait()
 }
