@@ -47,8 +47,8 @@ func newAPI(base *url.URL, token string, log *slog.Logger) *api {
 	return &api{base: base, token: token, log: log, client: client, pace: &kit.Pacer{Every: perRequest, Burst: burst}}
 }
 
-// request is one call. Those with the same route share a rate limit and are sent
-// one after the other, in order; an empty route is method and path.
+// request is one call. Those with the same route share a rate limit and are sent one after the
+// other, in order; an empty route stands for method and path.
 type request struct {
 	method, path string
 	route        string
@@ -74,7 +74,7 @@ const (
 	errBadForm        = 50035
 )
 
-// apiError is a request that was not carried out, as far as is known.
+// apiError is a request that, as far as is known, had no effect.
 type apiError struct {
 	what    string // method and path, without tokens
 	status  int    // 0: no answer
@@ -104,7 +104,7 @@ func (e *apiError) Error() string {
 
 func (e *apiError) Unwrap() error { return e.err }
 
-// isCode tells whether err is one of Discord's codes.
+// isCode reports whether err is one of Discord's codes.
 func isCode(err error, codes ...int) bool {
 	var e *apiError
 	if !errors.As(err, &e) {
@@ -118,27 +118,27 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// isRetryable tells whether the same request may succeed later.
+// isRetryable reports whether the same request may succeed later.
 func isRetryable(err error) bool {
 	var e *apiError
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
 }
 
-// isRefused tells whether Discord said no for good. A refused token is not meant: it
-// can be replaced.
+// isRefused reports whether Discord refused for good. A refused token does not count: it can be
+// replaced.
 func isRefused(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized &&
 		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
-// isUnauthorized tells whether Discord refused the token.
+// isUnauthorized reports whether Discord refused the token.
 func isUnauthorized(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status == http.StatusUnauthorized
 }
 
-// retryAfter is how long Discord wants us to wait before the next attempt.
+// retryAfter returns how long Discord wants us to wait before the next attempt.
 func retryAfter(err error) time.Duration {
 	var e *apiError
 	if errors.As(err, &e) {
@@ -147,8 +147,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// do sends a request when its turn has come, waits out rate limits as far as ctx
-// lasts, and decodes the answer into out unless that is nil. Errors are *apiError.
+// do sends a request when its turn has come, waits out rate limits as long as ctx lasts, and
+// decodes the answer into out unless that is nil. Errors are *apiError.
 func (a *api) do(ctx context.Context, r request, out any) error {
 	e := &apiError{what: r.method + " " + redact(r.path)}
 	if a.base == nil {
@@ -159,6 +159,8 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 		r.route = r.method + r.path
 	}
 	for {
+		// Requests of one route go one after the other, so that posts keep their order during a
+		// rate limit.
 		turn, err := a.pace.Enter(ctx, r.route, r.free)
 		if err != nil {
 			var limited *kit.WaitError
@@ -193,7 +195,7 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 	}
 }
 
-// redact takes the tokens out of the path of an interaction.
+// redact removes the tokens from the path of an interaction.
 func redact(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -240,7 +242,7 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 	return resp.StatusCode, resp.Header, body, nil
 }
 
-// content is what a request sends, and its media type.
+// content returns what a request sends, and its media type.
 func (r request) content() (io.Reader, string, error) {
 	switch {
 	case r.body == nil:
@@ -253,7 +255,7 @@ func (r request) content() (io.Reader, string, error) {
 	return bytes.NewReader(data), "application/json", err
 }
 
-// stripURL takes the address, which may hold a token, out of an error.
+// stripURL removes the address, which may hold a token, from an error.
 func stripURL(err error) error {
 	var e *url.Error
 	if errors.As(err, &e) {
@@ -262,7 +264,7 @@ func stripURL(err error) error {
 	return err
 }
 
-// read makes an answer a value or an error.
+// read decodes an answer, or returns it as an error.
 func (a *api) read(e *apiError, status int, body []byte, out any) error {
 	if status >= 200 && status < 300 {
 		if out == nil || len(bytes.TrimSpace(body)) == 0 {
@@ -296,7 +298,7 @@ const (
 	minPause     = 10 * time.Millisecond
 )
 
-// rateLimit reads from an answer how long its route, or everything, has to rest.
+// rateLimit returns how long the route of an answer, or every request, has to rest.
 func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, global bool) {
 	if status != http.StatusTooManyRequests {
 		if h.Get("X-RateLimit-Remaining") == "0" {
@@ -329,7 +331,7 @@ func parseSeconds(s string) time.Duration {
 	return time.Duration(f * float64(time.Second))
 }
 
-// refusalReason says for people what Discord's codes mean for a post.
+// refusalReason returns in words for people why Discord refused a post.
 func refusalReason(e *apiError) string {
 	switch e.code {
 	case errUnknownChannel:
@@ -346,7 +348,7 @@ func refusalReason(e *apiError) string {
 	return "Discord refused the message"
 }
 
-// postError turns an error of the api into what delivery understands.
+// postError returns a *chat.PostError for an error of the API.
 func (d *Discord) postError(err error) error {
 	var e *apiError
 	if !errors.As(err, &e) {

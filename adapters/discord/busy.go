@@ -14,21 +14,21 @@ import (
 // Rules of telling people that the bot is busy: each once, until none of their
 // messages was turned away for busyEvery. Those of one place are told together.
 const (
-	busyText       = "I am busy, please try again in a moment."
+	busyText       = "I am busy right now. Please try again in a moment."
 	busyEvery      = time.Minute
 	busyGatherTime = time.Second
 	maxNamed       = 40
 	busyTimeout    = time.Minute
 )
 
-// busyGroup are those in one place who are to be told.
+// busyGroup is the people in one place who are to be told together that the bot is busy.
 type busyGroup struct {
 	first chat.Message
 	names []string // of all, the first too
 }
 
-// queueBusyNote has whoever sent a message told that it was turned away. An interaction is
-// always told: it would show "thinking" otherwise.
+// queueBusyNote has the author of a refused message told that the bot is busy. An interaction is
+// always answered, because it would show "thinking" otherwise.
 func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message) {
 	if len(m.Reply.Handle) > 0 {
 		d.startWork(func() { d.postBusyNote(ctx, m, busyText) })
@@ -50,8 +50,8 @@ func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message) {
 	away.names = append(away.names, m.Author.Name)
 }
 
-// isFirstRefusal takes note that a message of somebody was turned away, and tells
-// whether it is the first in a while.
+// isFirstRefusal notes that a message of somebody was refused, and reports whether it was the first
+// in a while.
 func (d *Discord) isFirstRefusal(who string) bool {
 	now := d.o.Now()
 	last, known := d.busyTold.Change(who, func(time.Time, bool) time.Time { return now })
@@ -61,7 +61,7 @@ func (d *Discord) isFirstRefusal(who string) bool {
 // maxToldBusy is how many of those who were told are remembered at least.
 const maxToldBusy = 8192
 
-// postBusyGroup tells all in a place who were turned away within a moment.
+// postBusyGroup tells everybody in a place whose message was refused within a moment.
 func (d *Discord) postBusyGroup(ctx context.Context, where string) {
 	_ = kit.Sleep(ctx, busyGatherTime) // at the end, too, people are told what became of their words
 	d.mu.Lock()
@@ -69,6 +69,7 @@ func (d *Discord) postBusyGroup(ctx context.Context, where string) {
 	delete(d.busyGroups, where)
 	d.mu.Unlock()
 	text := busyText
+	// One note for everybody costs one post where a crowd was refused.
 	if named := slices.Compact(slices.Sorted(slices.Values(away.names))); len(named) > 1 {
 		more := ""
 		if n := len(named) - maxNamed; n > 0 {
@@ -84,6 +85,6 @@ func (d *Discord) postBusyNote(ctx context.Context, m chat.Message, text string)
 	defer cancel()
 	draft := chat.Draft{Key: m.Key() + "/busy", Text: text, Failed: true, Reply: m.Reply, Ephemeral: true}
 	if _, err := d.Post(ctx, m.Conversation, draft); err != nil {
-		d.o.Log.Warn("could not say that the bot is busy", "platform", "discord", "error", err)
+		d.o.Log.Warn("note that the bot is busy not posted", "platform", "discord", "error", err)
 	}
 }

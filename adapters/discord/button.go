@@ -37,8 +37,8 @@ type button struct {
 	Value string `json:"custom_id"`
 }
 
-// buttonRows lays buttons out. One that Discord would refuse the whole message for, or
-// whose value another has, is left out: the words matter more.
+// buttonRows returns the rows of buttons. A button for which Discord would refuse the whole
+// message, or whose value another one has, is left out: the words matter more.
 func buttonRows(buttons []chat.Button) []buttonRow {
 	var list []buttonRow
 	seen := map[string]bool{"": true}
@@ -75,5 +75,5 @@ func buttonStyle(s chat.Style) int {
 	return styleQuiet
 }
 
-// appearance is all that can be seen of a piece while an answer is written.
+// appearance returns all that people can see of a piece while an answer is written.
 func (p piece) appearance() string { return fmt.Sprintf("%s\x00%v", p.text, p.buttons) }

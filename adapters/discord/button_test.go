@@ -35,7 +35,7 @@ func buttons(t *testing.T, p simdiscord.Post) string {
 	return strings.Join(lines, "\n")
 }
 
-// press presses a button and gives the message that it became.
+// press presses a button and returns the message that it became.
 func (s *stage) press(t *testing.T, post, value string) chat.Message {
 	t.Helper()
 	in := s.Click(post, s.ann, value)
@@ -162,13 +162,13 @@ func TestForeignComponentsAreHarmless(t *testing.T) {
 		{"type":3,"custom_id":"menu","options":[{"label":"a","value":"a"}]}]}]}`)
 	in := s.Click(s.Posts(s.general.ID)[0].ID, s.ann, "menu", "a")
 	p, err := s.WaitAnswer(within(t), in.ID, anyPost)
-	if err != nil || !p.Ephemeral() || p.Content != "This is no longer active." {
+	if err != nil || !p.Ephemeral() || p.Content != "This button or form no longer works." {
 		t.Errorf("answer %+v: %v", p, err)
 	}
 	s.exchange(t, 0, 1)
 }
 
-// An answer that is given anew may begin as the first one did.
+// An answer that is given again may begin as the first one did.
 func TestAnswerBegunAgainIsShown(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})

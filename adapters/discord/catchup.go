@@ -40,7 +40,7 @@ type catchUp struct {
 
 // newMissed returns nil where nothing is to be read.
 func (d *shard) newMissed() *catchUp {
-	if d.o.CatchUp <= 0 || d.o.Heard == nil {
+	if d.o.CatchUp <= 0 || d.o.LastSeen == nil {
 		return nil
 	}
 	c := &catchUp{d: d}
@@ -77,7 +77,7 @@ func snowflake(t time.Time) string {
 
 // listGaps returns the places in which something may be missing.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
-	heard, err := c.d.o.Heard(ctx)
+	heard, err := c.d.o.LastSeen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,8 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 		if a.Platform != c.d.Name() || a.Channel == "" || !c.d.isCovering(a.Workspace) {
 			continue
 		}
+		// What is older than the operator wants to read, or than the last message taken, is left
+		// out.
 		g := newGap(a, c.since)
 		if _, err := strconv.ParseUint(h.Message, 10, 64); err == nil &&
 			(isNewer(h.Message, c.since) || h.At.After(c.from)) {
@@ -148,7 +150,7 @@ func (c *catchUp) threadGaps(threads []chat.Address) []*kit.Gap {
 	return gaps
 }
 
-// isUnreadable tells whether an error of reading a place is final, and tells the operator.
+// isUnreadable reports whether an error of reading a place is final, and tells the operator.
 func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
 	if !isRefused(err) {
 		return false
@@ -171,7 +173,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 		said = append(said, page...)
 		if after, more = next, next != ""; more && len(said) >= maxMissed {
 			c.d.o.Log.Warn(
-				"more discord messages were missed than are read",
+				"too many discord messages missed, the rest not read",
 				"platform",
 				"discord",
 				"conversation",
@@ -181,6 +183,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 			)
 		}
 	}
+	// A store that was lost must not have old questions answered again.
 	self := c.d.botUser().ID
 	replied := map[string]bool{}
 	for _, w := range said {
@@ -202,6 +205,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 // parseMessages reads a history as if it had come live: in a history messages do not
 // name their server, nor the roles of who wrote them.
 func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
+	// Messages of a history do not name their server.
 	guild := at.Workspace
 	if guild == directGuild {
 		guild = ""
@@ -239,7 +243,7 @@ func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMemb
 	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + guild + "/members/" + user}, &m)
 	if err != nil {
 		d.o.Log.Warn(
-			"roles of the author of a missed discord message not looked up",
+			"roles of a discord user not looked up, treated as none",
 			"platform",
 			"discord",
 			"guild",

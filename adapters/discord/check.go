@@ -13,14 +13,14 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// Permission is one that the bot needs in a server, and what is lost without it.
+// Permission is a permission that the bot needs in a server, and what does not work without it.
 type Permission struct {
 	Name  string `json:"name"` // as Discord writes it
 	Bit   int64  `json:"bit"`
 	Loses string `json:"loses"`
 }
 
-// Permissions lists what the bot needs in a server.
+// Permissions returns what the bot needs in a server.
 func Permissions() []Permission {
 	return []Permission{
 		{"View Channels", discordgo.PermissionViewChannel, "the bot sees no channel and answers nobody"},
@@ -46,10 +46,10 @@ func Permissions() []Permission {
 	}
 }
 
-// Scopes are what the bot is installed with.
+// Scopes returns the scopes with which the bot is installed.
 func Scopes() []string { return []string{"bot", "applications.commands"} }
 
-// Needed is the sum of Permissions.
+// Needed returns the sum of Permissions.
 func Needed() int64 {
 	var bits int64
 	for _, p := range Permissions() {
@@ -58,7 +58,7 @@ func Needed() int64 {
 	return bits
 }
 
-// Invite is the address at which a server's manager adds the application.
+// Invite returns the address at which a server's manager adds the application.
 func Invite(application string) string {
 	q := url.Values{
 		"client_id":   {application},
@@ -71,7 +71,7 @@ func Invite(application string) string {
 // checkTimeout is the time for all questions of one check.
 const checkTimeout = time.Minute
 
-// Application gives the id of the bot's application: from the token, whose first
+// Application returns the id of the bot's application: from the token, whose first
 // part it is, else from Discord.
 func (d *Discord) Application(ctx context.Context) (string, error) {
 	first, _, _ := strings.Cut(d.o.Token, ".")
@@ -86,8 +86,8 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 	return a.ID, err
 }
 
-// Prove asks Discord whether it takes the token and gives the id of the application
-// that it belongs to. A refusal is a *chat.SetupError with its remedy.
+// Prove asks Discord whether it takes the token, and returns the id of the application to which it
+// belongs. A refusal is a *chat.SetupError with its remedy.
 func (d *Discord) Prove(ctx context.Context) (application string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (d *Discord) application(ctx context.Context) (application, error) {
 	return a, nil
 }
 
-// Finding is something about the bot's rights that is not as it should be.
+// Finding is a fault in the bot's permissions or intents.
 type Finding struct {
 	Where   string `json:"where"`   // a server's name and id, or "application"
 	Missing string `json:"missing"` // a permission or an intent, or what could not be found out
@@ -132,9 +132,9 @@ const (
 	flagContentLimited = 1 << 19
 )
 
-// Check compares the rights that the bot has with those that it needs, in every
-// server and for the application: nothing found, nothing missing. Rights that a
-// single channel takes away are not seen. It may be called without Run.
+// Check returns a finding for each permission or intent that the bot lacks, in every server and for
+// the application; none if all is well. Permissions that a single channel takes away are not seen.
+// It may be called without Run.
 func (d *Discord) Check(ctx context.Context) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -183,7 +183,7 @@ const (
 	maxGuildPages = 50
 )
 
-// guilds lists the servers that the bot is in.
+// guilds returns the servers that the bot is in.
 func (d *Discord) guilds(ctx context.Context) ([]guild, error) {
 	var all []guild
 	for range maxGuildPages {

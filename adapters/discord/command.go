@@ -105,7 +105,7 @@ func commandText(specs []chat.CommandSpec, options []wireOption) (command, text 
 	return command, strings.TrimSpace(strings.Join(words, " ") + labelled)
 }
 
-// wantsThread tells whether the answer to a command is to have its own thread.
+// wantsThread reports whether the answer to a command is to have its own thread.
 func wantsThread(specs []chat.CommandSpec, options []wireOption) bool {
 	for _, sub := range options {
 		spec, _ := chat.FindCommand(specs, sub.Name)

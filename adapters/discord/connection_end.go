@@ -18,8 +18,8 @@ type connectionEnd struct {
 	wasLive bool // READY or RESUMED had come
 }
 
-// pause is how long to wait before the next attempt. After an invalid session
-// Discord asks for one to five seconds.
+// pause returns how long to wait before the next attempt. After an invalid session Discord asks for
+// one to five seconds.
 func (e connectionEnd) pause(failures int) time.Duration {
 	switch {
 	case e.invalid:
@@ -52,7 +52,7 @@ const (
 	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage + `, or take "respondTo": "all" out of the Discord channels in config.json`
 )
 
-// verdict tells from the status of a connection that ended what to do next.
+// verdict decides from the status of a connection that ended what to do next.
 func (d *shard) verdict(s *session, st status, cause string) connectionEnd {
 	code := st.closeCode()
 	if code != 0 {
@@ -65,7 +65,7 @@ func (d *shard) verdict(s *session, st status, cause string) connectionEnd {
 	return end
 }
 
-// fatalError is the error behind a close code that would be the same next time.
+// fatalError returns the error behind a close code that would come again; nil for other codes.
 func (d *Discord) fatalError(code int) error {
 	switch code {
 	case codeToken:
@@ -83,7 +83,7 @@ func (d *Discord) fatalError(code int) error {
 	return nil
 }
 
-// tokenError is what only a new token mends.
+// tokenError returns the error that only a new token ends.
 func tokenError(err error) *chat.SetupError {
 	return &chat.SetupError{Reason: "Discord refused the bot token",
 		Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN", Err: err}

@@ -49,17 +49,17 @@ type Options struct {
 	// CatchUp is how far back messages are read that were said while the bot was
 	// away, 30 days at most; 0: not at all. Heard lists the conversations to read,
 	// the most important first, with the last message taken of each.
-	CatchUp time.Duration
-	Heard   func(context.Context) ([]chat.Heard, error)
+	CatchUp  time.Duration
+	LastSeen func(context.Context) ([]chat.LastSeen, error)
 	// Shards is the number of gateway sessions among which servers are divided; 0:
 	// as many as Discord asks for.
 	Shards int
-	// Suggest completes what somebody types, somewhere, of a command's option, nil:
-	// nothing. It has two seconds.
+	// Suggest returns values for the option of a command that somebody is typing; nil:
+	// none. It has two seconds.
 	Suggest func(ctx context.Context, at chat.Address, command, option, typed string) []string
 	// Commands are the subcommands of /raven.
 	Commands []chat.CommandSpec
-	// Former gives the forms that commands and buttons ask for, nil: none do.
+	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
 	Log    *slog.Logger
 	Now    func() time.Time // nil: time.Now
@@ -72,7 +72,7 @@ type Discord struct {
 	baseErr error
 	api     *api
 	sent    sentPosts
-	// openWithin is the time from dialling to the first event.
+	// openTimeout is the time from dialling to HELLO.
 	openWithin time.Duration
 
 	parents       kit.Memory[string]    // thread to channel, "" for what is no thread
@@ -125,16 +125,16 @@ func New(o Options) *Discord {
 	return d
 }
 
-// Name is "discord".
+// Name returns "discord".
 func (d *Discord) Name() string { return "discord" }
 
-// Limits are Discord's for one message.
+// Limits returns Discord's limits of one message.
 func (d *Discord) Limits() chat.Limits {
 	return chat.Limits{Text: maxText, Cards: maxEmbeds, Edits: editEvery}
 }
 
-// Run connects and stays connected until ctx ends. A *chat.SetupError tells what
-// no new attempt would mend: a refused token, intents that are not switched on.
+// Run connects and stays connected until ctx ends. It returns a *chat.SetupError for what no new
+// attempt would change: a refused token, or intents that are not switched on.
 func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	if d.baseErr != nil {
 		return &chat.SetupError{
@@ -152,7 +152,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	for _, s := range d.shards {
 		if n := s.waiting; n > 0 {
 			d.o.Log.Warn(
-				"discord messages not taken over before the end",
+				"discord messages not stored before the end",
 				"platform",
 				"discord",
 				"shard",
@@ -165,7 +165,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	return err
 }
 
-// startWork starts work that Run waits for; false: it is too late for that.
+// startWork starts work that Run waits for; false if Run is about to return.
 func (d *Discord) startWork(work func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,14 +175,14 @@ func (d *Discord) startWork(work func()) bool {
 	return !d.ending
 }
 
-// Typing shows for some ten seconds that the bot is writing.
+// Typing shows for about ten seconds that the bot is writing.
 func (d *Discord) Typing(ctx context.Context, to chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return d.api.do(ctx, request{method: "POST", path: "/channels/" + channelOf(to) + "/typing"}, nil)
 }
 
-// channelOf is the id of the channel or thread that an address names.
+// channelOf returns the id of the channel or thread that an address names.
 func channelOf(a chat.Address) string {
 	if a.Thread != "" {
 		return a.Thread

@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// editPayload is a message as it replaces another: what is left out would stay.
+// editPayload is a message that replaces another one. Unlike in a new message, what is left out
+// would stay as it was, so every field is sent.
 type editPayload struct {
 	Content    string      `json:"content"`
 	Embeds     []embed     `json:"embeds"`
@@ -18,7 +19,7 @@ type editPayload struct {
 	Flags       int             `json:"flags"`
 }
 
-// nextEdit is the next piece as it takes a place.
+// nextEdit returns the next piece as an edit.
 func (p *postJob) nextEdit() editPayload {
 	next := p.nextPayload()
 	body := editPayload{
@@ -38,8 +39,8 @@ func (p *postJob) nextEdit() editPayload {
 	return body
 }
 
-// nextReplaced is the post whose place the next piece takes, if any. From the first one
-// that is gone on all are posted anew, so that they stay in order.
+// nextReplaced returns the post that the next piece replaces; empty if there is none. From the
+// first post on that is gone all are posted again, so that the order is kept.
 func (p *postJob) nextReplaced() string {
 	old, n := p.draft.Replaces.IDs, len(p.ids)
 	if n >= len(old) || old[n] == p.uneditable || !slices.Equal(p.ids, old[:n]) {
@@ -48,9 +49,7 @@ func (p *postJob) nextReplaced() string {
 	return old[n]
 }
 
-// editPost puts the next piece in the place of a post. The answer to an interaction
-// can be edited as one for as long as its token lives; for ever as a message of
-// the channel, unless it is for the asker alone.
+// editPost replaces a post by the next piece.
 func (p *postJob) editPost(ctx context.Context, id string) error {
 	return p.callOnPost(ctx, request{method: "PATCH", body: p.nextEdit(), files: p.nextFiles()}, id)
 }
@@ -68,7 +67,9 @@ func (p *postJob) removeSurplus(ctx context.Context) error {
 	return nil
 }
 
-// callOnPost does something to a post of the bot, whichever way it can be reached.
+// callOnPost edits or deletes a post of the bot by whichever way it can be reached. The answer to
+// an interaction is reached by its token for as long as that is valid, and later as a message of
+// the channel unless it is for the asker alone.
 func (p *postJob) callOnPost(ctx context.Context, r request, id string) error {
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return &apiError{

@@ -71,12 +71,12 @@ func (d *Discord) botUser() wireUser {
 	return d.self
 }
 
-// onMessage queues what concerns the bot. It runs in the goroutine that changes the
+// onMessage queues a message that concerns the bot. It runs in the goroutine that changes the
 // state, which may therefore be read without further care.
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord message not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord message not decoded", "platform", "discord", "error", err)
 		return
 	}
 	m, ok := d.parseMessage(state, w)
@@ -86,8 +86,8 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
-// parseMessage reads what a person said; false where it was none, or where Discord
-// keeps from the bot what it says. The conversation is left out.
+// parseMessage returns what a person said, without the conversation; false if no person said
+// anything, or if Discord does not show it to the bot.
 func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Message, bool) {
 	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
 		return chat.Message{}, false
@@ -97,7 +97,7 @@ func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Mess
 	}
 	files, rest, err := w.parseFiles()
 	if err != nil {
-		d.o.Log.Warn("files of a discord message left out", "platform", "discord", "message", w.ID, "error", err)
+		d.o.Log.Warn("files of a discord message not read", "platform", "discord", "message", w.ID, "error", err)
 	}
 	r := messageReader{self: d.botUser(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
 	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.isAdmin()},
@@ -108,21 +108,21 @@ func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Mess
 	return m, true
 }
 
-// revisionLayout are written so that they sort by time.
+// revisionLayout writes times so that they sort as text.
 const revisionLayout = "2006-01-02T15:04:05.000000Z"
 
-// onUpdate queues the edit of a message, whomever it concerned. Discord tells of
-// link previews and pins in the same way, with the time of the last edit or none,
-// and may leave out what has not changed.
+// onUpdate queues the edit of a message. Discord reports link previews and pins in the same way,
+// with the time of the last edit or none, and may leave out what has not changed.
 func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 	var w struct {
 		wireMessage
 		Text *string `json:"content"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord edit not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord edit not decoded", "platform", "discord", "error", err)
 		return
 	}
+	// Link previews and pins come without an edit time or a text.
 	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.botUser().ID || d.sent.has(w.ID) {
 		return
 	}
@@ -144,7 +144,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 		GuildID   string   `json:"guild_id"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord deletion not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord deletion not decoded", "platform", "discord", "error", err)
 		return
 	}
 	if w.ID != "" {
@@ -163,8 +163,8 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 	d.push(in)
 }
 
-// setAddress gives a message its address, as far as that is known without asking. A
-// change does without the thread: the message that it is of has it.
+// setAddress sets the conversation of a message as far as it is known without asking. A change
+// needs no thread: the message that it changes has it.
 func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.addressOf(state, guild, channel)
 	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
@@ -182,7 +182,7 @@ func isGroup(state *discordgo.State, channel string) bool {
 	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
-// addressOf tells where a channel is; false: perhaps it is a thread.
+// addressOf returns where a channel is; false if it may be a thread.
 func (d *Discord) addressOf(state *discordgo.State, guild, channel string) (chat.Address, bool) {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	if guild == "" {
@@ -207,8 +207,8 @@ const (
 	maxParents    = 5000
 )
 
-// lookUpAddress asks Discord whether a channel that no event has shown is a thread.
-// What cannot be known is taken for a channel.
+// lookUpAddress asks Discord whether a channel that no event has shown is a thread. One that cannot
+// be looked up counts as a channel.
 func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat.Address {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	parent, known := d.parents.Get(channel)
@@ -221,7 +221,7 @@ func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
 			d.o.Log.Warn(
-				"discord channel not looked up, taken for one that is no thread",
+				"discord channel not looked up, treated as no thread",
 				"platform",
 				"discord",
 				"channel",
@@ -266,7 +266,7 @@ func (r messageReader) reachOf() chat.Reach {
 	return chat.Overheard
 }
 
-// isOwnRole tells whether a role is the one that Discord made for the bot alone.
+// isOwnRole reports whether a role is the one that Discord made for the bot alone.
 func (r messageReader) isOwnRole(id string) bool {
 	role, err := r.state.Role(r.w.GuildID, id)
 	if err != nil || !role.Managed {
@@ -303,8 +303,8 @@ func canManageText(permissions string) bool {
 // space after them.
 var mentionPattern = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
-// plainText is the message as people read it, without the mention of the bot, and the
-// names of files that nobody can read.
+// plainText returns the message as people read it, without the mention of the bot, and with the
+// names of files that cannot be read.
 func (r messageReader) plainText(unread []string) string {
 	text := mentionPattern.ReplaceAllStringFunc(r.w.Content, func(s string) string {
 		parts := mentionPattern.FindStringSubmatch(s)

@@ -41,8 +41,8 @@ type fileHandle struct {
 	URL     string `json:"url"`
 }
 
-// mediaType is the media type of an image or a text, which is what a model reads; empty:
-// it is neither.
+// mediaType returns the media type of an image or a text, which is what a model reads; empty for
+// other files.
 func (a attachment) mediaType() string {
 	name := strings.ToLower(path.Ext(a.Name))
 	kind, _, err := mime.ParseMediaType(a.Type)
@@ -70,7 +70,7 @@ var readableTypes = []string{
 	"application/sql",
 }
 
-// typesByExtension are the types of files by the ends of their names.
+// typesByExtension are media types by the extensions of file names.
 var typesByExtension = map[string]string{
 	".png":  "image/png",
 	".jpg":  "image/jpeg",
@@ -95,7 +95,7 @@ var typesByExtension = map[string]string{
 	".ts":   "text/plain",
 }
 
-// parseFiles gives what of a message's attachments can be read, and names the rest.
+// parseFiles returns the attachments that can be read, and the names of the others.
 func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
 	for _, a := range w.Attachments {
 		kind := a.mediaType()
@@ -115,9 +115,8 @@ func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) 
 // errExpired says that there is no file, or no longer, at an address.
 var errExpired = errors.New("the file is not at this address, or no longer")
 
-// Fetch reads a file of a message: at most limit bytes, more is an error. Where
-// its address has expired the message is asked for a new one, once; else nothing
-// is repeated.
+// Fetch reads a file of a message. Once an address has expired the message is asked for a new one;
+// nothing else is repeated.
 func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -187,7 +186,7 @@ func (d *Discord) download(ctx context.Context, address string, limit int64) ([]
 	return data, nil
 }
 
-// isFileHost tells whether a host is Discord's content delivery, or stands in for
+// isFileHost reports whether a host is Discord's content delivery, or stands in for
 // all of Discord.
 func (d *Discord) isFileHost(u *url.URL) bool {
 	if u.Scheme == "https" && (u.Host == "cdn.discordapp.com" || u.Host == "media.discordapp.net") {

@@ -15,7 +15,7 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
-// attach says something with files and gives the message that it became.
+// attach says something with files and returns the message that it became.
 func (s *stage) attach(t *testing.T, text string, files ...simdiscord.File) chat.Message {
 	t.Helper()
 	var with []simdiscord.SayOption

@@ -79,9 +79,9 @@ type selectOption struct {
 	Chosen bool   `json:"default,omitempty"`
 }
 
-// newModal writes a form as Discord takes it. A field whose text is too long to be
-// shown whole is left out, so that sending the form changes nothing of it. What a
-// form says before its fields takes the place of one.
+// newModal returns a form as Discord takes it. A field whose text is too long to be shown whole is
+// left out, so that sending the form does not change it. The introduction takes the place of a
+// field.
 func newModal(f *chat.Form) modal {
 	m := modal{ID: f.ID, Title: cutText(f.Title, maxFormTitle)}
 	fields := f.Fields[:min(len(f.Fields), maxFormFields)]
@@ -113,7 +113,7 @@ func newModal(f *chat.Form) modal {
 	return m
 }
 
-// newField is where a field is filled in; nil where it cannot be.
+// newField returns the component in which a field is filled in; nil if its value is too long.
 func newField(f chat.Field) any {
 	if f.Kind == chat.Toggle {
 		f.Options = []chat.Option{{Value: "true", Label: "Yes"}, {Value: "false", Label: "No"}}
@@ -142,7 +142,7 @@ func newField(f chat.Field) any {
 	return in
 }
 
-// fitsMenu tells whether Discord takes options as a menu.
+// fitsMenu reports whether Discord takes options as a menu.
 func fitsMenu(options []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range options {
@@ -185,7 +185,7 @@ type wireField struct {
 	Parts  []wireField     `json:"components"`
 }
 
-// read puts what was filled in into values.
+// read stores what was filled in by name.
 func (f wireField) read(values map[string]string) {
 	var text string
 	switch {
@@ -205,11 +205,12 @@ func (f wireField) read(values map[string]string) {
 	}
 }
 
-// formResult says, once, whether an interaction was answered with a form, or with the
-// reason why there is none, and is therefore no message; nil: nobody is asked.
+// formResult tells once whether an interaction was answered with a form, or with the reason why
+// there is none, and is therefore no message. A nil formResult says that it was not.
 type formResult chan bool
 
-// newVerdict is for commands and presses, which may ask for a form.
+// newVerdict returns where to wait for the result of a command or a press, which may ask for a
+// form.
 func (d *Discord) newVerdict(m chat.Message) formResult {
 	if d.o.Former == nil || m.Kind() == chat.EventForm {
 		return nil
@@ -217,7 +218,7 @@ func (d *Discord) newVerdict(m chat.Message) formResult {
 	return make(formResult, 1)
 }
 
-// wait waits for the verdict.
+// wait returns the result; false if ctx ends first.
 func (v formResult) wait(ctx context.Context) bool {
 	if v == nil {
 		return false
@@ -230,8 +231,8 @@ func (v formResult) wait(ctx context.Context) bool {
 	}
 }
 
-// showForm answers a message that asks for a form with that, and reports whether it was
-// one. Where no answer comes in time it is not.
+// showForm answers an interaction with the form that it asks for. It returns false if it asks for
+// none, or if there was no form in time.
 func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.Time, m chat.Message) bool {
 	type outcome struct {
 		form *chat.Form
@@ -268,7 +269,7 @@ func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.
 		case o.form == nil:
 			return false
 		case !d.sendCallback(ctx, w, arrived, callback{Type: answerModal, Data: newModal(o.form)}):
-			d.sendCallback(ctx, w, arrived, noteCallback("The form could not be opened; please try again."))
+			d.sendCallback(ctx, w, arrived, noteCallback("I could not open the form. Please try again."))
 		}
 		return true
 	case <-limited.Done():

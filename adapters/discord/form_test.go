@@ -27,7 +27,7 @@ func allKinds() *chat.Form {
 	}}
 }
 
-// former gives a form for /raven settings and for the button "ask".
+// former returns a form for /raven settings and for the button "ask".
 func former(form *chat.Form) chat.Former {
 	return func(_ context.Context, m chat.Message) (*chat.Form, error) {
 		if m.Command == "settings" || m.Command == chat.Pressed && m.Text == "ask" {
@@ -132,7 +132,7 @@ func TestAFormThatCannotBeHad(t *testing.T) {
 		"none":      {func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }, ""},
 		"hangs":     {func(ctx context.Context, _ chat.Message) (*chat.Form, error) { <-ctx.Done(); return allKinds(), nil }, ""},
 		"lost":      {func(context.Context, chat.Message) (*chat.Form, error) { panic("lost") }, ""},
-		"not taken": {func(context.Context, chat.Message) (*chat.Form, error) { return allKinds(), nil }, "could not be opened"},
+		"not taken": {func(context.Context, chat.Message) (*chat.Form, error) { return allKinds(), nil }, "could not open the form"},
 	} {
 		s := open(t, script{discord: discord.Options{Former: c.former}})
 		if name == "not taken" {

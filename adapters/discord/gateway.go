@@ -189,6 +189,7 @@ func (d *Discord) dial(ctx context.Context, s *session) (*connection, error) {
 		}
 		return nil, fmt.Errorf("connect to the gateway: %w", err)
 	}
+	// An event of a large server has some megabytes; a frame without end must not fill the memory.
 	ws.SetReadLimit(maxFrame)
 	// The library would send Discord's close code back: 1001, like 1000, ends the session.
 	ws.SetCloseHandler(func(int, string) error { return nil })
@@ -238,6 +239,7 @@ func (c *connection) receive(s *session, f, greeting frame, handle func(frame)) 
 			return
 		}
 		interval := time.Duration(hello.Interval) * time.Millisecond
+		// HELLO counts as the first answer, so that silence is measured from here on.
 		c.change(func(st *status) { st.interval, st.acked = interval, time.Now() })
 		c.write(greeting)
 		c.wg.Go(func() { c.sendHeartbeats(s, interval) })

@@ -16,8 +16,8 @@ import (
 // historyTimeout bounds reading back a page of a channel.
 const historyTimeout = 15 * time.Second
 
-// History reads back a channel or thread. What Discord does not show the bot, the words of
-// messages that do not concern it without the Message Content intent, is left out.
+// History reads back a channel or thread. Messages that Discord does not show the bot without the
+// Message Content intent are left out.
 func (d *Discord) History(ctx context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (d *Discord) History(ctx context.Context, at chat.Address, before string, m
 	return list, nil
 }
 
-// textOf is what a message of a history says, with the titles of what is embedded.
+// textOf returns the text of a message with the titles of its embeds.
 func (d *Discord) textOf(w wirePost) string {
 	_, rest, err := w.parseFiles()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"ravenbot/adapters/kit"
 )
 
-// identifyBudget gives sessions their turn to begin. Discord takes so many in 24 hours over
-// all shards, and then resets the token; and one every five seconds in each of the
-// buckets into which it divides shards.
+// identifyBudget decides when sessions may be begun. Discord allows so many in 24 hours over all
+// shards, and resets the token after more; and one every five seconds in each of the buckets into
+// which it divides shards.
 type identifyBudget struct {
 	buckets   []identifyBucket
 	maxPerDay int // in 24 hours
@@ -22,7 +22,7 @@ type identifyBudget struct {
 	reset     time.Time   // zero: it did not say
 }
 
-// identifyBucket is a line of shards.
+// identifyBucket is a group of shards that begin their sessions one after the other.
 type identifyBucket struct {
 	turn chan struct{} // holds an element while one of them begins a session
 	last time.Time     // guarded by the budget's lock
@@ -51,11 +51,10 @@ func newBudget(p gatewayPlan, now time.Time) *identifyBudget {
 	return b
 }
 
-// bucketOf is the bucket of a shard.
+// bucketOf returns the bucket of a shard.
 func (b *identifyBudget) bucketOf(shard int) *identifyBucket { return &b.buckets[shard%len(b.buckets)] }
 
-// claim counts a session that a shard is about to begin, or tells how long to wait
-// before asking again.
+// claim counts a session that a shard is about to begin. If it has to wait it returns for how long.
 func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,12 +71,13 @@ func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
 	if pause > 0 {
 		return pause
 	}
+	// Counted before it is begun: a session that is begun but not counted could cost the token.
 	b.begun = append(b.begun, now)
 	b.remaining--
 	return 0
 }
 
-// finishClaim tells what became of a claim: whether the session was begun.
+// finishClaim ends a claim; begun is false if the session was not begun.
 func (b *identifyBudget) finishClaim(now time.Time, shard int, begun bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,9 +89,8 @@ func (b *identifyBudget) finishClaim(now time.Time, shard int, begun bool) {
 	b.begun = b.begun[:max(0, len(b.begun)-1)]
 }
 
-// allowIdentify waits until a session may be begun. begun must be called, with
-// whether it was; the shards of one bucket wait for one another until then. False:
-// ctx ended first.
+// allowIdentify waits until a session may be begun. begun must be called with whether it was; the
+// shards of one bucket wait for one another until then. It returns false if ctx ended first.
 func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 	turn := d.budget.bucketOf(d.id).turn
 	select {

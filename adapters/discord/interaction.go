@@ -45,7 +45,7 @@ type handle struct {
 	Form        bool      `json:"form,omitempty"` // that was sent: its answer is for the sender alone
 }
 
-// path is where the answers to an interaction go.
+// path returns where answers to the interaction are sent.
 func (h handle) path() string { return "/webhooks/" + h.Application + "/" + h.Token }
 
 type wireOption struct {
@@ -81,13 +81,13 @@ type wireInteraction struct {
 	} `json:"message"` // with the button that was pressed
 }
 
-// onInteraction queues a command, and sees to it that Discord has an answer in
-// time whatever accept takes.
+// onInteraction queues a command, a press or a form, and makes sure that Discord has an answer in
+// time whatever accept does.
 func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data []byte) {
 	arrived := time.Now()
 	var w wireInteraction
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord interaction not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord interaction not decoded", "platform", "discord", "error", err)
 		return
 	}
 	switch {
@@ -97,11 +97,11 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		return
 	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
 	case w.Type == discordgo.InteractionApplicationCommand:
-		d.startCallback(ctx, w, arrived, noteCallback("This command is no longer known."))
+		d.startCallback(ctx, w, arrived, noteCallback("I no longer know this command."))
 		return
 	case w.isPress(), d.isForm(w):
 	default:
-		d.startCallback(ctx, w, arrived, noteCallback("This is no longer active."))
+		d.startCallback(ctx, w, arrived, noteCallback("This button or form no longer works."))
 		return
 	}
 	m, err := d.interactionMessage(w)
@@ -109,6 +109,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		d.o.Log.Error("discord interaction dropped", "platform", "discord", "error", err)
 		return
 	}
+	// The queue closes it when accept has taken the message; acknowledge waits for that.
 	stored := make(chan struct{})
 	in := inbound{
 		message:     m,
@@ -133,19 +134,18 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	d.push(in)
 }
 
-// isForm tells whether somebody sent a form such as this bot shows.
+// isForm reports whether somebody sent a form such as this bot shows.
 func (d *Discord) isForm(w wireInteraction) bool {
 	return w.Type == discordgo.InteractionModalSubmit && w.Data.Value != "" && d.o.Former != nil
 }
 
-// isPress tells whether somebody pressed a button such as this bot makes.
+// isPress reports whether somebody pressed a button such as this bot makes.
 func (w wireInteraction) isPress() bool {
 	return w.Type == discordgo.InteractionMessageComponent && w.Data.Component == componentButton &&
 		w.Data.Value != "" && w.Message.ID != ""
 }
 
-// interactionMessage reads a command, the press of a button or a form that was
-// sent. The conversation is left out.
+// interactionMessage returns the message of an interaction, without the conversation.
 func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
 	if w.Member != nil {
@@ -189,10 +189,10 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	return m, nil
 }
 
-// firstMilli is where Discord's ids begin to count.
+// firstMilli is the time at which Discord's ids begin to count, in milliseconds.
 const firstMilli = 1420070400000
 
-// timeOfID reads the time out of an id.
+// timeOfID returns the time within an id.
 func timeOfID(id string, otherwise time.Time) time.Time {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -201,8 +201,9 @@ func timeOfID(id string, otherwise time.Time) time.Time {
 	return time.UnixMilli(n>>22 + firstMilli).UTC()
 }
 
-// firstAnswer promises an answer to a command, for the asker alone unless the command is
-// public: Discord wants to know that before there is one. For a press it promises nothing.
+// firstAnswer returns the first answer to an interaction. For a command it says whether only the
+// asker will see the answer, which Discord wants to know beforehand; for a press it changes
+// nothing.
 func (d *Discord) firstAnswer(m chat.Message) callback {
 	if m.Kind() == chat.EventPress {
 		return callback{Type: answerUnchanged}
@@ -225,7 +226,7 @@ type callbackData struct {
 	Choices *[]choice `json:"choices,omitempty"`
 }
 
-// noteCallback is a first answer that says all there is to say.
+// noteCallback returns a first answer that is all there is to say.
 func noteCallback(text string) callback {
 	return callback{
 		Type: answerMessage,
@@ -237,9 +238,8 @@ func (d *Discord) startCallback(ctx context.Context, w wireInteraction, arrived 
 	d.startWork(func() { d.sendCallback(ctx, w, arrived, c) })
 }
 
-// acknowledge answers with a form where one is asked for. Else it tells Discord
-// that an answer will come: when the message is stored or, because Discord does not
-// wait, shortly before its three seconds are over.
+// acknowledge answers with a form if one is asked for. Otherwise it tells Discord that an answer
+// will come: when the message is stored, or shortly before Discord's three seconds are over.
 func (d *Discord) acknowledge(
 	ctx context.Context,
 	w wireInteraction,
@@ -267,6 +267,7 @@ func (d *Discord) acknowledge(
 				return
 			}
 		}
+		// The message may be stored late; Discord's three seconds are counted from its arrival.
 		timer := time.NewTimer(storeTimeout - time.Since(arrived))
 		defer timer.Stop()
 		select {
@@ -285,8 +286,8 @@ func (d *Discord) acknowledge(
 	}
 }
 
-// sendCallback sends the first answer, again while there is time, and reports whether
-// Discord has one. discordgo's own way keeps a rate limit for each token for ever.
+// sendCallback sends the first answer, again while there is time, and reports whether Discord has
+// one. discordgo would keep a rate limit for each interaction's token for ever.
 func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived time.Time, c callback) bool {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferTimeout))
 	defer cancel()
@@ -317,8 +318,8 @@ func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived t
 	}
 }
 
-// awaitCallback waits until the first answer to an interaction is through: Discord
-// knows of no message to edit before.
+// awaitCallback waits until the first answer to an interaction has been sent: before that Discord
+// has no message to edit.
 func (d *Discord) awaitCallback(ctx context.Context, token string) error {
 	d.mu.Lock()
 	done := d.pendingCallbacks[token]

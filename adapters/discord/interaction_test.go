@@ -17,7 +17,7 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
-// slash runs a subcommand of /raven and gives the message it became.
+// slash runs a subcommand of /raven and returns the message it became.
 func (s *stage) slash(t *testing.T, sub string, options map[string]any) chat.Message {
 	t.Helper()
 	in := s.interact(t, sub, options)
@@ -216,7 +216,7 @@ func TestOldButtons(t *testing.T) {
 	s := open(t, script{})
 	in := s.Submit(s.general.ID, s.ann, "old", map[string]string{"field": "x"})
 	p, err := s.WaitAnswer(within(t), in.ID, anyPost)
-	if err != nil || !p.Ephemeral() || p.Content != "This is no longer active." {
+	if err != nil || !p.Ephemeral() || p.Content != "This button or form no longer works." {
 		t.Errorf("answer %+v: %v", p, err)
 	}
 }

@@ -111,7 +111,7 @@ func TestWhatIsForwardedIsRead(t *testing.T) {
 	}
 }
 
-// Discord gives a bot a role of its own, which people mention instead of it.
+// Discord returns a bot a role of its own, which people mention instead of it.
 func TestMentionOfTheBotsRole(t *testing.T) {
 	d, state := idle(), discordgo.NewState()
 	err := state.GuildAdd(&discordgo.Guild{ID: "3", OwnerID: "4", Roles: []*discordgo.Role{{ID: "30", Name: "raven", Managed: true}, {ID: "31", Name: "crew"}},

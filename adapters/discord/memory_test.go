@@ -63,7 +63,7 @@ func (s *stub) id() string {
 	return strconv.Itoa(1e9 + s.lastN)
 }
 
-// command gives the bot an interaction and answers what it became.
+// command returns the bot an interaction and answers what it became.
 func (s *stub) command(t *testing.T, data string) {
 	t.Helper()
 	id := s.id()

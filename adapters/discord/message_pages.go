@@ -23,9 +23,8 @@ type wirePost struct {
 
 const pageSize = 100 // messages, the most that Discord gives at once
 
-// readHistory reads the messages that follow an id, oldest first, up to a page; next
-// is where the following page begins, if there may be one. Without an id it reads
-// the newest page.
+// readHistory returns the messages that follow an id, oldest first, up to a page; next is where the
+// following page begins, if there may be one. Without an id it reads the newest page.
 func (d *Discord) readHistory(ctx context.Context, channel, after string) (list []wirePost, next string, err error) {
 	path := "/channels/" + channel + "/messages"
 	r := request{method: "GET", path: path + "?limit=" + strconv.Itoa(pageSize), route: "GET" + path}
@@ -39,7 +38,7 @@ func (d *Discord) readHistory(ctx context.Context, channel, after string) (list 
 	for _, data := range raw {
 		var w wirePost
 		if err := json.Unmarshal(data, &w); err != nil {
-			d.o.Log.Warn("discord message not understood", "platform", "discord", "channel", channel, "error", err)
+			d.o.Log.Warn("discord message not decoded", "platform", "discord", "channel", channel, "error", err)
 			continue
 		}
 		list = append(list, w)
@@ -54,9 +53,8 @@ func (d *Discord) readHistory(ctx context.Context, channel, after string) (list 
 	return list, next, nil
 }
 
-// checkReadable tells whether a history that shows nothing may be read at all: without
-// the permission to read it Discord shows an empty one, but refuses to show a
-// single message.
+// checkReadable returns an error if an empty history may not be read at all: without the permission
+// Discord shows an empty history, but refuses to show a single message.
 func (d *Discord) checkReadable(ctx context.Context, channel, message string) error {
 	if message == "" {
 		message = channel

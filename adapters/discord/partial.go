@@ -12,8 +12,8 @@ import (
 // about five edits in five seconds in a channel, and there may be other answers.
 const editEvery = 1500 * time.Millisecond
 
-// postPartial posts an answer that is still being written, or brings what is shown of it
-// up to date. Nothing is looked for and nothing repeated: the whole answer follows.
+// postPartial posts an unfinished answer, or updates what is shown of it. It does not look for
+// earlier attempts, because the whole answer follows.
 func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
 	p.draft.Key += "/live" // its nonce must not stand for that of the whole answer
 	if err := p.chooseRoute(ctx); err != nil {
@@ -41,7 +41,7 @@ func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 
-// isShown reports whether a message is known to look like that already. Forgetting costs an edit.
+// isShown reports whether a message is known to look like that. What is forgotten costs an edit.
 func (d *Discord) isShown(id, look string) bool {
 	now, known := d.partialShown.Get(id)
 	return known && now == look

@@ -15,7 +15,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// mentions says whom a message notifies. Left out, everyone that it names.
+// mentions says whom a message notifies. If it is left out everyone is notified whom the message
+// names.
 type mentions struct {
 	Parse       []string `json:"parse"`
 	RepliedUser bool     `json:"replied_user"`
@@ -41,7 +42,7 @@ type payload struct {
 	Reference    *reference      `json:"message_reference,omitempty"`
 }
 
-// postedMessage is what has to be known of a message that was posted.
+// postedMessage is what is read of a message that was posted.
 type postedMessage struct {
 	ID string `json:"id"`
 	// Embeds is empty where Discord left them out because the bot may not post any;
@@ -49,15 +50,15 @@ type postedMessage struct {
 	Embeds *[]json.RawMessage `json:"embeds"`
 }
 
-// nonce names a piece of a post, so that Discord gives back the message that is
-// there instead of another one, for a few minutes. At most 25 characters.
+// nonce returns a name for a piece of a post, at most 25 characters. For a few minutes Discord
+// returns the message that has it instead of posting another one.
 func nonce(channel, key string, index int) string {
 	sum := sha256.Sum256([]byte(channel + "\x00" + key + "\x00" + strconv.Itoa(index)))
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// Post sends a draft as one message or more, or puts it in the place of those that
-// it replaces. After an error, repeating it goes on where it stopped.
+// Post sends a draft as one message or more, or edits the posts that it replaces. After an error
+// the same call continues where it stopped.
 func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
@@ -66,6 +67,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if draft.Partial {
 		return p.postPartial(ctx)
 	}
+	// What an earlier call within this process posted is not posted again.
 	done := d.sent.get(p.memoryKey())
 	p.ids = done.ids
 	if done.repeated {
@@ -90,14 +92,14 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	return chat.Ref{IDs: slices.Clone(p.ids), Repeated: p.repeated}, nil
 }
 
-// sentPosts knows which pieces of the latest posts are out.
+// sentPosts remembers which pieces of the latest posts are out.
 type sentPosts struct {
 	done   kit.Memory[outcome]   // by channel and key
 	ids    kit.Memory[bool]      // the ids of all, by themselves
 	resent kit.Memory[time.Time] // pieces sent a second time, of which nobody knows
 }
 
-// maxMade is how many of the bot's own messages are known at least: a post has several.
+// maxMade is how many of the bot's own messages are remembered at least: a post has several.
 const maxMade = 4096
 
 // outcome is how far a post has come.
@@ -120,7 +122,7 @@ func (s *sentPosts) put(key string, o outcome) {
 	}
 }
 
-// has reports whether a message is one that was posted not long ago.
+// has reports whether a message was posted by the bot not long ago.
 func (s *sentPosts) has(id string) bool {
 	_, known := s.ids.Get(id)
 	return known
@@ -151,7 +153,7 @@ func (p *postJob) memoryKey() string { return p.channel + " " + p.draft.Key }
 
 func (p *postJob) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
 
-// placeNext brings the next piece, or several, to where they belong.
+// placeNext edits, finds or posts the next piece, or several.
 func (p *postJob) placeNext(ctx context.Context) error {
 	if id := p.nextReplaced(); id != "" {
 		err := p.editPost(ctx, id)
@@ -178,8 +180,8 @@ func (p *postJob) placeNext(ctx context.Context) error {
 	return p.sendNext(ctx)
 }
 
-// simplifyAfter goes on in a simpler manner where the next piece was refused for its files or
-// its cards, as far as Discord says; false: it was not.
+// simplifyAfter continues without files, or without cards, where the next piece was refused for
+// them as far as Discord says; false if it was not.
 func (p *postJob) simplifyAfter(err error) bool {
 	next := p.pieces[len(p.ids)]
 	switch {
@@ -196,7 +198,7 @@ func (p *postJob) simplifyAfter(err error) bool {
 	return true
 }
 
-// renderAgain goes on in the manner that the post has now.
+// renderAgain renders the draft again in its present mode.
 func (p *postJob) renderAgain() {
 	p.pieces = renderAs(p.draft, p.mode)
 	if p.repeated {
@@ -205,7 +207,7 @@ func (p *postJob) renderAgain() {
 	}
 }
 
-// chooseRoute finds out whether the post can answer an interaction.
+// chooseRoute decides whether the post answers an interaction or goes to the channel.
 func (p *postJob) chooseRoute(ctx context.Context) error {
 	p.answersID = p.draft.Reply.MessageID
 	if len(p.draft.Reply.Handle) == 0 {
@@ -214,7 +216,7 @@ func (p *postJob) chooseRoute(ctx context.Context) error {
 	var h handle
 	if err := json.Unmarshal(p.draft.Reply.Handle, &h); err != nil || h.Token == "" {
 		p.d.o.Log.Warn(
-			"discord interaction's token lost, answering in the channel",
+			"discord interaction token not decoded, answering in the channel",
 			"platform",
 			"discord",
 			"post",
@@ -240,6 +242,7 @@ func (p *postJob) sendNext(ctx context.Context) error {
 		}
 		p.hook = nil // too late for an answer to the interaction: the channel has to do
 	}
+	// Discord itself refuses a second message with the same nonce for a few minutes.
 	shield := nonceLife
 	if p.command {
 		shield = 0 // an earlier attempt may have gone the other way
@@ -248,6 +251,8 @@ func (p *postJob) sendNext(ctx context.Context) error {
 		return err
 	}
 	body := p.nextPayload()
+	// With both fields Discord returns the message of an earlier attempt instead of posting another
+	// one.
 	body.Nonce, body.EnforceNonce = nonce(p.channel, p.draft.Key, len(p.ids)), true
 	if len(p.ids) == 0 && p.draft.Reply.MessageID != "" {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
@@ -255,6 +260,7 @@ func (p *postJob) sendNext(ctx context.Context) error {
 	var m postedMessage
 	to := request{method: "POST", path: "/channels/" + p.channel + "/messages", body: body, files: p.nextFiles()}
 	err := p.d.api.do(ctx, to, &m)
+	// One refusal is for the reference alone, the other also comes when history may not be read.
 	if body.Reference != nil && isCode(err, errReplyRefused, errBadForm) {
 		// What is answered is gone, or the bot may not read the channel's history.
 		body.Reference = nil
@@ -264,9 +270,9 @@ func (p *postJob) sendNext(ctx context.Context) error {
 	return p.noteSent(m, err)
 }
 
-// answerInteraction posts the next piece as an answer to the interaction. The first takes
-// the place of "thinking", and may be repeated at will. After the press of a button
-// that place is the post with the button, which stays as it is.
+// answerInteraction posts the next piece as an answer to the interaction. The first one replaces
+// "thinking" and may be repeated freely. After a press that place is the post with the button,
+// which stays as it is.
 func (p *postJob) answerInteraction(ctx context.Context) error {
 	first := len(p.ids) == 0 && !p.press
 	if !first {
@@ -293,7 +299,7 @@ func (p *postJob) answerInteraction(ctx context.Context) error {
 	return p.noteSent(m, p.d.api.do(ctx, r, &m))
 }
 
-// noteSent takes note of a piece, or of what became of it instead.
+// noteSent notes the outcome of sending a piece.
 func (p *postJob) noteSent(m postedMessage, err error) error {
 	if err != nil {
 		err = p.d.postError(err)
@@ -308,6 +314,8 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 		}
 		return err
 	}
+	// Without the permission Embed Links Discord drops the cards in silence, so the words take
+	// their place.
 	if m.Embeds != nil && len(*m.Embeds) == 0 && len(p.pieces[len(p.ids)].embeds) > 0 && !p.mode.plain {
 		p.mode.plain = true
 		p.renderAgain()
@@ -318,7 +326,7 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 	return nil
 }
 
-// nextFiles are those of the next piece.
+// nextFiles returns the files of the next piece.
 func (p *postJob) nextFiles() []chat.File { return p.pieces[len(p.ids)].files }
 
 func (p *postJob) nextPayload() payload {
@@ -330,6 +338,7 @@ func (p *postJob) nextPayload() payload {
 		Attachments: attachmentRefs(piece.files),
 		Allowed:     noMentions(),
 	}
+	// The flag that stops link previews hides embeds of our own, too.
 	if len(piece.embeds) == 0 {
 		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
 	}

@@ -24,13 +24,13 @@ type wireReaction struct {
 	} `json:"emoji"`
 }
 
-// onReaction queues what somebody thinks of a post of the bot. What says nothing, comes
-// from a bot or stands below what somebody else wrote is let go here; where Discord does
-// not tell whose message it is, who takes reactions knows. Discord gives no time.
+// onReaction queues a reaction to a post of the bot. Reactions of bots, to other people's messages,
+// or that express no opinion are dropped here; where Discord does not name the author of the
+// message, whoever takes reactions knows its own posts. Discord gives no time.
 func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 	var w wireReaction
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord reaction not understood", "platform", "discord", "error", err)
+		d.o.Log.Warn("discord reaction not decoded", "platform", "discord", "error", err)
 		return
 	}
 	self := d.botUser().ID

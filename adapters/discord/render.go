@@ -47,7 +47,7 @@ type embed struct {
 	Thumbnail   *embedImage  `json:"thumbnail,omitempty"`
 }
 
-// embedImage is a picture; Discord fetches it, and shows none where it cannot.
+// embedImage is a picture. Discord fetches it, and shows none if it cannot.
 type embedImage struct {
 	URL string `json:"url"`
 }
@@ -70,8 +70,8 @@ type renderMode struct {
 	plain bool // cards are text
 }
 
-// render writes a draft as the messages that show it, at least one. What stands
-// below all else, buttons and files, is with the last.
+// render returns the messages that show a draft, at least one. The small line, buttons and files
+// are with the last one.
 func render(d chat.Draft) []piece { return renderAs(d, renderMode{}) }
 
 func renderAs(d chat.Draft, m renderMode) []piece {
@@ -93,7 +93,7 @@ func renderAs(d chat.Draft, m renderMode) []piece {
 	return assemblePieces(d, withSmallLine(text, smallLine(d)), nil)
 }
 
-// cardList writes cards as text.
+// cardList returns cards as text.
 func cardList(cards []chat.Card) string {
 	var all []string
 	for _, c := range cards {
@@ -116,7 +116,7 @@ func cardList(cards []chat.Card) string {
 	return strings.Join(all, "\n\n")
 }
 
-// draftText is the text of a draft as Discord shows it.
+// draftText returns the text of a draft as Discord shows it.
 func draftText(d chat.Draft) string {
 	if d.Failed {
 		return "⚠️ " + markdown.Discord(d.Text)
@@ -124,7 +124,7 @@ func draftText(d chat.Draft) string {
 	return markdown.Discord(d.Text)
 }
 
-// assemblePieces makes pieces of the parts of a text and what comes with them.
+// assemblePieces returns the parts of a text as pieces, with what belongs to the draft.
 func assemblePieces(d chat.Draft, parts []string, files []chat.File) []piece {
 	var pieces []piece
 	for _, part := range parts {
@@ -149,8 +149,8 @@ func assemblePieces(d chat.Draft, parts []string, files []chat.File) []piece {
 	return pieces
 }
 
-// splitOrFile divides what a draft says between messages and files. While an answer is
-// written no file is sent, and what is too long for messages is not shown yet.
+// splitOrFile divides a text between messages and files. While an answer is being written no file
+// is sent, and what is too long for messages is not shown yet.
 func splitOrFile(d chat.Draft, text string) ([]string, []chat.File) {
 	if d.Partial {
 		parts := withSmallLine(text, smallLine(d))
@@ -172,7 +172,7 @@ func splitOrFile(d chat.Draft, text string) ([]string, []chat.File) {
 	return firstParts(text, smallLine(d), 1), files
 }
 
-// footerText ends in the names of files that are too large to be sent.
+// footerText returns the footer, with the names of files that are too large to be sent.
 func footerText(own string, left []string) string {
 	if len(left) == 0 {
 		return own
@@ -187,7 +187,7 @@ func joinLines(a, b string) string {
 	return a + " · " + b
 }
 
-// firstParts is the first messages of a text, the last of them with the small line.
+// firstParts returns the first messages of a text, the last of them with the small line.
 func firstParts(text, small string, messages int) []string {
 	parts := markdown.Split(text, maxText-1-markdown.Length(small))
 	parts = parts[:min(messages, len(parts))]
@@ -195,7 +195,7 @@ func firstParts(text, small string, messages int) []string {
 	return parts
 }
 
-// withSmallLine cuts a text to messages and ends the last with the small line.
+// withSmallLine cuts a text into messages and ends the last one with the small line.
 func withSmallLine(text, small string) []string {
 	parts := markdown.Split(text, maxText)
 	if small == "" {
@@ -214,7 +214,7 @@ func withSmallLine(text, small string) []string {
 // stillWriting ends an answer that is not whole.
 const stillWriting = "✍️ writing…"
 
-// smallLine names the tools that were called and what the footer says.
+// smallLine returns the line that names the tools that were called, and the footer.
 func smallLine(d chat.Draft) string {
 	var words []string
 	if d.Partial {
@@ -253,7 +253,7 @@ func runMark(s chat.RunState) string {
 	return "…"
 }
 
-// packEmbeds writes cards as embeds, as many to a message as it takes.
+// packEmbeds returns cards as embeds, as many per message as Discord takes.
 func packEmbeds(cards []chat.Card) [][]embed {
 	var groups [][]embed
 	room := 0
@@ -303,7 +303,7 @@ func newEmbed(c chat.Card) embed {
 	return e
 }
 
-// linkText writes a link to one that Discord shows under its title.
+// linkText returns a link as Discord shows it under its title, or as text if it cannot.
 func linkText(l chat.Link) string {
 	title := strings.NewReplacer("[", "(", "]", ")").Replace(escapeText(l.Title))
 	if !isWebPage(l.URL) || strings.TrimSpace(title) == "" || strings.Contains(title, "://") {
@@ -312,17 +312,17 @@ func linkText(l chat.Link) string {
 	return "[" + title + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(l.URL) + ")"
 }
 
-// isWebPage tells whether Discord takes an address as a link.
+// isWebPage reports whether Discord takes an address as a link.
 func isWebPage(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && len(address) <= maxURL
 }
 
-// markupPattern are what Discord would take for formatting in plain text. Underscores
-// within a word are none.
+// markupPattern matches what Discord would take for formatting in plain text. Underscores within a
+// word are none.
 var markupPattern = regexp.MustCompile("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
 
-// escapeText makes plain text show as it is.
+// escapeText returns plain text so that Discord shows it as it is.
 func escapeText(s string) string {
 	return markupPattern.ReplaceAllStringFunc(s, func(m string) string {
 		var b strings.Builder
@@ -333,7 +333,7 @@ func escapeText(s string) string {
 	})
 }
 
-// cutText shortens a text to so many characters, with an ellipsis.
+// cutText returns a text of at most so many characters, with an ellipsis if it was cut.
 func cutText(s string, limit int) string {
 	if markdown.Length(s) <= limit {
 		return s

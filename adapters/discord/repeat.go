@@ -19,9 +19,10 @@ const (
 	nonceLife    = 2 * time.Minute // Discord remembers "a few"
 )
 
-// findEarlier finds the pieces that an earlier attempt has posted. Where that cannot be
-// seen for good, it notes so; an error says that looking again later may help.
+// findEarlier finds the pieces that an earlier attempt posted, and notes if that can never be seen.
+// An error means that looking again later may help.
 func (p *postJob) findEarlier(ctx context.Context) error {
+	// No history shows a message that only the asker sees.
 	private := p.command && p.draft.Ephemeral // nobody but the asker sees those
 	if private && p.hook != nil {
 		p.searched, p.unsearchable = true, true
@@ -33,7 +34,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 		page, next, err := p.d.readHistory(ctx, p.channel, after)
 		if isRefused(err) {
 			p.d.o.Log.Warn(
-				"discord channel cannot be searched for an earlier attempt",
+				"discord channel not searched for an earlier attempt",
 				"platform",
 				"discord",
 				"post",
@@ -57,8 +58,8 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 	return nil
 }
 
-// searchStart is the id of the last message that is older than any attempt; empty where
-// nothing is known of that.
+// searchStart returns the id of the last message that is older than any attempt; empty if that is
+// not known.
 func (p *postJob) searchStart() string {
 	if p.answersID == "" && !p.draft.Since.IsZero() {
 		return snowflake(p.draft.Since.Add(-clockSkew))
@@ -66,8 +67,7 @@ func (p *postJob) searchStart() string {
 	return p.answersID // by no clock
 }
 
-// lookError makes an error of looking one of posting: the outcome is as little known
-// as before.
+// lookError returns the error of a search as one of posting: the outcome is still unknown.
 func (d *Discord) lookError(err error) error {
 	var e *chat.PostError
 	if !errors.As(d.postError(err), &e) {
@@ -80,8 +80,7 @@ func (d *Discord) lookError(err error) error {
 	}
 }
 
-// matchPieces takes the pieces that a part of the history shows, oldest first: pieces may
-// be alike.
+// matchPieces finds pieces in a page of the history, oldest first, because pieces may be alike.
 func (p *postJob) matchPieces(page []wirePost) {
 	for _, w := range page {
 		if p.isCutOff(w) {
@@ -93,8 +92,8 @@ func (p *postJob) matchPieces(page []wirePost) {
 	}
 }
 
-// isCutOff tells whether a message is an answer to the same one that was cut off
-// while it was written.
+// isCutOff reports whether a message is an answer to the same message that was cut off while it was
+// written.
 func (p *postJob) isCutOff(w wirePost) bool {
 	self := p.d.botUser().ID
 	return w.Author.Bot && (self == "" || w.Author.ID == self) && p.answersID != "" &&
@@ -102,7 +101,7 @@ func (p *postJob) isCutOff(w wirePost) bool {
 		strings.HasSuffix(w.Content, stillWriting)
 }
 
-// isNext tells whether a message is the next piece.
+// isNext reports whether a message is the next piece.
 func (p *postJob) isNext(w wirePost) bool {
 	after := p.answersID
 	if len(p.ids) > 0 {
@@ -140,9 +139,9 @@ func (p *postJob) isNext(w wirePost) bool {
 	return true
 }
 
-// allowRepeat decides on a piece that may be there although nobody can see it. It is sent
-// once more and says so, but for as long as Discord itself sees to it that it is
-// there once, which shield tells.
+// allowRepeat decides on a piece that may be there although nobody can see it. It is sent once more
+// with a mark, or without one while Discord itself refuses a second message, which shield says. A
+// third attempt is an error.
 func (p *postJob) allowRepeat(shield time.Duration) error {
 	p.repeatingNow = false
 	if !p.unsearchable {
@@ -192,7 +191,7 @@ const (
 	repeatMarkInline = " · " + chat.MayRepeat
 )
 
-// withoutMark is a text without the mark: an attempt may have had one.
+// withoutMark returns a text without the mark that an attempt may have had.
 func withoutMark(text string) string {
 	text = strings.TrimSuffix(strings.TrimSpace(text), repeatMarkInline)
 	return strings.TrimSpace(strings.TrimSuffix("\n"+text, repeatMark))

@@ -81,6 +81,7 @@ func (d *shard) runConnection(ctx context.Context, s *session, begun func(bool))
 	if !end.wasLive {
 		begun(c.currentStatus().interval > 0)
 	}
+	// A session that is refused again and again is given up, whatever Discord says of it.
 	if resuming && !end.wasLive && c.currentStatus().interval > 0 {
 		s.refused++
 		end.resume = end.resume && s.canResume()
@@ -106,6 +107,8 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 	for {
 		st := c.currentStatus()
 		if st.live && !lived {
+			// Other shards of the bucket may begin their sessions once this one is known to
+			// Discord.
 			lived, s.refused = true, 0
 			begun(true)
 			d.setConnected(c)
@@ -182,8 +185,10 @@ func (d *shard) handle(ctx context.Context, s *session, f frame) {
 	d.mu.Lock()
 	d.lastEvent = d.o.Now()
 	d.mu.Unlock()
+	// The picture changes before the event is read, which may need the names in it.
 	seen := s.updateState(f)
 	switch f.Type {
+	// Nothing that comes behind READY may pass before what was missed.
 	case "READY":
 		d.onReady(ctx, s, f.Data)
 		d.missed.begin(s.state)
@@ -218,7 +223,7 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 		} `json:"application"`
 	}
 	if err := json.Unmarshal(data, &ready); err != nil {
-		d.o.Log.Error("discord greeting not understood", "platform", "discord", "error", err)
+		d.o.Log.Error("discord READY event not decoded", "platform", "discord", "error", err)
 		return
 	}
 	s.id = ready.Session

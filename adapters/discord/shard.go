@@ -53,8 +53,8 @@ func newShard(
 	return s
 }
 
-// isCovering tells whether a server, or the place of direct messages, comes by this
-// shard. The rule is Discord's.
+// isCovering reports whether a server, or direct messages, come by this shard. The rule is
+// Discord's.
 func (d *shard) isCovering(guild string) bool {
 	id, err := strconv.ParseUint(guild, 10, 64)
 	if guild == directGuild || err != nil {
@@ -77,8 +77,8 @@ type gatewayPlan struct {
 // maxShards is more than any bot needs whose process could hold the servers.
 const maxShards = 1024
 
-// askPlan finds out how to connect; false: ctx ended first. Whoever does not know the
-// question, a proxy for example, is connected to once.
+// askPlan asks Discord how to connect; false if ctx ended first. What stands in for Discord and
+// does not know the question is connected to by one session.
 func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		var p gatewayPlan
@@ -90,7 +90,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			return p, false, tokenError(err)
 		case err != nil && !isRefused(err):
 			d.o.Log.Warn(
-				"discord not asked how to connect, trying again",
+				"discord gateway plan not read, trying again",
 				"platform",
 				"discord",
 				"wait",
@@ -107,7 +107,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			continue
 		case err != nil:
 			d.o.Log.Warn(
-				"discord does not say how to connect, using one session",
+				"discord gateway plan refused, using one session",
 				"platform",
 				"discord",
 				"error",
@@ -120,13 +120,11 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 	}
 }
 
-// errReplan ends the sessions of a bot that has come to more servers than they may
-// hold.
+// errReplan ends the sessions of a bot that has joined more servers than they may hold.
 var errReplan = errors.New("discord wants more sessions")
 
-// runPlans keeps all shards connected until ctx ends or one of them cannot ever
-// be. Where Discord wants more of them it is asked anew, unless the operator says how
-// many there are to be.
+// runPlans keeps all shards connected until ctx ends or one of them can never connect. If Discord
+// wants more shards it is asked again, unless the operator set their number.
 func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -148,7 +146,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 		}
 		least = p.Shards + 1
 		d.o.Log.Warn(
-			"discord wants more sessions, asking how many",
+			"discord wants more shards, reading the plan again",
 			"platform",
 			"discord",
 			"shards",
@@ -162,8 +160,8 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 	}
 }
 
-// runShards keeps the shards of a plan connected. What they have brought is handed over
-// even after that.
+// runShards keeps the shards of a plan connected. Messages that they brought are handed over even
+// after that.
 func (d *Discord) runShards(
 	ctx context.Context,
 	p gatewayPlan,
@@ -200,9 +198,8 @@ func (d *Discord) runShards(
 	return err
 }
 
-// Health tells whether events can reach the bot now: Discord greeted the session of
-// every shard, and the last heartbeat that was due has been answered. It is that of
-// the worst shard.
+// Health returns the health of the worst shard: a shard is connected if Discord greeted its session
+// and has answered the last heartbeat that was due.
 func (d *Discord) Health() chat.Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -243,8 +240,8 @@ func (d *Discord) Health() chat.Health {
 	return all
 }
 
-// connectionFault is why events cannot reach the bot by this shard; empty: they can. The lock
-// is held.
+// connectionFault returns why events cannot reach the bot by this shard; empty if they can. The
+// lock is held.
 func (d *shard) connectionFault() string {
 	if d.connectedSince.IsZero() || d.conn == nil {
 		return cmp.Or(d.detail, "not connected yet")

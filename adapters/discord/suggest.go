@@ -16,7 +16,7 @@ const (
 	maxSuggestion  = 100 // characters
 )
 
-// onTyping answers what somebody has typed so far of a command's option.
+// onTyping answers with values for the option of a command that somebody is typing.
 func (d *shard) onTyping(ctx context.Context, at chat.Address, w wireInteraction, arrived time.Time) {
 	d.startWork(func() {
 		choices := []choice{}
@@ -30,8 +30,7 @@ func (d *shard) onTyping(ctx context.Context, at chat.Address, w wireInteraction
 	})
 }
 
-// suggestions asks for what an option may be; nothing where there is no answer in
-// time.
+// suggestions returns values for an option; none if there was no answer in time.
 func (d *shard) suggestions(ctx context.Context, at chat.Address, w wireInteraction) []string {
 	command, option, typed := w.typedOption()
 	if d.o.Suggest == nil || option == "" {
@@ -67,7 +66,7 @@ func (d *shard) suggestions(ctx context.Context, at chat.Address, w wireInteract
 	}
 }
 
-// typedOption tells which option of which subcommand somebody is typing.
+// typedOption returns which option of which subcommand somebody is typing.
 func (w wireInteraction) typedOption() (command, option, text string) {
 	for _, sub := range w.Data.Options {
 		for _, o := range sub.Options {

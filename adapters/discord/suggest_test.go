@@ -14,7 +14,7 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
-// typing gives what is offered to somebody who types a digest's name.
+// typing returns what is offered to somebody who types a digest's name.
 func (s *stage) typing(t *testing.T, text string) ([]string, time.Duration) {
 	t.Helper()
 	if err := s.WaitCommand(within(t), "raven"); err != nil {

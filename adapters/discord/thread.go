@@ -18,13 +18,11 @@ const (
 	publicThread  = 11
 )
 
-// isThread tells whether a channel is a thread; a post in a forum is one.
+// isThread reports whether a channel is a thread; a post in a forum is one.
 func isThread(kind discordgo.ChannelType) bool { return (&discordgo.Channel{Type: kind}).IsThread() }
 
-// openThread moves a command's conversation to a new thread in its channel. Where
-// there can be none, in a thread, in private or without the permission, the answer
-// comes where it was asked. A thread is opened once, also when the command comes
-// again.
+// openThread moves a command's conversation to a new thread in its channel, once, also if the
+// command comes again. Where there can be no thread the answer comes where the command was given.
 func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	at := &m.Conversation
 	if !d.CanThread(*at) {
@@ -79,8 +77,8 @@ func (d *Discord) CanThread(to chat.Address) bool {
 	return to.Thread == "" && to.Workspace != directGuild
 }
 
-// Thread opens a thread below a post, once. Where there can be none, in a thread, in
-// private or without the permission, what belongs to the post goes where it is.
+// Thread opens a thread below a post, once, and returns its address. Where there can be no thread,
+// or the bot lacks the permission, it returns the address of the channel.
 func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
 	if !d.CanThread(to) || len(post.IDs) == 0 {
 		return to, nil
@@ -106,7 +104,7 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		d.parents.Put(id, to.Channel)
 	case isRefused(err):
 		d.o.Log.Warn(
-			"discord thread not opened, going on in the channel",
+			"discord thread not opened, posting in the channel",
 			"platform",
 			"discord",
 			"channel",
@@ -138,7 +136,7 @@ func (d *Discord) linkToThread(ctx context.Context, h handle, question, thread s
 	}
 	if err != nil {
 		d.o.Log.Warn(
-			"discord command not told where its answer is",
+			"link to the thread of a discord answer not posted",
 			"platform",
 			"discord",
 			"interaction",

@@ -18,14 +18,14 @@ const (
 	maxAttachments = 10
 )
 
-// maxPieces is how many messages an answer may be; a longer one is its beginning
-// and a file.
+// maxPieces is how many messages an answer may have. A longer one is shown as its beginning and a
+// file.
 const maxPieces = 6
 
-// answerFile is the file that holds an answer too long to be shown.
+// answerFile is the name of the file for an answer that is too long to be shown.
 const answerFile = "answer.md"
 
-// chooseFiles chooses what of the files fits, and names what does not.
+// chooseFiles returns the files that fit into one message, and the names of the others.
 func chooseFiles(files []chat.File) (fit []chat.File, left []string) {
 	room := maxUpload
 	for _, f := range files {
@@ -38,13 +38,13 @@ func chooseFiles(files []chat.File) (fit []chat.File, left []string) {
 	return fit, left
 }
 
-// attachmentRef refers to a file of the same request, by its number.
+// attachmentRef refers to a file of the same request by its number.
 type attachmentRef struct {
 	ID   string `json:"id"`
 	Name string `json:"filename"`
 }
 
-// attachmentRefs are all files that a message has from now on: the ones sent with it.
+// attachmentRefs returns all files that a message has from now on: the ones that are sent with it.
 func attachmentRefs(files []chat.File) []attachmentRef {
 	list := []attachmentRef{}
 	for i, f := range files {
@@ -53,7 +53,7 @@ func attachmentRefs(files []chat.File) []attachmentRef {
 	return list
 }
 
-// multipartBody writes a request with files; kind is its media type.
+// multipartBody returns the body of a request with files, and its media type.
 func multipartBody(body any, files []chat.File) (data []byte, kind string, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -79,7 +79,7 @@ func multipartBody(body any, files []chat.File) (data []byte, kind string, err e
 	return b.Bytes(), w.FormDataContentType(), nil
 }
 
-// fileNameReplacer makes a file's name one that a header can hold.
+// fileNameReplacer replaces in a file's name what a header cannot hold.
 var fileNameReplacer = strings.NewReplacer("\\", "_", `"`, "_", "/", "_", "\r", "_", "\n", "_")
 
 func writePart(w *multipart.Writer, disposition, kind string, data []byte) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pacer gives requests their turn: one at a time and in order within a key, not before the
+// Pacer returns requests their turn: one at a time and in order within a key, not before the
 // time that the platform named for the key or for all requests, and no more a second than it
 // takes. The zero value only keeps the order. It is safe for use by several goroutines.
 type Pacer struct {

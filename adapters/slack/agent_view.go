@@ -14,8 +14,8 @@ import (
 	"ravenbot/internal/markdown"
 )
 
-// assistantScope lets the bot be in Slack's agent view. An app that was made with it
-// has each of its direct messages begin a thread.
+// assistantScope lets the bot take part in Slack's agent view. In an app with this scope each
+// direct message begins a thread.
 const assistantScope = "assistant:write"
 
 // Bounds of what is done for the agent view beside answering.
@@ -42,23 +42,23 @@ func suggestedPrompts() []prompt {
 	}
 }
 
-// agentView knows what is to be done for the agent view. It is good to have and
-// nothing waits for it: what there is no room for is dropped.
+// agentView holds what is to be done for the agent view. All of it is optional: work for which
+// there is no room is dropped.
 type agentView struct {
 	chores   chan func(context.Context) error
 	untitled kit.Memory[bool] // threads that Slack began and that have no title yet
 }
 
-// queueChore has something done soon.
+// queueChore queues work for the agent view and returns at once.
 func (s *Slack) queueChore(do func(context.Context) error) {
 	select {
 	case s.agentView.chores <- do:
 	default:
-		s.o.Log.Debug("too much to do for the agent view, something is left out")
+		s.o.Log.Debug("agent view queue full, update dropped")
 	}
 }
 
-// runChores does chores until ctx ends.
+// runChores does queued work until ctx ends.
 func (s *Slack) runChores(ctx context.Context) {
 	for {
 		select {
@@ -75,11 +75,12 @@ func (s *Slack) runChores(ctx context.Context) {
 	}
 }
 
-// reportChoreError tells of a chore that failed; of a refusal once.
+// reportChoreError logs an error of work for the agent view. A refusal that will not change is
+// logged once.
 func (s *Slack) reportChoreError(err error) {
 	word := errorCode(err)
 	if word == "" || transientCodes[word] {
-		s.o.Log.Debug("agent view not served", "error", redact(err))
+		s.o.Log.Debug("agent view not updated", "error", redact(err))
 		return
 	}
 	if known, _ := s.unsupported.Change("agent view: "+word, func(bool, bool) bool { return true }); known {
@@ -89,12 +90,11 @@ func (s *Slack) reportChoreError(err error) {
 	if remedy == "" {
 		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
 	}
-	s.o.Log.Warn("slack refuses to serve the agent view", "error", err, "remedy", remedy)
+	s.o.Log.Warn("slack refuses updates of the agent view", "error", err, "remedy", remedy)
 }
 
-// handleOpened offers what to ask where somebody has opened the bot's messages: as an
-// event of the agent view, or of the assistant view before it. It reports whether
-// the event was one of them.
+// handleOpened offers suggested questions where somebody opened the bot's messages, by an event of
+// the agent view or of the older assistant view. It reports whether the event was one of them.
 func (s *Slack) handleOpened(raw json.RawMessage) bool {
 	var e struct {
 		Type    string `json:"type"`
@@ -133,7 +133,7 @@ func (s *Slack) handleOpened(raw json.RawMessage) bool {
 	return true
 }
 
-// titleThread names a thread of the agent view after the question that it begins with.
+// titleThread names a thread of the agent view after its first question.
 func (s *Slack) titleThread(m chat.Message) {
 	at, ts := m.Conversation, m.Reply.MessageID
 	if at.Thread == "" || m.Kind() != chat.EventMessage || !m.Direct {
@@ -159,7 +159,7 @@ func (s *Slack) titleThread(m chat.Message) {
 	})
 }
 
-// makeTitle makes a title of a text.
+// makeTitle returns a text as a title: one line, cut to maxTitle.
 func makeTitle(text string) string {
 	return cutText(markdown.Slack(strings.Join(strings.Fields(text), " ")), maxTitle)
 }
@@ -171,8 +171,8 @@ func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) err
 	)
 }
 
-// Typing shows in a thread of the agent view that an answer is being made, until
-// something is posted there. Elsewhere Slack shows nothing of the kind.
+// Typing shows in a thread of the agent view that an answer is being written, until something is
+// posted there. Elsewhere Slack has no such sign.
 func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	select {
 	case <-s.ready:
@@ -197,11 +197,11 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	)
 }
 
-// isDirectChannel reports that a channel is a direct message.
+// isDirectChannel reports whether a channel is a direct message between one person and the bot.
 func isDirectChannel(channel string) bool { return strings.HasPrefix(channel, "D") }
 
-// scopesOf reads the scopes that a token was granted from the header of an answer;
-// false says that Slack told none.
+// scopesOf returns the scopes of a token, which Slack names in a header of its answers; false if
+// the header is empty.
 func scopesOf(header string) ([]string, bool) {
 	var list []string
 	for one := range strings.SplitSeq(header, ",") {

@@ -119,7 +119,7 @@ func TestTheAgentViewThatIsRefusedIsToldOfOnce(t *testing.T) {
 	}
 	did(t, b, "assistant.threads.setSuggestedPrompts", 2)
 	b.stop()
-	if lines := journal.wait(t, "refuses to serve"); strings.Count(lines, "refuses to serve") != 1 || !strings.Contains(lines, "remedy=") {
+	if lines := journal.wait(t, "refuses updates"); strings.Count(lines, "refuses updates") != 1 || !strings.Contains(lines, "remedy=") {
 		t.Errorf("logged %s", lines)
 	}
 }

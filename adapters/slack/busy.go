@@ -17,11 +17,12 @@ const (
 	maxWaitingNotes = 4096
 	busyWorkers     = 4
 	busyTimeout     = time.Minute
-	busyText        = "I have too much to do just now; please try again in a moment."
+	busyText        = "I am busy right now. Please try again in a moment."
 )
 
-// queueBusyNote has whoever sent a message told that it was turned away. A command is told of
-// each time: it is nothing that others see.
+// queueBusyNote has the author of a refused message told that the bot is busy: once, until none of
+// their messages was refused for busyEvery. Commands are told each time, because only their author
+// sees the note.
 func (s *Slack) queueBusyNote(m chat.Message) {
 	now := s.o.Now()
 	who := m.Conversation.Channel + " " + m.Author.ID
@@ -33,11 +34,11 @@ func (s *Slack) queueBusyNote(m chat.Message) {
 	case s.busyWaiting <- m:
 	default:
 		s.busyTold.Drop(who) // the next one will be told of
-		s.o.Log.Warn("more people are turned away than can be told", "channel", m.Conversation.Channel)
+		s.o.Log.Warn("busy note queue full, note dropped", "channel", m.Conversation.Channel)
 	}
 }
 
-// postBusyNotes tells those who wait for it, until ctx ends.
+// postBusyNotes posts queued notes until ctx ends.
 func (s *Slack) postBusyNotes(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range busyWorkers {
@@ -55,8 +56,7 @@ func (s *Slack) postBusyNotes(ctx context.Context) {
 	wg.Wait()
 }
 
-// postBusyNote tells whoever sent a message, alone. Slack shows what is for one person in a
-// thread only where the thread has begun.
+// postBusyNote tells the author of a message, and nobody else, that the bot is busy.
 func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 	if len(m.Reply.Handle) == 0 {
 		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
 		if err != nil {
-			s.o.Log.Error("busy word not written", "error", err)
+			s.o.Log.Error("busy note not encoded", "error", err)
 			return
 		}
 		d.Reply.Handle = raw
@@ -73,6 +73,6 @@ func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 		to.Thread = ""
 	}
 	if _, err := s.Post(ctx, to, d); err != nil && ctx.Err() == nil {
-		s.o.Log.Warn("busy word not posted", "channel", to.Channel, "error", err)
+		s.o.Log.Warn("busy note not posted", "channel", to.Channel, "error", err)
 	}
 }

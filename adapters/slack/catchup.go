@@ -20,9 +20,9 @@ const (
 	interactionWait = 2 * time.Second
 )
 
-// newCatchUp returns what reads missed messages; nil where none are to be read.
+// newCatchUp returns the reader of missed messages; nil if none are to be read.
 func (s *Slack) newCatchUp() *kit.CatchUp {
-	if s.o.CatchUp <= 0 || s.o.Heard == nil {
+	if s.o.CatchUp <= 0 || s.o.LastSeen == nil {
 		return nil
 	}
 	return &kit.CatchUp{
@@ -36,18 +36,18 @@ func (s *Slack) newCatchUp() *kit.CatchUp {
 	}
 }
 
-// awaitMissed returns when nothing is missing before a message of a conversation. A thread
-// waits for its channel, too, where its root may be missing.
+// awaitMissed waits until nothing is missing before a message of a conversation. A thread waits for
+// its channel, too, because its first message may be missing there.
 func (s *Slack) awaitMissed(ctx context.Context, at chat.Address) {
 	s.missed.Wait(ctx, threadKey(at.Channel, at.Thread), threadKey(at.Channel, ""))
 }
 
 func newGap(at chat.Address) *kit.Gap { return &kit.Gap{Key: threadKey(at.Channel, at.Thread), At: at} }
 
-// gaps returns the conversations to be read. Channels come first. Of a channel nothing
-// is read from before a thread in it that the bot knows: it has seen the thread begin.
+// gaps returns the conversations to be read, channels first. Of a channel nothing is read that is
+// older than a thread in it that the bot knows, because the bot saw that thread begin.
 func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
-	heard, err := s.o.Heard(ctx)
+	heard, err := s.o.LastSeen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,8 @@ func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
 			byChannel[at.Channel] = top
 			channels = append(channels, top)
 		}
+		// Slack's clock and ours may differ: what was accepted recently counts as recent whatever
+		// its timestamp says.
 		lately := h.At.After(since)
 		recent[top] = recent[top] || lately
 		if at.Thread == "" {
@@ -88,7 +90,7 @@ func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
 	return all, nil
 }
 
-// isUnreadable tells whether an error of reading a gap is final. Then nothing else of the
+// isUnreadable reports whether an error of reading a gap is final. Then nothing else of the
 // channel is read, and the operator is told.
 func (s *Slack) isUnreadable(g *kit.Gap, err error) bool {
 	if !isFinal(err) {
@@ -99,7 +101,7 @@ func (s *Slack) isUnreadable(g *kit.Gap, err error) bool {
 	return true
 }
 
-// reportUnreadable tells the operator, once, of a channel that the bot may not read.
+// reportUnreadable tells the operator once that the bot may not read a channel.
 func (s *Slack) reportUnreadable(channel string, err error) {
 	if known, _ := s.unreadable.Change(channel, func(bool, bool) bool { return true }); known {
 		return
@@ -108,17 +110,19 @@ func (s *Slack) reportUnreadable(channel string, err error) {
 	if remedy == "" {
 		remedy = "give the bot access to the channel, or take the channel out of its configuration"
 	}
-	s.o.Log.Warn("channel cannot be read to catch up", "channel", channel, "error", err, "remedy", remedy)
+	s.o.Log.Warn("missed slack messages cannot be read", "channel", channel, "error", err, "remedy", remedy)
 }
 
-// readGap reads what a gap holds and hands it over, oldest first. It counts the
-// messages that were taken, and begins behind them when it is called again.
+// readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted;
+// when it is called again it continues behind them.
 func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 	messages, err := s.readHistory(ctx, g.At, g.After)
 	if err != nil {
 		return 0, err
 	}
 	answered := s.findAnswered(g.At.Workspace, messages)
+	// A thread that begins within the gap is read with its first message, so that a reply never
+	// comes before what it answers.
 	roots := map[string]bool{}
 	for _, m := range messages {
 		roots[m.TS] = m.ThreadTS == m.TS
@@ -150,7 +154,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 	return n, nil
 }
 
-// acceptMissed hands messages over and counts those that people wrote.
+// acceptMissed hands over the messages that people wrote, and returns how many.
 func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMessage) (n int, err error) {
 	for _, one := range messages {
 		m, ok := s.parseMessage(team, one)
@@ -165,8 +169,8 @@ func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMe
 	return n, nil
 }
 
-// readHistory reads the messages of a place after a timestamp, oldest first; of a
-// thread only the replies.
+// readHistory returns the messages of a channel, or the replies of a thread, after a timestamp,
+// oldest first.
 func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string) ([]wireMessage, error) {
 	var all []wireMessage
 	whole, err := readPages(
@@ -184,14 +188,14 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 	case err != nil:
 		return nil, err
 	case !whole:
-		s.o.Log.Warn("more was missed than is read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
+		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
 	}
 	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	return all, nil
 }
 
-// fetchPagePatiently asks for a page as often as Slack says that it was too soon.
+// fetchPagePatiently fetches a page, and waits as often as Slack says that it was too soon.
 func (s *Slack) fetchPagePatiently(
 	ctx context.Context,
 	p historyQuery,
@@ -206,8 +210,8 @@ func (s *Slack) fetchPagePatiently(
 	}
 }
 
-// findAnswered tells which messages have a reply of the bot among those read: a store
-// that was lost must not answer them again.
+// findAnswered returns a function that reports whether a message has a reply of the bot among those
+// that were read: after the store was lost such a message must not be answered again.
 func (s *Slack) findAnswered(team string, messages []wireMessage) func(wireMessage) bool {
 	keys, stamps := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {

@@ -24,7 +24,7 @@ func acked(t *testing.T, b *bot, events ...simslack.Event) {
 	}
 }
 
-// changes waits until the last event of a sequence has come and gives what was
+// changes waits until the last event of a sequence has come and returns what was
 // handed over since, without the time.
 func changes(t *testing.T, b *bot, after int, author simslack.User) []chat.Message {
 	t.Helper()

@@ -16,7 +16,7 @@ const (
 	// silenceLimit is how long a connection may bring nothing, not even a ping, before it
 	// counts as dead.
 	silenceLimit = 30 * time.Second
-	// handshakeTimeout bounds the opening of a connection, writeWithin one write.
+	// handshakeTimeout bounds the opening of a connection, writeTimeout one write.
 	handshakeTimeout = 10 * time.Second
 	writeTimeout     = 10 * time.Second
 )
@@ -28,7 +28,7 @@ type connection struct {
 	conn    *websocket.Conn
 	writing sync.Mutex
 
-	// Of the ear's loop.
+	// Used by the goroutine of socket.listen alone.
 	opened  time.Time
 	greeted bool      // it said hello
 	leaving bool      // Slack told it to go, or another has taken its place
@@ -60,10 +60,10 @@ func (s *Slack) openConnection(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// extendDeadline puts off the time at which the link counts as dead.
+// extendDeadline moves the time at which the connection counts as dead.
 func (l *connection) extendDeadline() { _ = l.conn.SetReadDeadline(time.Now().Add(silenceLimit)) }
 
-// read gives the frames of the link to take until it ends, and then why.
+// read gives each frame to take, and returns the error with which the connection ended.
 func (l *connection) read(take func(frame []byte)) error {
 	for {
 		l.extendDeadline()
@@ -83,7 +83,7 @@ func (l *connection) ack(envelope string) error {
 	return l.conn.WriteJSON(map[string]string{"envelope_id": envelope})
 }
 
-// close ends the link; its reader then ends, too.
+// close ends the connection; its reader ends, too.
 func (l *connection) close() {
 	_ = l.conn.WriteControl(
 		websocket.CloseMessage,

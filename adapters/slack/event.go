@@ -53,8 +53,8 @@ type wireMessage struct {
 // spokenSubtypes are the subtypes of messages that people wrote.
 var spokenSubtypes = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true}
 
-// parseEvent translates an event; false says that it is neither a message of a
-// person nor a change of one, nor a reaction to a post. The two events of one mention give the same message.
+// parseEvent translates an event. It returns false if the event is not a person's message, a change
+// of one, or a reaction to a post. Both events of one mention give the same message.
 func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 	var e wireMessage
 	if s.handleOpened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
@@ -81,7 +81,7 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 	return chat.Message{}, false
 }
 
-// parseMessage translates a message; false says that no person wrote it.
+// parseMessage translates a message; false if no person wrote it.
 func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 	if !spokenSubtypes[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user ||
 		e.User == "USLACKBOT" ||
@@ -122,8 +122,7 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 	return m, true
 }
 
-// parseEdit translates what Slack tells of a message that is no longer as it was:
-// an edit has a new text, a preview or a pin has not.
+// parseEdit translates an edit; false if only a link preview or a pin was added.
 func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
 	var now, was wireMessage
 	if json.Unmarshal(e.Message, &now) != nil {
@@ -148,7 +147,8 @@ func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
 	return m, true
 }
 
-// parseDeletion translates the deletion of the message ts.
+// parseDeletion translates the deletion of the message with a timestamp; false if it was not a
+// person's.
 func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Message, bool) {
 	if ts == "" {
 		return chat.Message{}, false
@@ -169,11 +169,11 @@ func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Messa
 	return gone, ok
 }
 
-// messageID is the ID of the message ts.
+// messageID returns the ID of a message of ours for Slack's timestamp.
 func messageID(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
 
-// timestampOf is the timestamp of the message with an ID, and of one named by its
-// timestamp; empty where it has none, as a command.
+// timestampOf returns the timestamp within a message's ID, or of a post; empty if it has none, such
+// as a command.
 func timestampOf(id string) string {
 	ts := id[strings.LastIndexByte(id, '/')+1:]
 	if !timestampPattern.MatchString(ts) {
@@ -182,10 +182,11 @@ func timestampOf(id string) string {
 	return ts
 }
 
-// timestampPattern is Slack's name of a message; two compare as text as they do in time.
+// timestampPattern matches Slack's name of a message. Timestamps compare as text as they do in
+// time.
 var timestampPattern = regexp.MustCompile(`^[0-9]{10}\.[0-9]{6}$`)
 
-// formatTimestamp is the timestamp of a moment.
+// formatTimestamp returns the timestamp of a time.
 func formatTimestamp(t time.Time) string {
 	micros := t.UnixMicro()
 	return fmt.Sprintf("%010d.%06d", micros/1e6, micros%1e6)
@@ -207,8 +208,8 @@ var (
 	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 )
 
-// sharedTexts are the texts of messages that were shared in another; previews of links,
-// which are attachments too, are none.
+// sharedTexts returns the texts of messages that were shared in another one. Link previews, which
+// are attachments too, are left out.
 func sharedTexts(attachments []json.RawMessage) []string {
 	var list []string
 	for _, raw := range attachments {
@@ -268,8 +269,7 @@ type wireCommand struct {
 	TriggerID   string `json:"trigger_id"`
 }
 
-// handle is what is kept with a slash command, or the press of a button, to answer
-// it later.
+// handle is what is kept with a command or a press in order to answer it later.
 type handle struct {
 	ResponseURL string    `json:"responseURL"`
 	Received    time.Time `json:"received"`
@@ -277,14 +277,14 @@ type handle struct {
 	Press       bool      `json:"press,omitempty"`
 }
 
-// interactionID names what a person did but once, so that the same thing sent again is
-// known. Slack documents the trigger as what opens a form and says nowhere that no
-// two are alike, so what was done counts, too.
+// interactionID returns an ID for something a person did once, so that a second delivery is
+// recognized. Slack does not promise that no two triggers are alike, so the ID covers what was
+// done, too.
 func interactionID(kind, trigger string, did ...string) string {
 	return kind + "/" + trigger + "/" + shortKey(strings.Join(did, "\x00"))
 }
 
-// triggerOf is the trigger within an id of onceID.
+// triggerOf returns the trigger within an ID of interactionID.
 func triggerOf(id string) string {
 	_, rest, _ := strings.Cut(id, "/")
 	if end := strings.LastIndexByte(rest, '/'); end >= 0 {

@@ -28,7 +28,7 @@ type wireFile struct {
 	Load string `json:"url_private_download"`
 }
 
-// parseFiles reads a message's files; one of an unexpected form is left out.
+// parseFiles returns the files of a message. One of an unexpected form is left out.
 func parseFiles(raw []json.RawMessage) []chat.File {
 	var list []chat.File
 	for _, r := range raw {
@@ -60,7 +60,7 @@ var (
 	)
 )
 
-// Fetch reads a file of a message. The bot's token goes to Slack alone.
+// Fetch reads a file of a message. The bot's token is sent to Slack and to nobody else.
 func (s *Slack) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	data, err := s.fetch(ctx, f, limit)
 	if err != nil {
@@ -94,7 +94,8 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 	return nil, err
 }
 
-// download reads a file of a kind at one address.
+// download reads a file from one address. It returns a *kit.TooLargeError where the file has more
+// than limit bytes.
 func (s *Slack) download(ctx context.Context, address, fileType string, limit int64) ([]byte, error) {
 	if !s.isFileAddress(address) {
 		return nil, errForeign
@@ -141,8 +142,8 @@ func (s *Slack) isFileAddress(address string) bool {
 		u.Scheme == "https" && (u.Host == "files.slack.com" || u.Host == "files."+base.Host)
 }
 
-// planFiles are the files of a draft that can be shown, and the draft that goes
-// with them. A text that is too long for messages becomes a file, too.
+// planFiles returns a draft with the files that can be shown with it. A text that is too long for
+// messages becomes a file.
 func planFiles(d chat.Draft, private bool) (chat.Draft, []chat.File) {
 	var list []chat.File
 	for _, f := range d.Files {
@@ -152,23 +153,22 @@ func planFiles(d chat.Draft, private bool) (chat.Draft, []chat.File) {
 	}
 	switch {
 	case private && len(list) > 0:
-		d.Footer = joinFooter(d.Footer, "its files are left out: Slack cannot show them to one person alone")
+		d.Footer = joinFooter(d.Footer, "without its files: Slack cannot show files to one person only")
 		return d, nil
 	case private || len(d.Cards) > 0:
 		return d, list
 	}
 	if texts := markdown.Split(d.Text, maxText); len(texts) > maxPieces {
 		list = append(list, chat.File{Name: answerFile, Type: "text/markdown", Data: []byte(d.Text)})
-		d.Text, d.Footer = texts[0], joinFooter(d.Footer, "this is the beginning; all of it is in "+answerFile)
+		d.Text, d.Footer = texts[0], joinFooter(d.Footer, "this is the beginning, the whole answer is in "+answerFile)
 	}
 	return d, list
 }
 
-// answerFile is the file of an answer that is too long for messages.
+// answerFile is the name of the file for an answer that is too long for messages.
 const answerFile = "answer.md"
 
-// uploadFiles posts the files below the text, all in one message. An earlier attempt that
-// may have done so is looked for.
+// uploadFiles posts the files below the text, all in one message, unless an earlier attempt did so.
 func (p *postJob) uploadFiles(ctx context.Context) error {
 	if len(p.files) == 0 {
 		return nil
@@ -203,14 +203,14 @@ func (p *postJob) uploadFiles(ctx context.Context) error {
 	return nil
 }
 
-// postWithoutFiles ends a post whose files Slack refuses: the text that was to be a file
-// is posted as messages, and other files are told of.
+// postWithoutFiles ends a post whose files Slack refuses: a text that was to be a file is posted as
+// messages, and other files are named in the footer.
 func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	if word := errorCode(err); word == "" || transientCodes[word] {
 		return p.postError(err)
 	}
 	remedy := remedies[errorCode(err)]
-	p.o.Log.Warn("slack refuses the files of a post", "post", p.draft.Key, "error", err, "remedy", remedy)
+	p.o.Log.Warn("slack refuses the files of a post, posting without them", "post", p.draft.Key, "error", err, "remedy", remedy)
 	p.draft, p.files = p.original, nil
 	var lost []string
 	for _, f := range p.draft.Files {
@@ -219,7 +219,7 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	if len(lost) > 0 {
 		p.draft.Footer = joinFooter(
 			p.draft.Footer,
-			"not attached, as Slack refuses it ("+errorCode(err)+"): "+strings.Join(lost, ", "),
+			"Slack refused these files ("+errorCode(err)+"): "+strings.Join(lost, ", "),
 		)
 	}
 	p.pieces, p.replaced = render(p.draft), nil
@@ -229,7 +229,8 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	return p.postAll(ctx)
 }
 
-// uploadFile brings the bytes of a file to Slack, where nobody sees them yet.
+// uploadFile sends the bytes of a file to Slack, where nobody sees them yet, and returns the file's
+// id.
 func (p *postJob) uploadFile(ctx context.Context, f chat.File) (id string, err error) {
 	var place struct {
 		URL string `json:"upload_url"`
@@ -264,13 +265,12 @@ func (p *postJob) uploadFile(ctx context.Context, f chat.File) (id string, err e
 	return place.ID, nil
 }
 
-// callPaced calls a method about files at the pace that Slack takes; answer may be
-// nil.
+// callPaced calls a method about files at the pace that Slack takes. Answer may be nil.
 func (p *postJob) callPaced(ctx context.Context, method string, form url.Values, answer any) error {
 	return p.repeatPaced(ctx, method, func() error { return p.callAPI(ctx, method, form, answer) })
 }
 
-// hasFiles reports that a message of the bot holds the draft's files.
+// hasFiles reports whether a message of the bot holds all files of the draft.
 func (p *postJob) hasFiles(m wireMessage) bool {
 	if len(p.files) == 0 {
 		return false

@@ -163,7 +163,7 @@ func TestWhatIsForOneAloneHasNoFiles(t *testing.T) {
 	if _, err := b.Post(deadline(t), m.Conversation, d); err != nil {
 		t.Fatal(err)
 	}
-	if a := b.sim.Answers(call); len(b.sim.Posts(channel)) != 0 || len(a) != 1 || !strings.Contains(string(a[0].Blocks), "files are left out") {
+	if a := b.sim.Answers(call); len(b.sim.Posts(channel)) != 0 || len(a) != 1 || !strings.Contains(string(a[0].Blocks), "without its files") {
 		t.Errorf("answers %+v, posts %q", a, shared(b, channel))
 	}
 }

@@ -35,7 +35,7 @@ const (
 	toggleChosen   = "true"
 )
 
-// formState is what goes with a form and comes back with it.
+// formState goes with a form and comes back when it is sent.
 type formState struct {
 	Form   string       `json:"form"`
 	At     chat.Address `json:"at"`
@@ -43,9 +43,11 @@ type formState struct {
 	Handle handle       `json:"handle"`
 }
 
-// openFormFor adds to a command, a press or a form that was sent what is known of its
-// author, and answers it with a form where it asks for one; true: that was all.
+// openFormFor opens the form that a command or a press asks for. It adds to the message whether its
+// author is an administrator. It returns true if the form, or a note why there is none, is all
+// there is to answer.
 func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
+	// Questions need no rights, and the look-up costs a call.
 	m.Author.Admin = !m.IsQuestion() && s.isAdmin(ctx, m.Author.ID)
 	if s.o.Former == nil || m.Kind() == chat.EventForm {
 		return false
@@ -58,17 +60,18 @@ func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 		return false
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
-			s.o.Log.Warn("form not opened", "form", form.ID, "error", redact(err))
+			s.o.Log.Warn("slack form not opened", "form", form.ID, "error", redact(err))
 			if m.Kind() != chat.EventPress {
 				return false // a command has an answer in words, too
 			}
-			s.queueNote(*m, "The form could not be opened; please try again.")
+			s.queueNote(*m, "I could not open the form. Please try again.")
 		}
 	}
 	return true
 }
 
-// askForm asks for the form; where that fails the message goes its way.
+// askForm returns the form that a message asks for; nil if it asks for none, or if there was no
+// answer in time.
 func (s *Slack) askForm(ctx context.Context, m chat.Message) (form *chat.Form, err error) {
 	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
@@ -93,7 +96,7 @@ func (s *Slack) askForm(ctx context.Context, m chat.Message) (form *chat.Form, e
 	return form, err
 }
 
-// queueNote tells whoever sent a command or pressed a button something, soon.
+// queueNote tells the author of a command or a press something, as soon as there is time.
 func (s *Slack) queueNote(m chat.Message, text string) {
 	d := chat.Draft{Key: m.Key() + "/form", Reply: m.Reply, Ephemeral: true, Failed: true, Text: text}
 	s.queueChore(func(ctx context.Context) error {
@@ -113,6 +116,7 @@ func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) erro
 	switch {
 	case err != nil:
 		return fmt.Errorf("keep what answers the form: %w", err)
+	// Slack refuses a longer private_metadata (reference of 2026).
 	case len(kept) > maxFormState:
 		return fmt.Errorf("keep what answers the form: %d bytes, of which Slack takes %d", len(kept), maxFormState)
 	}
@@ -127,8 +131,8 @@ func plainTextObject(text string, most int) *slackgo.TextBlockObject {
 	return slackgo.NewTextBlockObject(slackgo.PlainTextType, cutText(text, most), false, false)
 }
 
-// newView writes a form as Slack takes it. A field whose text is too long to be
-// shown whole is left out, so that sending the form changes nothing of it.
+// newView returns a form as Slack takes it. A field whose text is too long to be shown whole is
+// left out, so that sending the form does not change it.
 func newView(f *chat.Form, state string) slackgo.ModalViewRequest {
 	submit := f.Submit
 	if submit == "" {
@@ -166,7 +170,7 @@ func newView(f *chat.Form, state string) slackgo.ModalViewRequest {
 	return v
 }
 
-// newElement is where a field is filled in; nil where it cannot be.
+// newElement returns the element in which a field is filled in; nil if its value is too long.
 func newElement(f chat.Field) slackgo.BlockElement {
 	switch {
 	case f.Kind == chat.Toggle:
@@ -217,7 +221,7 @@ func newElement(f chat.Field) slackgo.BlockElement {
 	return in
 }
 
-// fitsMenu tells whether Slack takes options as a menu.
+// fitsMenu reports whether Slack takes options as a menu.
 func fitsMenu(list []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range list {
@@ -287,8 +291,8 @@ type wireSubmission struct {
 	} `json:"view"`
 }
 
-// parseSubmission translates a form of ours; false says that it was none. It is answered
-// where the command or the press was that opened it, to whoever sent it alone.
+// parseSubmission translates a form of ours that was sent; false if it is another one. The answer
+// goes to the sender, where the command or the press was that opened the form.
 func (s *Slack) parseSubmission(payload []byte) (chat.Message, bool) {
 	var sent wireSubmission
 	var state formState
@@ -297,6 +301,7 @@ func (s *Slack) parseSubmission(payload []byte) (chat.Message, bool) {
 		state.At.Channel == "" {
 		return chat.Message{}, false
 	}
+	// The answer to a form is for its sender alone, like that to a press.
 	state.Handle.User, state.Handle.Press = sent.User.ID, true
 	raw, err := json.Marshal(state.Handle)
 	if err != nil {

@@ -30,7 +30,7 @@ func allKinds() *chat.Form {
 	}}
 }
 
-// former gives a form for /raven settings and for the button "ask".
+// former returns a form for /raven settings and for the button "ask".
 func former(form *chat.Form) chat.Former {
 	return func(_ context.Context, m chat.Message) (*chat.Form, error) {
 		if m.Command == "settings" || m.Command == chat.Pressed && m.Text == "ask" {
@@ -216,7 +216,7 @@ func TestAdministratorsAreKnown(t *testing.T) {
 		if granted == nil {
 			continue
 		}
-		if n := strings.Count(log.String(), "refuses to tell who"); n != 1 {
+		if n := strings.Count(log.String(), "refuses user look-ups"); n != 1 {
 			t.Errorf("the missing scope is told of %d times:\n%s", n, log.String())
 		}
 		lost := ""

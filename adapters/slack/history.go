@@ -66,7 +66,7 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	return list, nil
 }
 
-// lookUpNames gives the names of who wrote messages, as far as Slack tells them in time.
+// lookUpNames returns the names of the authors of messages, as far as Slack tells them in time.
 func (s *Slack) lookUpNames(ctx context.Context, messages []wireMessage) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
 	defer cancel()

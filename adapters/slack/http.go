@@ -19,9 +19,8 @@ import (
 // maxBody is the most that is read of a request, in bytes.
 const maxBody = 1 << 20
 
-// Handler serves /slack/events, /slack/commands and /slack/interactive for HTTP
-// mode. Every request needs a good signature no older than five minutes, and has an
-// effect but once.
+// Handler serves /slack/events, /slack/commands and /slack/interactive for HTTP mode. Every request
+// needs a valid signature no older than five minutes, and takes effect once.
 func (s *Slack) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /slack/events", s.requireSignature(s.serveEvent))
@@ -30,8 +29,8 @@ func (s *Slack) Handler() http.Handler {
 	return mux
 }
 
-// requireSignature checks the signature over the raw body (Slack's version v0).
-// next reports whether the request was taken, so that it needs not be taken again.
+// requireSignature checks the signature over the raw body (Slack's version v0). next returns
+// whether the request was taken and need not be taken again.
 func (s *Slack) requireSignature(
 	next func(http.ResponseWriter, *http.Request, []byte) (taken bool),
 ) http.HandlerFunc {
@@ -50,6 +49,7 @@ func (s *Slack) requireSignature(
 			return
 		}
 		signed := r.Header.Get("X-Slack-Signature")
+		// A replayed request is answered as if it were taken, so that its sender learns nothing.
 		if s.replays.has(signed) {
 			w.WriteHeader(http.StatusOK)
 			return
@@ -60,12 +60,12 @@ func (s *Slack) requireSignature(
 	}
 }
 
-// replayWindow is how long a signature may be good: for five minutes before the time
-// it names and five after.
+// replayWindow is how long a signature can be valid: five minutes before and after the time that it
+// names.
 const replayWindow = 10 * time.Minute
 
-// replays knows the signatures of requests that were taken, for as long as they are
-// good. A genuine repeat that Slack makes in the same second is one of them, too.
+// replays remembers the signatures of requests that were taken, for as long as they are valid. A
+// genuine retry that Slack sends within the same second has the same signature.
 type replays struct {
 	mu         sync.Mutex
 	young, old map[string]bool
@@ -87,7 +87,7 @@ func (r *replays) add(signature string, now time.Time) {
 	r.young[signature] = true
 }
 
-// writeError answers in the form of the bot's other errors.
+// writeError answers with an error in the form of the bot's other errors.
 func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -97,8 +97,8 @@ func writeError(w http.ResponseWriter, status int, message string) {
 		), "message": message, "hint": ""}})
 }
 
-// signature is the one form of a signature: slack-go takes capitals, too, and the
-// same one in another form would pass as a new request.
+// signature matches the one form of a signature that is accepted. slack-go takes capitals, too, so
+// that a request could be replayed in another form.
 var signature = regexp.MustCompile(`^v0=[0-9a-f]{64}$`)
 
 func (s *Slack) isGenuine(h http.Header, body []byte) bool {
@@ -121,6 +121,7 @@ func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) 
 		writeError(w, http.StatusBadRequest, "the body is no JSON")
 		return false
 	}
+	// Slack proves in this way that the address is ours, before there is any event.
 	if o.Type == "url_verification" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -165,7 +166,7 @@ func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []
 	return s.takeAndAnswer(w, r, m, ok)
 }
 
-// awaitReady waits for Run to know who the bot is.
+// awaitReady waits until Run knows who the bot is.
 func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-s.ready:
@@ -176,7 +177,7 @@ func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// takeAndAnswer says 200 when the message is stored or none of our business.
+// takeAndAnswer answers 200 when the message is stored or does not concern the bot.
 func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
 	if ok && isInteraction(m) && s.openFormFor(r.Context(), &m) {
 		w.WriteHeader(http.StatusOK)

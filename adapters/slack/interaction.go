@@ -46,8 +46,8 @@ func isInteraction(m chat.Message) bool {
 	return false
 }
 
-// parseInteraction translates what a person did; false says that it is no business of
-// ours.
+// parseInteraction translates what a person did with a post or a form; false if it does not concern
+// the bot.
 func (s *Slack) parseInteraction(payload []byte) (chat.Message, bool) {
 	var kind struct {
 		Type string `json:"type"`
@@ -58,7 +58,7 @@ func (s *Slack) parseInteraction(payload []byte) (chat.Message, bool) {
 	return s.parsePress(payload)
 }
 
-// parsePress translates the press of a button of ours; false says that it was none.
+// parsePress translates the press of a button of ours; false if it is none.
 func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 	var i wireAction
 	if json.Unmarshal(payload, &i) != nil || i.Type != "block_actions" || i.Channel.ID == "" || i.User.ID == "" || i.Trigger == "" ||

@@ -24,7 +24,7 @@ type scopeNeed struct {
 	lost    string   // without it
 }
 
-// scopeNeeds are all scopes, in order.
+// scopeNeeds returns all scopes, in order.
 func scopeNeeds() []scopeNeed {
 	return []scopeNeed{
 		{"app_mentions:read", nil, []string{"app_mention"}, "the bot does not hear that it is mentioned"},
@@ -90,7 +90,7 @@ var (
 	freeMethods = []string{"auth.test", "views.open"}
 )
 
-// Scopes are the bot scopes of what this package calls and hears, in order.
+// Scopes returns the bot scopes that this package needs, in order.
 func Scopes() []string {
 	var list []string
 	for _, n := range scopeNeeds() {
@@ -99,7 +99,7 @@ func Scopes() []string {
 	return list
 }
 
-// Events are the events that the bot subscribes to, in order.
+// Events returns the events that the bot subscribes to, in order.
 func Events() []string {
 	list := slices.Clone(freeEvents)
 	for _, n := range scopeNeeds() {
@@ -109,8 +109,7 @@ func Events() []string {
 	return list
 }
 
-// Methods are the methods of the Web API that the bot calls with its bot token, in
-// order.
+// Methods returns the methods of the Web API that the bot calls with its bot token, in order.
 func Methods() []string {
 	list := slices.Clone(freeMethods)
 	for _, n := range scopeNeeds() {
@@ -120,9 +119,9 @@ func Methods() []string {
 	return slices.Compact(list)
 }
 
-// Manifest is the description from which Slack makes the app. Without a url it is
-// for Socket Mode; with the public address of this bot it is for HTTP. The commands
-// become the hint that Slack shows behind /raven.
+// Manifest returns the description from which Slack makes the app: for Socket Mode, or for HTTP if
+// the public address of this bot is given. The commands become the hint that Slack shows behind
+// /raven.
 func Manifest(url string, commands []chat.CommandSpec) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -132,7 +131,7 @@ func Manifest(url string, commands []chat.CommandSpec) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ManifestLink is the page of Slack that makes the app of Manifest.
+// ManifestLink returns the address of the page on which Slack makes the app of Manifest.
 func ManifestLink(address string, commands []chat.CommandSpec) (string, error) {
 	raw, err := json.Marshal(manifest(address, commands))
 	if err != nil {
@@ -198,7 +197,7 @@ func manifest(url string, commands []chat.CommandSpec) map[string]any {
 	}
 }
 
-// Finding is something about the app that keeps the bot from working as it should.
+// Finding is a fault of the app's setup.
 type Finding struct {
 	Problem string // a sentence
 	Lost    string // what does not work for it
@@ -234,8 +233,8 @@ func (s *Slack) Prove(ctx context.Context) error {
 	return nil
 }
 
-// Check asks Slack which scopes the bot token has and gives a finding for each one
-// that is missing; none say that all is well. It needs no Run.
+// Check asks Slack which scopes the bot token has, and returns a finding for each one that is
+// missing; none if all is well. It needs no Run.
 func (s *Slack) Check(ctx context.Context) []Finding {
 	const reinstall = "reinstall the app to the workspace (OAuth & Permissions of the app)"
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

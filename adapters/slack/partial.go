@@ -21,8 +21,8 @@ const stillWriting = "✍️ writing…"
 
 var errNoEdit = errors.New("an answer at a response_url cannot be edited")
 
-// postPartial posts an answer that is still being written, or brings what is shown of it
-// up to date. Nothing is looked for and nothing repeated: the whole answer follows.
+// postPartial posts an unfinished answer, or updates what is shown of it. It does not look for
+// earlier attempts, because the whole answer follows.
 func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if len(d.Reply.Handle) > 0 {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: errNoEdit}
@@ -64,8 +64,8 @@ func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) 
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 
-// growPiece shows the piece n in the post ts, or in a new one: as a stream where Slack
-// takes that, else by edits.
+// growPiece shows a piece in the post ts, or in a new one if ts is empty: as a stream where Slack
+// takes that, otherwise by edits.
 func (p *postJob) growPiece(ctx context.Context, n int, ts string) (string, error) {
 	if ts == "" {
 		if id, err := p.beginStream(ctx, n); id != "" || err != nil {

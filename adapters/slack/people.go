@@ -14,7 +14,7 @@ const (
 	peopleScope   = "users:read"
 )
 
-// person is who somebody was in the workspace at a time.
+// person is what Slack said of a user, and when.
 type person struct {
 	name  string
 	admin bool
@@ -22,13 +22,12 @@ type person struct {
 	at    time.Time
 }
 
-// isAdmin tells whether somebody administers or owns the workspace. Whoever Slack
-// does not tell of does not.
+// isAdmin reports whether a user administers or owns the workspace; false if Slack does not say.
 func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 	who, err := s.lookUpPerson(ctx, user)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack did not tell whether a user administers the workspace; taken as one who does not",
+			"slack user not looked up, treated as no administrator",
 			"user",
 			user,
 			"error",
@@ -38,8 +37,8 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 	return who.admin
 }
 
-// lookUpPerson looks up a user, or knows from before. Of whom Slack will not tell, which is
-// no error, nothing is known.
+// lookUpPerson returns what Slack says of a user, from memory if that is recent. A refusal is no
+// error: then nothing is known of the user.
 func (s *Slack) lookUpPerson(ctx context.Context, user string) (person, error) {
 	now := s.o.Now()
 	if known, ok := s.people.Get(user); ok && now.Sub(known.at) < personLife {
@@ -76,7 +75,7 @@ func (s *Slack) lookUpPerson(ctx context.Context, user string) (person, error) {
 	return who, nil
 }
 
-// reportNoPeople says, once, that Slack refuses to tell who administers the workspace.
+// reportNoPeople logs once that Slack does not say who administers the workspace.
 func (s *Slack) reportNoPeople(err error) {
 	word := errorCode(err)
 	if word == "" || word == "user_not_found" {
@@ -84,7 +83,7 @@ func (s *Slack) reportNoPeople(err error) {
 	}
 	if known, _ := s.unsupported.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
 		s.o.Log.Warn(
-			"slack refuses to tell who administers the workspace, so nobody counts as an administrator",
+			"slack refuses user look-ups, nobody counts as an administrator",
 			"error",
 			err,
 			"remedy",

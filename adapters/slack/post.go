@@ -21,10 +21,9 @@ import (
 // metadataType marks our posts; their payload is a label.
 const metadataType = "ravenbot_post"
 
-// Post sends a draft, in as many messages as it needs, in order, or puts it in the
-// place of those that it replaces. Pieces that an earlier call with the same key
-// posted are not posted again: they are known within the process, and looked up on
-// Slack where the call may be a repeat.
+// Post sends a draft in as many messages as it needs, in order, or edits the posts that it
+// replaces. Pieces that an earlier call with the same key posted are not posted again: they are
+// remembered within the process, and looked up on Slack if the call may be a repeat.
 func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if d.Partial {
 		return s.postPartial(ctx, to, d)
@@ -35,11 +34,13 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	}
 	defer unlock()
 	defer s.partialShown.Drop(threadKey(to.Channel, to.Thread))
+	// What an earlier call within this process posted need not be looked up on Slack.
 	last, _ := s.attempts.Get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
-		s.o.Log.Warn("what was kept to answer a command cannot be read, answering for all to see", "post", d.Key)
+		s.o.Log.Warn("slack command handle not decoded, answering in public", "post", d.Key)
 	}
+	// The answer to a press would stand between other people's messages.
 	d.Ephemeral = d.Ephemeral || h.Press
 	p := &postJob{
 		Slack:     s,
@@ -95,6 +96,7 @@ type postJob struct {
 }
 
 func (p *postJob) postAll(ctx context.Context) error {
+	// Pieces are posted one after the other: Slack shows messages in the order of arrival.
 	for n := len(p.ids); n < len(p.pieces); n++ {
 		id, err := p.placePiece(ctx, n)
 		if err != nil {
@@ -113,8 +115,8 @@ func (p *postJob) postAll(ctx context.Context) error {
 	return p.uploadFiles(ctx)
 }
 
-// placePiece puts the piece n where it belongs and gives its id. Once an old post is
-// gone, what follows is posted anew as well, so that the order stays.
+// placePiece puts a piece where it belongs and returns the id of its post. Once a replaced post is
+// gone, all that follow are posted again, so that the order is kept.
 func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
 	if n < len(p.replaced) && slices.Equal(p.ids, p.replaced[:n]) {
 		id, err := p.sendPiece(ctx, n, p.replaced[n])
@@ -136,6 +138,8 @@ func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
 			return id, err
 		}
 	}
+	// A post at a response_url cannot be found again, so a repeat goes there only where nothing can
+	// be found anyway.
 	if p.handle.User != "" && (!p.mayRepeat || p.blind || p.isPrivate()) {
 		if id, err := p.sendResponse(ctx, n); id != "" || err != nil {
 			return id, err
@@ -147,7 +151,7 @@ func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
 // CanThread reports whether a post can have a thread below it: anywhere but in a thread.
 func (s *Slack) CanThread(to chat.Address) bool { return to.Thread == "" }
 
-// Thread is where what belongs to a post goes.
+// Thread returns the thread below a post, which needs no opening on Slack.
 func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ string) (chat.Address, error) {
 	if len(post.IDs) > 0 && s.CanThread(to) {
 		to.Thread = timestampOf(post.IDs[0])
@@ -155,8 +159,8 @@ func (s *Slack) Thread(_ context.Context, to chat.Address, post chat.Ref, _ stri
 	return to, nil
 }
 
-// isPrivate reports that the post is for the asker alone, where Slack lets the bot
-// speak to one person: in answer to a command or a press.
+// isPrivate reports whether the post is for the asker alone. Slack lets the bot speak to one person
+// only in answer to a command or a press.
 func (p *postJob) isPrivate() bool {
 	return p.handle.User != "" && (p.draft.Ephemeral || p.draft.Failed)
 }
@@ -178,8 +182,8 @@ var refusedFormCodes = map[string]bool{
 	"invalid_blocks_format": true,
 }
 
-// sendPiece posts a piece, or edits the post ts, in plain text where Slack refuses its
-// form.
+// sendPiece posts a piece, or edits the post ts. Where Slack refuses its form it is sent as plain
+// text.
 func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, error) {
 	if done, err := p.finishStream(ctx, n, ts); done || err != nil {
 		return ts, err
@@ -193,17 +197,19 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 	}
 	one := p.pieces[n]
 	id, err := p.call(ctx, method, p.messageOptions(one, n, ts))
+	// An earlier process began a stream here and did not end it; Slack edits no open stream.
 	if errorCode(err) == "streaming_state_conflict" { // an earlier process began it
 		if err = p.stopStream(ctx, n, ts); err == nil {
 			id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 		}
 	}
+	// Slack refuses the blocks if it cannot fetch one of their pictures.
 	if bare, had := one.withoutImages(); had && refusedFormCodes[errorCode(err)] {
 		one = bare
 		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
 	if refusedFormCodes[errorCode(err)] {
-		p.o.Log.Warn("slack refuses the form of a post, sent as plain text", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("slack refuses the blocks of a post, sending plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
 		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 	}
@@ -238,7 +244,7 @@ func (p *postJob) messageOptions(one piece, n int, ts string) []slackgo.MsgOptio
 	return options
 }
 
-// labelOption is what the piece n carries unseen.
+// labelOption returns the hidden label of a piece.
 func (p *postJob) labelOption(n int) slackgo.MsgOption {
 	meta := map[string]any{"key": shortKey(p.draft.Key), "piece": n}
 	if answers := p.answeredTimestamps(); answers != "" {
@@ -250,10 +256,11 @@ func (p *postJob) labelOption(n int) slackgo.MsgOption {
 	return slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})
 }
 
-// maxAnswers bounds how many messages a label names: Slack takes little metadata.
+// maxAnswers is how many messages a label names: Slack takes little metadata.
 const maxAnswers = 100
 
-// answeredTimestamps are the timestamps of the messages that the draft answers.
+// answeredTimestamps returns the timestamps of the messages that the draft answers, separated by
+// spaces.
 func (p *postJob) answeredTimestamps() string {
 	var all []string
 	for _, id := range p.draft.For() {
@@ -264,8 +271,7 @@ func (p *postJob) answeredTimestamps() string {
 	return strings.Join(all[:min(len(all), maxAnswers)], " ")
 }
 
-// call makes a call on messages at the pace that Slack takes them, as often as it
-// was too soon.
+// call calls a method on messages at the pace that Slack takes, as often as it was too soon.
 func (p *postJob) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
 	err = p.repeatPaced(ctx, method, func() (err error) {
 		ts, err = p.callOnce(ctx, options)
@@ -274,7 +280,7 @@ func (p *postJob) call(ctx context.Context, method string, options []slackgo.Msg
 	return ts, err
 }
 
-// callOnce makes a call on messages.
+// callOnce calls a method on messages.
 func (p *postJob) callOnce(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -309,8 +315,8 @@ func (p *postJob) tryPaced(ctx context.Context, method string, call func() error
 	return err
 }
 
-// enterChannel lets one post at a time into a channel, so that the order is kept while one waits.
-// leave must be called.
+// enterChannel waits for the right to post in a channel, which one post has at a time, so that the
+// order is kept while one waits. leave must be called.
 func (s *Slack) enterChannel(ctx context.Context, channel string) (leave func(), err error) {
 	turn, err := s.channelGate.Enter(ctx, channel, true)
 	if err != nil {
@@ -319,27 +325,27 @@ func (s *Slack) enterChannel(ctx context.Context, channel string) (leave func(),
 	return func() { turn.Leave(0, false) }, nil
 }
 
-// sendAttempt is what came of sending a draft that is not wholly posted yet.
+// sendAttempt is how far sending a draft came that is not completely posted.
 type sendAttempt struct {
 	ids      []string // pieces that were posted
 	unknown  bool     // Slack may have taken more
 	repeated bool     // of which one was a repeat already
 }
 
-// deletePost deletes a post that was replaced by fewer or newer ones.
+// deletePost deletes a post that is no longer needed.
 func (p *postJob) deletePost(ctx context.Context, ts string) error {
 	_, err := p.call(ctx, "chat.delete", []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
 	switch word := errorCode(err); {
 	case err == nil, word == "message_not_found":
 		return nil
 	case word != "" && !transientCodes[word]:
-		p.o.Log.Warn("a replaced post cannot be deleted", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("replaced slack post not deleted", "post", p.draft.Key, "error", err)
 		return nil
 	}
 	return p.postError(err)
 }
 
-// shortKey names a draft in metadata without telling its key.
+// shortKey returns a short name for a draft's key that does not reveal it.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:12])
@@ -352,14 +358,14 @@ const (
 	responseLife    = 29 * time.Minute
 )
 
-// countResponseUse counts a use of a response_url and reports whether it is good for that.
+// countResponseUse counts a use of a response_url, and reports whether Slack still takes it.
 func (s *Slack) countResponseUse(url string) bool {
 	used, _ := s.responseUses.Change(shortKey(url), func(n int, _ bool) int { return n + 1 })
 	return used < maxResponseUses
 }
 
-// sendResponse answers a command or a press at its response_url, while that is good. No id
-// and no error say that the Web API has to be used.
+// sendResponse answers a command or a press at its response_url while that is valid. It returns no
+// id and no error if the Web API has to be used.
 func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	h := p.handle
 	if !p.isSlackAddress(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife ||
@@ -387,14 +393,15 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	switch {
 	case err == nil:
 		return "response/" + shortKey(p.draft.Key), nil
+	// Slack did not take the answer, so that the Web API cannot double it.
 	case retryAfter(err) > 0, kit.IsUnsent(err), errors.As(err, &status) && status.Code < 500:
-		p.o.Log.Warn("response_url not taken, using the Web API", "post", p.draft.Key, "error", redact(err))
+		p.o.Log.Warn("slack response_url refused, using the Web API", "post", p.draft.Key, "error", redact(err))
 		return "", nil
 	}
 	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redact(err))}
 }
 
-// remedies are the refusals that no repeat changes, with what can be done.
+// remedies are the refusals that no retry changes, with what can be done.
 var remedies = map[string]string{
 	"channel_not_found": "the bot cannot see the channel; invite it there with /invite", "not_in_channel": "invite the bot to the channel with /invite",
 	"is_archived": "the channel is archived", "msg_too_long": "the text is too long", "no_text": "the text is empty",
@@ -405,7 +412,7 @@ var remedies = map[string]string{
 	"user_not_in_channel": "the user has left", "metadata_too_large": "its metadata is too large",
 }
 
-// postError classes a refused or failed post.
+// postError returns a *chat.PostError for a post that failed.
 func (s *Slack) postError(err error) error {
 	var already *chat.PostError
 	if errors.As(err, &already) {
@@ -424,7 +431,7 @@ func (s *Slack) postError(err error) error {
 	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redact(err))}
 }
 
-// redact hides addresses that are themselves a permission.
+// redact removes addresses, which can themselves be a permission, from an error.
 func redact(err error) error {
 	text := err.Error()
 	if i := strings.Index(text, "http"); i >= 0 {

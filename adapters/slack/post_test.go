@@ -38,7 +38,7 @@ func long(word string, n int) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// first gives the beginning of texts, which tells the pieces of long apart.
+// first returns the beginning of texts, which tells the pieces of long apart.
 func first(texts []string) []string {
 	var words []string
 	for _, t := range texts {

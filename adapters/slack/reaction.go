@@ -22,7 +22,7 @@ type wireReaction struct {
 	EventTS string `json:"event_ts"`
 }
 
-// emojiOf are the signs that say something, by Slack's names for them.
+// emojiOf returns the emoji that Slack means by a name; empty if it expresses no opinion.
 func emojiOf(name string) string {
 	name, _, _ = strings.Cut(name, "::") // the colour of a skin
 	switch name {
@@ -48,9 +48,9 @@ func emojiOf(name string) string {
 	return ""
 }
 
-// parseReaction translates a reaction to a post of the bot; false says that it is to
-// something else, or says nothing. Where Slack does not name the author of what is
-// below it, who takes reactions knows.
+// parseReaction translates a reaction to a post of the bot; false if it is to another message or
+// expresses no opinion. Where Slack does not name the author of the message, whoever takes
+// reactions knows its own posts.
 func (s *Slack) parseReaction(o eventEnvelope) (chat.Message, bool) {
 	var r wireReaction
 	if json.Unmarshal(o.Event, &r) != nil || r.Item.Type != "message" || r.Item.Channel == "" || r.Item.TS == "" {
@@ -89,8 +89,8 @@ func (s *Slack) parseReaction(o eventEnvelope) (chat.Message, bool) {
 	}, true
 }
 
-// isFromBot reports that a bot put a sign below a post, which Slack does not say with
-// it. Whoever Slack does not tell of is taken for a person.
+// isFromBot reports whether a bot added a reaction, which Slack does not say with the event. A user
+// whom Slack does not describe counts as a person.
 func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false
@@ -98,7 +98,7 @@ func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	who, err := s.lookUpPerson(ctx, m.Author.ID)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack did not tell whether a user is a bot; taken for a person",
+			"slack user not looked up, treated as a person",
 			"user",
 			m.Author.ID,
 			"error",

@@ -27,8 +27,8 @@ const (
 	maxImageURL = 3000
 )
 
-// plainPattern is a text that looks the same with and without formatting; it needs no
-// block.
+// plainPattern matches a text that looks the same with and without formatting, and therefore needs
+// no block.
 var plainPattern = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
 
 // piece is one message of a draft.
@@ -39,7 +39,7 @@ type piece struct {
 	below  []slackgo.Block // what stands below the body
 }
 
-// blocks are the whole message; none where plain text is enough.
+// blocks returns the blocks of the whole message; none if plain text is enough.
 func (p piece) blocks() []slackgo.Block {
 	switch {
 	case p.body == "":
@@ -50,10 +50,11 @@ func (p piece) blocks() []slackgo.Block {
 	return append([]slackgo.Block{slackgo.NewMarkdownBlock("", p.body)}, p.below...)
 }
 
-// splitText cuts a text into what messages show, calling nobody.
+// splitText returns a text as Slack's Markdown, cut to the size of messages, with mentions made
+// harmless.
 func splitText(text string) []string { return markdown.Split(markdown.Slack(text), maxText) }
 
-// render makes the messages of a draft.
+// render returns the messages of a draft.
 func render(d chat.Draft) []piece {
 	text := d.Text
 	if d.Failed {
@@ -98,8 +99,8 @@ func render(d chat.Draft) []piece {
 	return pieces
 }
 
-// withoutImages is the piece without what Slack has to fetch from elsewhere, and
-// refuses a post for when it cannot.
+// withoutImages returns the piece without the pictures that Slack has to fetch; false if it has
+// none. Slack refuses the whole post for a picture that it cannot fetch.
 func (p piece) withoutImages() (piece, bool) {
 	had := false
 	p.below = slices.Clone(p.below)
@@ -149,7 +150,7 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 	return blocks
 }
 
-// smallText is the line below an answer: the tools that ran, and the footer.
+// smallText returns the line below an answer: the tools that ran, and the footer.
 func smallText(d chat.Draft) string {
 	var notes []string
 	for _, t := range d.Tools {
@@ -172,7 +173,7 @@ func smallText(d chat.Draft) string {
 	return strings.Join(notes, " · ")
 }
 
-// joinFooter is a footer with one more note.
+// joinFooter returns a footer with one more note.
 func joinFooter(footer, note string) string {
 	if footer == "" {
 		return note
@@ -190,7 +191,7 @@ func contextBlock(text string) slackgo.Block {
 // buttonPrefix begins the action ids of our buttons.
 const buttonPrefix = "ravenbot-"
 
-// buttonBlock are a row to press; nil: there are none.
+// buttonBlock returns a row of buttons; nil if there are none.
 func buttonBlock(list []chat.Button) slackgo.Block {
 	var row []slackgo.BlockElement
 	for n, b := range list {
@@ -213,7 +214,7 @@ func buttonBlock(list []chat.Button) slackgo.Block {
 	return slackgo.NewActionBlock("", row...)
 }
 
-// escape writes plain text for Slack's mrkdwn, calling nobody.
+// escape returns plain text for Slack's mrkdwn, with mentions made harmless.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(markdown.Slack(s))
 }
@@ -228,7 +229,7 @@ func linkText(title, address string) string {
 	) + ">"
 }
 
-// cutText cuts to n characters.
+// cutText returns the first n characters of a text.
 func cutText(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n-1]) + "…"
@@ -236,8 +237,8 @@ func cutText(s string, n int) string {
 	return s
 }
 
-// isSlackAddress reports whether a response_url leads to Slack, or to where its API is
-// configured to be.
+// isSlackAddress reports whether a response_url leads to Slack, or to where its API is configured
+// to be.
 func (s *Slack) isSlackAddress(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

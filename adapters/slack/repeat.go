@@ -21,9 +21,8 @@ var errSentTwice = errors.New(
 	"it was sent twice without an answer, and Slack does not let the bot see whether it is there",
 )
 
-// findEarlier finds what an earlier attempt posted. Where that cannot be known the post
-// is made once more and says so; where Slack only fails to answer, nothing is
-// posted now.
+// findEarlier finds what an earlier attempt posted. If that can never be known, the post is made
+// once more and says so; if Slack only fails to answer, nothing is posted now.
 func (p *postJob) findEarlier(ctx context.Context) error {
 	select {
 	case <-p.ready: // the bot has to know its own posts
@@ -38,7 +37,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 	case err != nil && !isFinal(err):
 		return p.lookError(err)
 	case err != nil:
-		p.o.Log.Warn("cannot look whether a post was made", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("slack channel not searched for an earlier attempt", "post", p.draft.Key, "error", err)
 	}
 	p.searched = true
 	// What goes to a response_url for the asker alone shows in no history, and what
@@ -57,7 +56,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 	return nil
 }
 
-// lookError says that Slack failed to show what is there.
+// lookError returns the error of a search that Slack did not answer.
 func (p *postJob) lookError(err error) error {
 	return &chat.PostError{
 		Maybe: true,
@@ -66,8 +65,8 @@ func (p *postJob) lookError(err error) error {
 	}
 }
 
-// searchEarlier looks for the pieces of the draft where they would be; whole says that
-// nothing there was left out.
+// searchEarlier looks for the pieces of the draft where they would be. whole is false if some
+// messages there were not read.
 func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 	p.posted, p.partial = map[int]string{}, map[int]string{}
 	oldest := timestampOf(p.draft.Reply.MessageID)
@@ -92,11 +91,10 @@ func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 	)
 }
 
-// unnumbered stands for the number of a piece that was cut off before it got its label.
+// unnumbered is the key of a piece that was cut off before it got its label.
 const unnumbered = -1
 
-// numberUnlabelled gives a stream that was cut off its number: it is the last one that was
-// begun.
+// numberUnlabelled gives a stream that was cut off its number: it is the last piece that was begun.
 func (p *postJob) numberUnlabelled() {
 	ts := p.partial[unnumbered]
 	delete(p.partial, unnumbered)
@@ -110,8 +108,8 @@ func (p *postJob) numberUnlabelled() {
 	p.partial[n] = ts
 }
 
-// recognize tells which piece of the draft a message is; -1: none. Where its label
-// was lost it is known by its text.
+// recognize returns which piece of the draft a message is; -1 if none. A message without a label is
+// recognized by its text.
 func (p *postJob) recognize(m wireMessage) int {
 	if !p.isOwnPost(m) {
 		return -1

@@ -1,14 +1,19 @@
-// Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels,
-// direct messages and the agent view. It promises that Slack is told that it took
-// something only when the message is stored, that a mention which arrives as two
-// events is one message, that nothing it posts calls people or loads previews, that a
-// refresh of its connection leaves no gap, that who somebody is in the workspace is
-// asked about only where they give a command, press a button, send a form or react to a post, that what was said while it was not
-// connected is read afterwards and taken before what follows it, that an answer which
-// was cut off while it was written is finished where it stands, that nothing is sent
-// faster than Slack takes it or slower than it has to be, and that a refused token is
-// reported with its remedy instead of retried. It is the only importer of slack-go.
-// Answering is left to others.
+// Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels, direct
+// messages and the agent view. It is the only importer of slack-go.
+//
+// It promises:
+//   - Slack is told that a message was taken only when it is stored, and a mention that arrives
+//     as two events is one message.
+//   - No post mentions people or loads link previews.
+//   - A refresh of the connection leaves no gap; what was said while the bot was not connected
+//     is read afterwards, and taken before what follows it.
+//   - Slack is asked who somebody is only when they give a command, press a button, send a form
+//     or react to a post.
+//   - An answer that was cut off while it was being written is finished where it stands.
+//   - Nothing is sent faster than Slack takes it, or slower than necessary.
+//   - A refused token is reported with its remedy instead of retried.
+//
+// What is answered is left to others.
 package slack
 
 import (
@@ -37,15 +42,15 @@ type Options struct {
 	// CatchUp is how far back messages are read that were sent while the bot was not
 	// connected; 0: they are not.
 	CatchUp time.Duration
-	// Heard gives the conversations to be read, newest first, each with the last
-	// message that was taken there. nil: none are.
-	Heard func(ctx context.Context) ([]chat.Heard, error)
+	// LastSeen returns the conversations to be read, newest first, each with the last message
+	// that was taken there; nil: none are read.
+	LastSeen func(ctx context.Context) ([]chat.LastSeen, error)
 	// Commands are the words that may follow /raven.
 	Commands []chat.CommandSpec
-	// Former gives the forms that commands and buttons ask for, nil: none do.
+	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
-	// Title gives a thread of the agent view a better title than its first question,
-	// within some seconds; "": there is none. nil: there never is.
+	// Title returns a better title for a thread of the agent view than its first question, within
+	// a few seconds; "": there is none. It may be nil.
 	Title func(ctx context.Context, question chat.Message) string
 	Log   *slog.Logger
 	Now   func() time.Time
@@ -82,7 +87,7 @@ type Slack struct {
 	health chat.Health
 }
 
-// botIdentity is who the bot is.
+// botIdentity is who the bot is on Slack.
 type botIdentity struct {
 	team, user, bot string
 	agent           bool // it is in Slack's agent view
@@ -135,16 +140,16 @@ func (c limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// Name is slack.
+// Name returns "slack".
 func (s *Slack) Name() string { return "slack" }
 
-// Limits are those of one message.
+// Limits returns the limits of one message.
 func (s *Slack) Limits() chat.Limits {
 	return chat.Limits{Text: maxText, Cards: maxCards, Edits: editEvery}
 }
 
-// Health is connected while a socket has said hello or, in HTTP mode, since the
-// token was accepted.
+// Health reports a connection while a socket has said hello or, in HTTP mode, since the token was
+// accepted.
 func (s *Slack) Health() chat.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +200,7 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	return s.listen(ctx)
 }
 
-// identify asks who the bot is until Slack answers.
+// identify asks Slack who the bot is until there is an answer.
 func (s *Slack) identify(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -209,14 +214,14 @@ func (s *Slack) identify(ctx context.Context) error {
 		if refusal := setupError(err, "bot token", botTokenPlace); refusal != nil {
 			return refusal
 		}
-		s.o.Log.Warn("slack does not answer, trying again", "wait", wait, "error", err)
+		s.o.Log.Warn("slack identity not read, trying again", "wait", wait, "error", err)
 		if !kit.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}
 }
 
-// setupError gives a *chat.SetupError for an answer that no repeat changes.
+// setupError returns a *chat.SetupError for a refusal that no retry changes; nil for other errors.
 func setupError(err error, what, where string) error {
 	var told slackgo.SlackErrorResponse
 	if !errors.As(err, &told) {
@@ -238,8 +243,7 @@ func setupError(err error, what, where string) error {
 	return nil
 }
 
-// takeMessage hands a message over and reports whether Slack may be told that it was
-// taken.
+// takeMessage hands a message over, and reports whether Slack may be told that it was taken.
 func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	if m.Reply.MessageID != "" && !isInteraction(m) {
 		s.authors.Put(threadKey(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
@@ -257,7 +261,7 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		s.o.Log.Error("message not stored, so not acknowledged", "message", m.Key(), "error", err)
+		s.o.Log.Error("slack message not stored, not acknowledged", "message", m.Key(), "error", err)
 	}
 	return false
 }

@@ -725,7 +725,7 @@ func TestBusyIsSaidOnceToEach(t *testing.T) {
 	}
 	for n := range 2 {
 		call := b.sim.Slash(channel, users[0], "/raven", "help")
-		if a, err := b.sim.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }); err != nil || a.InChannel || !strings.Contains(a.Text, "too much to do") {
+		if a, err := b.sim.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }); err != nil || a.InChannel || !strings.Contains(a.Text, "busy right now") {
 			t.Errorf("command %d is answered %+v: %v", n, a, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// minRestart and longestRestart bound the pause between attempts to connect,
-	// and briefRestart the one after a connection that had worked.
+	// minRestart and maxRestart bound the pause between attempts to connect, and
+	// usualRestart the one after a connection that had worked.
 	minRestart   = 100 * time.Millisecond
 	usualRestart = time.Second
 	maxRestart   = 15 * time.Second
@@ -28,12 +28,12 @@ const (
 	// outageAfter is how long the bot may have no connection before it reads what it
 	// missed. What Slack could not deliver in a shorter time it delivers again.
 	outageAfter = 5 * time.Second
-	// beatEvery is how often it is noted that there is a connection. A beat that comes
-	// late tells that the whole process stood still.
+	// beatEvery is how often it is noted that there is a connection. A note that comes late
+	// means that the whole process stood still.
 	beatEvery = time.Second
 )
 
-// socket is the bot's ear in Socket Mode. One goroutine, of listen, works with it;
+// socket receives what Slack sends in Socket Mode. Only the goroutine of listen uses it;
 // others dial and read.
 type socket struct {
 	*Slack
@@ -51,7 +51,7 @@ type socket struct {
 	stale bool      // there was none for longer than an outage
 }
 
-// connectionEvent is a frame that came by a link, or its end.
+// connectionEvent is a frame that came by a connection, or its end.
 type connectionEvent struct {
 	from  *connection
 	frame []byte
@@ -64,8 +64,8 @@ type dialResult struct {
 	err  error
 }
 
-// listen keeps a Socket Mode connection until ctx ends. Before one that Slack is
-// going to close ends, the next one is there.
+// listen keeps a Socket Mode connection until ctx ends. The next one is open before Slack closes
+// the present one.
 func (s *Slack) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	k := &socket{
@@ -103,7 +103,7 @@ func (s *Slack) listen(ctx context.Context) error {
 	}
 }
 
-// closeAll ends all links, also one that is just being made.
+// closeAll ends all connections, also one that is just being opened.
 func (k *socket) closeAll() {
 	for _, l := range k.links {
 		l.close()
@@ -118,7 +118,7 @@ func (k *socket) closeAll() {
 	}
 }
 
-// dial begins to make a link after a pause, if none is being made.
+// dial opens a connection after a pause, unless one is being opened.
 func (k *socket) dial(wait time.Duration) {
 	if k.dialing {
 		return
@@ -133,7 +133,7 @@ func (k *socket) dial(wait time.Duration) {
 	})
 }
 
-// addConnection takes a new link into use. The error says that there can be none.
+// addConnection uses a new connection. The error says that there can never be one.
 func (k *socket) addConnection(d dialResult) error {
 	k.dialing = false
 	if d.err != nil {
@@ -142,7 +142,7 @@ func (k *socket) addConnection(d dialResult) error {
 			return refusal
 		}
 		k.wait = max(retryAfter(d.err), min(max(2*k.wait, minRestart), maxRestart))
-		k.o.Log.Warn("slack connection not made, trying again", "wait", k.wait, "error", d.err)
+		k.o.Log.Warn("slack connection failed, trying again", "wait", k.wait, "error", d.err)
 		k.dial(k.wait)
 		return nil
 	}
@@ -161,7 +161,7 @@ func (k *socket) publish(n connectionEvent) {
 	}
 }
 
-// dropConnection forgets a link that has ended, and has another made where none is left to
+// dropConnection forgets a connection that has ended, and opens another one if none is left to
 // stay.
 func (k *socket) dropConnection(l *connection, why error) {
 	l.close()
@@ -183,27 +183,29 @@ func (k *socket) dropConnection(l *connection, why error) {
 	k.dial(k.wait)
 }
 
-// isGreeted reports whether there is a link that said hello; staying, whether there is one
-// that is not to go.
+// isGreeted reports whether there is a connection that said hello.
 func (k *socket) isGreeted() bool {
 	return slices.ContainsFunc(k.links, func(l *connection) bool { return l.greeted })
 }
 
+// hasLasting reports whether there is a connection that is not about to be closed.
 func (k *socket) hasLasting() bool {
 	return slices.ContainsFunc(k.links, func(l *connection) bool { return !l.leaving })
 }
 
-// noteAlive keeps the time at which there was a connection.
+// noteAlive notes the time if there is a connection.
 func (k *socket) noteAlive() {
 	if !k.isGreeted() {
 		return
 	}
 	now := k.o.Now().Round(0) // the monotonic clock may stand still while a machine sleeps
+	// A gap between two beats means that the whole process stood still, for example because the
+	// machine slept.
 	k.stale = k.stale || now.Sub(k.alive) > outageAfter
 	k.alive = now
 }
 
-// closeExpired closes links whose time is over.
+// closeExpired closes connections that were kept for long enough.
 func (k *socket) closeExpired() {
 	now := k.o.Now()
 	for _, l := range k.links {
@@ -213,8 +215,8 @@ func (k *socket) closeExpired() {
 	}
 }
 
-// onHello begins to use a link; others have lived for long enough. After an outage
-// what was missed is to be read before anything that it brings is taken.
+// onHello uses a connection that said hello, and lets older ones end. After an outage what was
+// missed is read before anything that the new connection brings is taken.
 func (k *socket) onHello(l *connection) {
 	now := k.o.Now().Round(0)
 	if k.stale || !k.isGreeted() {
@@ -222,6 +224,8 @@ func (k *socket) onHello(l *connection) {
 	}
 	l.greeted, k.alive, k.stale = true, now, false
 	k.setHealth(true, "")
+	// Older connections linger for what Slack still sends on them; all but the newest few are
+	// closed at once.
 	for n, other := range k.links {
 		if other == l || !other.until.IsZero() && len(k.links)-n <= maxLinks {
 			continue
@@ -233,7 +237,7 @@ func (k *socket) onHello(l *connection) {
 	}
 }
 
-// onFrame deals with one frame at once; storing a message is left to the lanes.
+// onFrame handles one frame at once. Storing a message is left to the queues.
 func (k *socket) onFrame(l *connection, data []byte) {
 	var f struct {
 		Type       string          `json:"type"`
@@ -242,14 +246,14 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		Payload    json.RawMessage `json:"payload"`
 	}
 	if json.Unmarshal(data, &f) != nil {
-		k.o.Log.Warn("slack sent what cannot be read", "bytes", len(data))
+		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
 		return
 	}
 	switch {
 	case f.Type == "hello":
 		k.onHello(l)
 	case f.Type == "disconnect":
-		k.o.Log.Info("slack is going to close the connection", "reason", f.Reason)
+		k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
 		if l.leaving = true; !k.hasLasting() {
 			k.dial(0)
 		}
@@ -258,13 +262,15 @@ func (k *socket) onFrame(l *connection, data []byte) {
 	}
 }
 
-// onRequest deals with what Slack wants acknowledged, by the link that it came by.
-// What cannot be read is acknowledged, too, or Slack sends it again. Storing may
-// outlive the link.
+// onRequest handles what Slack wants acknowledged, on the connection by which it came. What cannot
+// be parsed is acknowledged, too, because Slack would send it again. Storing may outlive the
+// connection.
 func (k *socket) onRequest(l *connection, envelope, kind string, payload json.RawMessage) {
+	// The acknowledgement goes back on the connection that brought the request: Slack knows it on
+	// no other.
 	ack := func() {
 		if err := l.ack(envelope); err != nil && k.ctx.Err() == nil {
-			k.o.Log.Warn("envelope not acknowledged", "envelope", envelope, "error", err)
+			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
 	m, ok := k.parsePayload(kind, payload)
@@ -287,6 +293,8 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 		})
 		return
 	}
+	// Only interactions need a look at forms and people, which takes time that other messages need
+	// not wait.
 	if !isInteraction(m) {
 		k.queues.Do(m.Conversation.Channel, take)
 		return
@@ -300,8 +308,8 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 	})
 }
 
-// awaitTurn waits until what was missed before a message is in. A command waits for as
-// long as its author sees it work: Slack sends it but once.
+// awaitTurn waits until what was missed before a message is in. A command waits only as long as its
+// author is shown that it works, because Slack sends it once.
 func (k *socket) awaitTurn(m chat.Message) {
 	ctx := k.ctx
 	if isInteraction(m) {
@@ -312,7 +320,7 @@ func (k *socket) awaitTurn(m chat.Message) {
 	k.awaitMissed(ctx, m.Conversation)
 }
 
-// parsePayload makes a message of an envelope's payload; false says that it is none.
+// parsePayload returns the message of an envelope's payload; false if it is none.
 func (s *Slack) parsePayload(kind string, payload json.RawMessage) (chat.Message, bool) {
 	switch kind {
 	case "events_api":

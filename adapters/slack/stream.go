@@ -12,23 +12,22 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// maxStreamText is how far a stream goes, in bytes, before it is known where the text is
-// cut that gets too long for one message.
+// maxStreamText is how many bytes of a text are streamed before it is certain where a text that
+// gets too long is cut.
 const maxStreamText = maxText * 3 / 4
 
-// streamState is a message that Slack shows while it is being written. It can only grow;
-// where it would have to change it is ended, and edited as a whole from then on.
+// streamState is a message that Slack shows while it is being written. A stream can only grow:
+// where the text has to change the stream ends, and the message is edited as a whole from then on.
 type streamState struct {
 	open  bool
 	text  string                             // Markdown that it shows
 	tools map[string]slackgo.TaskUpdateChunk // by their calls: what it shows of them
 }
 
-// threadKey names a message.
+// threadKey returns a key for a message or a thread of a channel.
 func threadKey(channel, ts string) string { return channel + " " + ts }
 
-// beginStream starts a stream for the piece n; no id and no error say that there can be
-// none.
+// beginStream starts a stream for a piece. It returns no id and no error if there can be none.
 func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 	options, ok := p.streamRecipient()
 	if !ok {
@@ -38,6 +37,7 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 		return "", nil
 	}
 	st := &streamState{open: true, tools: map[string]slackgo.TaskUpdateChunk{}}
+	// An empty stream would show an empty message.
 	chunks, grown := p.streamChunks(st, n, p.streamText(n))
 	if len(chunks) == 0 {
 		return "", errNothingYet
@@ -71,8 +71,9 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 // errNothingYet says that a text has not come far enough to be shown.
 var errNothingYet = errors.New("nothing to show yet")
 
-// streamRecipient are the options that say whom a stream is for. A stream answers a
-// message, in its thread; outside of direct messages it needs its author.
+// streamRecipient returns the options that name the person whom a stream is for; false if there can
+// be no stream. A stream answers a message in its thread, and needs the message's author outside of
+// direct messages.
 func (p *postJob) streamRecipient() ([]slackgo.MsgOption, bool) {
 	if p.to.Thread == "" {
 		return nil, false
@@ -121,7 +122,7 @@ func (p *postJob) reportNoStreams(err error) {
 		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
 	}
 	p.o.Log.Warn(
-		"slack refuses streams, answers are edited instead while they are written",
+		"slack refuses streams, editing answers instead",
 		"channel",
 		where,
 		"error",
@@ -131,9 +132,9 @@ func (p *postJob) reportNoStreams(err error) {
 	)
 }
 
-// streamText is what the piece n may show. The end of a text may still change: its last
-// letters may become a call to people, which is made harmless, and what gets too long
-// is cut further up.
+// streamText returns what a piece may show already. The end of a text may still change: its last
+// letters may become a mention, which is made harmless, and a text that gets too long is cut
+// further up.
 func (p *postJob) streamText(n int) string {
 	body := p.pieces[n].body
 	if n < len(p.pieces)-1 || !p.draft.Partial {
@@ -149,8 +150,8 @@ func (p *postJob) streamText(n int) string {
 	return strings.TrimRight(body[:end], " \n")
 }
 
-// streamChunks are the chunks by which a stream comes to show a text, and the stream
-// afterwards. The text has to begin with what it shows.
+// streamChunks returns the chunks by which a stream comes to show a text, and the stream
+// afterwards. The text has to begin with what the stream shows.
 func (p *postJob) streamChunks(st *streamState, n int, text string) ([]slackgo.StreamChunk, streamState) {
 	grown := streamState{open: true, text: st.text, tools: maps.Clone(st.tools)}
 	var chunks []slackgo.StreamChunk
@@ -169,7 +170,7 @@ func (p *postJob) streamChunks(st *streamState, n int, text string) ([]slackgo.S
 	return chunks, grown
 }
 
-// taskChunk shows a tool call as a card that Slack folds.
+// taskChunk returns a tool call as a card that people can open.
 func taskChunk(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	c := slackgo.NewTaskUpdateChunk(t.ID, t.Name)
 	c.Details = t.Note
@@ -184,8 +185,8 @@ func taskChunk(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	return c
 }
 
-// extendStream brings an open stream up to date, and ends it where a further piece goes
-// on; false says that the message is to be edited.
+// extendStream updates an open stream, and ends it where another piece follows. It returns false if
+// the message has to be edited instead.
 func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, error) {
 	st, _ := p.streams.Get(threadKey(p.to.Channel, ts))
 	if st == nil || !st.open {
@@ -223,8 +224,8 @@ func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, err
 	return false, p.postError(err)
 }
 
-// finishStream ends the stream ts as the whole piece n; false says that the message is to
-// be edited.
+// finishStream ends a stream as the whole piece. It returns false if the message has to be edited
+// instead.
 func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, error) {
 	st, _ := p.streams.Get(threadKey(p.to.Channel, ts))
 	switch {
@@ -263,7 +264,7 @@ func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, err
 	return false, p.postError(err)
 }
 
-// closeStream ends a stream as it is, to be edited.
+// closeStream ends a stream as it is, so that it can be edited.
 func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
 	p.streams.Drop(threadKey(p.to.Channel, ts))
 	if err := p.stopStream(ctx, n, ts); err != nil {
@@ -272,7 +273,7 @@ func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
 	return nil
 }
 
-// stopStream ends the stream ts, if it is one.
+// stopStream ends the stream ts if it is one.
 func (p *postJob) stopStream(ctx context.Context, n int, ts string) error {
 	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)})
 	if word := errorCode(err); word == "message_not_in_streaming_state" || uneditableCodes[word] {

@@ -25,7 +25,7 @@ func asked(t *testing.T, b *bot) (to chat.Address, d chat.Draft) {
 		Buttons: []chat.Button{{Label: "Stop", Value: chat.PressStop}}}
 }
 
-// grow shows an answer as it grows and gives where it stands.
+// grow shows an answer as it grows and returns where it stands.
 func grow(t *testing.T, b *bot, to chat.Address, d chat.Draft, texts ...string) chat.Draft {
 	t.Helper()
 	for _, text := range texts {

@@ -15,7 +15,7 @@ import (
 	slackgo "github.com/slack-go/slack"
 )
 
-// historyQuery is a part of a channel, or of a thread in it, that is to be read.
+// historyQuery names a part of a channel, or of a thread in it.
 type historyQuery struct {
 	channel, thread string
 	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
@@ -26,10 +26,10 @@ type historyQuery struct {
 // pageFetcher gets one page of a passage; next is empty with the last one.
 type pageFetcher func(ctx context.Context, p historyQuery, cursor string) (messages []wireMessage, next string, err error)
 
-// readPages gives the pages of a passage to visit until visit says that it has enough
-// or there are no more, which whole tells. In a channel the order is Slack's
-// affair: newest first in a page, which need not be the newest page
-// (slackhq/slack-api-docs#4). A thread comes oldest first, its root before all.
+// readPages gives the pages of a query to visit until visit has enough or there are no more; whole
+// reports which. In a channel the order is Slack's: newest first within a page, which need not be
+// the newest page (slackhq/slack-api-docs#4). A thread comes oldest first, beginning with its first
+// message.
 func readPages(
 	ctx context.Context,
 	ask pageFetcher,
@@ -49,8 +49,8 @@ func readPages(
 	}
 }
 
-// fetchPage asks once for a page. It is decoded here, one message at a time: slack-go
-// refuses a whole page for one field of an unexpected kind (v0.34.0, 2026-11).
+// fetchPage asks once for a page. It decodes one message at a time, because slack-go refuses a
+// whole page for one field of an unexpected kind (v0.34.0, 2026-11).
 func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([]wireMessage, string, error) {
 	method, form := "conversations.history", url.Values{"channel": {p.channel}, "limit": {strconv.Itoa(p.pageSize)},
 		"include_all_metadata": {"true"}}
@@ -87,8 +87,7 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	return messages, answer.Metadata.Cursor, nil
 }
 
-// callAPI calls a method of the Web API and decodes its answer, which may be nil where
-// it is enough that Slack took the call.
+// callAPI calls a method of the Web API and decodes its answer, which may be nil.
 func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -149,7 +148,7 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 	return nil
 }
 
-// errorCode is the word by which Slack refuses a call.
+// errorCode returns the code with which Slack refused a call; empty if it did not.
 func errorCode(err error) string {
 	var told slackgo.SlackErrorResponse
 	if errors.As(err, &told) {
@@ -170,7 +169,7 @@ var transientCodes = map[string]bool{
 	"team_added_to_org":   true,
 }
 
-// isFinal reports that reading was refused and will be again.
+// isFinal reports whether reading was refused and will be refused again.
 func isFinal(err error) bool {
 	if word := errorCode(err); word != "" {
 		return !transientCodes[word]
@@ -179,7 +178,7 @@ func isFinal(err error) bool {
 	return errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusNotFound)
 }
 
-// retryAfter is how long Slack asks to be left alone; zero if it does not.
+// retryAfter returns how long Slack asks to be left alone; zero if it does not.
 func retryAfter(err error) time.Duration {
 	var limited *slackgo.RateLimitedError
 	if errors.As(err, &limited) {
@@ -188,8 +187,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// postLabel is what our posts carry unseen: which draft and which piece of it they
-// are, and which messages they answer.
+// postLabel is what our posts carry unseen: which piece of which draft they are, and which messages
+// they answer.
 type postLabel struct {
 	Key     string `json:"key"`
 	Piece   int    `json:"piece"`
@@ -197,7 +196,7 @@ type postLabel struct {
 	Live    bool   `json:"live,omitempty"`    // the answer was still being written
 }
 
-// labelOf reads the label of a message; false says that it has none.
+// labelOf returns the label of a message; false if it has none.
 func labelOf(m wireMessage) (postLabel, bool) {
 	var meta struct {
 		Type    string    `json:"event_type"`
@@ -209,7 +208,7 @@ func labelOf(m wireMessage) (postLabel, bool) {
 	return meta.Payload, true
 }
 
-// isOwnPost reports that the bot made a message.
+// isOwnPost reports whether the bot posted a message.
 func (s *Slack) isOwnPost(m wireMessage) bool {
 	return m.User == s.self.user && m.User != "" || m.BotID == s.self.bot && m.BotID != ""
 }

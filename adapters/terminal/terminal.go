@@ -1,7 +1,6 @@
-// Package terminal is a conversation on standard input and output. It is one more
-// window on a web room, so that what is said there can go on in the browser; the
-// room behind it is given as a function. It promises that standard output holds
-// nothing but answers.
+// Package terminal is a conversation on standard input and output. It shows a web room, so that
+// what is said in the terminal can be continued in the browser; the room is passed as a function.
+// It promises that standard output holds nothing but answers.
 package terminal
 
 import (
@@ -14,15 +13,15 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Room is the name of the web room that the terminal looks into.
+// Room is the name of the web room that the terminal shows.
 const Room = "terminal"
 
-// Ask says something in the room and gives the answer; seen is called with the
+// Ask says something in the room and returns the answer; seen is called with the
 // states of tool calls meanwhile.
 type Ask func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error)
 
-// Terminal is a pair of streams to talk over. Notes, such as running tools, go
-// to Notes.
+// Terminal is the streams of a conversation. What is no answer, such as running tools, is
+// written to Notes.
 type Terminal struct {
 	In    io.Reader
 	Out   io.Writer
@@ -74,7 +73,7 @@ func (t Terminal) Talk(ctx context.Context, ask Ask) error {
 	}
 }
 
-// Text is a draft as a terminal shows it.
+// Text returns a draft as a terminal shows it.
 func Text(d chat.Draft) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(d.Text))

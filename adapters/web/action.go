@@ -22,19 +22,18 @@ const (
 	formTimeout    = time.Second
 )
 
-// workMark is what goes with a press or a form to be answered: what its work is shown
-// under.
+// workMark is kept with a press or a form, so that its answer ends the view of the work on it.
 type workMark struct {
 	Of string `json:"of"`
 }
 
-// tokenPattern is what the page makes a press or a form unique by.
+// tokenPattern matches the token by which the page makes a press or a form unique.
 var tokenPattern = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
 
 func newToken() string { return strings.ToLower(rand.Text()) }
 
-// acceptAction says what somebody did in a room without words: pressed a button, or sent a
-// form. It returns when that is safe on disk.
+// acceptAction hands over the press of a button or a form that was sent. It returns when that is
+// safe on disk.
 func (w *Web) acceptAction(ctx context.Context, m chat.Message) error {
 	accept, err := w.awaitAccept(ctx)
 	if err != nil {
@@ -46,7 +45,8 @@ func (w *Web) acceptAction(ctx context.Context, m chat.Message) error {
 	return nil
 }
 
-// newPress is the press of a button below the post with a Seq, or of none.
+// newPress returns the press of a button below the post with a Seq; an empty post means that it is
+// below none.
 func (w *Web) newPress(room, post, value string) (chat.Message, error) {
 	if err := CheckRoom(room); err != nil {
 		return chat.Message{}, err
@@ -62,7 +62,7 @@ func (w *Web) newPress(room, post, value string) (chat.Message, error) {
 	)
 }
 
-// completeAction completes what somebody did.
+// completeAction adds to a press or a form where it happened, who did it and when.
 func (w *Web) completeAction(room, id string, m chat.Message) (chat.Message, error) {
 	handle, err := json.Marshal(workMark{Of: id})
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *Web) completeAction(room, id string, m chat.Message) (chat.Message, err
 	return m, nil
 }
 
-// markedWork gives what is answered by a post, where that is a press or a form.
+// markedWork returns the press or the form that a post answers; empty if it answers neither.
 func markedWork(to chat.Reply) string {
 	var m workMark
 	if json.Unmarshal(to.Handle, &m) != nil {
@@ -82,8 +82,8 @@ func markedWork(to chat.Reply) string {
 	return m.Of
 }
 
-// endedWork gives what a post ends the view of the work on, beside the messages that
-// it answers. One that takes another's place may come of any press below that.
+// endedWork returns the presses and forms whose work a post ends. A post that replaces another one
+// may answer any press below that.
 func (r *room) endedWork(d chat.Draft) []string {
 	if of := markedWork(d.Reply); of != "" {
 		return []string{of}
@@ -100,7 +100,7 @@ func (r *room) endedWork(d chat.Draft) []string {
 	return ids
 }
 
-// findReplaced gives the line that a draft takes the place of; false: there is none.
+// findReplaced returns the entry that a draft replaces; false if there is none.
 func (w *Web) findReplaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
 	if len(d.Replaces.IDs) == 0 {
 		return store.Entry{}, false, nil
@@ -122,8 +122,8 @@ type shownForm struct {
 	Room, Post, Once string
 }
 
-// offerForm shows the form that a message asks for, or says why there is none, and
-// reports whether that was all.
+// offerForm shows the form that a message asks for, or says why there is none. It returns false if
+// the message asks for none.
 func (w *Web) offerForm(rw http.ResponseWriter, r *http.Request, m chat.Message) bool {
 	if w.o.Former == nil || m.Kind() == chat.EventMessage {
 		return false
@@ -151,10 +151,10 @@ func (w *Web) offerForm(rw http.ResponseWriter, r *http.Request, m chat.Message)
 	return true
 }
 
-// formRefusal is a sentence of a Former for whoever asked.
+// formRefusal is the sentence with which a Former refused.
 type formRefusal struct{ error }
 
-// servePress takes the press of a button.
+// servePress handles the press of a button.
 func (w *Web) servePress(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	m, err := w.newPress(r.PathValue("room"), r.PostFormValue("post"), r.PostFormValue("value"))
@@ -167,7 +167,7 @@ func (w *Web) servePress(rw http.ResponseWriter, r *http.Request) {
 	w.answerTaken(rw, r, err, "")
 }
 
-// serveForm takes a form that was filled in. One is taken once.
+// serveForm handles a form that was filled in. Each is taken once.
 func (w *Web) serveForm(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	m, err := w.parseForm(r)
@@ -210,8 +210,8 @@ func (w *Web) parseForm(r *http.Request) (chat.Message, error) {
 	)
 }
 
-// answerTaken answers a form of the page whose message was taken, with a fragment unless
-// that is empty.
+// answerTaken answers a request of the page whose message was taken, with a fragment unless that is
+// empty.
 func (w *Web) answerTaken(rw http.ResponseWriter, r *http.Request, err error, fragment string) {
 	switch {
 	case err != nil:
@@ -225,7 +225,7 @@ func (w *Web) answerTaken(rw http.ResponseWriter, r *http.Request, err error, fr
 	}
 }
 
-// refusalText is what a Former refused with, if err is that.
+// refusalText returns the sentence with which a Former refused; false if err is another error.
 func refusalText(err error) (string, bool) {
 	var no *formRefusal
 	if !errors.As(err, &no) {

@@ -9,11 +9,12 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Ask says something in a room and yields what can be seen of the work on it,
-// last the entry whose draft is the answer. An error ends the sequence. Where ctx
-// ends or the loop is left early the message is answered all the same.
+// Ask says something in a room and yields the work on it, and last the entry whose draft is the
+// answer. An error ends the sequence. The message is answered even if ctx ends or the loop is left
+// early.
 func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		// Subscribed before anything is said, so that a quick answer is not missed.
 		events, cancel := w.Subscribe(name)
 		defer func() { cancel() }()
 		m, err := w.Say(ctx, name, user, text)
@@ -43,8 +44,8 @@ func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string)
 	}
 }
 
-// follow yields what concerns a message. It reports true when the answer has been
-// yielded or nobody wants more.
+// follow yields what concerns a message. It returns true when the answer was yielded or the caller
+// wants no more.
 func (w *Web) follow(
 	ctx context.Context,
 	events <-chan Event,
@@ -73,8 +74,7 @@ func (w *Web) follow(
 	}
 }
 
-// catchUp yields what a reader who fell behind has missed: the answer, or the
-// work so far in the place of what it has.
+// catchUp yields what a reader who fell behind has missed: the answer, or the work so far.
 func (w *Web) catchUp(
 	ctx context.Context,
 	m chat.Message,

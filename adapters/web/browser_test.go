@@ -22,7 +22,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-// dashboard serves a Web behind the login as the daemon does, and gives a page
+// dashboard serves a Web behind the login as the daemon does, and returns a page
 // that is logged in.
 func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB, *browsertest.Page, string) {
 	t.Helper()
@@ -85,8 +85,8 @@ func (digests) Preview(context.Context, string) (digest.Preview, error) {
 	return digest.Preview{Digest: "morning", Draft: news, Items: looked}, nil
 }
 
-func (digests) LastVerdicts(context.Context, string) (digest.Explained, bool, error) {
-	return digest.Explained{Due: noon, Items: looked, More: 12}, true, nil
+func (digests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, error) {
+	return digest.RunVerdicts{Due: noon, Items: looked, More: 12}, true, nil
 }
 
 func (digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
@@ -217,7 +217,7 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	p.Type("#text", "hello")
 	p.Enter(false)
 	<-taken
-	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('too much to do') && text.value === 'hello'")
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('busy right now') && text.value === 'hello'")
 	p.Offline(true)
 	p.Type("#text", ", again")
 	p.Enter(false)

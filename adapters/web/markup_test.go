@@ -99,7 +99,7 @@ var (
 	plain = strings.Fields(`class id datetime aria-hidden role tabindex rel target title hx-disable hx-swap-oob type checked disabled start open`)
 )
 
-// active gives what in a fragment could do more than be read.
+// active returns what in a fragment could do more than be read.
 func active(t *testing.T, fragment []byte) []string {
 	t.Helper()
 	context := &xhtml.Node{Type: xhtml.ElementNode, Data: "body", DataAtom: atom.Body}

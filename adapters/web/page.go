@@ -128,8 +128,7 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	w.render(rw, r, "page", v)
 }
 
-// loadRoom reads lines below before, and what is being worked on where these are the
-// newest.
+// loadRoom returns the lines below before, and the present work if these are the newest.
 func (w *Web) loadRoom(ctx context.Context, name string, before uint64) (roomView, error) {
 	v := roomView{Room: name, State: w.room(name).state()}
 	entries, err := w.o.Log.Entries(ctx, name, before, pageSize+1)
@@ -151,8 +150,8 @@ func (w *Web) loadRoom(ctx context.Context, name string, before uint64) (roomVie
 	return v, nil
 }
 
-// workUnderWay adds to what this process works on the messages on record that an
-// earlier one left and that have no answer yet.
+// workUnderWay adds to the work of this process the messages that an earlier process left without
+// an answer.
 func (w *Web) workUnderWay(name string, entries []store.Entry) []workView {
 	list := w.room(name).currentWork()
 	known := map[string]bool{}
@@ -175,8 +174,8 @@ func (w *Web) workUnderWay(name string, entries []store.Entry) []workView {
 	return append(left, list...)
 }
 
-// roomNames lists general, the configured rooms, and those that hold anything or
-// are looked at, each once.
+// roomNames returns general, the configured rooms, and those that hold anything or are shown, each
+// once.
 func (w *Web) roomNames(ctx context.Context, current string) ([]string, error) {
 	used, err := w.o.Log.Rooms(ctx)
 	if err != nil {
@@ -207,7 +206,7 @@ func (w *Web) showEarlier(rw http.ResponseWriter, r *http.Request) {
 	w.render(rw, r, "entries", v)
 }
 
-// openRoom leads to a room; it exists once something is said there.
+// openRoom redirects to a room, which exists once something is said there.
 func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(r.PostFormValue("name"))), " ", "-")
@@ -218,8 +217,8 @@ func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
 	http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
 }
 
-// takeMessage takes a message from the form. What is said shows up through the stream; a
-// command may be answered with a form to fill in.
+// takeMessage handles a message from the form. What is said appears by the stream; a command may be
+// answered with a form to fill in.
 func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := r.PathValue("room")
@@ -238,7 +237,7 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 	w.answerTaken(rw, r, err, "")
 }
 
-// chooseAgent has another agent answer in a room.
+// chooseAgent lets another agent answer in a room.
 func (w *Web) chooseAgent(rw http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
 	name := r.PathValue("room")
@@ -252,7 +251,7 @@ func (w *Web) chooseAgent(rw http.ResponseWriter, r *http.Request) {
 	w.answerTaken(rw, r, err, "chosen")
 }
 
-// writeError says what is wrong: as a fragment to the page's own requests, else as a page.
+// writeError answers with an error: as a fragment to the page's own requests, otherwise as a page.
 func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	status, words := http.StatusInternalServerError, "Something went wrong here; the bot's log has the reason."
 	var input *InputError
@@ -263,9 +262,9 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &input):
 		status, words = http.StatusBadRequest, "That did not work: "+input.What+"."
 	case errors.Is(err, chat.ErrBusy):
-		status, words = http.StatusServiceUnavailable, "The bot has too much to do right now; please try again in a moment."
+		status, words = http.StatusServiceUnavailable, "The bot is busy right now. Please try again in a moment."
 	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded):
-		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping; please try again in a moment."
+		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping. Please try again in a moment."
 	case r.Context().Err() != nil:
 		return
 	default:
@@ -282,7 +281,7 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// render sends a template as a whole, or an error where it fails.
+// render sends a template as a whole, or an error if it fails.
 func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any) {
 	b, err := w.page.fragment(name, v)
 	if err != nil {
@@ -302,7 +301,7 @@ func (p *page) fragment(name string, v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// serveStatic serves the embedded files; browsers ask again with the tag.
+// serveStatic serves the embedded files. Browsers ask again with the tag.
 func (w *Web) serveStatic(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	tag, ok := w.page.tags[name]

@@ -87,7 +87,7 @@ func TestThePageAndItsForms(t *testing.T) {
 		{method: "POST", path: "/chat/birds/messages", form: url.Values{"text": {" "}}, htmx: "true", status: 400, want: `<p class="problem" role="alert">That did not work: the message is empty.</p>`},
 		{method: "POST", path: "/chat/birds/messages", form: url.Values{"text": {strings.Repeat("a", maxText+1)}}, htmx: "true", status: 400, want: "at most 65536"},
 		{method: "POST", path: "/chat/birds/messages", form: url.Values{"text": {strings.Repeat("a", maxForm)}}, htmx: "true", status: 400, want: "could not be read"},
-		{method: "POST", path: "/chat/birds/messages", form: url.Values{"text": {"x"}}, busy: true, status: 503, want: "too much to do"},
+		{method: "POST", path: "/chat/birds/messages", form: url.Values{"text": {"x"}}, busy: true, status: 503, want: "is busy right now"},
 		{method: "GET", path: "/chat/general", status: 200, want: `<a href="/chat/birds">birds</a>`},
 		{method: "GET", path: "/static/app.css", status: 200, want: ":root"},
 		{method: "GET", path: "/static/none", status: 404},
@@ -146,7 +146,7 @@ func TestAMessageLeftByAnEarlierProcessIsShownAsBeingWorkedOn(t *testing.T) {
 	for _, e := range []store.Entry{
 		{ID: "room/old", At: time.Now().Add(-2 * cacheTime)}, {ID: "room/answered", At: time.Now()}, {ID: "room/left", At: time.Now()}} {
 		e.Room, e.User, e.Text = "general", &anna, "?"
-		if _, err := db.PutEntry(t.Context(), e); err != nil {
+		if _, err := db.SaveEntry(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,7 +187,7 @@ func open(t *testing.T, c *http.Client, address string, headers ...string) *read
 	return &reader{t, bufio.NewScanner(r.Body), r.Body.Close}
 }
 
-// next gives the id and the data of the next event.
+// next returns the id and the data of the next event.
 func (r *reader) next() (id, data string) {
 	r.t.Helper()
 	for r.lines.Scan() {
@@ -306,7 +306,7 @@ type memory struct {
 	entries []store.Entry
 }
 
-func (m *memory) PutEntry(_ context.Context, e store.Entry) (store.Entry, error) {
+func (m *memory) SaveEntry(_ context.Context, e store.Entry) (store.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Seq = uint64(len(m.entries) + 1)

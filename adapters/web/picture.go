@@ -13,7 +13,7 @@ import (
 const (
 	// maxPicture is the largest picture that is shown, in bytes.
 	maxPicture = 3 << 20
-	// pictureTimeout is how long one may take to come, picturesAtOnce how many are
+	// pictureTimeout is how long one may take to come, maxPictureFetches how many are
 	// fetched side by side.
 	pictureTimeout    = 10 * time.Second
 	maxPictureFetches = 4
@@ -23,7 +23,7 @@ const (
 // Picture fetches a picture that a stranger named, up to so many bytes.
 type Picture func(ctx context.Context, address string, limit int64) ([]byte, error)
 
-// shownDraft is a draft with where its pictures are found on the page; empty: none is shown.
+// shownDraft is a draft with the place of its pictures on the page; empty: none is shown.
 type shownDraft struct {
 	chat.Draft
 	Pictures string
@@ -33,8 +33,8 @@ func newShownDraft(room string, line uint64, d *chat.Draft) shownDraft {
 	return shownDraft{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
 }
 
-// servePicture gives the picture of a card of a post. The bot fetches it, so that its host
-// learns nothing of who reads, and so that nothing but what a post names is fetched.
+// servePicture serves the picture of a card of a post. The bot fetches it, so that the picture's
+// host learns nothing of who reads, and so that only what a post names is fetched.
 func (w *Web) servePicture(rw http.ResponseWriter, r *http.Request) {
 	address := w.pictureURL(r)
 	if address == "" || w.o.Picture == nil {
@@ -62,8 +62,8 @@ func (w *Web) servePicture(rw http.ResponseWriter, r *http.Request) {
 	_, _ = rw.Write(data) // the reader is gone when this fails
 }
 
-// pictureURL is the address that the card which a request names has; empty: there is
-// no such card, or it has none.
+// pictureURL returns the address that a card of a post has for its picture; empty if there is no
+// such card, or if it has none.
 func (w *Web) pictureURL(r *http.Request) string {
 	seq, seqErr := strconv.ParseUint(r.PathValue("line"), 10, 64)
 	n, err := strconv.Atoi(r.PathValue("card"))

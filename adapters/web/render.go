@@ -32,16 +32,16 @@ func Draft(d chat.Draft) template.HTML {
 	return template.HTML(b.String())
 }
 
-// linkPattern matches the beginning of a link as markdown.HTML writes it. Text cannot
-// look like it, since there < and " are escaped.
+// linkPattern matches the beginning of a link as markdown.HTML writes it. Text cannot look like
+// that, because < and " are escaped in it.
 var linkPattern = regexp.MustCompile(`<a href="([^"]*)"( rel="[^"]*")?`)
 
-// alignPattern matches how markdown.HTML aligns a table's cells; the page's security
-// policy allows no style attributes.
+// alignPattern matches how markdown.HTML aligns a table's cells. The page's security policy allows
+// no style attributes.
 var alignPattern = regexp.MustCompile(`<(t[hd]) style="text-align:(left|right|center)"`)
 
-// renderMarkdown renders Markdown. Links lead to the web or to a mail address or nowhere,
-// and tell the place they lead to nothing.
+// renderMarkdown returns Markdown as HTML. Links lead to the web or to a mail address, and do not
+// tell where the reader came from.
 func renderMarkdown(src string) template.HTML {
 	out := linkPattern.ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
 		target := linkPattern.FindStringSubmatch(tag)[1]
@@ -73,8 +73,8 @@ const (
 	maxPrettyDepth = 40
 )
 
-// prettyJSON indents JSON. What is no JSON, too long or so deep that indenting it
-// would make it huge is left as it is.
+// prettyJSON returns indented JSON. What is no JSON, too long, or nested so deeply that indenting
+// would make it huge, is returned as it is.
 func prettyJSON(v any) string {
 	var src []byte
 	switch v := v.(type) {
@@ -91,7 +91,8 @@ func prettyJSON(v any) string {
 	return b.String()
 }
 
-// jsonDepth counts brackets, those inside strings too: it may be too high, never too low.
+// jsonDepth counts nested brackets. Those inside strings count, too, so the result may be too high
+// and is never too low.
 func jsonDepth(src []byte) int {
 	now, deepest := 0, 0
 	for _, c := range src {
@@ -118,12 +119,12 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// formatTime is shown where no script puts the time into the reader's zone.
+// formatTime returns a time for readers without the script that shows it in their own zone.
 func formatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") }
 
 func formatISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// domID makes the ID of a message a part of an element's id.
+// domID returns the ID of a message as a part of an element's id.
 func domID(id string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -16,8 +16,8 @@ import (
 type Event struct {
 	Entry    *store.Entry
 	Progress *chat.Progress
-	// Anew: the Entry takes the place of one that was shown. Ends are the messages,
-	// beside those that it answers, whose work is done with it.
+	// Anew is set where the Entry replaces one that was shown. Ends are the messages, besides
+	// those that it answers, whose work is done with it.
 	Anew bool
 	Ends []string
 }
@@ -52,15 +52,15 @@ type turnState struct {
 // maxWaitingEvents is how far a reader may fall behind before it is dropped.
 const maxWaitingEvents = 256
 
-// Subscribe gives what happens in a room from now on. The channel is closed when
-// the reader falls too far behind; it must then look at the log and subscribe
-// anew. cancel must be called; it does not close the channel.
+// Subscribe returns what happens in a room from now on. The channel is closed when the reader falls
+// too far behind; it must then read the log and subscribe again. cancel must be called; it does not
+// close the channel.
 func (w *Web) Subscribe(name string) (events <-chan Event, cancel func()) {
 	events, _, cancel = w.room(name).subscribe()
 	return events, cancel
 }
 
-// subscribe subscribes, and gives what is being worked on at that instant.
+// subscribe subscribes, and returns what is being worked on at that moment.
 func (r *room) subscribe() (events <-chan Event, now []workView, cancel func()) {
 	sub := make(chan Event, maxWaitingEvents)
 	r.mu.Lock()
@@ -73,7 +73,7 @@ func (r *room) subscribe() (events <-chan Event, now []workView, cancel func()) 
 	}
 }
 
-// publish is called with r.mu held.
+// publish sends an event to every reader. It is called with r.mu held.
 func (r *room) publish(e Event) {
 	for sub := range r.subs {
 		select {
@@ -85,8 +85,7 @@ func (r *room) publish(e Event) {
 	}
 }
 
-// record takes note of a line that is now in the log, and shows it if it is new or
-// takes the place of another.
+// record notes an entry that is now in the log, and shows it if it is new or replaces another one.
 func (r *room) record(event Event, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,21 +105,22 @@ func (r *room) record(event Event, isNew bool) {
 	}
 }
 
-// state names the lines that took another's place until now.
+// state returns a name for the entries that replaced others until now.
 func (r *room) state() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token + "." + strconv.Itoa(r.changes)
 }
 
-// isRecorded reports that the line of a message was put on record by this process.
+// isRecorded reports whether this process has recorded the entry of a message.
 func (r *room) isRecorded(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.turns, func(t *turnState) bool { return t.id == id && t.said })
 }
 
-// turnOf finds or begins the work on a message. It is called with r.mu held.
+// turnOf returns the work on a message, which it begins if there is none. It is called with r.mu
+// held.
 func (r *room) turnOf(id string) *turnState {
 	for _, t := range r.turns {
 		if t.id == id {
@@ -156,7 +156,7 @@ func (r *room) showProgress(p chat.Progress) {
 	r.publish(Event{Progress: &p})
 }
 
-// workView is a copy of a turn for showing.
+// workView is a copy of the work on a message for showing.
 type workView struct {
 	Room  string
 	ID    string // of the message
@@ -165,14 +165,14 @@ type workView struct {
 	Tools []chat.ToolRun
 }
 
-// currentWork gives what is being worked on, oldest first.
+// currentWork returns what is being worked on, oldest first.
 func (r *room) currentWork() []workView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.copyWork()
 }
 
-// copyWork is called with r.mu held.
+// copyWork returns what is being worked on. It is called with r.mu held.
 func (r *room) copyWork() []workView {
 	list := make([]workView, 0, len(r.turns))
 	for _, t := range r.turns {

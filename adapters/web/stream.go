@@ -15,14 +15,14 @@ import (
 
 const (
 	keepAliveEvery = 15 * time.Second
-	// textEvery is how often the text of an answer is sent anew while it grows.
+	// textEvery is how often the text of an answer is sent again while it grows.
 	textEvery = 100 * time.Millisecond
 	// writeTimeout is how long a browser may take for one write.
 	writeTimeout = 20 * time.Second
 )
 
-// serveStream sends what happens in a room as fragments of the page. It begins with
-// what is missing after the line named by Last-Event-ID or since.
+// serveStream sends what happens in a room as fragments of the page. It begins with what is missing
+// behind the entry that Last-Event-ID or since names.
 func (w *Web) serveStream(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {
@@ -49,7 +49,7 @@ func (w *Web) serveStream(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// streamer is one browser looking into a room.
+// streamer is one browser that reads a room.
 type streamer struct {
 	w     *Web
 	room  *room
@@ -104,8 +104,7 @@ func (s *streamer) sendUntilDropped(ctx context.Context, events <-chan Event) er
 	}
 }
 
-// sync brings the browser to the present: the newest lines in the place of those
-// it shows where any is missing, and the work under way.
+// sync brings the browser up to date: the newest entries if it lacks any, and the present work.
 func (s *streamer) sync(ctx context.Context) error {
 	v, err := s.w.loadRoom(ctx, s.room.name, 0)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *streamer) sendEvent(e Event) error {
 	return s.sendTool(id, e.Progress.Tool.ID)
 }
 
-// sendEntry shows a line, and with an answer takes away the view of the work on it.
+// sendEntry shows an entry and, with an answer, removes the view of the work on it.
 func (s *streamer) sendEntry(event Event) error {
 	e, line := *event.Entry, "new-entry"
 	switch {
@@ -175,7 +174,7 @@ type endingEntry struct {
 	Ends []string
 }
 
-// sendWork shows the work on a message unless it is shown, or over.
+// sendWork shows the work on a message unless it is shown already, or over.
 func (s *streamer) sendWork(id string) error {
 	t, ok := s.findWork(id)
 	if _, shown := s.shown[id]; shown || !ok {
@@ -185,7 +184,7 @@ func (s *streamer) sendWork(id string) error {
 	return s.send(t, "new-work")
 }
 
-// findWork gives the work on a message as it is now.
+// findWork returns the present work on a message; false if there is none.
 func (s *streamer) findWork(id string) (workView, bool) {
 	list := s.room.currentWork()
 	i := slices.IndexFunc(list, func(t workView) bool { return t.ID == id })
@@ -195,14 +194,14 @@ func (s *streamer) findWork(id string) (workView, bool) {
 	return list[i], true
 }
 
-// placedRun is a tool run with its place among those of a turn.
+// placedRun is a tool run with its position among those of a message.
 type placedRun struct {
 	chat.ToolRun
 	Message string
 	Place   int
 }
 
-// sendTool shows a tool run as it is now, and those before it that are not shown yet.
+// sendTool shows a tool run as it is now, and earlier ones that are not shown yet.
 func (s *streamer) sendTool(id, run string) error {
 	t, _ := s.findWork(id)
 	for i, now := range t.Tools {

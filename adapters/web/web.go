@@ -1,10 +1,10 @@
-// Package web is the chat page as a platform: rooms that a browser looks into
-// and that programs may talk in (Ask). It promises that what was said and posted
-// is on record before anybody is shown it, that a reload shows the same, that a
-// post repeated under its key shows once, that a reader who is slow or gone holds
-// nobody up, and that nothing said, posted or returned by a tool becomes active
-// markup. Who may see the page is the business of whoever serves Handler; what is
-// answered is the agent's.
+// Package web is the chat page as a platform: rooms that people read in a browser and in which
+// programs may talk, too (Ask).
+//
+// It promises that what is said and posted is recorded before anybody is shown it, that a reload
+// shows the same, that a post repeated under its key appears once, that a reader who is slow or
+// gone delays nobody, and that nothing said, posted or returned by a tool becomes active markup.
+// Who may see the page is decided by whoever serves Handler; what is answered, by the agent.
 package web
 
 import (
@@ -28,8 +28,8 @@ import (
 // Log keeps the lines of rooms. An entry with the ID of an earlier one takes its
 // place and its Seq; a new one gets a higher Seq than all before it.
 type Log interface {
-	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
-	// Entries gives up to n lines with Seq below before (0: the newest), oldest first.
+	SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
+	// Entries returns up to n lines with Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	// Rooms names the rooms that hold anything.
 	Rooms(ctx context.Context) ([]string, error)
@@ -43,7 +43,7 @@ type Options struct {
 	Rooms  []string // shown even while they are empty; general always is
 	// Commands are the words that may follow a slash in a message.
 	Commands []chat.CommandSpec
-	// Former gives the forms that commands and buttons of the page ask for, nil: none do.
+	// Former returns the forms that commands and buttons of the page ask for; nil: none do.
 	Former chat.Former
 	// Agents are who may answer in rooms; nil: the page offers no choice.
 	Agents Agents
@@ -71,7 +71,7 @@ type InputError struct{ What string }
 
 func (e *InputError) Error() string { return e.What }
 
-// BadInput marks the error as the sender's to mend.
+// BadInput marks the error as one that the sender can correct.
 func (e *InputError) BadInput() bool { return true }
 
 var (
@@ -106,14 +106,13 @@ func New(o Options) *Web {
 	}
 }
 
-// Name is "web".
+// Name returns "web".
 func (w *Web) Name() string { return "web" }
 
-// Limits are generous: a page has no limits of its own.
+// Limits returns generous limits: a page has none of its own.
 func (w *Web) Limits() chat.Limits { return chat.Limits{Text: 100_000, Cards: 100} }
 
-// Run takes messages until ctx ends; then the streams to browsers end too. It is
-// called once.
+// Run takes messages until ctx ends; then the streams to browsers end, too. It is called once.
 func (w *Web) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	w.mu.Lock()
 	w.accept, w.since = accept, w.o.Now()
@@ -127,7 +126,7 @@ func (w *Web) Run(ctx context.Context, accept func(context.Context, chat.Message
 	return nil
 }
 
-// Health says whether messages are taken.
+// Health reports whether messages are taken.
 func (w *Web) Health() chat.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +136,7 @@ func (w *Web) Health() chat.Health {
 	return chat.Health{Connected: true, Since: w.since}
 }
 
-// CheckRoom tells what is wrong with the name of a room: an *InputError.
+// CheckRoom returns an *InputError if a room cannot have that name.
 func CheckRoom(name string) error {
 	if !roomPattern.MatchString(name) {
 		return &InputError{
@@ -190,8 +189,8 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 	return m, nil
 }
 
-// newMessage is what a person's line says to the bot. The line goes along as the
-// reply's handle, so that it is not lost where a crash comes between the two.
+// newMessage returns the message of a person's entry. The entry is kept as the reply's handle, so
+// that it is not lost if the process ends between storing the two.
 func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 	handle, err := json.Marshal(e)
 	if err != nil {
@@ -212,7 +211,7 @@ func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 	}, nil
 }
 
-// awaitAccept waits for Run to begin.
+// awaitAccept waits until Run has begun, and returns its accept.
 func (w *Web) awaitAccept(ctx context.Context) (func(context.Context, chat.Message) error, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -229,8 +228,8 @@ func (w *Web) awaitAccept(ctx context.Context) (func(context.Context, chat.Messa
 	return w.accept, nil
 }
 
-// Post puts a draft on record and shows it, in the place of the one that it replaces.
-// The ref is the entry's Seq.
+// Post records a draft and shows it, in the place of the one that it replaces. The ref is the
+// entry's Seq.
 func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	err := CheckRoom(to.Channel)
 	if to.Platform != w.Name() || to.Workspace != "" || to.Thread != "" {
@@ -247,7 +246,9 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 			return chat.Ref{}, err
 		}
 	}
+	// One entry per key: repeating a post writes the same entry again.
 	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
+	// Looked up before the entry is replaced: the presses below the old one end with it.
 	ends := r.endedWork(d)
 	old, again, err := w.findReplaced(ctx, r, d)
 	if err != nil {
@@ -266,8 +267,8 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	return chat.Ref{IDs: []string{strconv.FormatUint(r.lastWritten, 10)}}, nil
 }
 
-// restoreEntry writes the line that a post answers unless this process has. The
-// caller holds r.order.
+// restoreEntry records the entry that a post answers unless this process has done so. The caller
+// holds r.order.
 func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
 	if len(to.Handle) == 0 || markedWork(to) != "" || r.isRecorded(to.MessageID) {
 		return nil
@@ -280,7 +281,7 @@ func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
 	return w.writeEntry(ctx, r, e, Event{})
 }
 
-// writeEntry keeps a line and shows it if it is new, or how says so. The caller holds
+// writeEntry records an entry, and shows it if it is new or if how says so. The caller holds
 // r.order.
 func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event) error {
 	if !r.isLastKnown {
@@ -293,11 +294,13 @@ func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event)
 		}
 		r.isLastKnown = true
 	}
-	kept, err := w.o.Log.PutEntry(ctx, e)
+	kept, err := w.o.Log.SaveEntry(ctx, e)
 	if err != nil {
 		return err
 	}
 	r.lastWritten = kept.Seq
+	// An entry that was recorded before, by this process or an earlier one, is on the pages
+	// already.
 	isNew := kept.Seq > r.last
 	r.last = max(r.last, kept.Seq)
 	how.Entry = &kept
@@ -305,7 +308,7 @@ func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event)
 	return nil
 }
 
-// Show passes a view of work under way to whoever looks into the room.
+// Show passes progress of work to whoever reads the room.
 func (w *Web) Show(to chat.Address, p chat.Progress) {
 	if CheckRoom(to.Channel) == nil {
 		w.room(to.Channel).showProgress(p)

@@ -32,16 +32,16 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /servers", s.serversPage)
-	mux.HandleFunc("POST /servers", s.addOnPage)
-	mux.HandleFunc("POST /servers/{name}/{verb}", s.controlOnPage)
+	mux.HandleFunc("POST /servers", s.addServerOnPage)
+	mux.HandleFunc("POST /servers/{name}/{verb}", s.controlServerOnPage)
 	mux.HandleFunc("GET /agents", s.agentsPage)
 	mux.HandleFunc("POST /agents", s.saveAgent)
 	mux.HandleFunc("POST /agents/rooms", s.chooseAgent)
 	mux.HandleFunc("GET /agents/{name}", s.agentPage)
 	mux.HandleFunc("POST /agents/{name}", s.saveAgent)
 	mux.HandleFunc("POST /agents/{name}/remove", s.removeAgent)
-	mux.HandleFunc("POST /agents/{name}/files", s.uploadOnPage)
-	mux.HandleFunc("POST /agents/{name}/files/{file}/remove", s.deleteOnPage)
+	mux.HandleFunc("POST /agents/{name}/files", s.uploadFilesOnPage)
+	mux.HandleFunc("POST /agents/{name}/files/{file}/remove", s.deleteFileOnPage)
 	mux.HandleFunc("GET /calls", s.callsPage)
 	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
@@ -51,9 +51,9 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /settings", s.settingsForm)
 	mux.HandleFunc("POST /settings", s.saveSettings)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
-	mux.HandleFunc("POST /digests/{name}/run", s.runPage)
+	mux.HandleFunc("POST /digests/{name}/run", s.runDigestOnPage)
 	mux.HandleFunc("POST /digests/{name}/explain", s.explainPage)
-	mux.HandleFunc("POST /digests/{name}/{verb}", s.changeOnPage)
+	mux.HandleFunc("POST /digests/{name}/{verb}", s.changeDigestOnPage)
 	if s.o.Static != nil {
 		mux.Handle("GET /static/", s.o.Static)
 	}
@@ -67,7 +67,7 @@ func (s *Server) dashboard() *http.ServeMux {
 
 // postsPage shows the posts that could not be delivered, the latest first.
 func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Conversations.GivenUp(r.Context())
+	list, err := s.o.Conversations.Undelivered(r.Context())
 	if err != nil {
 		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 		s.page(w, http.StatusInternalServerError, "note-page", "The posts could not be listed; the bot's log has the reason.")

@@ -103,7 +103,7 @@ func (r *run) loadImages(ctx context.Context) {
 // part of the stored turn.
 func (r *run) turnWithImages() conversation.Turn {
 	t := *r.turn
-	words := t.Words()
+	words := t.UserMessages()
 	images := slices.Concat(r.userImages, r.toolImages)
 	if len(images) == 0 || r.imagesRefused || len(words) == 0 {
 		return t

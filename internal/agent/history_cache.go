@@ -60,7 +60,7 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 	if err != nil {
 		return history{}, err
 	}
-	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: h.window.Turns})
+	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: h.window.MaxTurns})
 	if err != nil {
 		return history{}, err
 	}

@@ -26,7 +26,7 @@ const editedNote = "\n(This was edited after the calls below had been made.)"
 // messages, and without its answer, if it has one. Calls and their results stay, so that
 // nothing is done twice. It reports false where there is nothing new to answer.
 func reopen(t *conversation.Turn, q chat.Asked) bool {
-	words := t.Words()
+	words := t.UserMessages()
 	if len(words) == 0 {
 		return false
 	}

@@ -110,7 +110,7 @@ func (r *run) loadKnowledge(ctx context.Context) {
 		return
 	}
 	var words []string
-	for _, m := range r.turn.Words() {
+	for _, m := range r.turn.UserMessages() {
 		words = append(words, m.Text())
 	}
 	r.knowledge = r.profile.Recall(ctx, strings.Join(words, "\n"))

@@ -159,7 +159,7 @@ func extractSummary(before string, turns []conversation.Turn) string {
 	lines := strings.Split(strings.TrimSpace(before), "\n")
 	for _, t := range turns {
 		question, answer := "", ""
-		for _, m := range t.Words() {
+		for _, m := range t.UserMessages() {
 			question = strings.TrimSpace(question + " " + m.Text())
 		}
 		if n := len(t.Messages); n > 0 && t.State == conversation.Answered && t.Messages[n-1].Role == llm.Assistant {

@@ -33,6 +33,7 @@ import (
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
+	"ravenbot/internal/poll"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/schema"
@@ -61,6 +62,7 @@ type parts struct {
 	questions *elicit.Service
 	signIn    *signin.Service
 	calls     *invoke.Invoker
+	polls     *poll.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 }
@@ -97,6 +99,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "mcp", run: a.mcp.Run, outlives: true},
 		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
 		task{name: "start servers", run: a.startServers},
+		task{name: "polls", run: run(p.polls.Run)},
 		task{name: "embeddings", run: run(p.meaning.Run)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
@@ -166,7 +169,7 @@ func (r rates) Caps() budget.Caps {
 
 func (r rates) Price(model string) budget.Price {
 	m := r.conf().Models[model]
-	return budget.Price{InputPerM: m.Price.InputPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
+	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
 }
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are always there for
@@ -309,7 +312,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
 		Calls:     p.calls,
 		Approvals: p.approvals,
-		Files:     fileReader{a.platforms},
+		Files:     a.platforms,
 		Budget:    a.spending,
 		Window:    conversation.DefaultWindow(),
 		Log:       a.o.Log,
@@ -318,17 +321,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// fileReader reads the files of messages through the platform that they came from.
-type fileReader struct{ platforms *platform.Set }
-
-func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limit int64) ([]byte, error) {
-	fetcher, ok := f.platforms.Get(name).(chat.Fetcher)
-	if !ok {
-		return nil, fmt.Errorf("read file %q: %s cannot read files", file.Name, name)
-	}
-	return fetcher.Fetch(ctx, file, limit)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
@@ -409,7 +401,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
-		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
+		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 	})
@@ -441,8 +433,12 @@ func (a *App) pollFeeds(ctx context.Context) {
 }
 
 // buildFeatures registers the features: one line each.
-func (a *App) buildFeatures(_ context.Context, p *parts) error {
-	var err error
+func (a *App) buildFeatures(ctx context.Context, p *parts) error {
+	p.polls = poll.New(poll.Options{Store: a.store, Poster: a.delivery, CanPost: a.platforms.CanPost, Log: a.o.Log, Now: a.o.Now})
+	err := p.polls.Load(ctx)
+	if err != nil {
+		return err
+	}
 	a.features, err = feature.New(a.o.Log, a.agent.Describe,
 		agent.Conversation{Engine: a.agent},
 		a.digests,
@@ -450,6 +446,7 @@ func (a *App) buildFeatures(_ context.Context, p *parts) error {
 		agent.Tools{Engine: a.agent},
 		a.spending,
 		a.notes(),
+		p.polls,
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -467,6 +464,7 @@ func CommandSpecs() []chat.CommandSpec {
 		agent.Tools{},
 		(*budget.Spending)(nil),
 		(*memory.Pack)(nil),
+		(*poll.Service)(nil),
 		agent.Control{},
 	)
 }

@@ -159,7 +159,7 @@ func (c *crowd) outcomes() (answers map[string]int, told map[string]bool) {
 		}
 	}
 	for _, p := range c.world.slack.Ephemerals() {
-		if strings.Contains(p.Text, "too much to do") {
+		if strings.Contains(p.Text, "busy right now") {
 			told["slack "+p.EphemeralTo] = true
 		}
 	}

@@ -57,7 +57,7 @@ func TestAFullDiskDelaysAnswers(t *testing.T) {
 	w.slack.Mention(w.channel.ID, w.berit, "the disk gets full")
 	logged("answer not stored")
 	w.slack.Mention(w.channel.ID, w.berit, "the disk is full "+long)
-	logged("message not stored, so not acknowledged")
+	logged("slack message not stored, not acknowledged")
 	logged("there is no space left on the disk of")
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func (q *Queue) Fresh(turn, call string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[key(turn, call)]
-	return e != nil && !e.Begun
+	return e != nil && !e.Started
 }
 
 // Begin records that an approved call is being started.
@@ -149,7 +149,7 @@ func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 		q.mu.Unlock()
 		return errors.New("the call was never asked about")
 	}
-	e.Begun = true
+	e.Started = true
 	a := e.Approval
 	q.mu.Unlock()
 	return q.o.Store.SaveApproval(ctx, a)

@@ -27,7 +27,8 @@ const usageDays = 30
 // Price is what a model costs, in US dollars for a million tokens.
 type Price struct {
 	InputPerM, OutputPerM float64
-	MaxOutput             int // tokens of an answer at most; 0: not limited
+	CachedPerM            float64 // of input that the provider read from its cache; 0: as other input
+	MaxOutput             int     // tokens of an answer at most; 0: not limited
 }
 
 // Store keeps what was used, as in store.Store.
@@ -82,7 +83,11 @@ func payer(at chat.Address, user string) Payer {
 
 func (s *Spending) cost(u store.Usage) float64 {
 	p := s.rates.Price(u.Model)
-	return (float64(u.Tokens.Input)*p.InputPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
+	if p.CachedPerM == 0 {
+		p.CachedPerM = p.InputPerM
+	}
+	fresh := u.Tokens.Input - u.Tokens.Cached
+	return (float64(fresh)*p.InputPerM + float64(u.Tokens.Cached)*p.CachedPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
 }
 
 // Reserve lets a request be made in the name of a channel and a user, and returns what counts

@@ -151,7 +151,7 @@ func (k checker) checkSlack() {
 func (k checker) checkModels() {
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
 		m := k.c.Models[name]
-		if m.Model == "" && (m.Provider == "openai" || m.Provider == "gemini") {
+		if m.Model == "" && m.Provider != "offline" {
 			k.report("missing or empty", "name one of the provider's models", "models", name, "model")
 		}
 		for i, next := range m.Fallback {

@@ -120,8 +120,8 @@ type WebPlatform struct {
 
 // Model is one language model behind one endpoint.
 type Model struct {
-	// Who serves it: Gemini, any endpoint that speaks OpenAI's chat API, or no model at all.
-	Provider string `json:"provider" enum:"gemini|openai|offline" required:"true"`
+	// Who serves it: Gemini, Anthropic, any endpoint that speaks OpenAI's chat API, or no model at all.
+	Provider string `json:"provider" enum:"gemini|anthropic|openai|offline" required:"true"`
 	// The provider's name of the model.
 	Model string `json:"model"`
 	// The key. Empty: this model is skipped and its fallback answers.
@@ -147,6 +147,8 @@ type Model struct {
 type Price struct {
 	// Dollars per million input tokens.
 	InputPerM float64 `json:"inputPerM" min:"0"`
+	// Dollars per million input tokens that the provider read from its cache. 0: as other input.
+	CachedPerM float64 `json:"cachedPerM" min:"0"`
 	// Dollars per million output tokens.
 	OutputPerM float64 `json:"outputPerM" min:"0"`
 }

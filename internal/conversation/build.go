@@ -8,34 +8,35 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Interrupted is the result given to a call whose own was lost.
+// Interrupted is the result of a call whose own result was lost.
 const Interrupted = "The call was interrupted; whether it took effect is unknown."
 
-// Build makes the messages of a request out of turns, the last of which is the
-// one being answered, behind what stands for those before them. Earlier turns that
-// never got an answer keep their question only. For origin, see llm.Message: raw
-// parts of another origin are dropped. The turns themselves are not changed.
+// Build returns the messages of a request: the summary and the turns, the last of which is
+// being answered. Earlier turns without an answer keep their question only. Raw parts of
+// another origin (see llm.Message) are dropped. The turns themselves are not changed.
 func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 	var out []llm.Message
 	if s.Text != "" {
-		out = append(out, llm.Message{Role: llm.User, Parts: []llm.Part{{Text: "[What was said here before, in short:\n" + s.Text + "\nEnd of that summary.]\n"}}})
+		summary := "[What was said here before, in short:\n" + s.Text + "\nEnd of that summary.]\n"
+		out = append(out, llm.Message{Role: llm.User, Parts: []llm.Part{{Text: summary}}})
 	}
 	for i, t := range turns {
 		current := i == len(turns)-1
 		messages := t.Messages
+		// Half an answer would make the model continue it or repeat its calls.
 		if !current && t.State != Answered {
-			messages = t.Words()
+			messages = t.UserMessages()
 		}
-		for _, m := range settle(messages) {
-			m = adapt(m, origin, w, current)
-			out = join(out, m)
+		for _, m := range pairResults(messages) {
+			m = fitToModel(m, origin, w, current)
+			out = appendMessage(out, m)
 		}
 	}
 	return startWithUser(out)
 }
 
-// Words are the user messages that the turn begins with.
-func (t Turn) Words() []llm.Message {
+// UserMessages returns the user messages that the turn begins with.
+func (t Turn) UserMessages() []llm.Message {
 	from := slices.IndexFunc(t.Messages, func(m llm.Message) bool { return m.Role == llm.User })
 	if from < 0 {
 		return nil
@@ -47,9 +48,11 @@ func (t Turn) Words() []llm.Message {
 	return t.Messages[from : from+n]
 }
 
-// settle pairs calls with results: results are looked for anywhere in the turn,
-// put in one tool message directly behind the calls, and made up where missing.
-func settle(messages []llm.Message) []llm.Message {
+// pairResults puts the results of each message's calls into one tool message directly after
+// it. A missing result becomes Interrupted, and a result without a call is dropped.
+func pairResults(messages []llm.Message) []llm.Message {
+	// Calls of one message may end in any order, and a crash may have left a result behind
+	// later messages: so results are searched in the whole turn.
 	results := map[string]llm.Result{}
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -62,23 +65,23 @@ func settle(messages []llm.Message) []llm.Message {
 	used := map[string]bool{}
 	for _, m := range messages {
 		if m.Role == llm.ToolRole {
-			continue
+			continue // built again below
 		}
-		m.Parts = speech(m, used)
+		m.Parts = allowedParts(m, used)
 		if len(m.Parts) == 0 {
 			continue
 		}
 		out = append(out, m)
 		if calls := m.Calls(); len(calls) > 0 {
-			out = append(out, answers(calls, results))
+			out = append(out, resultsFor(calls, results))
 		}
 	}
 	return out
 }
 
-// speech drops what a user or assistant message may not hold: results, empty
-// parts, and calls without a name or with an id already used in the turn.
-func speech(m llm.Message, used map[string]bool) []llm.Part {
+// allowedParts returns the parts that a user or assistant message may hold: no results, no
+// empty parts, and no calls without a name or with an id that the turn used before.
+func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	var parts []llm.Part
 	for _, p := range m.Parts {
 		switch {
@@ -97,7 +100,7 @@ func speech(m llm.Message, used map[string]bool) []llm.Part {
 	return parts
 }
 
-func answers(calls []llm.Call, results map[string]llm.Result) llm.Message {
+func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	m := llm.Message{Role: llm.ToolRole}
 	for _, c := range calls {
 		r, ok := results[c.ID]
@@ -110,25 +113,29 @@ func answers(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	return m
 }
 
-// adapt fits a message to the model it goes to: foreign raw bytes and thoughts
-// are dropped, malformed arguments become an empty object, old results are cut.
-func adapt(m llm.Message, origin string, w Window, current bool) llm.Message {
+// fitToModel adapts a message to the model of the request: raw parts and thoughts of other
+// models are dropped, malformed arguments become an empty object, and results of earlier
+// turns are cut.
+func fitToModel(m llm.Message, origin string, w Window, current bool) llm.Message {
 	foreign := m.Origin != origin
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
+		// Raw parts hold signatures that only their own model accepts.
 		if foreign {
 			p.Raw = nil
 			if p.Thought || p.Text == "" && p.Call == nil && p.Result == nil && p.Media == nil {
 				continue
 			}
 		}
+		// Providers refuse a whole request for one call whose arguments are no JSON object. The
+		// raw part holds the same arguments, so it goes, too.
 		if p.Call != nil && !isObject(p.Call.Args) {
 			c := *p.Call
 			c.Args, p.Call, p.Raw = json.RawMessage(`{}`), &c, nil
 		}
-		if p.Result != nil && !current && w.Result > 0 && len(p.Result.Content) > w.Result {
+		if p.Result != nil && !current && w.MaxResultBytes > 0 && len(p.Result.Content) > w.MaxResultBytes {
 			r := *p.Result
-			r.Content = Cut(r.Content, w.Result)
+			r.Content = Cut(r.Content, w.MaxResultBytes)
 			p.Result = &r
 		}
 		parts = append(parts, p)
@@ -141,9 +148,9 @@ func isObject(raw json.RawMessage) bool {
 	return json.Valid(raw) && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
 }
 
-// join appends m, merging neighbours of one role. A message with calls never has
-// a neighbour of its role: its results follow it.
-func join(out []llm.Message, m llm.Message) []llm.Message {
+// appendMessage appends m, and merges it with the last message where both have the same
+// role. A message with calls is never merged with the next: its results lie between.
+func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 	if len(m.Parts) == 0 {
 		return out
 	}

@@ -1,37 +1,36 @@
-// Package conversation holds the transcript of a conversation as a value: turns,
-// the one function that builds a provider's request from them (Build), and the
-// window of turns that is sent (Window). It promises that whatever was stored,
-// in whatever state a crash left it, Build's messages are well formed: they begin
-// with the user, roles alternate, every call has exactly one result directly
-// after it, and no result stands alone. It does no I/O and knows no provider.
+// Package conversation defines the transcript of a conversation: its turns, the one function
+// that builds the messages of a request from them (Build), and the window of turns that is
+// sent (Window). It promises that Build's messages are well formed whatever was stored, also
+// after a crash: they begin with the user, roles alternate, every call has exactly one result
+// directly after it, and there is no result without a call. It does no I/O and knows no
+// provider.
 package conversation
 
 import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
 )
 
-// State is how far a turn has come.
+// State is the progress of a turn.
 type State string
 
 // The states of a turn.
 const (
-	Open     State = "open"     // being worked on, or cut off by a crash
+	Open     State = "open"     // in progress, or cut off by a crash
 	Answered State = "answered" // its last message is the answer
 	Failed   State = "failed"   // the user was told that it failed
 )
 
-// Turn is one message of a user and all that followed from it.
+// Turn is one or more messages of users and all that followed from them.
 type Turn struct {
 	// ID is the key of the message that began the turn.
 	ID string `json:"id"`
-	// Of are the identities of the messages that the turn answers; each is one of
-	// the user messages that Messages begins with, in the same order. Empty: ID
-	// alone.
+	// Of are the subjects of the messages that the turn answers, in the order of the user
+	// messages that Messages begins with. Empty: ID alone.
 	Of []string `json:"of,omitempty"`
 	// Seq orders turns within their conversation; zero until first stored.
 	Seq      uint64        `json:"seq,omitempty"`
@@ -39,7 +38,7 @@ type Turn struct {
 	State    State         `json:"state"`
 	Messages []llm.Message `json:"messages"`
 	Usage    llm.Usage     `json:"usage"`
-	// Counted is the part of Usage that the store has added to its sums.
+	// Counted is the part of Usage that the store added to its sums.
 	Counted llm.Usage `json:"counted,omitzero"`
 	Model   string    `json:"model,omitempty"`  // the configured name of the model that answered last
 	User    string    `json:"user,omitempty"`   // platform and id of who asked; empty: several people
@@ -47,7 +46,7 @@ type Turn struct {
 	Error   string    `json:"error,omitempty"`  // reference under which the log has the fault
 }
 
-// Subjects are the identities of the messages that the turn answers.
+// Subjects returns the subjects of the messages that the turn answers.
 func (t Turn) Subjects() []string {
 	if len(t.Of) == 0 {
 		return []string{t.ID}
@@ -55,15 +54,15 @@ func (t Turn) Subjects() []string {
 	return t.Of
 }
 
-// Summary stands for the turns of a conversation that are no longer sent.
+// Summary replaces the turns of a conversation that are no longer sent.
 type Summary struct {
-	Upto uint64    `json:"upto"` // Seq of the last turn that it stands for; 0: there is none
+	Upto uint64    `json:"upto"` // Seq of the last turn that it covers; 0: there is none
 	Text string    `json:"text"`
 	By   string    `json:"by,omitempty"` // the model that wrote it; empty: sentences taken from the turns
 	At   time.Time `json:"at"`
 }
 
-// Size estimates what a turn adds to a request, in bytes of text.
+// Size returns about how many bytes of text a turn adds to a request.
 func (t Turn) Size() int {
 	n := 0
 	for _, m := range t.Messages {
@@ -82,40 +81,43 @@ func (t Turn) Size() int {
 
 // Window bounds what of a conversation is sent to the model.
 type Window struct {
-	Turns  int // most turns
-	Bytes  int // most text over all turns, as Turn.Size counts
-	Result int // most bytes of one tool result of an earlier turn
+	MaxTurns       int
+	MaxBytes       int // of all turns, as Turn.Size counts
+	MaxResultBytes int // of one tool result of an earlier turn
 }
 
-// DefaultWindow keeps requests small enough that their cost does not grow with
-// the age of a conversation: about 12,000 tokens.
-func DefaultWindow() Window { return Window{Turns: 40, Bytes: 48 << 10, Result: 2 << 10} }
+// DefaultWindow returns a window of about 12,000 tokens, so that the cost of a request does
+// not grow with the age of a conversation.
+func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 48 << 10, MaxResultBytes: 2 << 10} }
 
 // Fits reports whether turns may be sent as they are.
-func (w Window) Fits(turns []Turn) bool { return len(turns) <= w.Turns && sum(turns) <= w.Bytes }
+func (w Window) Fits(turns []Turn) bool {
+	return len(turns) <= w.MaxTurns && totalSize(turns) <= w.MaxBytes
+}
 
-// fresh is how many turns keep their tool results whole when the window is
-// exceeded; stub is how many bytes the others keep of each.
+// wholeResultTurns is how many turns keep their tool results when the window is exceeded;
+// stubBytes is how many bytes of each result the others keep.
 const (
-	fresh = 4
-	stub  = 200
+	wholeResultTurns = 4
+	stubBytes        = 200
 )
 
-// Trim gives the newest turns that fit. When the window is exceeded, tool results
-// of older turns go first; where that is not enough it cuts to half, so that a
-// provider's prompt cache is not spoilt at every turn. It never cuts inside a turn,
-// and keeps the last one whatever its size.
+// Trim returns the newest turns that fit. When the window is exceeded it shortens the tool
+// results of older turns first. Where that is not enough it drops turns until half of the
+// window is free. It never cuts inside a turn, and keeps the last one whatever its size.
 func (w Window) Trim(turns []Turn) []Turn {
 	if w.Fits(turns) {
 		return turns
 	}
-	if turns = lean(turns); w.Fits(turns) {
+	if turns = dropOldResults(turns); w.Fits(turns) {
 		return turns
 	}
+	// Cutting to half keeps the beginning of the request the same for many turns, which is
+	// what providers cache.
 	kept, size := 0, 0
 	for i := len(turns) - 1; i >= 0; i-- {
 		size += turns[i].Size()
-		if kept > 0 && (kept >= max(1, w.Turns/2) || size > w.Bytes/2) {
+		if kept > 0 && (kept >= max(1, w.MaxTurns/2) || size > w.MaxBytes/2) {
 			break
 		}
 		kept++
@@ -123,33 +125,33 @@ func (w Window) Trim(turns []Turn) []Turn {
 	return turns[len(turns)-kept:]
 }
 
-// lean cuts the tool results of all but the newest turns.
-func lean(turns []Turn) []Turn {
+// dropOldResults shortens the tool results of all but the newest turns.
+func dropOldResults(turns []Turn) []Turn {
 	out := slices.Clone(turns)
-	for i := range max(0, len(out)-fresh) {
-		out[i].Messages = slices.Clone(out[i].Messages)
+	for i := range max(0, len(out)-wholeResultTurns) {
+		out[i].Messages = slices.Clone(out[i].Messages) // the caller's turns stay unchanged
 		for j, m := range out[i].Messages {
 			if m.Role == llm.ToolRole {
-				out[i].Messages[j].Parts = stubs(m.Parts)
+				out[i].Messages[j].Parts = shortenResults(m.Parts)
 			}
 		}
 	}
 	return out
 }
 
-func stubs(parts []llm.Part) []llm.Part {
+func shortenResults(parts []llm.Part) []llm.Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
-		if p.Result != nil && len(p.Result.Content) > 2*stub { // what was cut before is shorter
+		if p.Result != nil && len(p.Result.Content) > 2*stubBytes { // what was cut before is shorter
 			r := *p.Result
-			r.Content = Cut(r.Content, stub)
+			r.Content = Cut(r.Content, stubBytes)
 			out[i].Result = &r
 		}
 	}
 	return out
 }
 
-func sum(turns []Turn) int {
+func totalSize(turns []Turn) int {
 	n := 0
 	for _, t := range turns {
 		n += t.Size()
@@ -157,14 +159,12 @@ func sum(turns []Turn) int {
 	return n
 }
 
-// Cut shortens s to at most n bytes on a rune border and says how much is gone.
+// Cut returns s or, where it has more than n bytes, its beginning and a note of how many
+// bytes are missing. It never ends within a character.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	cut := max(n, 0)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "\n[cut: " + strconv.Itoa(len(s)-cut) + " more bytes]"
+	head := text.Cut(s, n)
+	return head + "\n[cut: " + strconv.Itoa(len(s)-len(head)) + " more bytes]"
 }

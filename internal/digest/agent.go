@@ -58,7 +58,11 @@ func AgentWriter(a Agent, r Roster) func(Plan) Writer {
 
 // AgentTask returns an Options.Task that has the agent of a digest carry out its prompt, in a
 // turn that goes on where it stood when it is cut off.
-func AgentTask(a Agent, turns Turns, now func() time.Time) func(context.Context, Task) (chat.Draft, func(context.Context) error, error) {
+func AgentTask(
+	a Agent,
+	turns Turns,
+	now func() time.Time,
+) func(context.Context, Task) (chat.Draft, func(context.Context) error, error) {
 	return func(ctx context.Context, t Task) (chat.Draft, func(context.Context) error, error) {
 		at := taskAddress(t.Plan)
 		m := chat.Message{
@@ -84,7 +88,7 @@ func AgentTask(a Agent, turns Turns, now func() time.Time) func(context.Context,
 }
 
 // Task returns, for the conversation of a digest's task, the agent that the digest names, the
-// channel that it is posted to, and the tokens that it may use; false: it is no such
+// channel that it is posted to, and the tokens that it may use; it returns false where it is no such
 // conversation.
 func (s *Service) Task(at chat.Address) (agent string, channel chat.Address, maxTokens int, ok bool) {
 	if at.Platform != chat.TaskPlatform {

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// teaser is how many characters of text make an item more than one.
-	teaser = 280
-	// pageTimeout is for one page, pagesTimeout for all of a run, hostsAtOnce how many
-	// hosts are asked side by side; each is asked for one page at a time.
+	// teaserLength is how many characters a text needs to count as more than a teaser.
+	teaserLength = 280
+	// pageTimeout bounds one page, pagesTimeout all pages of a run. hostsAtOnce hosts are asked
+	// in parallel, each for one page at a time.
 	pageTimeout  = 10 * time.Second
 	pagesTimeout = 40 * time.Second
 	hostsAtOnce  = 4
-	mostPage     = 20_000 // bytes of a page's text
+	maxPageBytes = 20_000 // bytes of a page's text
 )
 
-// readPages reads the pages of the items of which feeds give only a teaser. What
-// cannot be read stays as it is.
+// readPages reads the pages of items whose feed has only a teaser. An item whose page cannot
+// be read keeps its teaser.
 func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	if s.o.Pages == nil || d.Teasers || d.Style == Titles {
 		return
 	}
 	byHost := map[string][]*item{}
 	for _, st := range chosen {
-		if utf8.RuneCountInString(st.Item.Text()) < teaser {
+		if utf8.RuneCountInString(st.Item.Text()) < teaserLength {
 			byHost[host(st.Link)] = append(byHost[host(st.Link)], st.item)
 		}
 	}
@@ -52,17 +52,18 @@ func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 	defer cancel()
 	text, err := s.o.Pages.Article(ctx, i.Link)
 	if err != nil {
-		s.o.Log.Debug("page of an item not read", "digest", d.Name, "link", i.Link, "error", err)
+		s.o.Log.Debug("page of item not read", "digest", d.Name, "link", i.Link, "error", err)
 		return
 	}
-	if utf8.RuneCountInString(text) > teaser && about(i.Heading(), text) {
-		i.page = strings.ToValidUTF8(text[:min(len(text), mostPage)], "")
+	// A page that says nothing of the title asks for consent or a password.
+	if utf8.RuneCountInString(text) > teaserLength && mentionsTitle(i.Heading(), text) {
+		i.pageText = strings.ToValidUTF8(text[:min(len(text), maxPageBytes)], "")
 	}
 }
 
-// about reports whether a text holds at least half of the longer words of a title: a
-// page that asks for consent or a password does not.
-func about(title, text string) bool {
+// mentionsTitle reports whether a text contains at least half of the longer words of a
+// title.
+func mentionsTitle(title, text string) bool {
 	text = strings.ToLower(text)
 	words, found := 0, 0
 	for _, w := range strings.Fields(strings.ToLower(title)) {

@@ -1,10 +1,14 @@
-// Package digest turns feeds into posts: it collects what is new, puts the same
-// story together, ranks, has it written, and hands the posts to the outbox; without
-// feeds it has an agent carry out a task at each due time. It promises that every
-// link it posts comes from a feed item, that a run for one due instant posts once
-// however often it is started, that there is a verdict for every item it saw, and
-// that a preview comes out of the same code as a run. When runs are due is
-// schedule's business, how posts look the adapters'.
+// Package digest turns feeds into posts. A run collects what is new (collect.go, filter.go),
+// merges items that tell the same story and chooses the best (duplicates.go, rank.go), has
+// them written (write.go, citations.go, template.go), and stores the run with its posts
+// (run.go, history.go). A digest without feeds has an agent carry out a task at each due
+// time. The package promises:
+//   - Every link of a post comes from a feed item.
+//   - A run for one due time posts once, however often it is started.
+//   - There is a verdict on every item that a run saw.
+//   - A preview is made by the same code as a run.
+//
+// When runs are due is up to package schedule, and how posts look up to the adapters.
 package digest
 
 import (
@@ -24,43 +28,44 @@ import (
 	"ravenbot/internal/store"
 )
 
-// What may be wrong with a request about a digest.
+// The errors of requests about a digest.
 var (
 	ErrUnknown    = errors.New("no such digest")
 	ErrExists     = errors.New("there is a digest of that name")
 	ErrConfigured = errors.New("the digest belongs to config.json and is changed there")
 )
 
-// BadPlan is a plan that cannot be carried out; its words are for whoever made it.
+// BadPlan is the error of a plan that cannot be carried out. Its text is for the author of
+// the plan.
 type BadPlan struct{ Err error }
 
 func (e BadPlan) Error() string { return e.Err.Error() }
 func (e BadPlan) Unwrap() error { return e.Err }
 
-// BadInput marks it as the sender's to mend.
+// BadInput marks the error as the sender's to correct.
 func (BadPlan) BadInput() bool { return true }
 
-// Writer has a language model write. It returns the text and the name of the
-// model, and an error where no model could.
+// Writer has a language model write. It returns the text and the name of the model, and an
+// error where no model answered.
 type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
 
-// Feeds reads feeds, for somebody who waits (Fetch) and again and again (Poll), and
-// finds those of a page. The errors are those of feed.Fetcher.
+// Feeds reads feeds, for somebody who waits (Fetch) or at intervals (Poll), and finds the
+// feeds of a page. The errors are those of feed.Fetcher.
 type Feeds interface {
 	Fetch(ctx context.Context, url string) (feed.Result, error)
 	Poll(ctx context.Context, url string) (feed.Result, error)
 	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 
-// Runs remembers what was seen, run and posted.
+// Runs keeps runs and the items that they saw, as in store.Store.
 type Runs interface {
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 }
 
-// Items keeps what is made in chat and what has to outlive a restart.
+// Items keeps digests that were made in chat and other state, as in store.Store.
 type Items interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
@@ -75,15 +80,15 @@ type Store interface {
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	// Ref says where a post of not long ago is.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Feedback lists what people think of posts.
+	// PostRef returns where a post of the last days is, or false.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Feedback returns the feedback on posts.
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
 
 // Task is a prompt for an agent at a due time.
 type Task struct {
-	Key    string // names the run: a task that was cut off goes on under it
+	Key    string // names the run: a task that was cut off continues under it
 	Plan   Plan
 	To     chat.Address // the first place that it is posted to
 	Prompt string
@@ -91,13 +96,13 @@ type Task struct {
 
 // Delivery posts what digests write, as delivery.Service does.
 type Delivery interface {
-	// Ready is closed when what an earlier process left has been taken up. A post recorded
-	// before would be sent twice if it were also given to Deliver.
+	// Ready returns a channel that is closed when the posts that an earlier process left are
+	// queued. A post that is stored before would be sent twice if it were passed to Deliver.
 	Ready() <-chan struct{}
-	// Deliver queues posts that have been recorded. What it returns waits for their outcomes
-	// while ctx lasts.
-	Deliver(posts []store.Post) func(ctx context.Context) []store.Posted
-	// Interject posts at once; with replaces it takes the place of the post of that key.
+	// Deliver queues stored posts. The function that it returns waits for their outcomes,
+	// until ctx ends.
+	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
+	// Interject posts at once; with replaces it replaces the post of that key.
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 }
 
@@ -125,34 +130,34 @@ type Options struct {
 	// Writer returns what writes a digest; nil: it has no language model.
 	Writer func(Plan) Writer
 	// Task has an agent with its tools carry out a prompt. settled is called when its outcome
-	// is on record.
+	// is stored.
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
-	// Changed is called when digests, or when they are due, have changed.
-	Changed func()
-	Log     *slog.Logger
-	Now     func() time.Time
+	// OnChange is called when digests, or when they are due, have changed.
+	OnChange func()
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
-	o     Options
-	polls sync.Mutex // one look at subscriptions and what is on-new at a time
+	o        Options
+	pollLock sync.Mutex // held by Poll: polls do not overlap
 
 	mu         sync.Mutex
 	configured map[string]spec
-	made       map[string]spec
-	paused     map[string]pause
-	busy       map[string]*sync.Mutex // one run of a digest at a time
-	wishes     map[string]wish
+	created    map[string]spec
+	pauses     map[string]pause
+	runLocks   map[string]*sync.Mutex // one run of a digest at a time
+	proposals  map[string]proposal
 }
 
-// New returns a Service that has no digests yet: Configure gives it those of the
-// configuration, Load those that were made in chat.
+// New returns a Service without digests. Configure sets those of the configuration, Load
+// reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, configured: map[string]spec{}, made: map[string]spec{}, paused: map[string]pause{},
-		busy: map[string]*sync.Mutex{}, wishes: map[string]wish{}}
+	return &Service{o: o, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none.
@@ -169,17 +174,17 @@ func (s *Service) Configure(plans []Plan) error {
 	s.mu.Lock()
 	s.configured = specs
 	s.mu.Unlock()
-	s.changed()
+	s.notifyChange()
 	return nil
 }
 
-func (s *Service) changed() {
-	if s.o.Changed != nil {
-		s.o.Changed()
+func (s *Service) notifyChange() {
+	if s.o.OnChange != nil {
+		s.o.OnChange()
 	}
 }
 
-// find gives a digest as it is now.
+// find returns a digest in its present state, or false.
 func (s *Service) find(name string) (spec, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,21 +194,21 @@ func (s *Service) find(name string) (spec, bool) {
 func (s *Service) findLocked(name string) (spec, bool) {
 	d, ok := s.configured[name]
 	if !ok {
-		d, ok = s.made[name]
+		d, ok = s.created[name]
 	}
-	d.Paused = s.paused[name].Paused
+	d.Paused = s.pauses[name].Paused
 	return d, ok
 }
 
-// all gives all digests, by name.
-func (s *Service) all() []spec {
+// specs returns all digests, by name.
+func (s *Service) specs() []spec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := map[string]bool{}
 	for name := range s.configured {
 		names[name] = true
 	}
-	for name := range s.made {
+	for name := range s.created {
 		names[name] = true
 	}
 	var list []spec
@@ -215,43 +220,43 @@ func (s *Service) all() []spec {
 	return list
 }
 
-// lock keeps a digest from being run twice at a time.
-func (s *Service) lock(name string) (unlock func()) {
+// lockRun waits until a digest is not running, and marks it as running until unlock.
+func (s *Service) lockRun(name string) (unlock func()) {
 	s.mu.Lock()
-	m := s.busy[name]
+	m := s.runLocks[name]
 	if m == nil {
 		m = &sync.Mutex{}
-		s.busy[name] = m
+		s.runLocks[name] = m
 	}
 	s.mu.Unlock()
 	m.Lock()
 	return m.Unlock
 }
 
-// Jobs are the digests that are due at certain times.
+// Jobs returns the digests that run on a schedule.
 func (s *Service) Jobs() []schedule.Job {
 	var jobs []schedule.Job
-	for _, d := range s.all() {
-		if !d.instant() {
+	for _, d := range s.specs() {
+		if !d.isInstant() {
 			jobs = append(jobs, schedule.Job{Name: d.Name, Schedule: d.when, CatchUp: d.CatchUp != "skip", Paused: d.Paused})
 		}
 	}
 	return jobs
 }
 
-// LastDue is the instant up to which nothing of a digest is to be caught up with:
-// its last run, or when it was made, changed or resumed; false: it never ran.
+// LastDue returns the time after which missed runs of a digest are caught up: its last run,
+// or when it was made, changed or resumed. It returns false where there is no such time.
 func (s *Service) LastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
-	since := s.paused[name].Since
+	since := s.pauses[name].Since
 	s.mu.Unlock()
 	if d.At.After(since) {
 		since = d.At
 	}
 	runs, err := s.o.Store.LastRuns(context.Background(), name, 1)
 	if err != nil {
-		s.o.Log.Error("last run of a digest not read, so nothing of it is caught up with", "digest", name, "error", err)
+		s.o.Log.Error("last run of digest not read, missed runs are skipped", "digest", name, "error", err)
 	}
 	if len(runs) > 0 && runs[0].Due.After(since) {
 		since = runs[0].Due
@@ -283,7 +288,7 @@ type Info struct {
 // List describes all digests, by name.
 func (s *Service) List(ctx context.Context) ([]Info, error) {
 	list := []Info{}
-	for _, d := range s.all() {
+	for _, d := range s.specs() {
 		i, err := s.info(ctx, d)
 		if err != nil {
 			return nil, err
@@ -293,7 +298,7 @@ func (s *Service) List(ctx context.Context) ([]Info, error) {
 	return list, nil
 }
 
-// Get describes a digest; ErrUnknown: there is none of that name.
+// Get describes a digest. It returns ErrUnknown where there is none of that name.
 func (s *Service) Get(ctx context.Context, name string) (Info, error) {
 	d, ok := s.find(name)
 	if !ok {
@@ -307,18 +312,28 @@ func (s *Service) Get(ctx context.Context, name string) (Info, error) {
 }
 
 func (s *Service) info(ctx context.Context, d spec) (Info, error) {
-	i := Info{Name: d.Name, Source: d.Source, Schedule: d.Schedule, Timezone: d.Timezone, Paused: d.Paused, Feeds: []string{},
-		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID), OnNew: d.instant()}
-	if words := d.when.Describe(); !d.instant() && words != d.Schedule {
+	i := Info{
+		Name:     d.Name,
+		Source:   d.Source,
+		Schedule: d.Schedule,
+		Timezone: d.Timezone,
+		Paused:   d.Paused,
+		Feeds:    []string{},
+		Post:     d.Post,
+		Prompt:   d.Prompt,
+		By:       cmp.Or(d.By.Name, d.By.ID),
+		OnNew:    d.isInstant(),
+	}
+	if words := d.when.Describe(); !d.isInstant() && words != d.Schedule {
 		i.When = words
 	}
 	if d.Style != Brief {
 		i.Style = d.Style
 	}
 	for _, f := range d.Feeds {
-		i.Feeds = append(i.Feeds, f.shown())
+		i.Feeds = append(i.Feeds, f.displayURL())
 	}
-	if next, ok := d.next(s.o.Now()); ok {
+	if next, ok := d.nextRun(s.o.Now()); ok {
 		i.Next = &next
 	}
 	runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
@@ -331,27 +346,27 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	return i, nil
 }
 
-// Plan gives the plan of a digest; false: there is none of that name.
+// Plan returns the plan of a digest, or false.
 func (s *Service) Plan(name string) (Plan, bool) {
 	d, ok := s.find(name)
 	return d.Plan, ok
 }
 
-// Names are those of the digests that may be named in a conversation.
+// Names returns the names of the digests that are visible in a conversation.
 func (s *Service) Names(at chat.Address) []string {
 	var names []string
-	for _, d := range s.all() {
-		if d.visible(chat.Message{Conversation: at}) {
+	for _, d := range s.specs() {
+		if d.isVisible(chat.Message{Conversation: at}) {
 			names = append(names, d.Name)
 		}
 	}
 	return names
 }
 
-// Known are the addresses of the feeds of all digests, each once.
-func (s *Service) Known() []string {
+// FeedURLs returns the addresses of the feeds of all digests, each once.
+func (s *Service) FeedURLs() []string {
 	var all []string
-	for _, d := range s.all() {
+	for _, d := range s.specs() {
 		for _, f := range d.Feeds {
 			all = append(all, f.URL)
 		}

@@ -37,7 +37,10 @@ func (*Service) Commands() []chat.CommandSpec {
 					"remove", "unsubscribe"},
 			},
 			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
-			{Name: "more", Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom"},
+			{
+				Name:    "more",
+				Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom",
+			},
 		},
 	}}
 }
@@ -48,7 +51,11 @@ func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
-		{Word: strings.TrimSpace(pressApart), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
+		{
+			Word: strings.TrimSpace(pressUnmerge),
+			Who:  "everybody in the conversation",
+			Does: "shows items that were merged as entries of their own",
+		},
 	}
 }
 
@@ -79,14 +86,14 @@ func (s *Service) Complete(ctx context.Context, at chat.Address, command, option
 // hold a secret of the operator's, and is left out.
 func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []string {
 	var feeds []string
-	for _, f := range s.Known() {
+	for _, f := range s.FeedURLs() {
 		if u, err := url.Parse(f); err == nil && u.RawQuery == "" && u.User == nil {
 			feeds = append(feeds, f)
 		}
 	}
 	list, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
-		s.o.Log.Warn("subscriptions not read to complete a feed", "error", err)
+		s.o.Log.Warn("subscriptions not read for completion", "error", err)
 	}
 	for _, sub := range list {
 		if sub.To.Base() == at.Base() && !slices.Contains(feeds, sub.URL) {

@@ -19,8 +19,8 @@ type filter struct {
 	until   time.Time // of a mute; zero: for ever
 }
 
-// CheckFilter tells what is wrong with a filter: a word, an expression in slashes,
-// either with a leading - to exclude, or mute:WORD until 2026-12-24.
+// CheckFilter returns what is wrong with a filter, or nil. A filter is a word or a regular
+// expression in slashes, either with a leading - to exclude, or mute:WORD until 2026-12-24.
 func CheckFilter(text string) error {
 	_, err := parseFilter(text, time.UTC)
 	return err
@@ -55,23 +55,23 @@ func parseFilter(text string, zone *time.Location) (filter, error) {
 	return f, nil
 }
 
-// plainRegexp is what regexp says without its own prefix.
+// plainRegexp returns an error of regexp without its prefix.
 func plainRegexp(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
-// mostFiltered is how much of an item filters look at, in bytes.
-const mostFiltered = 16 << 10
+// maxFilterText bounds the text of an item that filters read, in bytes.
+const maxFilterText = 16 << 10
 
-// filtered names the filter that an item fails, or is empty.
-func filtered(i *item, filters []filter, now time.Time) string {
+// failedFilter returns the verdict that names the filter which excludes an item, or "".
+func failedFilter(i *item, filters []filter, now time.Time) string {
 	text := i.Heading() + "\n" + feed.PlainText(i.Summary) + "\n" + strings.Join(i.Categories, "\n")
-	text = text[:min(len(text), mostFiltered)]
+	text = text[:min(len(text), maxFilterText)]
 	var wanted []string
 	found := false
 	for _, f := range filters {
 		switch {
-		case !f.until.IsZero() && !now.Before(f.until):
+		case !f.until.IsZero() && !now.Before(f.until): // a mute that is over
 		case f.exclude:
 			if f.matches(text) {
 				return "filtered by " + f.text

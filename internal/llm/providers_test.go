@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/anthropic"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/openai"
 	simmodel "ravenbot/internal/sim/model"
@@ -32,6 +33,7 @@ func world(t *testing.T) (*simmodel.Server, map[string]llm.Model) {
 	return sim, map[string]llm.Model{
 		"gemini":        g,
 		"openai":        openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "gpt-sim", BaseURL: sim.OpenAIURL()}),
+		"anthropic":     anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: sim.AnthropicURL()}),
 		"google-openai": openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GoogleOpenAIURL()}),
 	}
 }

@@ -45,7 +45,7 @@ type Calls interface {
 	// Call makes a call and returns its outcome and its record. shown is how many bytes of a
 	// result are shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
-	RecordCalls(ctx context.Context, calls []store.ToolCall) error
+	SaveCalls(ctx context.Context, calls []store.ToolCall) error
 }
 
 // Servers are the sources of tools that come and go.
@@ -258,7 +258,7 @@ func (s *Server) makeCall(ctx context.Context, g grant, n tool.Named, args json.
 	// The call was made, so it is recorded although the host may have left.
 	recordCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := s.o.Calls.RecordCalls(recordCtx, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.SaveCalls(recordCtx, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

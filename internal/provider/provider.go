@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/config"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/anthropic"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
@@ -51,6 +52,14 @@ func build(name string, m config.Model) (llm.Model, error) {
 			Temperature:     m.Temperature,
 			MaxOutputTokens: m.MaxOutputTokens,
 		})
+	case "anthropic":
+		return anthropic.New(anthropic.Options{
+			APIKey:          m.APIKey.Reveal(),
+			Model:           m.Model,
+			BaseURL:         m.BaseURL.Reveal(),
+			Temperature:     m.Temperature,
+			MaxOutputTokens: m.MaxOutputTokens,
+		}), nil
 	case "openai":
 		return openai.New(openai.Options{
 			Name:            name,

@@ -257,7 +257,7 @@ func TestGeminiRules(t *testing.T) {
 
 func TestModelList(t *testing.T) {
 	page, err := client(t, open(t, nil)).Models.List(within(t), nil)
-	if err != nil || len(page.Items) != 2 || page.Items[0].Name != "models/"+gemini {
+	if err != nil || len(page.Items) != 3 || page.Items[0].Name != "models/"+gemini {
 		t.Errorf("%+v %v", page.Items, err)
 	}
 }

@@ -12,6 +12,7 @@ const (
 	Gemini       = "gemini"
 	OpenAI       = "openai"
 	GoogleOpenAI = "google-openai" // Google's OpenAI-compatible base
+	Anthropic    = "anthropic"     // the Messages API
 )
 
 // Request is what the model is asked, in terms of no provider.

@@ -1,5 +1,5 @@
-// Package simmodel is a language model to test clients with: Gemini's generateContent, OpenAI's chat completions and
-// Google's OpenAI-compatible API, on a real socket of 127.0.0.1. A Script decides what the model says and how it
+// Package simmodel is a language model to test clients with: Gemini's generateContent, OpenAI's chat completions,
+// Google's OpenAI-compatible API and Anthropic's Messages API, on a real socket of 127.0.0.1. A Script decides what the model says and how it
 // fails.
 //
 // It enforces the rules that the providers document: thought signatures and call ids come back as issued, every call
@@ -23,7 +23,7 @@ import (
 // Options configures a server. The zero value of a field means the default given.
 type Options struct {
 	APIKey string   // default "key"
-	Models []string // default gemini-3.8-flash and gpt-sim
+	Models []string // default gemini-3.8-flash, gpt-sim and claude-sim
 	Script Script   // default Echo
 }
 
@@ -57,7 +57,7 @@ func New(opts Options) (*Server, error) {
 		opts.APIKey = "key"
 	}
 	if opts.Models == nil {
-		opts.Models = []string{"gemini-3.8-flash", "gpt-sim"}
+		opts.Models = []string{"gemini-3.8-flash", "gpt-sim", "claude-sim"}
 	}
 	if opts.Script == nil {
 		opts.Script = Echo
@@ -81,6 +81,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/models", s.serveModels)
 	mux.HandleFunc("GET /v1beta/openai/models", s.listOpenAI)
 	mux.HandleFunc("POST /v1/embeddings", s.embedOpenAI)
+	mux.HandleFunc("POST /v1/messages", s.serveAnthropic)
 	mux.HandleFunc(
 		"POST /v1/chat/completions",
 		func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) },
@@ -98,6 +99,9 @@ func (s *Server) GeminiURL() string { return s.URL() + "/" }
 
 // OpenAIURL returns the base for OpenAI clients.
 func (s *Server) OpenAIURL() string { return s.URL() + "/v1" }
+
+// AnthropicURL returns the base for clients of the Messages API.
+func (s *Server) AnthropicURL() string { return s.URL() }
 
 // GoogleOpenAIURL returns Google's OpenAI-compatible base.
 func (s *Server) GoogleOpenAIURL() string { return s.URL() + "/v1beta/openai" }

@@ -14,15 +14,22 @@ import (
 func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	call := func(n int) store.ToolCall {
-		return store.ToolCall{ID: strconv.Itoa(n), Turn: "web/1", Conversation: general, Server: "s", Tool: "s_do", Began: noon}
+		return store.ToolCall{
+			ID:           strconv.Itoa(n),
+			Turn:         "web/1",
+			Conversation: general,
+			Server:       "s",
+			Tool:         "s_do",
+			Began:        noon,
+		}
 	}
 	large := call(1)
 	large.ResultID, large.Whole = "r1", "all of it"
 	turn := &conversation.Turn{ID: "web/1", Of: []string{"web/1"}, Began: noon}
-	check(t, s.SaveTurn(ctx, general, turn, large, call(2)))
-	check(t, s.RecordCalls(ctx, []store.ToolCall{call(3)}))
+	must(t, s.SaveTurn(ctx, general, turn, large, call(2)))
+	must(t, s.SaveCalls(ctx, []store.ToolCall{call(3)}))
 	ids := func(list []store.ToolCall, err error) (ids []string) {
-		check(t, err)
+		must(t, err)
 		for _, c := range list {
 			ids = append(ids, c.ID)
 		}
@@ -30,18 +37,23 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	}
 	same(t, "all", []string{"3", "2", "1"}, ids(s.ToolCalls(ctx, 0, 9, nil)))
 	same(t, "the next page", []string{"2"}, ids(s.ToolCalls(ctx, 3, 1, nil)))
-	same(t, "those asked for", []string{"1"}, ids(s.ToolCalls(ctx, 0, 9, func(c store.ToolCall) bool { return c.ResultID != "" })))
+	same(
+		t,
+		"those asked for",
+		[]string{"1"},
+		ids(s.ToolCalls(ctx, 0, 9, func(c store.ToolCall) bool { return c.ResultID != "" })),
+	)
 	kept, err := s.ToolResult(ctx, "r1")
-	check(t, err)
+	must(t, err)
 	same(t, "result", store.ToolResult{ID: "r1", Conversation: general, Text: "all of it"}, kept)
-	check(t, s.DeleteConversation(ctx, general))
+	must(t, s.DeleteConversation(ctx, general))
 	if _, err := s.ToolResult(ctx, "r1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the result of a conversation that was removed: %v", err)
 	}
 	for n := range 300 {
 		c := call(n)
 		c.ResultID, c.Whole = "x"+strconv.Itoa(1000+n), "text"
-		check(t, s.RecordCalls(ctx, []store.ToolCall{c}))
+		must(t, s.SaveCalls(ctx, []store.ToolCall{c}))
 	}
 	if _, err := s.ToolResult(ctx, "x1000"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the oldest of 300 results: %v", err)
@@ -50,42 +62,51 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 		t.Errorf("the newest of 300 results: %v", err)
 	}
 	*now = noon.Add(100 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
+	must(t, s.Prune(ctx))
 	same(t, "calls of last year", 0, len(ids(s.ToolCalls(ctx, 0, 9, nil))))
 }
 
 func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
-	a := store.Approval{ID: "a1", Turn: "web/1", Call: "c1", Tool: "s_do", Args: json.RawMessage(`{"x":1}`), Conversation: general, At: noon, Expires: noon.Add(time.Minute)}
-	check(t, s.SaveApproval(ctx, a))
+	a := store.Approval{
+		ID:           "a1",
+		Turn:         "web/1",
+		Call:         "c1",
+		Tool:         "s_do",
+		Args:         json.RawMessage(`{"x":1}`),
+		Conversation: general,
+		At:           noon,
+		Expires:      noon.Add(time.Minute),
+	}
+	must(t, s.SaveApproval(ctx, a))
 	a.Decision, a.By = store.Approved, "anna"
-	check(t, s.SaveApproval(ctx, a))
+	must(t, s.SaveApproval(ctx, a))
 	list, err := s.Approvals(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "approvals", []store.Approval{a}, list)
 	*now = noon.Add(31 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
+	must(t, s.Prune(ctx))
 	list, err = s.Approvals(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "approvals a month later", 0, len(list))
 }
 
 func itemsKept(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	check(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":1}`), false))
-	check(t, s.SaveItem(ctx, "agent", "one", json.RawMessage(`{"b":1}`), false))
+	must(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":1}`), false))
+	must(t, s.SaveItem(ctx, "agent", "one", json.RawMessage(`{"b":1}`), false))
 	if err := s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":2}`), false); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a name that is taken: %v", err)
 	}
-	check(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":3}`), true))
+	must(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":3}`), true))
 	items, err := s.Items(ctx, "server")
-	check(t, err)
+	must(t, err)
 	same(t, "servers", map[string]json.RawMessage{"one": json.RawMessage(`{"a":3}`)}, items)
-	check(t, s.DeleteItem(ctx, "server", "one"))
+	must(t, s.DeleteItem(ctx, "server", "one"))
 	if err := s.DeleteItem(ctx, "server", "one"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that is gone: %v", err)
 	}
 	items, err = s.Items(ctx, "agent")
-	check(t, err)
+	must(t, err)
 	same(t, "agents", 1, len(items))
 }

@@ -12,26 +12,26 @@ import (
 	"ravenbot/internal/store"
 )
 
-func knownMessages(t *testing.T, s store.Store, _ *time.Time) {
+func conversationOfMessage(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
-	check(t, err)
-	at, known, err := s.Known(ctx, m.Subject())
-	check(t, err)
+	must(t, err)
+	at, known, err := s.ConversationOf(ctx, m.Subject())
+	must(t, err)
 	same(t, "a waiting message is known", true, known && at == general)
-	_, known, err = s.Known(ctx, "web/2")
-	check(t, err)
+	_, known, err = s.ConversationOf(ctx, "web/2")
+	must(t, err)
 	same(t, "another message is known", false, known)
 
 	turn := &conversation.Turn{ID: "web/1", Of: []string{"web/1", "web/3"}, Began: noon}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	must(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, nil))
 	for _, subject := range turn.Of {
-		_, known, err = s.Known(ctx, subject)
-		check(t, err)
+		_, known, err = s.ConversationOf(ctx, subject)
+		must(t, err)
 		same(t, subject+" is known after its answer", true, known)
 		a, got, err := s.TurnOf(ctx, subject)
-		check(t, err)
+		must(t, err)
 		same(t, "the turn of "+subject, "web/1", got.ID)
 		same(t, "its conversation", general, a)
 	}
@@ -39,50 +39,55 @@ func knownMessages(t *testing.T, s store.Store, _ *time.Time) {
 	edit.Change, edit.Revision = chat.Edited, "2"
 	for _, isNew := range []bool{true, false} {
 		got, err := s.Accept(ctx, store.Received{Message: edit})
-		check(t, err)
+		must(t, err)
 		same(t, "the edit is new", isNew, got)
 	}
 }
 
-func heardLast(t *testing.T, s store.Store, now *time.Time) {
+func lastSeen(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
 		m := message(fmt.Sprint(i))
 		m.Time = noon.Add(time.Duration(i) * time.Minute)
 		_, err := s.Accept(ctx, store.Received{Message: m})
-		check(t, err)
+		must(t, err)
 	}
 	deleted := message("0")
 	deleted.Change = chat.Deleted
 	_, err := s.Accept(ctx, store.Received{Message: deleted})
-	check(t, err)
-	list, err := s.Heard(ctx, "web", noon)
-	check(t, err)
-	same(t, "heard", []chat.Heard{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute), At: noon}}, list)
+	must(t, err)
+	list, err := s.LastSeen(ctx, "web", noon)
+	must(t, err)
+	same(t, "heard", []chat.LastSeen{{
+		Conversation: general,
+		Message:      "2",
+		Time:         noon.Add(2 * time.Minute),
+		At:           noon,
+	}}, list)
 	for _, other := range []struct {
 		platform string
 		since    time.Time
 	}{{"slack", noon}, {"we", noon}, {"web", noon.Add(time.Hour)}} {
-		list, err = s.Heard(ctx, other.platform, other.since)
-		check(t, err)
+		list, err = s.LastSeen(ctx, other.platform, other.since)
+		must(t, err)
 		same(t, fmt.Sprint("heard of ", other), 0, len(list))
 	}
 	*now = noon.Add(31 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
-	list, err = s.Heard(ctx, "web", noon)
-	check(t, err)
+	must(t, s.Prune(ctx))
+	list, err = s.LastSeen(ctx, "web", noon)
+	must(t, err)
 	same(t, "heard after a month", 0, len(list))
 }
 
 func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
-		check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: noon}))
+		must(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: noon}))
 	}
 	ids := func(r store.Range) string {
 		t.Helper()
 		turns, err := s.Turns(ctx, general, r)
-		check(t, err)
+		must(t, err)
 		all := ""
 		for _, turn := range turns {
 			all += turn.ID[len("web/"):]
@@ -94,21 +99,23 @@ func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 		want string
 	}{
 		{store.Range{Newest: 2}, "45"}, {store.Range{Newest: 9, After: 3}, "45"}, {store.Range{Newest: 2, Upto: 3}, "23"},
-		{store.Range{Newest: 9, Upto: 9}, "12345"}, {store.Range{Newest: 9, After: 2, Upto: 4}, "34"}, {store.Range{Newest: 9, After: 5}, ""},
+		{store.Range{Newest: 9, Upto: 9}, "12345"},
+		{store.Range{Newest: 9, After: 2, Upto: 4}, "34"},
+		{store.Range{Newest: 9, After: 5}, ""},
 	} {
 		same(t, fmt.Sprintf("turns of %+v", c.r), c.want, ids(c.r))
 	}
-	check(t, s.DeleteTurn(ctx, general, 3))
-	check(t, s.DeleteTurn(ctx, general, 3))
+	must(t, s.DeleteTurn(ctx, general, 3))
+	must(t, s.DeleteTurn(ctx, general, 3))
 	same(t, "turns without the third", "1245", ids(store.Range{Newest: 9}))
 	list, err := s.Conversations(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 4, Last: noon}}, list)
 	if _, _, err := s.TurnOf(ctx, "web/3"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the removed turn is still found (%v)", err)
 	}
-	check(t, s.DeleteConversation(ctx, general))
-	if _, known, err := s.Known(ctx, "web/1"); known || err != nil {
+	must(t, s.DeleteConversation(ctx, general))
+	if _, known, err := s.ConversationOf(ctx, "web/1"); known || err != nil {
 		t.Errorf("a message of a removed conversation is known (%v)", err)
 	}
 }
@@ -117,68 +124,73 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	ref := func(key string) []string {
 		t.Helper()
-		r, _, err := s.Ref(ctx, key)
-		check(t, err)
+		r, _, err := s.PostRef(ctx, key)
+		must(t, err)
 		return r.IDs
 	}
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
 	same(t, "where a post is that was not made", 0, len(ref("a")))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
 	same(t, "where the post is", []string{"1"}, ref("a"))
-	check(t, s.Record(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
 	same(t, "where it is after an edit", []string{"1", "2"}, ref("a"))
 
 	both := []string{"web/1", "web/2"}
 	for _, id := range []string{"1", "2"} {
 		_, err := s.Accept(ctx, store.Received{Message: message(id)})
-		check(t, err)
+		must(t, err)
 	}
-	check(t, s.Answered(ctx, general, both, nil, []store.Post{{Key: "c", To: general, Message: both[0], Also: both[1:]}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "c", Error: "refused", At: noon}}))
-	waiting, err := s.Waiting(ctx)
-	check(t, err)
+	must(t, s.SaveAnswer(ctx, general, both, nil, []store.Post{{
+		Key:     "c",
+		To:      general,
+		Message: both[0],
+		Also:    both[1:],
+	}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "c", Error: "refused", At: noon}}))
+	waiting, err := s.Unanswered(ctx)
+	must(t, err)
 	same(t, "messages waiting after the outcome of the post for both", 0, len(waiting))
-	check(t, s.Told(ctx, []string{"c", "no such post"}))
-	lost, err := s.GivenUp(ctx)
-	check(t, err)
-	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Told)
+	must(t, s.MarkNotified(ctx, []string{"c", "no such post"}))
+	lost, err := s.Undelivered(ctx)
+	must(t, err)
+	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Notified)
 	*now = noon.Add(8 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
-	lost, err = s.GivenUp(ctx)
-	check(t, err)
+	must(t, s.Prune(ctx))
+	lost, err = s.Undelivered(ctx)
+	must(t, err)
 	same(t, "posts given up a week ago", 0, len(lost))
 }
 
 func summaries(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	none, err := s.Summary(ctx, general)
-	check(t, err)
+	must(t, err)
 	same(t, "no summary", conversation.Summary{}, none)
-	check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: "web/1", Began: noon}))
+	must(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: "web/1", Began: noon}))
 	want := conversation.Summary{Upto: 1, Text: "they said hello", At: noon}
-	check(t, s.SaveSummary(ctx, general, want))
+	must(t, s.SaveSummary(ctx, general, want))
 	got, err := s.Summary(ctx, general)
-	check(t, err)
+	must(t, err)
 	same(t, "summary", want, got)
-	check(t, s.DeleteConversation(ctx, general))
+	must(t, s.DeleteConversation(ctx, general))
 	got, err = s.Summary(ctx, general)
-	check(t, err)
+	must(t, err)
 	same(t, "summary of a removed conversation", conversation.Summary{}, got)
 }
 
 func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for _, ids := range [][]string{{"1"}, {"1", "2"}} {
-		check(t, s.Streamed(ctx, "a", chat.Ref{IDs: ids}))
+		must(t, s.SaveStream(ctx, "a", chat.Ref{IDs: ids}))
 		ref, found, err := s.Stream(ctx, "a")
-		check(t, err)
+		must(t, err)
 		same(t, "where the answer is shown", true, found && len(ref.IDs) == len(ids))
 	}
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
 	_, found, err := s.Stream(ctx, "a")
-	check(t, err)
+	must(t, err)
 	same(t, "a begun answer is known after its post", false, found)
 }
 
@@ -186,18 +198,18 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 4 {
 		began := noon.Add(time.Duration(i) * 20 * 24 * time.Hour)
-		check(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: began}))
+		must(t, s.SaveTurn(ctx, general, &conversation.Turn{ID: fmt.Sprint("web/", i+1), Began: began}))
 	}
 	*now = noon.Add(90 * 24 * time.Hour)
 	left := func(want int) {
 		t.Helper()
-		check(t, s.Prune(ctx))
+		must(t, s.Prune(ctx))
 		turns, err := s.Turns(ctx, general, store.Range{Newest: 9})
-		check(t, err)
+		must(t, err)
 		same(t, "turns left", want, len(turns))
 	}
 	left(4)
-	check(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, Text: "they said hello", At: *now}))
+	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, Text: "they said hello", At: *now}))
 	left(2)
 	a, _, err := s.TurnOf(ctx, "web/1")
 	if !errors.Is(err, store.ErrNotFound) || a != general {
@@ -205,18 +217,26 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	}
 }
 
-func lastWord(t *testing.T, s store.Store, now *time.Time) {
+func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
-	for _, f := range []store.Feedback{{Turn: "a", User: "U1", At: noon}, {Turn: "a", User: "U2", At: noon}, {Turn: "a", User: "U1", Good: true, At: noon}} {
-		check(t, s.SaveFeedback(ctx, f))
+	for _, f := range []store.Feedback{
+		{Turn: "a", User: "U1", At: noon},
+		{Turn: "a", User: "U2", At: noon},
+		{Turn: "a", User: "U1", Good: true, At: noon},
+	} {
+		must(t, s.SaveFeedback(ctx, f))
 	}
 	list, err := s.Feedback(ctx)
-	check(t, err)
-	same(t, "feedback", []store.Feedback{{Turn: "a", User: "U1", Good: true, At: noon}, {Turn: "a", User: "U2", At: noon}}, list)
+	must(t, err)
+	want := []store.Feedback{
+		{Turn: "a", User: "U1", Good: true, At: noon},
+		{Turn: "a", User: "U2", At: noon},
+	}
+	same(t, "feedback", want, list)
 	*now = noon.Add(400 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
+	must(t, s.Prune(ctx))
 	list, err = s.Feedback(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "feedback of last year", 0, len(list))
 }
 
@@ -226,9 +246,17 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	react := func(user, post, sign string, good, gone bool, want string) {
 		t.Helper()
 		step++
-		check(t, s.React(ctx, store.Reaction{Turn: "a", User: user, Post: post, Sign: sign, Good: good, Gone: gone, At: noon.Add(time.Duration(step) * time.Second)}))
+		must(t, s.SaveReaction(ctx, store.Reaction{
+			Turn: "a",
+			User: user,
+			Post: post,
+			Sign: sign,
+			Good: good,
+			Gone: gone,
+			At:   noon.Add(time.Duration(step) * time.Second),
+		}))
 		list, err := s.Feedback(ctx)
-		check(t, err)
+		must(t, err)
 		got := ""
 		for _, f := range list {
 			got += f.Turn + " " + f.User + map[bool]string{true: " good", false: " bad"}[f.Good] + "\n"
@@ -240,75 +268,131 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	react("U1", "p", "down", false, true, "a U1 good\n") // the first stands still
 	react("U1", "q", "up", true, true, "a U1 good\n")    // below the other post there is none
 	react("U1", "p", "up", true, true, "")
-	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U1", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)})) // told again
+	must(t, s.SaveReaction(ctx, store.Reaction{
+		Turn: "a",
+		User: "U1",
+		Post: "p",
+		Sign: "up",
+		Good: true,
+		At:   noon.Add(time.Second),
+	})) // told again
 	react("U2", "p", "up", true, false, "a U2 good\n")
 	react("U1", "p", "heart", true, false, "a U1 good\na U2 good\n")
 	react("U1", "q", "down", false, false, "a U1 bad\na U2 good\n")
 	react("U3", "p", "up", true, true, "a U1 bad\na U2 good\n") // its beginning is told of below
-	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U3", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)}))
+	must(t, s.SaveReaction(ctx, store.Reaction{
+		Turn: "a",
+		User: "U3",
+		Post: "p",
+		Sign: "up",
+		Good: true,
+		At:   noon.Add(time.Second),
+	}))
 	react("", "p", "up", true, true, "a U1 bad\n")
 	react("", "q", "", false, true, "a U1 good\n")
-	check(t, s.SaveFeedback(ctx, store.Feedback{Turn: "a", User: "U1", At: noon}))
+	must(t, s.SaveFeedback(ctx, store.Feedback{Turn: "a", User: "U1", At: noon}))
 	react("U1", "p", "heart", true, true, "a U1 bad\n") // the button was the later word
 }
 
-func shownWhere(t *testing.T, s store.Store, now *time.Time) {
+func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	here, there := general, general
 	there.Channel, there.Thread = "other", "thread"
-	posts := []store.Post{{Key: "1", To: here, Turn: "a", At: noon}, {Key: "2", To: there, Turn: "b", At: noon}, {Key: "3", To: here, At: noon}}
-	check(t, s.Record(ctx, posts))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon}, {Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon}, {Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon}}))
+	must(t, s.SavePosts(ctx, []store.Post{
+		{Key: "1", To: here, Turn: "a", At: noon},
+		{Key: "2", To: there, Turn: "b", At: noon},
+		{Key: "3", To: here, At: noon},
+	}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{
+		{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon},
+		{Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon},
+		{Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon},
+	}))
 	for _, c := range []struct {
 		channel, id string
-		want        store.Shown
+		want        store.ShownTurn
 	}{
-		{here.Channel, "10", store.Shown{To: here, Turn: "a"}}, {here.Channel, "11", store.Shown{To: here, Turn: "a"}},
-		{"other", "11", store.Shown{To: there, Turn: "b"}}, {"thread", "11", store.Shown{To: there, Turn: "b"}},
-		{here.Channel, "12", store.Shown{}}, {here.Channel, "1", store.Shown{}}, {"other", "10", store.Shown{}},
+		{here.Channel, "10", store.ShownTurn{To: here, Turn: "a"}},
+		{here.Channel, "11", store.ShownTurn{To: here, Turn: "a"}},
+		{"other", "11", store.ShownTurn{To: there, Turn: "b"}},
+		{"thread", "11", store.ShownTurn{To: there, Turn: "b"}},
+		{here.Channel, "12", store.ShownTurn{}},
+		{here.Channel, "1", store.ShownTurn{}},
+		{"other", "10", store.ShownTurn{}},
 	} {
 		in := here
 		in.Channel = c.channel
-		got, found, err := s.Shown(ctx, in, c.id)
-		check(t, err)
+		got, found, err := s.ShownTurn(ctx, in, c.id)
+		must(t, err)
 		same(t, "what "+c.id+" in "+c.channel+" shows", c.want, got)
 		same(t, "whether it is known", c.want.Turn != "", found)
 	}
 	*now = noon.Add(40 * 24 * time.Hour)
-	check(t, s.Prune(ctx))
-	_, found, err := s.Shown(ctx, here, "10")
-	check(t, err)
+	must(t, s.Prune(ctx))
+	_, found, err := s.ShownTurn(ctx, here, "10")
+	must(t, err)
 	same(t, "a post of last month is known", false, found)
 }
 
 func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
-		check(t, s.SaveSetting(ctx, scope, []byte(layer)))
+		must(t, s.SaveSetting(ctx, scope, []byte(layer)))
 	}
-	check(t, s.SaveSetting(ctx, "instance", []byte(`{"model":"c"}`)))
-	check(t, s.SaveSetting(ctx, "user/web/U1", nil))
+	must(t, s.SaveSetting(ctx, "instance", []byte(`{"model":"c"}`)))
+	must(t, s.SaveSetting(ctx, "user/web/U1", nil))
 	all, err := s.Settings(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
 }
 
 func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
-	turn := &conversation.Turn{ID: "web/1", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 10, Output: 5}}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	turn := &conversation.Turn{
+		ID:    "web/1",
+		Model: "default",
+		User:  "web/U1",
+		Began: noon,
+		Usage: llm.Usage{Input: 10, Output: 5},
+	}
+	must(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, nil))
 	_, again, err := s.TurnOf(ctx, "web/1")
-	check(t, err)
+	must(t, err)
 	again.Usage = again.Usage.Add(llm.Usage{Input: 1, Output: 2}) // answered anew
-	check(t, s.Answered(ctx, general, []string{"web/1~edited"}, &again, nil))
+	must(t, s.SaveAnswer(ctx, general, []string{"web/1~edited"}, &again, nil))
 	*now = noon.Add(24 * time.Hour)
-	check(t, s.Answered(ctx, general, []string{"web/2"}, &conversation.Turn{ID: "web/2", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 7}}, nil))
-	check(t, s.CountUsage(ctx, store.Usage{Model: "default", Channel: general, User: "web/U1", Tokens: llm.Usage{Output: 3}}))
-	first := store.Usage{Day: "2026-03-04", Model: "default", Channel: general, User: "web/U1", Turns: 2, Tokens: llm.Usage{Input: 11, Output: 7}}
-	second := store.Usage{Day: "2026-03-05", Model: "default", Channel: general, User: "web/U1", Turns: 1, Tokens: llm.Usage{Input: 7, Output: 3}}
+	must(t, s.SaveAnswer(ctx, general, []string{"web/2"}, &conversation.Turn{
+		ID:    "web/2",
+		Model: "default",
+		User:  "web/U1",
+		Began: noon,
+		Usage: llm.Usage{Input: 7},
+	}, nil))
+	must(t, s.CountUsage(ctx, store.Usage{
+		Model:   "default",
+		Channel: general,
+		User:    "web/U1",
+		Tokens:  llm.Usage{Output: 3},
+	}))
+	first := store.Usage{
+		Day:     "2026-03-04",
+		Model:   "default",
+		Channel: general,
+		User:    "web/U1",
+		Turns:   2,
+		Tokens:  llm.Usage{Input: 11, Output: 7},
+	}
+	second := store.Usage{
+		Day:     "2026-03-05",
+		Model:   "default",
+		Channel: general,
+		User:    "web/U1",
+		Turns:   1,
+		Tokens:  llm.Usage{Input: 7, Output: 3},
+	}
 	for from, want := range map[string][]store.Usage{"": {first, second}, "2026-03-05": {second}, "2026-03-06": nil} {
 		list, err := s.Usage(ctx, from)
-		check(t, err)
+		must(t, err)
 		same(t, "usage from "+from, want, list)
 	}
 }

@@ -16,7 +16,7 @@ func memories(t *testing.T, s store.Store, _ *time.Time) {
 	texts := func(scope string) (all []string) {
 		t.Helper()
 		list, err := s.Memories(ctx, scope)
-		check(t, err)
+		must(t, err)
 		for _, m := range list {
 			all = append(all, m.Text)
 		}
@@ -24,35 +24,35 @@ func memories(t *testing.T, s store.Store, _ *time.Time) {
 	}
 	for n, text := range []string{"one", "two", "three"} {
 		kept, isNew, err := s.SaveMemory(ctx, note("user/web/a", text), 3)
-		check(t, err)
+		must(t, err)
 		want := note("user/web/a", text)
 		want.N = uint64(n + 1)
 		same(t, "what is kept", want, kept)
 		same(t, "it is new", true, isNew)
 	}
 	kept, isNew, err := s.SaveMemory(ctx, note("user/web/a", "two"), 3)
-	check(t, err)
+	must(t, err)
 	same(t, "number and newness of what was there", []any{uint64(2), false}, []any{kept.N, isNew})
 	if _, _, err := s.SaveMemory(ctx, note("user/web/a", "four"), 3); !errors.Is(err, store.ErrFull) {
 		t.Errorf("one too many: %v, want that it is full", err)
 	}
 	_, _, err = s.SaveMemory(ctx, note("user/web/b", "four"), 3)
-	check(t, err)
+	must(t, err)
 	same(t, "of the one", []string{"one", "two", "three"}, texts("user/web/a"))
 	same(t, "of the other", []string{"four"}, texts("user/web/b"))
 	same(t, "of nobody", []string(nil), texts("user/web/"))
 
-	check(t, s.DeleteMemory(ctx, "user/web/a", 3))
+	must(t, s.DeleteMemory(ctx, "user/web/a", 3))
 	for _, scope := range []string{"user/web/a", "user/web/c"} {
 		if err := s.DeleteMemory(ctx, scope, 3); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("removing what %s does not have: %v", scope, err)
 		}
 	}
 	kept, _, err = s.SaveMemory(ctx, note("user/web/a", "five"), 3)
-	check(t, err)
+	must(t, err)
 	same(t, "the number behind a removed one", uint64(4), kept.N)
 	for range 2 {
-		check(t, s.DeleteMemories(ctx, "user/web/a"))
+		must(t, s.DeleteMemories(ctx, "user/web/a"))
 	}
 	same(t, "after all were removed", []string(nil), texts("user/web/a"))
 	same(t, "of the other", []string{"four"}, texts("user/web/b"))

@@ -1,4 +1,5 @@
-// Package storetest is the suite that every implementation of the store passes.
+// Package storetest is the contract of store.Store as a test suite, which every
+// implementation passes.
 package storetest
 
 import (
@@ -15,7 +16,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Open makes an empty store that ends with the test and reads the time from now.
+// Open returns an empty store that reads the time from now and is closed when the test ends.
 type Open func(t *testing.T, now func() time.Time) store.Store
 
 var (
@@ -23,35 +24,35 @@ var (
 	general = chat.Address{Platform: "web", Channel: "general"}
 )
 
-// Run runs the suite.
+// Run runs the suite. Each test gets a store of its own, and a clock that it may set.
 func Run(t *testing.T, open Open) {
 	stories := map[string]func(*testing.T, store.Store, *time.Time){
-		"a message is kept until its answer is posted":      messageUntilPosted,
-		"a post that is given up stays visible":             postGivenUp,
-		"what was done is forgotten after two days":         forgetting,
-		"a turn is saved as it grows, in its place":         turnGrows,
-		"a conversation can be listed and removed":          conversationRemoved,
-		"a digest runs once for a due instant":              runOnce,
-		"a change names its message's conversation":         knownMessages,
-		"what was heard last is remembered for a month":     heardLast,
-		"turns are read by range, and removed one by one":   turnRanges,
-		"a post tells where it is, also in another's place": postPlaces,
-		"what a turn uses is counted once":                  usageCounted,
-		"a layer of settings is kept until it is cleared":   settingLayers,
-		"the last word of a user on an answer counts":       lastWord,
-		"a reaction is a word that can be taken back":       reactions,
-		"a message of the bot is known by where it is":      shownWhere,
-		"a begun answer is known until its post is made":    begunAnswers,
-		"old turns go when a summary stands for them":       oldTurns,
-		"a summary stands for older turns":                  summaries,
-		"a subscription is kept until it is removed":        subscriptions,
-		"a list of tools comes back":                        toolList,
-		"a feed's record comes back":                        feedRecord,
-		"a room keeps its lines in order, one for each id":  roomLines,
-		"a memory stays in its scope until it is removed":   memories,
-		"calls are listed newest first, with their results": callsListed,
-		"an approval is kept with what was decided":         approvalKept,
-		"an item is replaced only where that is meant":      itemsKept,
+		"a message is kept until its answer is posted":         messageUntilPosted,
+		"an undelivered post stays visible":                    postUndelivered,
+		"keys of finished messages are kept for two days":      doneKeysPruned,
+		"a turn is saved in place as it grows":                 turnGrows,
+		"a conversation is listed and deleted":                 conversationDeleted,
+		"a digest runs once for a due time":                    runOnce,
+		"a change finds its message's conversation":            conversationOfMessage,
+		"the last seen message is kept for a month":            lastSeen,
+		"turns are read by range, and deleted one by one":      turnRanges,
+		"a post's place is found, also after it was replaced":  postPlaces,
+		"the usage of a turn is counted once":                  usageCounted,
+		"a layer of settings is kept until it is cleared":      settingLayers,
+		"a user's newest feedback on an answer counts":         newestFeedback,
+		"a reaction is feedback that can be withdrawn":         reactions,
+		"a message of the bot leads to the turn that it shows": shownTurns,
+		"the place of a begun answer is kept until its post":   begunAnswers,
+		"old turns are pruned when a summary covers them":      oldTurns,
+		"a summary is kept until its conversation is deleted":  summaries,
+		"a subscription is kept until it is deleted":           subscriptions,
+		"a blob is returned as it was saved":                   blobs,
+		"a feed's record is returned as it was saved":          feedRecord,
+		"a room keeps its lines in order, one for each id":     roomLines,
+		"a memory stays in its scope until it is deleted":      memories,
+		"calls are listed newest first, with their results":    callsListed,
+		"an approval is kept with its decision":                approvalKept,
+		"an item is replaced only with overwrite":              itemsKept,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +66,7 @@ func message(id string) chat.Message {
 	return chat.Message{ID: id, Conversation: general, Text: "hello", Reach: chat.Addressed, Time: noon}
 }
 
-func check(t *testing.T, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -85,68 +86,74 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 	second := store.Received{Message: message("2"), At: noon}
 	for _, r := range []store.Received{first, second, first} {
 		_, err := s.Accept(ctx, r)
-		check(t, err)
+		must(t, err)
 	}
-	waiting, err := s.Waiting(ctx)
-	check(t, err)
+	waiting, err := s.Unanswered(ctx)
+	must(t, err)
 	same(t, "waiting", []store.Received{first, second}, waiting)
 
 	turn := &conversation.Turn{ID: "web/1", State: conversation.Answered, Began: noon}
-	post := store.Post{Key: "web/1", To: general, Draft: chat.Draft{Key: "web/1", Text: "hi"}, Message: "web/1", At: noon}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
-	pending, err := s.Pending(ctx)
-	check(t, err)
+	post := store.Post{
+		Key:     "web/1",
+		To:      general,
+		Draft:   chat.Draft{Key: "web/1", Text: "hi"},
+		Message: "web/1",
+		At:      noon,
+	}
+	must(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
+	must(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
+	pending, err := s.PendingPosts(ctx)
+	must(t, err)
 	if len(pending) != 1 || pending[0].Draft.Text != "hi" {
 		t.Fatalf("pending posts %+v, want the one answer", pending)
 	}
-	waiting, err = s.Waiting(ctx)
-	check(t, err)
+	waiting, err = s.Unanswered(ctx)
+	must(t, err)
 	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
 
-	check(t, s.Posted(ctx, []store.Posted{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
-	check(t, s.Answered(ctx, general, []string{second.Message.Key()}, nil, nil))
-	waiting, err = s.Waiting(ctx)
-	check(t, err)
-	pending, err = s.Pending(ctx)
-	check(t, err)
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
+	must(t, s.SaveAnswer(ctx, general, []string{second.Message.Key()}, nil, nil))
+	waiting, err = s.Unanswered(ctx)
+	must(t, err)
+	pending, err = s.PendingPosts(ctx)
+	must(t, err)
 	if len(waiting)+len(pending) != 0 {
 		t.Errorf("after the posts %d messages and %d posts are left", len(waiting), len(pending))
 	}
 	isNew, err := s.Accept(ctx, first)
-	check(t, err)
+	must(t, err)
 	if isNew {
 		t.Error("a message was new again after it had been answered")
 	}
 }
 
-func postGivenUp(t *testing.T, s store.Store, _ *time.Time) {
+func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Error: "no such channel", At: noon}}))
-	pending, err := s.Pending(ctx)
-	check(t, err)
-	lost, err := s.GivenUp(ctx)
-	check(t, err)
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Error: "no such channel", At: noon}}))
+	pending, err := s.PendingPosts(ctx)
+	must(t, err)
+	lost, err := s.Undelivered(ctx)
+	must(t, err)
 	if len(pending) != 1 || pending[0].Key != "b" || len(lost) != 1 || lost[0].Error != "no such channel" {
 		t.Errorf("pending %+v and given up %+v, want b and a", pending, lost)
 	}
 }
 
-func forgetting(t *testing.T, s store.Store, now *time.Time) {
+func doneKeysPruned(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
-	check(t, err)
-	check(t, s.Answered(ctx, general, []string{m.Key()}, nil, nil))
+	must(t, err)
+	must(t, s.SaveAnswer(ctx, general, []string{m.Key()}, nil, nil))
 	for _, c := range []struct {
 		after time.Duration
 		isNew bool
 	}{{time.Hour, false}, {72 * time.Hour, true}} {
 		*now = noon.Add(c.after)
-		check(t, s.Prune(ctx))
+		must(t, s.Prune(ctx))
 		isNew, err := s.Accept(ctx, store.Received{Message: m})
-		check(t, err)
+		must(t, err)
 		if isNew != c.isNew {
 			t.Errorf("after %v the message counts as new: %v", c.after, isNew)
 		}
@@ -157,32 +164,35 @@ func turnGrows(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
 		turn := conversation.Turn{ID: fmt.Sprint(i), State: conversation.Open, Began: noon}
-		check(t, s.SaveTurn(ctx, general, &turn))
+		must(t, s.SaveTurn(ctx, general, &turn))
 		turn.State = conversation.Answered
-		turn.Messages = []llm.Message{{Role: llm.Assistant, Parts: []llm.Part{{Text: "é<&>", Raw: []byte(`{"thoughtSignature":"q+8="}`)}}}}
-		check(t, s.SaveTurn(ctx, general, &turn))
+		turn.Messages = []llm.Message{{
+			Role:  llm.Assistant,
+			Parts: []llm.Part{{Text: "é<&>", Raw: []byte(`{"thoughtSignature":"q+8="}`)}},
+		}}
+		must(t, s.SaveTurn(ctx, general, &turn))
 	}
 	turns, err := s.Turns(ctx, general, store.Range{Newest: 2})
-	check(t, err)
+	must(t, err)
 	if len(turns) != 2 || turns[0].ID != "1" || turns[1].ID != "2" || turns[1].State != conversation.Answered {
 		t.Fatalf("the newest two turns are %+v", turns)
 	}
 	same(t, "raw bytes", `{"thoughtSignature":"q+8="}`, string(turns[1].Messages[0].Parts[0].Raw))
 }
 
-func conversationRemoved(t *testing.T, s store.Store, _ *time.Time) {
+func conversationDeleted(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	turn := conversation.Turn{ID: "1", Began: noon}
-	check(t, s.SaveTurn(ctx, general, &turn))
+	must(t, s.SaveTurn(ctx, general, &turn))
 	list, err := s.Conversations(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 1, Last: noon}}, list)
 	has, err := s.HasConversation(ctx, general)
-	check(t, err)
+	must(t, err)
 	same(t, "the conversation is there", true, has)
-	check(t, s.DeleteConversation(ctx, general))
+	must(t, s.DeleteConversation(ctx, general))
 	has, err = s.HasConversation(ctx, general)
-	check(t, err)
+	must(t, err)
 	same(t, "the conversation is there", false, has)
 }
 
@@ -192,47 +202,47 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	posts := []store.Post{{Key: "digest/morning/1", To: general}}
 	for i, want := range []bool{true, false} {
 		isNew, err := s.FinishRun(ctx, run, []string{"x", "y"}, posts)
-		check(t, err)
+		must(t, err)
 		same(t, fmt.Sprintf("run %d is new", i), want, isNew)
 	}
 	later := run
 	later.Due, later.Posted = noon.Add(time.Hour), 0
 	_, err := s.FinishRun(ctx, later, nil, nil)
-	check(t, err)
+	must(t, err)
 	runs, err := s.LastRuns(ctx, "morning", 5)
-	check(t, err)
+	must(t, err)
 	same(t, "runs, newest first", []store.Run{later, run}, runs)
-	seen, ever, err := s.Seen(ctx, "morning", []string{"x", "z"})
-	check(t, err)
+	seen, ever, err := s.SeenItems(ctx, "morning", []string{"x", "z"})
+	must(t, err)
 	same(t, "seen", map[string]bool{"x": true}, seen)
 	same(t, "ever ran", true, ever)
-	_, ever, err = s.Seen(ctx, "evening", nil)
-	check(t, err)
+	_, ever, err = s.SeenItems(ctx, "evening", nil)
+	must(t, err)
 	same(t, "another digest ever ran", false, ever)
-	pending, err := s.Pending(ctx)
-	check(t, err)
+	pending, err := s.PendingPosts(ctx)
+	must(t, err)
 	same(t, "posts of both runs", 1, len(pending))
 
 	run.OK, run.Note = false, "nobody took it"
-	check(t, s.AmendRun(ctx, run, []string{"x"}))
-	seen, _, err = s.Seen(ctx, "morning", []string{"x", "y"})
-	check(t, err)
+	must(t, s.AmendRun(ctx, run, []string{"x"}))
+	seen, _, err = s.SeenItems(ctx, "morning", []string{"x", "y"})
+	must(t, err)
 	same(t, "seen after the run was amended", map[string]bool{"y": true}, seen)
 	runs, err = s.LastRuns(ctx, "morning", 5)
-	check(t, err)
+	must(t, err)
 	same(t, "runs after one was amended", []store.Run{later, run}, runs)
 }
 
 func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Feed{URL: "https://example.org/feed", Data: []byte(`{"etag":"\"a\""}`)}
-	check(t, s.SaveFeed(ctx, want))
+	must(t, s.SaveFeed(ctx, want))
 	got, found, err := s.LoadFeed(ctx, want.URL)
-	check(t, err)
+	must(t, err)
 	same(t, "found", true, found)
 	same(t, "feed", want, got)
 	_, found, err = s.LoadFeed(ctx, "https://example.org/other")
-	check(t, err)
+	must(t, err)
 	same(t, "found", false, found)
 }
 
@@ -240,56 +250,56 @@ func subscriptions(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}
 	for range 2 {
-		check(t, s.SaveSubscription(ctx, want))
+		must(t, s.SaveSubscription(ctx, want))
 	}
 	list, err := s.Subscriptions(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "subscriptions", []store.Subscription{want}, list)
-	check(t, s.DeleteSubscription(ctx, want.To, want.URL))
+	must(t, s.DeleteSubscription(ctx, want.To, want.URL))
 	if err := s.DeleteSubscription(ctx, want.To, want.URL); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("removing what is not there: %v", err)
 	}
 }
 
-func toolList(t *testing.T, s store.Store, _ *time.Time) {
+func blobs(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	none, err := s.LoadBlob(ctx, "files")
-	check(t, err)
+	must(t, err)
 	same(t, "before", 0, len(none))
-	check(t, s.SaveBlob(ctx, "files", []byte(`{"tools":[]}`)))
+	must(t, s.SaveBlob(ctx, "files", []byte(`{"tools":[]}`)))
 	list, err := s.LoadBlob(ctx, "files")
-	check(t, err)
+	must(t, err)
 	same(t, "after", `{"tools":[]}`, string(list))
 }
 
 func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
-		_, err := s.PutEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})
-		check(t, err)
+		_, err := s.SaveEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})
+		must(t, err)
 	}
-	again, err := s.PutEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
-	check(t, err)
+	again, err := s.SaveEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
+	must(t, err)
 	same(t, "the place of the line written again", uint64(4), again.Seq)
 	newest, err := s.Entries(ctx, "general", 0, 2)
-	check(t, err)
+	must(t, err)
 	if len(newest) != 2 || newest[0].Text != "two" || newest[1].ID != "4" {
 		t.Fatalf("newest lines %+v", newest)
 	}
 	older, err := s.Entries(ctx, "general", newest[0].Seq, 10)
-	check(t, err)
+	must(t, err)
 	if len(older) != 3 || older[0].ID != "0" || older[2].ID != "2" {
 		t.Errorf("older lines %+v", older)
 	}
 	rooms, err := s.Rooms(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "rooms", []string{"general"}, rooms)
 	for range 2 {
-		check(t, s.DeleteRoom(ctx, "general"))
+		must(t, s.DeleteRoom(ctx, "general"))
 	}
 	rooms, err = s.Rooms(ctx)
-	check(t, err)
+	must(t, err)
 	same(t, "rooms left", 0, len(rooms))
-	_, err = s.PutEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
-	check(t, err)
+	_, err = s.SaveEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
+	must(t, err)
 }

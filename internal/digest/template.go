@@ -11,8 +11,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Page is what a template of a digest is executed with. Its texts are Markdown in
-// which nothing that a feed says is markup, and links lead to items alone.
+// Page is the data of a digest's template. Its texts are Markdown in which nothing that a
+// feed says is markup, and all links lead to items.
 type Page struct {
 	Name    string
 	Date    string // of the run, in the digest's zone: Monday, 2 January 2006
@@ -44,18 +44,19 @@ type PageTopic struct {
 	Items []PageItem
 }
 
-// mostLaidOut is how much a template may write, in bytes.
-const mostLaidOut = 32 << 10
+// maxTemplateOutput bounds the output of a template, in bytes.
+const maxTemplateOutput = 32 << 10
 
 var errTooLong = errors.New("the template writes too much")
 
-// CheckTemplate tells what is wrong with a template.
+// CheckTemplate returns what is wrong with a template, or nil.
 func CheckTemplate(text string) error {
 	_, err := parseTemplate(text)
 	return err
 }
 
-// parseTemplate reads a template and tries it on a page.
+// parseTemplate parses a template and executes it on a sample and on an empty page, so that
+// a fault is found when the digest is made, not at its first run.
 func parseTemplate(text string) (*template.Template, error) {
 	t, err := template.New("digest").Funcs(template.FuncMap{
 		"join":  strings.Join,
@@ -64,56 +65,72 @@ func parseTemplate(text string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := PageItem{N: 1, Title: "Title", Link: "[Title](https://example.org/)", URL: "https://example.org/", Source: "Source", Text: "Text.", Statement: "Text.",
-		Also: []string{"[Other](https://example.org/o)"}}
-	sample := Page{Name: "sample", Date: "Monday, 2 January 2006", Count: 1, Summary: "Summary.", Items: []PageItem{one}, Topics: []PageTopic{{"Topic", []PageItem{one}}}, LeftOut: []string{"a feed"}}
+	one := PageItem{
+		N:         1,
+		Title:     "Title",
+		Link:      "[Title](https://example.org/)",
+		URL:       "https://example.org/",
+		Source:    "Source",
+		Text:      "Text.",
+		Statement: "Text.",
+		Also:      []string{"[Other](https://example.org/o)"},
+	}
+	sample := Page{
+		Name:    "sample",
+		Date:    "Monday, 2 January 2006",
+		Count:   1,
+		Summary: "Summary.",
+		Items:   []PageItem{one},
+		Topics:  []PageTopic{{"Topic", []PageItem{one}}},
+		LeftOut: []string{"a feed"},
+	}
 	for _, p := range []Page{sample, {Name: "empty"}} {
-		if _, err := lay(t, p); err != nil {
+		if _, err := executeTemplate(t, p); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// short is a strings.Builder that refuses to grow too long.
-type short struct{ strings.Builder }
+// limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
+type limitedBuilder struct{ strings.Builder }
 
-func (s *short) Write(p []byte) (int, error) {
-	if s.Len()+len(p) > mostLaidOut {
+func (s *limitedBuilder) Write(p []byte) (int, error) {
+	if s.Len()+len(p) > maxTemplateOutput {
 		return 0, errTooLong
 	}
 	return s.Builder.Write(p)
 }
 
-func lay(t *template.Template, p Page) (string, error) {
-	var b short
+func executeTemplate(t *template.Template, p Page) (string, error) {
+	var b limitedBuilder
 	err := t.Execute(&b, p)
 	return strings.TrimSpace(b.String()), err
 }
 
-// compose makes the draft of what was written.
+// compose makes the draft, and its two parts where it is long.
 func (e *edition) compose(d spec, now time.Time) error {
-	if d.layout != nil {
-		text, err := lay(d.layout, e.laidOut(d, now))
+	if d.template != nil {
+		text, err := executeTemplate(d.template, e.templatePage(d, now))
 		if err != nil {
 			return fmt.Errorf("fill in the template: %w", err)
 		}
 		e.draft = chat.Draft{Text: text}
 		return nil
 	}
-	text, all := "**"+escape(d.title)+"**: "+count(e.cards), len(e.cards)
+	text, all := "**"+escape(d.title)+"**: "+countLine(e.cards), len(e.cards)
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
 		text = strings.TrimSpace(text + "\n\n" + e.summary)
 	}
 	part := func(heading string, from, to int) chat.Draft {
 		if listed {
-			return chat.Draft{Text: strings.TrimSpace(heading + e.rows(d.Style, from, to))}
+			return chat.Draft{Text: strings.TrimSpace(heading + e.renderRows(d.Style, from, to))}
 		}
 		return chat.Draft{Text: heading, Cards: e.cards[from:to]}
 	}
 	e.draft = part(text, 0, all)
-	if top := inHead(d.Style); all > 2*top {
+	if top := headEntries(d.Style); all > 2*top {
 		e.head, e.rest = part(text, 0, top), part("", top, all)
 		more := fmt.Sprintf("*The other %d are below.*", all-top)
 		if e.head.Text += "\n\n" + more; !listed {
@@ -123,9 +140,9 @@ func (e *edition) compose(d spec, now time.Time) error {
 	return nil
 }
 
-// inHead is how many entries a post begins with whose others are in a thread below it;
-// it has one if there are more than twice as many.
-func inHead(style string) int {
+// headEntries returns how many entries a long post holds; the others go into a thread below
+// it. A post is long where it has more than twice as many.
+func headEntries(style string) int {
 	switch style {
 	case Titles:
 		return 10
@@ -135,8 +152,8 @@ func inHead(style string) int {
 	return 3
 }
 
-// rows lists the entries from one place in their order to another, below their topics.
-func (e *edition) rows(style string, from, to int) string {
+// renderRows returns the entries from index from to index to as a list, below their topics.
+func (e *edition) renderRows(style string, from, to int) string {
 	text, n := "", 0
 	for _, p := range e.parts {
 		begun := false
@@ -151,35 +168,41 @@ func (e *edition) rows(style string, from, to int) string {
 				text += "\n"
 			}
 			begun = true
-			text += "\n" + e.row(style, l)
+			text += "\n" + e.renderRow(style, l)
 		}
 	}
 	return text
 }
 
-// row is an entry as a line of a list.
-func (e *edition) row(style string, l line) string {
+// renderRow returns an entry as a line of a list.
+func (e *edition) renderRow(style string, l entryLine) string {
 	c := e.cards[l.n]
-	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, link(c.Title, c.URL), escape(c.Source))
-	if said := e.own(l); said != "" && style != Titles {
+	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escape(c.Source))
+	if said := e.entryStatement(l); said != "" && style != Titles {
 		text += ": " + said
 	}
-	if also := links(c.Also); len(also) > 0 {
+	if also := markdownLinks(c.Also); len(also) > 0 {
 		text += " · also: " + strings.Join(also, ", ")
 	}
 	return text
 }
 
-func links(list []chat.Link) []string {
+func markdownLinks(list []chat.Link) []string {
 	var all []string
 	for _, l := range list {
-		all = append(all, link(l.Title, l.URL))
+		all = append(all, markdownLink(l.Title, l.URL))
 	}
 	return all
 }
 
-func (e *edition) laidOut(d spec, now time.Time) Page {
-	p := Page{Name: escape(d.title), Date: now.In(d.zone).Format("Monday, 2 January 2006"), Count: len(e.cards), Summary: e.summary, By: e.by}
+func (e *edition) templatePage(d spec, now time.Time) Page {
+	p := Page{
+		Name:    escape(d.title),
+		Date:    now.In(d.zone).Format("Monday, 2 January 2006"),
+		Count:   len(e.cards),
+		Summary: e.summary,
+		By:      e.by,
+	}
 	for _, f := range e.faults {
 		p.LeftOut = append(p.LeftOut, escape(f))
 	}
@@ -187,8 +210,17 @@ func (e *edition) laidOut(d spec, now time.Time) Page {
 		t := PageTopic{Name: escape(part.topic)}
 		for _, l := range part.entries {
 			c := e.cards[l.n]
-			i := PageItem{N: c.N, Title: escape(c.Title), Link: link(c.Title, c.URL), URL: target(c.URL), Source: escape(c.Source), Text: escape(c.Text),
-				Statement: cmp.Or(l.statement, escape(c.Text)), Image: target(c.Image), Also: links(c.Also)}
+			i := PageItem{
+				N:         c.N,
+				Title:     escape(c.Title),
+				Link:      markdownLink(c.Title, c.URL),
+				URL:       linkTarget(c.URL),
+				Source:    escape(c.Source),
+				Text:      escape(c.Text),
+				Statement: cmp.Or(l.statement, escape(c.Text)),
+				Image:     linkTarget(c.Image),
+				Also:      markdownLinks(c.Also),
+			}
 			if !c.Time.IsZero() {
 				i.Time = c.Time.In(d.zone)
 			}

@@ -59,7 +59,7 @@ func TestReactionsAreWordsOnTheTurnThatTheyStandBelow(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Feedback{}, "At")); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	if waiting, err := db.Waiting(t.Context()); len(waiting) != 0 || err != nil {
+	if waiting, err := db.Unanswered(t.Context()); len(waiting) != 0 || err != nil {
 		t.Errorf("waiting: %v, %v", waiting, err)
 	}
 }

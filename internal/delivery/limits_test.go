@@ -24,7 +24,7 @@ func TestASurplusIsRefusedOnlyWhereOthersWait(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p, release := &platform{}, make(chan struct{})
 		w := startWith(t, path, p, answerer(func(ctx context.Context, m chat.Message) string { <-release; return "ok" }),
-			delivery.Options{Turns: 4, Crowd: delivery.Crowd{Ease: 20}})
+			delivery.Options{MaxTurns: 4, Limits: delivery.Limits{RelaxedBelow: 20}})
 		defer w.stop()
 		taken := map[string]int{}
 		say := func(user, room string, n int) {
@@ -75,7 +75,7 @@ func TestACrowdLeavesOthersTheirShare(t *testing.T) {
 		w := startWith(t, path, p, answerer(func(_ context.Context, m chat.Message) string {
 			time.Sleep(time.Second)
 			return m.Text
-		}), delivery.Options{Turns: 16, Backlog: 400})
+		}), delivery.Options{MaxTurns: 16, MaxBacklog: 400})
 		defer w.stop()
 		busy := 0
 		for n := range 600 {

@@ -1,0 +1,345 @@
+package digest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+)
+
+// The kinds of stored items: digests made in chat or through the API, which digests are
+// paused (those of the configuration, too), and open proposals.
+const (
+	createdKind  = "digest"
+	pauseKind    = "digest pause"
+	proposalKind = "digest wish"
+
+	// maxCreated bounds the digests beside those of the configuration, maxPerChannel those of
+	// them that are posted to one channel.
+	maxCreated    = 200
+	maxPerChannel = 20
+	// minGap is the shortest time between two runs of a digest that was made in chat.
+	minGap = 15 * time.Minute
+)
+
+// pause says whether a digest is paused, and since when it is or is not.
+type pause struct {
+	Paused bool      `json:"paused"`
+	Since  time.Time `json:"since"`
+}
+
+// Load reads the digests made in chat or through the API, the pauses and the proposals. A
+// digest that can no longer be carried out is logged and left out.
+func (s *Service) Load(ctx context.Context) error {
+	made, err := loadItems[Plan](ctx, s.o.Store, createdKind)
+	if err != nil {
+		return err
+	}
+	paused, err := loadItems[pause](ctx, s.o.Store, pauseKind)
+	if err != nil {
+		return err
+	}
+	wishes, err := loadItems[proposal](ctx, s.o.Store, proposalKind)
+	if err != nil {
+		return err
+	}
+	specs := map[string]spec{}
+	for name, p := range made {
+		d, err := compile(p)
+		if err != nil {
+			s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
+			continue
+		}
+		specs[name] = d
+	}
+	s.mu.Lock()
+	s.created, s.pauses, s.proposals = specs, paused, wishes
+	s.mu.Unlock()
+	s.notifyChange()
+	return nil
+}
+
+// loadItems returns all items of a kind, by name.
+func loadItems[T any](ctx context.Context, from Items, kind string) (map[string]T, error) {
+	raw, err := from.Items(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]T{}
+	for name, data := range raw {
+		var v T
+		if err := json.Unmarshal(data, &v); err != nil {
+			return nil, fmt.Errorf("read %s %q: %w", kind, name, err)
+		}
+		all[name] = v
+	}
+	return all, nil
+}
+
+// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists.
+func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
+	p.At = s.o.Now().UTC()
+	d, err := s.validateNew(p)
+	if err != nil {
+		return Info{}, err
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return Info{}, err
+	}
+	err = s.o.Store.SaveItem(ctx, createdKind, p.Name, raw, false)
+	if errors.Is(err, store.ErrExists) {
+		return Info{}, ErrExists
+	} else if err != nil {
+		return Info{}, err
+	}
+	s.mu.Lock()
+	s.created[p.Name] = d
+	s.mu.Unlock()
+	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
+	s.notifyChange()
+	s.markCurrentItems(ctx, d)
+	return s.info(ctx, d)
+}
+
+// markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as
+// they come.
+func (s *Service) markCurrentItems(ctx context.Context, d spec) {
+	if !d.isInstant() {
+		return
+	}
+	if err := s.pollDigest(ctx, d); err != nil {
+		s.o.Log.Warn("first poll of digest failed, the next one marks current items as seen",
+			"digest", d.Name,
+			"error", err)
+	}
+}
+
+// validateNew reads a new plan and checks its limits. It returns a BadPlan or ErrExists.
+func (s *Service) validateNew(p Plan) (spec, error) {
+	if err := checkLimits(p); err != nil {
+		return spec{}, BadPlan{err}
+	}
+	d, err := compile(p)
+	if err != nil {
+		return d, BadPlan{err}
+	}
+	if p.Source == FromChat {
+		if err := d.checkFrequency(s.o.Now()); err != nil {
+			return d, BadPlan{err}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.findLocked(p.Name); taken {
+		return d, ErrExists
+	}
+	here := 0
+	for _, other := range s.created {
+		if other.post[0].Base() == d.post[0].Base() {
+			here++
+		}
+	}
+	if len(s.created) >= maxCreated || here >= maxPerChannel {
+		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel",
+			maxCreated, maxPerChannel)}
+	}
+	return d, nil
+}
+
+// checkFrequency returns an error where a digest is due too often or never.
+func (d spec) checkFrequency(now time.Time) error {
+	if d.isInstant() {
+		return nil
+	}
+	// Ten steps cover the gaps of ordinary schedules.
+	last, ok := d.when.Next(now)
+	for range 10 {
+		next, more := d.when.Next(last)
+		if !ok || !more {
+			break
+		}
+		if next.Sub(last) < minGap {
+			return fmt.Errorf("schedule: %q is due more often than every %d minutes; on-new posts items as they come",
+				d.Schedule, int(minGap.Minutes()))
+		}
+		last = next
+	}
+	if !ok {
+		return fmt.Errorf("schedule: %q is never due", d.Schedule)
+	}
+	return nil
+}
+
+// findChangeable returns a digest that was made in chat or through the API. It returns
+// ErrUnknown where there is none, and ErrConfigured for one of the configuration.
+func (s *Service) findChangeable(name string) (spec, error) {
+	d, ok := s.find(name)
+	switch {
+	case !ok:
+		return d, ErrUnknown
+	case d.Source == FromConfig:
+		return d, ErrConfigured
+	}
+	return d, nil
+}
+
+// Change changes the plan of a digest that was made in chat or through the API. It returns a
+// BadPlan, ErrUnknown or ErrConfigured.
+func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
+	d, err := s.findChangeable(name)
+	if err != nil {
+		return Info{}, err
+	}
+	p := d.Plan
+	p.Feeds = slices.Clone(p.Feeds)
+	p.Paused = false // pauses are stored apart
+	if err := change(&p); err != nil {
+		return Info{}, BadPlan{err}
+	}
+	p.Name, p.Source, p.At = d.Name, d.Source, s.o.Now().UTC()
+	if err := checkLimits(p); err != nil {
+		return Info{}, BadPlan{err}
+	}
+	now, err := compile(p)
+	if err == nil && p.Source == FromChat {
+		err = now.checkFrequency(s.o.Now())
+	}
+	if err != nil {
+		return Info{}, BadPlan{err}
+	}
+	if err := s.saveItem(ctx, createdKind, name, p); err != nil {
+		return Info{}, err
+	}
+	s.mu.Lock()
+	s.created[name] = now
+	s.mu.Unlock()
+	s.notifyChange()
+	now, _ = s.find(name)
+	return s.info(ctx, now)
+}
+
+// Replace replaces the plan of a digest that was made in chat or through the API; its author
+// stays.
+func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
+	return s.Change(ctx, name, func(was *Plan) error {
+		p.By, p.On = was.By, was.On
+		*was = p
+		return nil
+	})
+}
+
+// AddFeeds adds feeds to a digest that was made in chat or through the API, and returns how
+// many of them it did not read before.
+func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
+	added := 0
+	i, err := s.Change(ctx, name, func(p *Plan) error {
+		known := map[string]bool{}
+		for _, f := range p.Feeds {
+			known[feed.CanonicalURL(f.URL)] = true
+		}
+		for _, a := range addresses {
+			if key := feed.CanonicalURL(a); !known[key] {
+				known[key] = true
+				p.Feeds = append(p.Feeds, Feed{URL: a})
+				added++
+			}
+		}
+		return nil
+	})
+	return i, added, err
+}
+
+// Remove deletes a digest that was made in chat or through the API. Its runs stay, so that a
+// new digest of that name does not post the same items again.
+func (s *Service) Remove(ctx context.Context, name string) error {
+	if _, err := s.findChangeable(name); err != nil {
+		return err
+	}
+	if err := s.o.Store.DeleteItem(ctx, createdKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err := s.deleteFailures(ctx, name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.created, name)
+	delete(s.pauses, name)
+	s.mu.Unlock()
+	s.o.Log.Info("digest removed", "digest", name)
+	s.notifyChange()
+	return nil
+}
+
+// Pause pauses or resumes a digest. Runs that fall due meanwhile are skipped.
+func (s *Service) Pause(ctx context.Context, name string, on bool) error {
+	d, ok := s.find(name)
+	if !ok {
+		return ErrUnknown
+	}
+	if d.Paused == on {
+		return nil
+	}
+	p := pause{on, s.o.Now().UTC()}
+	if err := s.saveItem(ctx, pauseKind, name, p); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.pauses[name] = p
+	s.mu.Unlock()
+	s.notifyChange()
+	return nil
+}
+
+// isVisible reports whether the author of a message may see a digest: those of the
+// configuration always, others where they are posted, and their author and administrators.
+func (d spec) isVisible(m chat.Message) bool {
+	return d.Source == FromConfig || d.postsTo(m.Conversation) || d.canBeManaged(m)
+}
+
+func (d spec) postsTo(at chat.Address) bool {
+	for _, to := range d.post {
+		if to.Base() == at.Base() {
+			return true
+		}
+	}
+	return false
+}
+
+// canBeManaged reports whether the author of a message may change a digest: an administrator
+// or the author of the digest.
+func (d spec) canBeManaged(m chat.Message) bool {
+	return m.Author.Admin || d.By.ID != "" && d.By.ID == m.Author.ID && d.On == m.Conversation.Platform
+}
+
+// maxSlug is about how long a name made of words may be, in bytes.
+const maxSlug = 28
+
+// slug returns a name made of words, such as the title of a feed.
+func slug(words string) string {
+	var b strings.Builder
+	isSeparator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for _, word := range strings.FieldsFunc(strings.ToLower(words), isSeparator) {
+		if b.Len() > 0 && b.Len()+len(word) >= maxSlug {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteString(string([]rune(word)[:min(utf8.RuneCountInString(word), maxSlug)]))
+	}
+	return cmp.Or(b.String(), "digest")
+}

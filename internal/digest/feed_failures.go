@@ -1,0 +1,118 @@
+package digest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+const failureKind = "digest trouble"
+
+// feedFailure is the state of a digest's feed that cannot be read.
+type feedFailure struct {
+	Since    time.Time `json:"since"`
+	Runs     int       `json:"runs"` // in a row that it failed
+	Reason   string    `json:"why"`
+	Notified bool      `json:"told,omitempty"` // the channel knows
+}
+
+// failuresBeforeNotice returns how many runs in a row have to fail before a channel is told:
+// a feed that is polled every few minutes may fail for a moment.
+func (d spec) failuresBeforeNotice() int {
+	if d.quiet {
+		return 3
+	}
+	return 1
+}
+
+// loadFailures returns the failing feeds of all digests, by digest and address.
+func (s *Service) loadFailures(ctx context.Context) (map[string]map[string]feedFailure, error) {
+	items, err := s.o.Store.Items(ctx, failureKind)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]feedFailure{}
+	for name, raw := range items {
+		var one map[string]feedFailure
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return nil, fmt.Errorf("read which feeds of digest %s fail: %w", name, err)
+		}
+		all[name] = one
+	}
+	return all, nil
+}
+
+// updateFailures returns which feeds of a digest fail now, and the posts that tell its channels
+// of those that they do not know of, and of those that work again. The posts have keys
+// that make repeating harmless.
+func (s *Service) updateFailures(
+	ctx context.Context,
+	d spec,
+	e *edition,
+	now time.Time,
+) (map[string]feedFailure, []store.Post, error) {
+	all, err := s.loadFailures(ctx)
+	if err != nil || d.isTask() {
+		return nil, nil, err
+	}
+	before, after := all[d.Name], map[string]feedFailure{}
+	var lines []string
+	var keys []string
+	for _, f := range d.Feeds {
+		was, failing := before[f.URL]
+		why, fails := e.failures[f.URL]
+		if failing && !fails && was.Notified {
+			lines = append(
+				lines,
+				fmt.Sprintf("A feed works again: %s. It had failed since %s.",
+					escape(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")),
+			)
+			keys = append(keys, "healed "+f.URL+was.Since.String())
+		}
+		if !fails {
+			continue
+		}
+		if !failing {
+			was = feedFailure{Since: now}
+		}
+		was.Runs, was.Reason = was.Runs+1, why
+		if !was.Notified && was.Runs >= d.failuresBeforeNotice() {
+			was.Notified = true
+			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
+			keys = append(keys, "fails "+f.URL+was.Since.String())
+		}
+		after[f.URL] = was
+	}
+	if len(lines) == 0 {
+		return after, nil, nil
+	}
+	var posts []store.Post
+	for _, to := range d.post {
+		draft := chat.Draft{Key: "digest/" + d.Name + "/feeds/" + shortHash(strings.Join(keys, "\n")) + "/" + to.String(),
+			Text: "**" + escape(d.title) + "**\n\n- " + strings.Join(lines, "\n- ")}
+		posts = append(posts, store.Post{Key: draft.Key, To: to, Draft: draft, At: now})
+	}
+	return after, posts, nil
+}
+
+func (s *Service) saveFailures(ctx context.Context, d spec, now map[string]feedFailure) error {
+	all, err := s.loadFailures(ctx)
+	if err != nil || len(now) == 0 && len(all[d.Name]) == 0 {
+		return err
+	}
+	return s.saveItem(ctx, failureKind, d.Name, now)
+}
+
+// deleteFailures deletes the state of a removed digest's feeds.
+func (s *Service) deleteFailures(ctx context.Context, name string) error {
+	if err := s.o.Store.DeleteItem(ctx, failureKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package digest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/feed"
+)
+
+// FeedInfo describes a feed that the bot reads for digests and subscriptions.
+type FeedInfo struct {
+	Name         string     `json:"name"` // its address
+	Title        string     `json:"title,omitempty"`
+	LastFetch    *time.Time `json:"lastFetch,omitempty"`
+	Next         *time.Time `json:"next,omitempty"` // not fetched before
+	FailingSince *time.Time `json:"failingSince,omitempty"`
+	Failure      string     `json:"failure,omitempty"`
+	UsedBy       []string   `json:"usedBy"` // names of digests, addresses of channels that subscribed
+}
+
+// KnownFeeds returns every feed of all digests and subscriptions once, by address.
+func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
+	subs, err := s.o.Store.Subscriptions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byURL := map[string]*FeedInfo{}
+	use := func(f Feed, by string) {
+		i := byURL[f.URL]
+		if i == nil {
+			i = &FeedInfo{Name: f.displayURL(), UsedBy: []string{}}
+			byURL[f.URL] = i
+		}
+		i.UsedBy = append(i.UsedBy, by)
+	}
+	for _, d := range s.specs() {
+		for _, f := range d.Feeds {
+			use(f, d.Name)
+		}
+	}
+	for _, sub := range subs {
+		use(Feed{URL: sub.URL}, sub.To.String())
+	}
+	list := []FeedInfo{}
+	for url, i := range byURL {
+		if err := s.addFetchState(ctx, url, i); err != nil {
+			return nil, err
+		}
+		list = append(list, *i)
+	}
+	slices.SortFunc(list, func(a, b FeedInfo) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// addFetchState adds the state that package feed stores of a feed.
+func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) error {
+	kept, found, err := s.o.Store.LoadFeed(ctx, url)
+	if err != nil || !found {
+		return err
+	}
+	var state feed.State
+	if err := json.Unmarshal(kept.Data, &state); err != nil {
+		return fmt.Errorf("read what is kept of feed %s: %w", i.Name, err)
+	}
+	i.Title = state.Document.Feed.Heading()
+	if !state.FetchedAt.IsZero() {
+		i.LastFetch = &state.FetchedAt
+	}
+	if since, times := state.Failing(); times > 0 {
+		i.FailingSince, i.Failure = &since, state.LastFailure
+	}
+	// The latest of the reasons to wait decides.
+	for _, until := range []*time.Time{&state.NextAllowed, &state.FreshUntil, &state.TryAgain} {
+		if until.After(s.o.Now()) && (i.Next == nil || until.After(*i.Next)) {
+			i.Next = until
+		}
+	}
+	return nil
+}
