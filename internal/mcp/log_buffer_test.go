@@ -14,7 +14,7 @@ import (
 // What a server said before a restart can be read after it: marked by stream,
 // without its secrets, and not more than a little.
 func TestTheLogOutlivesTheProcess(t *testing.T) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	entry := fakeServer("a", "noise", "API_TOKEN=sesame-open")
 	h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	settled(t, h, "a")
@@ -59,7 +59,7 @@ func TestWhatIsKeptOfALogIsBounded(t *testing.T) {
 
 // counting counts what is saved of logs.
 type counting struct {
-	shelf
+	memoryStore
 	logs atomic.Int32
 }
 
@@ -67,7 +67,7 @@ func (c *counting) Save(what, server string, data []byte) error {
 	if what == kindLog {
 		c.logs.Add(1)
 	}
-	return c.shelf.Save(what, server, data)
+	return c.memoryStore.Save(what, server, data)
 }
 
 func TestLogsAreWrittenNowAndThen(t *testing.T) {

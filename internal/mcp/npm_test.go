@@ -175,7 +175,7 @@ func TestNinePublishedServers(t *testing.T) {
 	if os.Getenv("RAVENBOT_NPM") == "" {
 		t.Skip("RAVENBOT_NPM is not set: nine published servers are not fetched")
 	}
-	keep := &shelf{}
+	keep := &memoryStore{}
 	list := nine(t.TempDir())
 	o := Options{Store: keep, StartTimeout: 2 * atFirst}
 	for _, c := range list {

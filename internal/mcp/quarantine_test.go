@@ -50,7 +50,7 @@ func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {
 		"hidden":        strings.Replace(good, "bill.", "bill.\U000E0041", 1),
 	} {
 		t.Run(what, func(t *testing.T) {
-			keep := &shelf{}
+			keep := &memoryStore{}
 			entry, write := shaped(t, "a", good, `{"name":"other","description":"goes on"}`)
 			h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 			settled(t, h, "a")
@@ -91,7 +91,7 @@ func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {
 // A server that changed while it was not connected is found out by the call that
 // starts it.
 func TestAToolThatChangedMeanwhileIsNotRun(t *testing.T) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	entry, write := shaped(t, "a", `{"name":"pay","description":"Pays a bill."}`)
 	first, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	settled(t, first, "a")
@@ -139,7 +139,7 @@ func TestDifference(t *testing.T) {
 // What comes later is a first sight of its own, unless it is suspicious. A tool that
 // goes and comes back is known still, and another program is another server.
 func TestFirstSight(t *testing.T) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	entry := Config{Name: "a", Command: "x"}
 	judged := func(c Config, list ...toolSpec) map[string]ToolState {
 		h := must(NewHost(Options{Servers: []Config{c}, Store: keep}))
@@ -170,7 +170,7 @@ func TestFirstSight(t *testing.T) {
 
 // broken is a Keep whose pins cannot be read, or nothing be written.
 type broken struct {
-	shelf
+	memoryStore
 	readOnly bool
 }
 
@@ -178,14 +178,14 @@ func (b *broken) Load(what, server string) ([]byte, error) {
 	if what == kindPins && !b.readOnly {
 		return nil, errors.New("damaged")
 	}
-	return b.shelf.Load(what, server)
+	return b.memoryStore.Load(what, server)
 }
 
 func (b *broken) Save(what, server string, data []byte) error {
 	if b.readOnly {
 		return errors.New("disk full")
 	}
-	return b.shelf.Save(what, server, data)
+	return b.memoryStore.Save(what, server, data)
 }
 
 func TestPinsThatCannotBeReadHoldEverything(t *testing.T) {

@@ -127,7 +127,7 @@ func TestAHoldThatIsNeverReleasedEnds(t *testing.T) {
 }
 
 func TestServersAddedBesideTheConfiguration(t *testing.T) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	config, added := Config{Name: "config", Command: "no-such-program"}, Config{Name: "added", Command: "no-such-program"}
 	h := must(NewHost(Options{Servers: []Config{config}, Store: keep}))
 	wants := func(what string, err, want error) {
@@ -174,7 +174,7 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 // A server whose tools are known is not started by looking at it, nor by the time
 // at which others are asked whether they live.
 func TestLookingStartsNothing(t *testing.T) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	known := Config{Name: "known", Command: os.Args[0], Args: []string{"fake", "plain"}}
 	first, end := hosted(t, Options{Servers: []Config{known}, Store: keep})
 	settled(t, first, "known")

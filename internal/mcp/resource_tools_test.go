@@ -17,8 +17,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// shelves is a server with resources and prompts, and no tools.
-func shelves() *sdkserver.MCPServer {
+// resourceServer is a server with resources and prompts, and no tools.
+func resourceServer() *sdkserver.MCPServer {
 	s := sdkserver.NewMCPServer("shelves", "1", sdkserver.WithResourceCapabilities(false, true), sdkserver.WithPromptCapabilities(true))
 	s.AddResource(sdk.NewResource("note://1", "first", sdk.WithMIMEType("text/plain"), sdk.WithResourceDescription("a\u202e note")), func(context.Context, sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
 		return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain", Text: "ravens remember"},
@@ -45,8 +45,8 @@ func fromPack(t *testing.T, h *Host, name, args string) tool.Result {
 }
 
 func TestResourcesAndPrompts(t *testing.T) {
-	modern := serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL
-	older := serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(shelves()))).URL
+	modern := serve(t, sdkserver.NewStreamableHTTPServer(resourceServer())).URL
+	older := serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(resourceServer()))).URL
 	h := running(t, Options{Servers: []Config{{Name: "new", URL: modern}, {Name: "old", URL: older}, fakeServer("plain", "plain")}})
 	if len(h.ResourceTools()) != 0 {
 		t.Error("there are tools for what no server is known to offer")
@@ -91,8 +91,8 @@ func TestResourcesAndPrompts(t *testing.T) {
 // What a server offers is known after a restart, and it is started when somebody
 // asks for it.
 func TestAKnownShelfStartsWhenItIsRead(t *testing.T) {
-	keep := &shelf{}
-	entry := Config{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL}
+	keep := &memoryStore{}
+	entry := Config{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(resourceServer())).URL}
 	first, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	settled(t, first, "a")
 	end()

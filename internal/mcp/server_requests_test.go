@@ -429,7 +429,7 @@ func TestTheTimeOfACall(t *testing.T) {
 				c := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")).newConnection(nil)
 				notes := 0
 				began := time.Now()
-				f, landed := c.beginCall(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) { notes++ }}), "x", 30*time.Second)
+				f, end := c.beginCall(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) { notes++ }}), "x", 30*time.Second)
 				tt.do(f)
 				<-f.ctx.Done()
 				var late callTimeoutError
@@ -439,7 +439,7 @@ func TestTheTimeOfACall(t *testing.T) {
 				if most := int(tt.want/minReportInterval) + 1; notes > most {
 					t.Errorf("%d notes, at most %d are shown", notes, most)
 				}
-				landed()
+				end()
 				c.cancel()
 			})
 		})
@@ -471,15 +471,15 @@ func FuzzFulfil(f *testing.F) {
 		Sample: func(context.Context, SamplingRequest) (SamplingResult, error) { return SamplingResult{Text: "x"}, nil }}))
 	c := must(h.server("a")).newConnection(nil)
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
-		flight, landed := c.beginCall(t.Context(), "x", time.Minute)
-		defer landed()
-		result, refused := c.handleRequest(flight.ctx, method, params)
+		call, end := c.beginCall(t.Context(), "x", time.Minute)
+		defer end()
+		result, refused := c.handleRequest(call.ctx, method, params)
 		if refused == nil && !json.Valid(result) || refused != nil && refused.message == "" {
 			t.Errorf("%s %s: %s, %v", method, params, result, refused)
 		}
 		fields := map[string]any{}
 		if json.Unmarshal(params, &fields) == nil && fields != nil {
-			fields["progressToken"] = flight.token
+			fields["progressToken"] = call.token
 			c.handleProgress(fields)
 			c.cancelRequest(fields)
 			c.handleLog(fields)

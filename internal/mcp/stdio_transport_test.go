@@ -652,19 +652,19 @@ func TestStopDuringStartAndRestart(t *testing.T) {
 	until(t, h, "a", Connected)
 }
 
-// shelf is a Keep in memory.
-type shelf struct {
+// memoryStore is a StateStore in memory.
+type memoryStore struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 }
 
-func (s *shelf) Load(what, server string) ([]byte, error) {
+func (s *memoryStore) Load(what, server string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept[what+" "+server], nil
 }
 
-func (s *shelf) Save(what, server string, data []byte) error {
+func (s *memoryStore) Save(what, server string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
@@ -675,7 +675,7 @@ func (s *shelf) Save(what, server string, data []byte) error {
 }
 
 func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
-	cache := &shelf{}
+	cache := &memoryStore{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "plain"}} // without a mark: the same in all hosts
 
 	first := running(t, Options{Servers: []Config{entry}, Store: cache})
@@ -708,7 +708,7 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 // TestAKnownServerIsUsableWhileItStarts calls a tool before the slow server that
 // has it is there: the call waits for it.
 func TestAKnownServerIsUsableWhileItStarts(t *testing.T) {
-	cache := &shelf{}
+	cache := &memoryStore{}
 	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "slow"}, Eager: true, Timeout: 20 * time.Second}
 	if st := settled(t, running(t, Options{Servers: []Config{entry}, Store: cache}), "a"); st.State != Connected {
 		t.Fatalf("the first start: %+v", st)

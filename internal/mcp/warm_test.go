@@ -10,7 +10,7 @@ import (
 // BenchmarkWarm is what it takes to know 143 tools of nine servers again, of the size
 // that the nine published ones have together.
 func BenchmarkWarm(b *testing.B) {
-	keep := &shelf{}
+	keep := &memoryStore{}
 	var o Options
 	words := strings.Repeat("Reads a file and says what is in it, as text; lines are numbered. ", 4)
 	for s := range 9 {

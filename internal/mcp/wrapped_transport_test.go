@@ -64,7 +64,7 @@ func stateless(answer func(w http.ResponseWriter, method string, request []byte)
 	})
 }
 
-// noToken is what a way through Authorize says when there is no token.
+// noToken is the error of a SignIns that has no token.
 type noToken struct{ text string }
 
 func (r noToken) Error() string { return r.text }
