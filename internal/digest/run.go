@@ -29,7 +29,7 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	}
 	if d.isTask() {
 		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) +
-			"** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+			"** has no feeds. At each run an agent gets this prompt and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
 	e, err := s.buildEdition(ctx, d)
@@ -198,8 +198,8 @@ func failureDraft(d spec, err error) chat.Draft {
 	case d.isTask():
 		why = "the agent found no answer"
 	}
-	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
-		"It is tried again at its next time; the bot's log has the reasons."}
+	return chat.Draft{Failed: true, Text: "I could not make the digest **" + escape(d.title) + "**: " + why + ". " +
+		"I will try again at its next time. The reasons are in the bot's log."}
 }
 
 // recordRun stores a run with its posts, and returns the posts; nil where a run for that
