@@ -129,7 +129,7 @@ type Server struct {
 	api      *http.ServeMux
 	pages    *http.ServeMux
 	mcp      http.Handler
-	copying  sync.Mutex // held while a copy of the store is sent
+	backupMu sync.Mutex // held while a copy of the store is sent
 }
 
 // New returns a Server.
@@ -137,7 +137,7 @@ func New(o Options) *Server {
 	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now)}
 	s.sessions.endAll(o.LoggedOut)
 	if o.MCP != nil {
-		s.mcp = o.MCP(s.noMCPToken)
+		s.mcp = o.MCP(s.refuseWithoutToken)
 	}
 	s.api = s.apiRoutes()
 	s.pages = s.dashboard()
@@ -148,10 +148,10 @@ func New(o Options) *Server {
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	defer s.recovered(w, r)
+	defer s.recoverPanic(w, r)
 	setHeaders(w.Header())
 	if h, ok := s.o.Mounts[r.URL.Path]; ok {
-		if receive(w, r) {
+		if readBody(w, r) {
 			h.ServeHTTP(w, r)
 		}
 		return
@@ -164,47 +164,49 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.readyz(w, r)
 		return
 	}
-	if err := s.guard.foreign(r); err != nil {
-		writeError(w, http.StatusForbidden, "forbidden", err.Error(), "open the bot under its own address, or set http.publicURL to the one in use")
+	if err := s.guard.checkForeign(r); err != nil {
+		writeError(w, http.StatusForbidden, "forbidden", err.Error(),
+			"open the bot under its own address, or set http.publicURL to the one in use")
 		return
 	}
 	if r.URL.Path == "/login" {
-		if receive(w, r) {
+		if readBody(w, r) {
 			s.login(w, r)
 		}
 		return
 	}
 	if r.URL.Path == "/mcp" && s.mcp != nil {
-		if receive(w, r) {
+		if readBody(w, r) {
 			s.mcpEndpoint(w, r)
 		}
 		return
 	}
-	if !s.admitted(w, r) || !receive(w, r) {
+	if !s.authorize(w, r) || !readBody(w, r) {
 		return
 	}
 	if isAPI(r.URL.Path) {
-		s.noting(w, r, s.api)
+		s.serveAudited(w, r, s.api)
 		return
 	}
-	s.noting(w, r, s.pages)
+	s.serveAudited(w, r, s.pages)
 }
 
-// admitted lets pass who holds the token or a session, and answers all others.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
+// authorize lets pass who holds the token or a session, and answers all others.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
 		now := s.o.Now()
-		if s.guard.bearers.full(r, now) {
-			tooMany(w)
+		if s.guard.bearers.isFull(r, now) {
+			writeTooManyAttempts(w)
 			return false
 		}
 		if s.sessions.isToken(token) {
 			return true
 		}
-		s.guard.bearers.count(r, now)
-	} else if s.sessions.check(w, r, s.guard.https(r)) {
-		if err := unproven(r); err != nil {
-			writeError(w, http.StatusForbidden, "forbidden", err.Error(), "send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
+		s.guard.bearers.countAttempt(r, now)
+	} else if s.sessions.check(w, r, s.guard.isSecure(r)) {
+		if err := checkOrigin(r); err != nil {
+			writeError(w, http.StatusForbidden, "forbidden", err.Error(),
+				"send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
 			return false
 		}
 		return true

@@ -405,7 +405,7 @@ func TestNothingAnswersWithoutALogin(t *testing.T) {
 		for _, route := range everything {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, headers...)
-			var e struct{ Error fault }
+			var e struct{ Error apiError }
 			if err := json.Unmarshal([]byte(r.body), &e); err != nil || r.status != 401 || e.Error.Code != "unauthorized" || e.Error.Hint == "" {
 				t.Errorf("%s: %d %s, want 401 with an error", route, r.status, r.body)
 			}

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"ravenbot/internal/roster"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/roster"
 )
 
 // Agents tells of the agents and keeps those that are made here. Errors are those
@@ -33,30 +34,34 @@ func (s *Server) listAgents(w http.ResponseWriter, _ *http.Request) { writeList(
 
 func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))
-	s.answerAgent(w, r, http.StatusOK, v, err)
+	s.writeAgent(w, r, http.StatusOK, v, err)
 }
 
-// answerAgent writes an agent, or what went wrong with the request about it.
-func (s *Server) answerAgent(w http.ResponseWriter, r *http.Request, status int, v roster.Agent, err error) {
+// writeAgent writes an agent, or what went wrong with the request about it.
+func (s *Server) writeAgent(w http.ResponseWriter, r *http.Request, status int, v roster.Agent, err error) {
 	if err != nil {
-		s.agentFault(w, r, err)
+		s.writeAgentError(w, r, err)
 		return
 	}
 	writeJSON(w, status, v)
 }
 
-func (s *Server) agentFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")), "GET /api/v1/agents names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
+			"GET /api/v1/agents names those there are")
 	case errors.Is(err, roster.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/agents/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/agents/{name} to change it")
 	case errors.Is(err, roster.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", err.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as agents in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as agents in config.json has it, with its "name" beside`)
 	default:
-		s.broken(w, r, "the agent could not be changed", err)
+		s.writeFailure(w, r, "the agent could not be changed", err)
 	}
 }
 
@@ -66,7 +71,7 @@ func isBadInput(err error) bool {
 }
 
 func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
@@ -74,35 +79,36 @@ func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		w.Header().Set("Location", "/api/v1/agents/"+name)
 	}
-	s.answerAgent(w, r, http.StatusCreated, v, err)
+	s.writeAgent(w, r, http.StatusCreated, v, err)
 }
 
 func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "an agent keeps its name; make it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"an agent keeps its name; make it anew under another")
 		return
 	}
 	v, err := s.o.Agents.Replace(r.Context(), r.PathValue("name"), raw)
-	s.answerAgent(w, r, http.StatusOK, v, err)
+	s.writeAgent(w, r, http.StatusOK, v, err)
 }
 
 func (s *Server) deleteAgent(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Agents.Remove(r.Context(), r.PathValue("name")); err != nil {
-		s.agentFault(w, r, err)
+		s.writeAgentError(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// agentBox is an agent on the page, in the form that changes it.
-type agentBox struct {
+// agentFormView is an agent on the page, in the form that changes it.
+type agentFormView struct {
 	roster.Agent
 	New      bool
-	Links    []linkBox
+	Links    []linkSwitch
 	Every    bool // it may use every enabled server
 	Models   []string
 	Problem  string
@@ -110,8 +116,8 @@ type agentBox struct {
 	FileNote string
 }
 
-// linkBox is a switch for an MCP server.
-type linkBox struct {
+// linkSwitch is a switch for an MCP server.
+type linkSwitch struct {
 	Name string
 	On   bool
 }
@@ -119,18 +125,21 @@ type linkBox struct {
 // agentsView is the page of agents.
 type agentsView struct {
 	Agents []roster.Agent
-	Rooms  []roomBox
-	New    agentBox
+	Rooms  []roomChoice
+	New    agentFormView
 }
 
-type roomBox struct{ Room, Agent string }
+type roomChoice struct{ Room, Agent string }
 
 func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
-	v := agentsView{Agents: s.o.Agents.List(), New: s.boxOf(roster.Agent{Model: "default", Tools: []string{"*"}})}
+	v := agentsView{
+		Agents: s.o.Agents.List(),
+		New:    s.newAgentFormView(roster.Agent{Model: "default", Tools: []string{"*"}}),
+	}
 	v.New.New = true
 	rooms := s.o.Agents.Rooms()
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
-		v.Rooms = append(v.Rooms, roomBox{room, rooms[room]})
+		v.Rooms = append(v.Rooms, roomChoice{room, rooms[room]})
 	}
 	s.page(w, http.StatusOK, "agents", v)
 }
@@ -141,7 +150,7 @@ func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 		s.page(w, http.StatusNotFound, "note-page", "There is no such agent any more.")
 		return
 	}
-	box := s.boxOf(v)
+	box := s.newAgentFormView(v)
 	if box.Files, err = s.o.Files.List(v.Name); err != nil {
 		s.o.Log.Error("files of an agent not listed", "agent", v.Name, "error", err)
 		box.FileNote = "The files could not be listed; the bot's log has the reason."
@@ -149,9 +158,9 @@ func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "agent-page", box)
 }
 
-// boxOf fills the form with an agent. Servers that are linked and gone stay in it.
-func (s *Server) boxOf(v roster.Agent) agentBox {
-	box := agentBox{Agent: v, Every: v.MCPServers == nil}
+// newAgentFormView fills the form with an agent. Servers that are linked and gone stay in it.
+func (s *Server) newAgentFormView(v roster.Agent) agentFormView {
+	box := agentFormView{Agent: v, Every: v.MCPServers == nil}
 	if s.o.Settings != nil {
 		box.Models = s.o.Settings.Models()
 	}
@@ -160,11 +169,11 @@ func (s *Server) boxOf(v roster.Agent) agentBox {
 		on[l.Name] = l.Enabled
 	}
 	for _, server := range s.o.Servers.List() {
-		box.Links = append(box.Links, linkBox{server.Name, on[server.Name]})
+		box.Links = append(box.Links, linkSwitch{server.Name, on[server.Name]})
 		delete(on, server.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(on)) {
-		box.Links = append(box.Links, linkBox{name, on[name]})
+		box.Links = append(box.Links, linkSwitch{name, on[name]})
 	}
 	return box
 }
@@ -179,22 +188,28 @@ func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	var raw json.RawMessage
 	if err == nil {
-		raw, err = agentForm(r, before)
+		raw, err = parseAgentForm(r, before)
 	}
 	if err == nil {
 		_, err = change(r.Context(), name, raw)
 	}
-	s.toldAgent(w, err, name+" is saved.")
+	s.showAgentResult(w, err, name+" is saved.")
 }
 
-// agentForm reads the form. What it does not show stays as it was.
-func agentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
+// parseAgentForm reads the form. What it does not show stays as it was.
+func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
 	if err := r.ParseForm(); err != nil {
-		return nil, badForm{fmt.Errorf("read the form: %w", err)}
+		return nil, formError{fmt.Errorf("read the form: %w", err)}
 	}
-	v := map[string]any{"model": r.PostFormValue("model"), "systemPrompt": strings.TrimSpace(r.PostFormValue("prompt")),
-		"tools": fieldsOf(r.PostFormValue("tools")), "channels": fieldsOf(r.PostFormValue("channels")), "fallbackServers": fieldsOf(r.PostFormValue("fallback")),
-		"knowledge": before.Knowledge, "utilityModel": r.PostFormValue("utility")}
+	v := map[string]any{
+		"model":           r.PostFormValue("model"),
+		"systemPrompt":    strings.TrimSpace(r.PostFormValue("prompt")),
+		"tools":           splitFields(r.PostFormValue("tools")),
+		"channels":        splitFields(r.PostFormValue("channels")),
+		"fallbackServers": splitFields(r.PostFormValue("fallback")),
+		"knowledge":       before.Knowledge,
+		"utilityModel":    r.PostFormValue("utility"),
+	}
 	if r.PostFormValue("every") == "" {
 		links := []roster.Link{}
 		on := r.PostForm["server"]
@@ -208,7 +223,7 @@ func agentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
 		if text := strings.TrimSpace(r.PostFormValue(field)); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return nil, badForm{fmt.Errorf("%q is no number", text)}
+				return nil, formError{fmt.Errorf("%q is no number", text)}
 			}
 			limits[key] = n
 		}
@@ -217,13 +232,13 @@ func agentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// badForm is a form that its sender has to mend.
-type badForm struct{ error }
+// formError is a form that its sender has to mend.
+type formError struct{ error }
 
 // BadInput says whose fault it is.
-func (badForm) BadInput() bool { return true }
+func (formError) BadInput() bool { return true }
 
-func fieldsOf(text string) []string {
+func splitFields(text string) []string {
 	list := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
 	if list == nil {
 		list = []string{}
@@ -233,7 +248,8 @@ func fieldsOf(text string) []string {
 
 func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	s.toldAgent(w, s.o.Agents.Remove(r.Context(), name), name+" is removed. Where it answered, the default agent does.")
+	s.showAgentResult(w, s.o.Agents.Remove(r.Context(), name),
+		name+" is removed. Where it answered, the default agent does.")
 }
 
 func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
@@ -242,19 +258,24 @@ func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		done = "The web room " + room + " is answered as the configuration says."
 	}
-	s.toldAgent(w, s.o.Agents.Choose(r.Context(), room, name), done)
+	s.showAgentResult(w, s.o.Agents.Choose(r.Context(), room, name), done)
 }
 
-// toldAgent answers what was done on a page of agents.
-func (s *Server) toldAgent(w http.ResponseWriter, err error, done string) {
+// showAgentResult answers what was done on a page of agents.
+func (s *Server) showAgentResult(w http.ResponseWriter, err error, done string) {
 	switch {
 	case err == nil:
 		s.page(w, http.StatusOK, "done", done)
-	case isBadInput(err), errors.Is(err, roster.ErrNotFound), errors.Is(err, roster.ErrExists), errors.Is(err, roster.ErrConfigured), errors.Is(err, roster.ErrNoFile):
+	case isBadInput(err),
+		errors.Is(err, roster.ErrNotFound),
+		errors.Is(err, roster.ErrExists),
+		errors.Is(err, roster.ErrConfigured),
+		errors.Is(err, roster.ErrNoFile):
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
-		ref := reference()
+		ref := newReference()
 		s.o.Log.Error("agent not changed", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}
 }

@@ -14,28 +14,29 @@ import (
 
 const (
 	keepAlive = 15 * time.Second
-	// soon is when a client that still waits is told that its message was taken.
-	soon = 250 * time.Millisecond
-	// patience is how long a client may take for one write.
-	patience = 20 * time.Second
-	// answerWithin is how long a client is kept waiting for an answer.
-	answerWithin = 30 * time.Minute
+	// firstKeepAlive is when a client that still waits is told that its message was taken.
+	firstKeepAlive = 250 * time.Millisecond
+	// writeTimeout is how long a client may take for one write.
+	writeTimeout = 20 * time.Second
+	// answerTimeout is how long a client is kept waiting for an answer.
+	answerTimeout = 30 * time.Minute
 )
 
-// step is one turn of an Ask.
-type step struct {
+// askStep is one turn of an Ask.
+type askStep struct {
 	event Event
 	err   error
 }
 
 // postMessage says something in a web room and streams the answer.
 func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
-	a, ok := conversationOf(w, r)
+	a, ok := parseConversation(w, r)
 	if !ok {
 		return
 	}
 	if a.Platform != s.o.Rooms.Name() {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
+		writeError(w, http.StatusBadRequest, "bad_request",
+			fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
 			"use an address such as web:/general")
 		return
 	}
@@ -43,32 +44,33 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 		Text string `json:"text"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || strings.TrimSpace(body.Text) == "" {
-		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text", `send {"text":"…"}`)
+		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text",
+			`send {"text":"…"}`)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
-	steps := make(chan step)
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	steps := make(chan askStep)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer close(steps)
 		for e, err := range s.o.Rooms.Ask(ctx, a.Channel, operator(), body.Text) {
 			select {
-			case steps <- step{e, err}:
+			case steps <- askStep{e, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	defer func() { cancel(); <-done }()
-	s.relay(ctx, w, r, steps)
+	s.streamSteps(ctx, w, r, steps)
 }
 
-// relay sends steps as server-sent events. A fault before the first is answered
+// streamSteps sends steps as server-sent events. A fault before the first is answered
 // with a status of its own.
-func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Request, steps <-chan step) {
-	out := &sse{w: w, out: http.NewResponseController(w)}
-	alive := time.NewTimer(soon)
+func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http.Request, steps <-chan askStep) {
+	out := &eventWriter{w: w, out: http.NewResponseController(w)}
+	alive := time.NewTimer(firstKeepAlive)
 	defer alive.Stop()
 	for {
 		var err error
@@ -83,10 +85,10 @@ func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			case !ok:
 				return
 			case next.err != nil:
-				s.unanswered(out, r, next.err)
+				s.writeAskError(out, r, next.err)
 				return
 			}
-			err = out.step(next.event)
+			err = out.writeStep(next.event)
 		}
 		if err != nil {
 			s.o.Log.Debug("answer not streamed to the end", "error", err)
@@ -95,34 +97,38 @@ func (s *Server) relay(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 }
 
-// unanswered tells why a message gets no answer here.
-func (s *Server) unanswered(out *sse, r *http.Request, err error) {
-	status, f := http.StatusServiceUnavailable, fault{"unavailable", "the bot takes no message now", "try again in a moment"}
+// writeAskError tells why a message gets no answer here.
+func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
+	status, f := http.StatusServiceUnavailable, apiError{
+		"unavailable",
+		"the bot takes no message now",
+		"try again in a moment",
+	}
 	var input interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &input) && input.BadInput():
-		status, f = http.StatusBadRequest, fault{"bad_request", err.Error(), ""}
+		status, f = http.StatusBadRequest, apiError{"bad_request", err.Error(), ""}
 	case errors.Is(err, chat.ErrBusy):
-		f = fault{"busy", "the bot has too much to do right now", "try again in a moment"}
+		f = apiError{"busy", "the bot has too much to do right now", "try again in a moment"}
 	default:
 		s.o.Log.Error("message not taken or its answer not seen", "path", r.URL.Path, "error", err)
 	}
-	if !out.begun {
+	if !out.started {
 		writeError(out.w, status, f.Code, f.Message, f.Hint)
 		return
 	}
-	_ = out.event("error", map[string]fault{"error": f}) // the reader is gone when this fails
+	_ = out.writeEvent("error", map[string]apiError{"error": f}) // the reader is gone when this fails
 }
 
-// sse writes server-sent events; the headers go with the first.
-type sse struct {
-	w     http.ResponseWriter
-	out   *http.ResponseController
-	begun bool
+// eventWriter writes server-sent events; the headers go with the first.
+type eventWriter struct {
+	w       http.ResponseWriter
+	out     *http.ResponseController
+	started bool
 }
 
-// answer is the last event.
-type answer struct {
+// answerView is the last event.
+type answerView struct {
 	ID     string         `json:"id"`
 	Text   string         `json:"text"`
 	Cards  []chat.Card    `json:"cards,omitempty"`
@@ -131,10 +137,10 @@ type answer struct {
 	Failed bool           `json:"failed,omitempty"`
 }
 
-func (o *sse) step(e Event) error {
+func (o *eventWriter) writeStep(e Event) error {
 	if e.Entry != nil && e.Entry.Draft != nil {
 		d := e.Entry.Draft
-		return o.event("answer", answer{e.Entry.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed})
+		return o.writeEvent("answer", answerView{e.Entry.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed})
 	}
 	p := e.Progress
 	if p == nil {
@@ -142,21 +148,21 @@ func (o *sse) step(e Event) error {
 	}
 	var err error
 	if p.Reset {
-		err = o.event("reset", struct{}{})
+		err = o.writeEvent("reset", struct{}{})
 	}
 	if err == nil && p.Note != "" {
-		err = o.event("note", map[string]string{"text": p.Note})
+		err = o.writeEvent("note", map[string]string{"text": p.Note})
 	}
 	if err == nil && p.Tool != nil {
-		err = o.event("tool", p.Tool)
+		err = o.writeEvent("tool", p.Tool)
 	}
 	if err == nil && p.Text != "" {
-		err = o.event("text", map[string]string{"text": p.Text})
+		err = o.writeEvent("text", map[string]string{"text": p.Text})
 	}
 	return err
 }
 
-func (o *sse) event(name string, v any) error {
+func (o *eventWriter) writeEvent(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write event %s as JSON: %w", name, err)
@@ -164,14 +170,14 @@ func (o *sse) event(name string, v any) error {
 	return o.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, data))
 }
 
-func (o *sse) write(b []byte) error {
-	if !o.begun {
-		o.begun = true
+func (o *eventWriter) write(b []byte) error {
+	if !o.started {
+		o.started = true
 		o.w.Header().Set("Content-Type", "text/event-stream")
 		o.w.Header().Set("Cache-Control", "no-store")
 		o.w.Header().Set("X-Accel-Buffering", "no")
 	}
-	if err := o.out.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := o.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	if _, err := o.w.Write(b); err != nil {

@@ -29,7 +29,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path), "/api/v1/openapi.json describes what there is")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path),
+			"/api/v1/openapi.json describes what there is")
 	})
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
@@ -61,7 +62,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/auth/mcp-tokens/{name}":           {"GET": s.getToken, "DELETE": s.revokeToken},
 		"/auth/logout-all":                  {"POST": s.logoutAll},
 		"/approvals":                        {"GET": s.listApprovals},
-		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decide},
+		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decideApproval},
 		"/digests":                          {"GET": s.listDigests, "POST": s.addDigest},
 		"/digests/{name}":                   {"GET": s.getDigest, "PUT": s.putDigest, "DELETE": s.deleteDigest},
 		"/digests/{name}/preview":           {"POST": s.previewDigest},
@@ -80,7 +81,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(description) // whoever asked may be gone
 	}}
-	description = describe(routes)
+	description = describeAPI(routes)
 	for path, m := range routes {
 		mux.HandleFunc("/api/v1"+path, m.serve)
 	}
@@ -101,7 +102,8 @@ func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	takes := slices.Sorted(maps.Keys(m))
 	w.Header().Set("Allow", strings.Join(takes, ", "))
-	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use "+strings.Join(takes, " or "))
+	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here",
+		"use "+strings.Join(takes, " or "))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -115,14 +117,14 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(b, '\n')) // the reader is gone when this fails
 }
 
-type fault struct {
+type apiError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
 }
 
 func writeError(w http.ResponseWriter, status int, code, message, hint string) {
-	writeJSON(w, status, map[string]fault{"error": {code, message, hint}})
+	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
 }
 
 // writeList writes a list; all of it fits on one page.
@@ -140,12 +142,12 @@ func writePage[T any](w http.ResponseWriter, items []T, next string) {
 	}{items, next})
 }
 
-// broken answers a request whose work failed; the cause is for the log alone.
-func (s *Server) broken(w http.ResponseWriter, r *http.Request, what string, err error) {
+// writeFailure answers a request whose work failed; the cause is for the log alone.
+func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
 	if r.Context().Err() != nil {
 		return // nobody waits
 	}
-	ref := reference()
+	ref := newReference()
 	s.o.Log.Error("request failed", "reference", ref, "method", r.Method, "path", r.URL.Path, "error", err)
 	writeError(w, http.StatusInternalServerError, "internal", what+" (reference "+ref+")", "the bot's log has the reason")
 }
@@ -171,11 +173,12 @@ func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.o.Instance.Status())
 }
 
-// conversationOf reads the address that the path names, or answers what is wrong.
-func conversationOf(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
+// parseConversation reads the address that the path names, or answers what is wrong.
+func parseConversation(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
 	a, err := chat.ParseAddress(r.PathValue("address"))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "percent-encode the address as one part of the path: web%3A%2Fgeneral")
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			"percent-encode the address as one part of the path: web%3A%2Fgeneral")
 	}
 	return a, err == nil
 }
@@ -190,7 +193,7 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Conversations.Conversations(r.Context())
 	rooms, roomsErr := s.o.Conversations.Rooms(r.Context())
 	if err = errors.Join(err, roomsErr); err != nil {
-		s.broken(w, r, "the conversations could not be listed", err)
+		s.writeFailure(w, r, "the conversations could not be listed", err)
 		return
 	}
 	slices.SortStableFunc(list, func(a, b store.ConversationInfo) int { return b.Last.Compare(a.Last) })
@@ -207,13 +210,17 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 	writeList(w, items)
 }
 
-// shownTurns is how many turns of a conversation, and lines of a web room, the API
+// maxShownTurns is how many turns of a conversation, and lines of a web room, the API
 // shows.
-const shownTurns = 200
+const maxShownTurns = 200
 
-// remembered gives what is kept of a conversation: what the agent knows of it and,
+// loadConversation gives what is kept of a conversation: what the agent knows of it and,
 // of a web room, all that was said and posted there.
-func (s *Server) remembered(ctx context.Context, a chat.Address, n int) (turns []conversation.Turn, lines []store.Entry, err error) {
+func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
+	turns []conversation.Turn,
+	lines []store.Entry,
+	err error,
+) {
 	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
 	if err == nil && a.Platform == s.o.Rooms.Name() {
 		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
@@ -222,16 +229,16 @@ func (s *Server) remembered(ctx context.Context, a chat.Address, n int) (turns [
 }
 
 func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
-	a, ok := conversationOf(w, r)
+	a, ok := parseConversation(w, r)
 	if !ok {
 		return
 	}
-	turns, lines, err := s.remembered(r.Context(), a, shownTurns)
+	turns, lines, err := s.loadConversation(r.Context(), a, maxShownTurns)
 	switch {
 	case err != nil:
-		s.broken(w, r, "the conversation could not be read", err)
+		s.writeFailure(w, r, "the conversation could not be read", err)
 	case len(turns)+len(lines) == 0:
-		noConversation(w, a)
+		writeNoConversation(w, a)
 	default:
 		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
 		if a.Platform == s.o.Rooms.Name() {
@@ -242,20 +249,20 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
-	a, ok := conversationOf(w, r)
+	a, ok := parseConversation(w, r)
 	if !ok {
 		return
 	}
-	turns, lines, err := s.remembered(r.Context(), a, 1)
+	turns, lines, err := s.loadConversation(r.Context(), a, 1)
 	if err == nil && len(turns)+len(lines) == 0 {
-		noConversation(w, a)
+		writeNoConversation(w, a)
 		return
 	}
 	if err == nil {
 		err = s.forget(r.Context(), a)
 	}
 	if err != nil {
-		s.broken(w, r, "the conversation could not be removed", err)
+		s.writeFailure(w, r, "the conversation could not be removed", err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -272,6 +279,7 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 	return err
 }
 
-func noConversation(w http.ResponseWriter, a chat.Address) {
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a), "GET /api/v1/conversations names those there are")
+func writeNoConversation(w http.ResponseWriter, a chat.Address) {
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a),
+		"GET /api/v1/conversations names those there are")
 }

@@ -18,21 +18,21 @@ type Copy struct {
 const (
 	// copyChunk is how many bytes of a copy are sent at once.
 	copyChunk = 256 << 10
-	// chunkWithin is how long the one who asked may take to receive them.
-	chunkWithin = 30 * time.Second
+	// chunkTimeout is how long the one who asked may take to receive them.
+	chunkTimeout = 30 * time.Second
 )
 
 // postBackup sends a copy of the store, one at a time: each takes as much room as the
 // store until it was received.
 func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
-	if !s.copying.TryLock() {
+	if !s.backupMu.TryLock() {
 		writeError(w, http.StatusTooManyRequests, "busy", "another backup is being fetched", "try again when it has been")
 		return
 	}
-	defer s.copying.Unlock()
+	defer s.backupMu.Unlock()
 	c, err := s.o.Backup(r.Context())
 	if err != nil {
-		s.broken(w, r, "the backup could not be made", err)
+		s.writeFailure(w, r, "the backup could not be made", err)
 		return
 	}
 	defer c.Close()
@@ -41,16 +41,16 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.FormatInt(c.Bytes, 10))
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": c.Name}))
 	h.Set("Cache-Control", "no-store")
-	if err := send(w, c); err != nil {
+	if err := sendChunks(w, c); err != nil {
 		s.o.Log.Warn("backup not sent to the end", "error", err)
 		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
 	}
 }
 
-func send(w http.ResponseWriter, r io.Reader) error {
+func sendChunks(w http.ResponseWriter, r io.Reader) error {
 	out := http.NewResponseController(w)
 	for {
-		if err := out.SetWriteDeadline(time.Now().Add(chunkWithin)); err != nil {
+		if err := out.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil {
 			return err
 		}
 		if _, err := io.CopyN(w, r, copyChunk); err == io.EOF {

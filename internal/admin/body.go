@@ -12,18 +12,18 @@ import (
 const (
 	// maxBody is the largest request body taken, files apart, in bytes.
 	maxBody = 1 << 20
-	// bodyWithin is how long a client may take to send it.
-	bodyWithin = 30 * time.Second
+	// bodyTimeout is how long a client may take to send it.
+	bodyTimeout = 30 * time.Second
 )
 
-// receive reads the body of a request into memory, so that a handler never waits
+// readBody reads the body of a request into memory, so that a handler never waits
 // for a client that dawdles. It reports false when it has answered instead.
-func receive(w http.ResponseWriter, r *http.Request) bool {
+func readBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.ContentLength == 0 {
 		return true
 	}
 	c := http.NewResponseController(w)
-	timed := c.SetReadDeadline(time.Now().Add(bodyWithin)) == nil
+	timed := c.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
 	if timed {
 		_ = c.SetReadDeadline(time.Time{}) // as it could be set before
@@ -34,7 +34,8 @@ func receive(w http.ResponseWriter, r *http.Request) bool {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return true
 	case errors.As(err, &large):
-		writeError(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
+		writeError(w, http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
 	default:
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}

@@ -50,9 +50,22 @@ type callView struct {
 	Turn       string          `json:"turn"`
 }
 
-func viewOf(c store.ToolCall) callView {
-	v := callView{ID: strconv.FormatUint(c.Seq, 10), Call: c.ID, Time: c.Began, Server: c.Server, Tool: c.Tool, Args: c.Args, Result: c.Result, ResultID: c.ResultID, Error: c.Error,
-		Note: c.Note, DurationMs: float64(c.Took.Microseconds()) / 1000, User: c.User, Turn: c.Turn}
+func newCallView(c store.ToolCall) callView {
+	v := callView{
+		ID:         strconv.FormatUint(c.Seq, 10),
+		Call:       c.ID,
+		Time:       c.Began,
+		Server:     c.Server,
+		Tool:       c.Tool,
+		Args:       c.Args,
+		Result:     c.Result,
+		ResultID:   c.ResultID,
+		Error:      c.Error,
+		Note:       c.Note,
+		DurationMs: float64(c.Took.Microseconds()) / 1000,
+		User:       c.User,
+		Turn:       c.Turn,
+	}
 	if !c.Conversation.IsZero() {
 		v.Channel = c.Conversation.String()
 	}
@@ -73,12 +86,12 @@ type numberedCall struct {
 	Seq uint64
 }
 
-// shownCalls is how many calls the page shows.
-const shownCalls = 50
+// maxShownCalls is how many calls the page shows.
+const maxShownCalls = 50
 
 // callsPage is a page, or for its own refreshing just the list.
 func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Calls.ToolCalls(r.Context(), 0, shownCalls, nil)
+	list, err := s.o.Calls.ToolCalls(r.Context(), 0, maxShownCalls, nil)
 	if err != nil {
 		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 		s.page(w, http.StatusInternalServerError, "note-page", "The calls could not be listed; the bot's log has the reason.")
@@ -86,11 +99,11 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	var v callsView
 	for _, c := range list {
-		v.Calls = append(v.Calls, numberedCall{viewOf(c), c.Seq})
+		v.Calls = append(v.Calls, numberedCall{newCallView(c), c.Seq})
 	}
 	for _, a := range s.o.Approvals.All() {
 		if a.Decision == "" {
-			v.Open = append(v.Open, approvalOf(a))
+			v.Open = append(v.Open, newApprovalView(a))
 		}
 	}
 	name := "calls"
@@ -115,32 +128,34 @@ func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 
 // Pages of lists that grow.
 const (
-	pageSize = 100
-	mostPage = 1000
+	pageSize    = 100
+	maxPageSize = 1000
 )
 
 // listCalls gives calls newest first: those of ?server, ?tool, ?channel, ?user and
 // ?turn, ?limit of them from ?next on (or ?after), which a page before gave as next.
 func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	n, err := number(q.Get("limit"), pageSize)
-	before, err2 := number(cmp.Or(q.Get("next"), q.Get("after")), 0)
+	n, err := parseNumber(q.Get("limit"), pageSize)
+	before, err2 := parseNumber(cmp.Or(q.Get("next"), q.Get("after")), 0)
 	if err = errors.Join(err, err2); err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0", "leave them out for the newest calls")
+		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0",
+			"leave them out for the newest calls")
 		return
 	}
-	n = min(n, mostPage)
+	n = min(n, maxPageSize)
 	list, err := s.o.Calls.ToolCalls(r.Context(), uint64(before), n, func(c store.ToolCall) bool {
 		is := func(key, value string) bool { return !q.Has(key) || q.Get(key) == value }
-		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) && is("channel", viewOf(c).Channel)
+		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) &&
+			is("channel", newCallView(c).Channel)
 	})
 	if err != nil {
-		s.broken(w, r, "the calls could not be listed", err)
+		s.writeFailure(w, r, "the calls could not be listed", err)
 		return
 	}
 	items, next := make([]callView, len(list)), ""
 	for i, c := range list {
-		items[i] = viewOf(c)
+		items[i] = newCallView(c)
 	}
 	if len(list) == n {
 		next = strconv.FormatUint(list[n-1].Seq, 10)
@@ -148,8 +163,8 @@ func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	writePage(w, items, next)
 }
 
-// number reads a whole number of at least 0; an empty text is a default.
-func number(s string, otherwise int) (int, error) {
+// parseNumber reads a whole number of at least 0; an empty text is a default.
+func parseNumber(s string, otherwise int) (int, error) {
 	if s == "" {
 		return otherwise, nil
 	}
@@ -164,9 +179,10 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
 	res, err := s.o.Calls.ToolResult(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more", "the newest large results are kept, the list of calls has their ids")
+		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more",
+			"the newest large results are kept, the list of calls has their ids")
 	case err != nil:
-		s.broken(w, r, "the result could not be read", err)
+		s.writeFailure(w, r, "the result could not be read", err)
 	default:
 		writeJSON(w, http.StatusOK, map[string]string{"id": res.ID, "text": res.Text})
 	}
@@ -188,8 +204,20 @@ type approvalView struct {
 	By       string          `json:"by"`
 }
 
-func approvalOf(a store.Approval) approvalView {
-	v := approvalView{ID: a.ID, Tool: a.Tool, Server: a.Server, Args: a.Args, Reason: a.Reason, User: a.Asker.ID, Turn: a.Turn, Asked: a.At, Expires: a.Expires, Decision: string(a.Decision), By: a.By}
+func newApprovalView(a store.Approval) approvalView {
+	v := approvalView{
+		ID:       a.ID,
+		Tool:     a.Tool,
+		Server:   a.Server,
+		Args:     a.Args,
+		Reason:   a.Reason,
+		User:     a.Asker.ID,
+		Turn:     a.Turn,
+		Asked:    a.At,
+		Expires:  a.Expires,
+		Decision: string(a.Decision),
+		By:       a.By,
+	}
 	if a.Decision == "" {
 		v.Decision = "pending"
 	}
@@ -205,7 +233,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
 	items := []approvalView{}
 	for _, a := range s.o.Approvals.All() {
 		if a.Decision == "" || r.URL.Query().Get("all") == "true" {
-			items = append(items, approvalOf(a))
+			items = append(items, newApprovalView(a))
 		}
 	}
 	writeList(w, items)
@@ -215,17 +243,18 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 	all := s.o.Approvals.All()
 	i := slices.IndexFunc(all, func(a store.Approval) bool { return a.ID == r.PathValue("id") })
 	if i < 0 {
-		noApproval(w)
+		writeNoApproval(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, approvalOf(all[i]))
+	writeJSON(w, http.StatusOK, newApprovalView(all[i]))
 }
 
-func noApproval(w http.ResponseWriter) {
-	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(), "GET /api/v1/approvals lists those that are open")
+func writeNoApproval(w http.ResponseWriter) {
+	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
+		"GET /api/v1/approvals lists those that are open")
 }
 
-func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
+func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Decision string `json:"decision"`
 	}
@@ -236,18 +265,19 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
 	}
 	is, known := yes[strings.ToLower(in.Decision)]
 	if !known {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision), `send {"decision":"approve"} or {"decision":"deny"}`)
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision),
+			`send {"decision":"approve"} or {"decision":"deny"}`)
 		return
 	}
 	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), s.o.Rooms.Name())
 	switch {
 	case errors.Is(err, approval.ErrUnknown):
-		noApproval(w)
+		writeNoApproval(w)
 	case errors.Is(err, approval.ErrDecided):
 		writeError(w, http.StatusConflict, "decided", "this was decided before", "it is "+string(a.Decision))
 	case err != nil:
-		s.broken(w, r, "the decision could not be taken", err)
+		s.writeFailure(w, r, "the decision could not be taken", err)
 	default:
-		writeJSON(w, http.StatusOK, approvalOf(a))
+		writeJSON(w, http.StatusOK, newApprovalView(a))
 	}
 }

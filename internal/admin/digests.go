@@ -35,7 +35,7 @@ type Digests interface {
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
-		s.broken(w, r, "the digests could not be listed", err)
+		s.writeFailure(w, r, "the digests could not be listed", err)
 		return
 	}
 	writeList(w, list)
@@ -43,33 +43,38 @@ func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
 	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
-	s.answerDigest(w, r, http.StatusOK, i, err)
+	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
-// answerDigest writes what was asked of a digest, or what went wrong with the request.
-func (s *Server) answerDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
+// writeDigest writes what was asked of a digest, or what went wrong with the request.
+func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
 	name := r.PathValue("name")
 	var unread *digest.UnreadError
 	switch {
 	case err == nil:
 		writeJSON(w, status, v)
 	case errors.Is(err, digest.ErrUnknown):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name), "GET /api/v1/digests names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
+			"GET /api/v1/digests names those there are")
 	case errors.Is(err, digest.ErrExists):
-		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(), "choose another name, or PUT to /api/v1/digests/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
+			"choose another name, or PUT to /api/v1/digests/{name} to change it")
 	case errors.Is(err, digest.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as digests in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as digests in config.json has it, with its "name" beside`)
 	case errors.As(err, &unread):
-		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread), "GET /api/v1/feeds tells since when each of them fails")
+		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread),
+			"GET /api/v1/feeds tells since when each of them fails")
 	default:
-		s.broken(w, r, "the digest "+name+" could not be made", err)
+		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
 }
 
 func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
@@ -77,25 +82,26 @@ func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		w.Header().Set("Location", "/api/v1/digests/"+name)
 	}
-	s.answerDigest(w, r, http.StatusCreated, i, err)
+	s.writeDigest(w, r, http.StatusCreated, i, err)
 }
 
 func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a digest keeps its name; make it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"a digest keeps its name; make it anew under another")
 		return
 	}
 	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
-	s.answerDigest(w, r, http.StatusOK, i, err)
+	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
 func (s *Server) deleteDigest(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Digests.Remove(r.Context(), r.PathValue("name")); err != nil {
-		s.answerDigest(w, r, 0, nil, err)
+		s.writeDigest(w, r, 0, nil, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -107,11 +113,12 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 		Feeds []string `json:"feeds"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Feeds) == 0 {
-		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds", `send {"feeds":["https://go.dev/blog/feed.atom"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds",
+			`send {"feeds":["https://go.dev/blog/feed.atom"]}`)
 		return
 	}
 	i, added, err := s.o.Digests.AddFeeds(r.Context(), r.PathValue("name"), in.Feeds)
-	s.answerDigest(w, r, http.StatusOK, struct {
+	s.writeDigest(w, r, http.StatusOK, struct {
 		digest.Info
 		Added int `json:"added"`
 	}{i, added}, err)
@@ -119,15 +126,15 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
-	s.answerDigest(w, r, http.StatusOK, p, err)
+	s.writeDigest(w, r, http.StatusOK, p, err)
 }
 
 func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
-	s.answerDigest(w, r, http.StatusOK, run, err)
+	run, err := s.runNow(r)
+	s.writeDigest(w, r, http.StatusOK, run, err)
 }
 
-func (s *Server) run(r *http.Request) (store.Run, error) {
+func (s *Server) runNow(r *http.Request) (store.Run, error) {
 	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
 }
 
@@ -139,7 +146,7 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 		if err == nil {
 			i, err = s.o.Digests.Get(r.Context(), name)
 		}
-		s.answerDigest(w, r, http.StatusOK, i, err)
+		s.writeDigest(w, r, http.StatusOK, i, err)
 	}
 }
 
@@ -147,16 +154,17 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	if err == nil && !known {
-		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet", "POST /api/v1/digests/{name}/preview says what one would do now")
+		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet",
+			"POST /api/v1/digests/{name}/preview says what one would do now")
 		return
 	}
-	s.answerDigest(w, r, http.StatusOK, last, err)
+	s.writeDigest(w, r, http.StatusOK, last, err)
 }
 
 func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
-		s.broken(w, r, "the feeds could not be listed", err)
+		s.writeFailure(w, r, "the feeds could not be listed", err)
 		return
 	}
 	writeList(w, list)
@@ -165,7 +173,7 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
-		s.unlisted(w, r, "digests", err)
+		s.showListError(w, r, "digests", err)
 		return
 	}
 	s.page(w, http.StatusOK, "digests", list)
@@ -174,15 +182,16 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
-		s.unlisted(w, r, "feeds", err)
+		s.showListError(w, r, "feeds", err)
 		return
 	}
 	s.page(w, http.StatusOK, "feeds", list)
 }
 
-func (s *Server) unlisted(w http.ResponseWriter, r *http.Request, what string, err error) {
+func (s *Server) showListError(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
-	s.page(w, http.StatusInternalServerError, "note-page", "The "+what+" could not be listed; the bot's log has the reason.")
+	s.page(w, http.StatusInternalServerError, "note-page",
+		"The "+what+" could not be listed; the bot's log has the reason.")
 }
 
 type previewView struct {
@@ -193,7 +202,7 @@ type previewView struct {
 func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	v := previewView{Preview: p}
@@ -203,10 +212,10 @@ func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "preview", v)
 }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.run(r)
+func (s *Server) runDigestOnPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.runNow(r)
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	s.page(w, http.StatusOK, "ran", run)
@@ -216,7 +225,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	switch {
 	case err != nil:
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 	case !known:
 		s.page(w, http.StatusOK, "done", "No run of it is known yet. A preview says what one would do now.")
 	default:
@@ -224,8 +233,8 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changeOnPage pauses, resumes or removes a digest, and has the page shown anew.
-func (s *Server) changeOnPage(w http.ResponseWriter, r *http.Request) {
+// changeDigestOnPage pauses, resumes or removes a digest, and has the page shown anew.
+func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	name, verb := r.PathValue("name"), r.PathValue("verb")
 	var err error
 	switch verb {
@@ -238,22 +247,23 @@ func (s *Server) changeOnPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		s.digestFault(w, r, err)
+		s.showDigestError(w, r, err)
 		return
 	}
 	w.Header().Set("HX-Refresh", "true")
 	s.page(w, http.StatusOK, "done", "Done.")
 }
 
-func (s *Server) digestFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, digest.ErrUnknown):
 		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
 	case errors.Is(err, digest.ErrConfigured):
 		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
 	default:
-		ref := reference()
-		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "The digest could not be made (reference "+ref+"); the bot's log has the reason.")
+		ref := newReference()
+		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)
+		s.page(w, http.StatusInternalServerError, "problem",
+			"The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}
 }

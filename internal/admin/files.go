@@ -7,8 +7,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"ravenbot/internal/roster"
 	"strings"
+
+	"ravenbot/internal/roster"
 )
 
 // MaxFile is the largest file that is taken for an agent, in bytes.
@@ -38,20 +39,22 @@ func bodyLimit(r *http.Request) int64 {
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Files.List(r.PathValue("name"))
 	if err != nil {
-		s.fileFault(w, r, err)
+		s.writeFileError(w, r, err)
 		return
 	}
 	writeList(w, list)
 }
 
-func (s *Server) fileFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNoFile):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")), "GET /api/v1/agents/{name}/files names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
+			"GET /api/v1/agents/{name}/files names those there are")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send the file as multipart/form-data, in a part named "file" with a filename`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send the file as multipart/form-data, in a part named "file" with a filename`)
 	default:
-		s.agentFault(w, r, err)
+		s.writeAgentError(w, r, err)
 	}
 }
 
@@ -59,7 +62,7 @@ func (s *Server) fileFault(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return nil, badForm{fmt.Errorf("this is no multipart form: %w", err)}
+		return nil, formError{fmt.Errorf("this is no multipart form: %w", err)}
 	}
 	var kept []roster.File
 	for {
@@ -68,17 +71,17 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 			break
 		}
 		if err != nil {
-			return kept, badForm{fmt.Errorf("read the form: %w", err)}
+			return kept, formError{fmt.Errorf("read the form: %w", err)}
 		}
 		if part.FileName() == "" {
 			continue
 		}
 		data, err := io.ReadAll(io.LimitReader(part, MaxFile+1))
 		if err != nil {
-			return kept, badForm{fmt.Errorf("read the file %.100q: %w", part.FileName(), err)}
+			return kept, formError{fmt.Errorf("read the file %.100q: %w", part.FileName(), err)}
 		}
 		if len(data) > MaxFile {
-			return kept, badForm{fmt.Errorf("the file %.100q is larger than %d MiB", part.FileName(), MaxFile>>20)}
+			return kept, formError{fmt.Errorf("the file %.100q is larger than %d MiB", part.FileName(), MaxFile>>20)}
 		}
 		v, err := s.o.Files.Put(r.Context(), r.PathValue("name"), part.FileName(), data)
 		if err != nil {
@@ -87,7 +90,7 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 		kept = append(kept, v)
 	}
 	if len(kept) == 0 {
-		return nil, badForm{errors.New("the form holds no file")}
+		return nil, formError{errors.New("the form holds no file")}
 	}
 	return kept, nil
 }
@@ -95,7 +98,7 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 func (s *Server) addFiles(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	if err != nil {
-		s.fileFault(w, r, err)
+		s.writeFileError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusCreated, struct {
@@ -108,7 +111,7 @@ func (s *Server) addFiles(w http.ResponseWriter, r *http.Request) {
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	f, v, err := s.o.Files.Open(r.PathValue("name"), r.PathValue("file"))
 	if err != nil {
-		s.fileFault(w, r, err)
+		s.writeFileError(w, r, err)
 		return
 	}
 	defer func() { _ = f.Close() }() // it was only read
@@ -122,22 +125,22 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Files.Delete(r.Context(), r.PathValue("name"), r.PathValue("file")); err != nil {
-		s.fileFault(w, r, err)
+		s.writeFileError(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *Server) uploadOnPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
 	for _, v := range kept {
 		done += fmt.Sprintf("%s is kept, in %d passages. ", v.Name, v.Passages)
 	}
-	s.toldAgent(w, err, strings.TrimSpace(done))
+	s.showAgentResult(w, err, strings.TrimSpace(done))
 }
 
-func (s *Server) deleteOnPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) deleteFileOnPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
-	s.toldAgent(w, s.o.Files.Delete(r.Context(), r.PathValue("name"), name), name+" is removed.")
+	s.showAgentResult(w, s.o.Files.Delete(r.Context(), r.PathValue("name"), name), name+" is removed.")
 }

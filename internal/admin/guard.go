@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// policy lets pages load from the bot alone and forbids anything inline.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// contentPolicy lets pages load from the bot alone and forbids anything inline.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // setHeaders sets the headers that every answer carries. The referrer policy is
 // same-origin, not no-referrer: with the latter browsers send "Origin: null" with
 // the page's own forms, which over plain HTTP is all that shows where they are from.
 func setHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
@@ -62,9 +62,9 @@ func newGuard(o Options) *guard {
 	return g
 }
 
-// foreign says why a request is refused whoever sends it.
-func (g *guard) foreign(r *http.Request) error {
-	if !g.ours(r.Host) {
+// checkForeign says why a request is refused whoever sends it.
+func (g *guard) checkForeign(r *http.Request) error {
+	if !g.isOurHost(r.Host) {
 		return fmt.Errorf("the bot does not serve the host name %.100q", r.Host)
 	}
 	if err := g.origins.Check(r); err != nil {
@@ -73,9 +73,9 @@ func (g *guard) foreign(r *http.Request) error {
 	return nil
 }
 
-// ours reports that a Host header names the bot. A name that leads here without
+// isOurHost reports that a Host header names the bot. A name that leads here without
 // being known may belong to a page that rebinds it.
-func (g *guard) ours(host string) bool {
+func (g *guard) isOurHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -87,14 +87,14 @@ func (g *guard) ours(host string) bool {
 	return ip != nil && (ip.IsLoopback() || g.anyIP)
 }
 
-// https reports that the browser is connected in a way that takes secure cookies.
-func (g *guard) https(r *http.Request) bool {
+// isSecure reports that the browser is connected in a way that takes secure cookies.
+func (g *guard) isSecure(r *http.Request) bool {
 	return r.TLS != nil || g.public != nil && g.public.Scheme == "https" && strings.EqualFold(r.Host, g.public.Host)
 }
 
-// unproven refuses a change made with a session unless the browser said where it
+// checkOrigin refuses a change made with a session unless the browser said where it
 // comes from. What it said has been checked before.
-func unproven(r *http.Request) error {
+func checkOrigin(r *http.Request) error {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return nil
@@ -107,9 +107,9 @@ func unproven(r *http.Request) error {
 
 // limiter counts attempts of an address within a minute.
 type limiter struct {
-	most int
-	mu   sync.Mutex
-	seen map[string]attempts
+	maxAttempts int
+	mu          sync.Mutex
+	seen        map[string]attempts
 }
 
 type attempts struct {
@@ -117,21 +117,21 @@ type attempts struct {
 	n     int
 }
 
-// watched is how many addresses a limiter keeps in mind.
-const watched = 4096
+// maxAddresses is how many addresses a limiter keeps in mind.
+const maxAddresses = 4096
 
-func newLimiter(most int) *limiter { return &limiter{most: most, seen: map[string]attempts{}} }
+func newLimiter(most int) *limiter { return &limiter{maxAttempts: most, seen: map[string]attempts{}} }
 
-// full reports that an address has made all attempts of the present minute.
-func (l *limiter) full(r *http.Request, now time.Time) bool {
+// isFull reports that an address has made all attempts of the present minute.
+func (l *limiter) isFull(r *http.Request, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.seen[address(r)]
-	return a.n >= l.most && now.Sub(a.since) < time.Minute
+	return a.n >= l.maxAttempts && now.Sub(a.since) < time.Minute
 }
 
-// count notes an attempt.
-func (l *limiter) count(r *http.Request, now time.Time) {
+// countAttempt notes an attempt.
+func (l *limiter) countAttempt(r *http.Request, now time.Time) {
 	from := address(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *limiter) count(r *http.Request, now time.Time) {
 		a = attempts{since: now}
 	}
 	a.n++
-	if len(l.seen) >= watched {
+	if len(l.seen) >= maxAddresses {
 		clear(l.seen) // an attacker with thousands of addresses gains little by that
 	}
 	l.seen[from] = a
@@ -154,13 +154,13 @@ func address(r *http.Request) string {
 	return host
 }
 
-func tooMany(w http.ResponseWriter) {
+func writeTooManyAttempts(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "60")
 	writeError(w, http.StatusTooManyRequests, "too_many_attempts", "too many attempts", "wait a minute")
 }
 
-// recovered answers a request that panicked, with a reference to the log.
-func (s *Server) recovered(w http.ResponseWriter, r *http.Request) {
+// recoverPanic answers a request that panicked, with a reference to the log.
+func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -168,14 +168,15 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	ref := reference()
+	ref := newReference()
 	s.o.Log.Error("panic while serving", "reference", ref, "method", r.Method, "path", r.URL.Path,
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	writeError(w, http.StatusInternalServerError, "internal", "something went wrong inside the bot (reference "+ref+")", "the bot's log has the reason")
+	writeError(w, http.StatusInternalServerError, "internal", "something went wrong inside the bot (reference "+ref+")",
+		"the bot's log has the reason")
 }
 
-// reference is short enough to be read out and long enough to be found in a log.
-func reference() string {
+// newReference is short enough to be read out and long enough to be found in a log.
+func newReference() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])

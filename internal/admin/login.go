@@ -17,7 +17,8 @@ var loginStyle string
 // and the policy names that one style by its hash.
 func loginPolicy() string {
 	sum := sha256.Sum256([]byte(loginStyle))
-	own := strings.Replace(policy, "img-src 'self'", "img-src data:", 1) // the page has an empty icon, so that browsers look for no other
+	// the page has an empty icon, so that browsers look for no other
+	own := strings.Replace(contentPolicy, "img-src 'self'", "img-src data:", 1)
 	return strings.Replace(own, "style-src 'self'", "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", 1)
 }
 
@@ -40,23 +41,24 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
 		token, right = r.URL.Query().Get("token"), s.sessions.redeem
-		wrong = "This link was used before or has expired. Enter the admin token instead, or take a new link from the bot's log after a restart."
+		wrong = "This link was used before or has expired. " +
+			"Enter the admin token instead, or take a new link from the bot's log after a restart."
 	default:
 		s.loginPage(w, http.StatusOK, "")
 		return
 	}
-	if s.guard.logins.full(r, s.o.Now()) {
+	if s.guard.logins.isFull(r, s.o.Now()) {
 		w.Header().Set("Retry-After", "60")
 		s.loginPage(w, http.StatusTooManyRequests, "Too many attempts; wait a minute.")
 		return
 	}
-	s.guard.logins.count(r, s.o.Now())
+	s.guard.logins.countAttempt(r, s.o.Now())
 	if !right(strings.TrimSpace(token)) {
 		s.o.Log.Warn("login refused", "address", address(r))
 		s.loginPage(w, http.StatusUnauthorized, wrong)
 		return
 	}
-	s.sessions.begin(w, s.guard.https(r))
+	s.sessions.start(w, s.guard.isSecure(r))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
@@ -73,6 +75,6 @@ func (s *Server) loginPage(w http.ResponseWriter, status int, problem string) {
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	s.sessions.end(w, r)
+	s.sessions.logOut(w, r)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -46,7 +46,7 @@ func TestALinkOpensOnce(t *testing.T) {
 		t.Errorf("second use: %d", r.status)
 	}
 	late := s.LoginLink(server.URL)
-	b.later(linkLife)
+	b.later(linkLifetime)
 	if r := do(t, client, "GET", late, nil); r.status != 401 {
 		t.Errorf("use after 15 minutes: %d", r.status)
 	}
@@ -141,7 +141,7 @@ func TestASessionEndsWhenItIsNotUsed(t *testing.T) {
 			t.Fatal("a session in use ended")
 		}
 	}
-	b.later(sessionIdle)
+	b.later(sessionLifetime)
 	if inside(t, client, server.URL) {
 		t.Error("a session unused for 30 days is alive")
 	}
@@ -230,7 +230,7 @@ func TestHostsThatAreOurs(t *testing.T) {
 		{":8080", "", "", false},
 	} {
 		g := newGuard(Options{Listen: c.listen, PublicURL: c.public, Log: slog.New(slog.DiscardHandler)})
-		if got := g.ours(c.host); got != c.want {
+		if got := g.isOurHost(c.host); got != c.want {
 			t.Errorf("listening on %s as %q: host %q is ours: %v", c.listen, c.public, c.host, got)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 // operation describes what a method of a path does. Answers are described as far as
 // clients may rely on them: they may hold more.
 type operation struct {
-	does   string
-	body   string // JSON Schema of the request's body; empty: there is none
-	kind   string // of the body; empty: JSON
-	status int    // when it worked; 0: 200
-	answer string // JSON Schema, or a name of answers; empty: an object
+	summary string
+	body    string // JSON Schema of the request's body; empty: there is none
+	kind    string // of the body; empty: JSON
+	status  int    // when it worked; 0: 200
+	answer  string // JSON Schema, or a name of answers; empty: an object
 }
 
 // Schemas that several operations share.
@@ -38,60 +38,60 @@ const (
 // operations are what is known of paths under /api/v1; one that is missing here is
 // described by its path alone.
 var operations = map[string]operation{
-	"GET /status":                            {does: "How the bot is: platforms, load, store"},
-	"POST /backup":                           {does: "A copy of the store, as a file", answer: "file"},
-	"GET /mcp/servers":                       {does: "The MCP servers", answer: listAnswer},
-	"POST /mcp/servers":                      {does: "Add an MCP server", body: serverBody, status: 201, answer: serverAnswer},
-	"GET /mcp/servers/{name}":                {does: "One MCP server", answer: serverAnswer},
-	"PUT /mcp/servers/{name}":                {does: "Change an MCP server that was added here", body: serverBody, answer: serverAnswer},
-	"DELETE /mcp/servers/{name}":             {does: "Remove an MCP server that was added here", status: 204},
-	"POST /mcp/servers/{name}/start":         {does: "Start it", answer: serverAnswer},
-	"POST /mcp/servers/{name}/stop":          {does: "Stop it", answer: serverAnswer},
-	"POST /mcp/servers/{name}/restart":       {does: "Restart it", answer: serverAnswer},
-	"POST /mcp/servers/{name}/approve":       {does: "Take its tools as they are now", answer: serverAnswer},
-	"POST /mcp/servers/{name}/call":          {does: "Call one of its tools", body: `{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}`},
-	"GET /mcp/servers/{name}/pending":        {does: "What waits for an approval, with the differences", answer: listAnswer},
-	"GET /mcp/servers/{name}/tools":          {does: "All its tools", answer: listAnswer},
-	"GET /mcp/servers/{name}/logs":           {does: "What it wrote, and what became of it", answer: listAnswer},
-	"GET /tools":                             {does: "The tools there are", answer: listAnswer},
-	"GET /tools/{name}/why":                  {does: "What decides whether somebody may use a tool somewhere"},
-	"GET /agents":                            {does: "The agents", answer: listAnswer},
-	"POST /agents":                           {does: "Add an agent", body: agentBody, status: 201},
-	"GET /agents/{name}":                     {does: "One agent"},
-	"PUT /agents/{name}":                     {does: "Replace an agent that was added here, with all its links", body: agentBody},
-	"DELETE /agents/{name}":                  {does: "Remove an agent that was added here", status: 204},
-	"GET /agents/{name}/files":               {does: "The files that it knows", answer: listAnswer},
-	"POST /agents/{name}/files":              {does: "Give it a file", body: fileBody, kind: "multipart/form-data", status: 201},
-	"GET /agents/{name}/files/{file}":        {does: "The file itself", answer: "file"},
-	"DELETE /agents/{name}/files/{file}":     {does: "Remove the file", status: 204},
-	"GET /conversations":                     {does: "The conversations", answer: listAnswer},
-	"GET /conversations/{address}":           {does: "One conversation; the address is percent-encoded"},
-	"DELETE /conversations/{address}":        {does: "Forget a conversation", status: 204},
-	"POST /conversations/{address}/messages": {does: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
-	"GET /settings":                          {does: "The layers of settings", answer: settingsBody},
-	"PUT /settings":                          {does: "Replace the layers that are sent", body: settingsBody, answer: settingsBody},
-	"GET /usage":                             {does: "What was asked of models, by day, channel and user", answer: listAnswer},
-	"GET /tool-usage":                        {does: "The calls of tools, newest first; ?server, ?tool, ?channel, ?user, ?turn, ?limit, ?next", answer: listAnswer},
-	"GET /tool-usage/results/{id}":           {does: "The whole of a large result"},
-	"GET /auth/mcp-tokens":                   {does: "The tokens of other MCP hosts", answer: listAnswer},
-	"POST /auth/mcp-tokens":                  {does: "Make a token, which is shown once", body: `{"type":"object","properties":{"name":{"type":"string"},"overwrite":{"type":"boolean"},"tools":{"type":"array","items":{"type":"string"}}},"required":["name"]}`, status: 201},
-	"GET /auth/mcp-tokens/{name}":            {does: "One token, without itself"},
-	"DELETE /auth/mcp-tokens/{name}":         {does: "Revoke a token", status: 204},
-	"POST /auth/logout-all":                  {does: "End the caller's sessions and tokens"},
-	"GET /approvals":                         {does: "The calls that wait for an approval; ?all=true: also those decided", answer: listAnswer},
-	"GET /approvals/{id}":                    {does: "One of them"},
-	"POST /approvals/{id}":                   {does: "Decide", body: `{"type":"object","properties":{"decision":{"type":"string","enum":["approve","deny"]}},"required":["decision"]}`},
-	"GET /digests":                           {does: "The digests", answer: listAnswer},
-	"POST /digests/{name}/preview":           {does: "What it would post now, and why; posts nothing"},
-	"POST /digests/{name}/run":               {does: "Run it now"},
-	"GET /audit":                             {does: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
-	"GET /openapi.json":                      {does: "This description"},
+	"GET /status":                            {summary: "How the bot is: platforms, load, store"},
+	"POST /backup":                           {summary: "A copy of the store, as a file", answer: "file"},
+	"GET /mcp/servers":                       {summary: "The MCP servers", answer: listAnswer},
+	"POST /mcp/servers":                      {summary: "Add an MCP server", body: serverBody, status: 201, answer: serverAnswer},
+	"GET /mcp/servers/{name}":                {summary: "One MCP server", answer: serverAnswer},
+	"PUT /mcp/servers/{name}":                {summary: "Change an MCP server that was added here", body: serverBody, answer: serverAnswer},
+	"DELETE /mcp/servers/{name}":             {summary: "Remove an MCP server that was added here", status: 204},
+	"POST /mcp/servers/{name}/start":         {summary: "Start it", answer: serverAnswer},
+	"POST /mcp/servers/{name}/stop":          {summary: "Stop it", answer: serverAnswer},
+	"POST /mcp/servers/{name}/restart":       {summary: "Restart it", answer: serverAnswer},
+	"POST /mcp/servers/{name}/approve":       {summary: "Take its tools as they are now", answer: serverAnswer},
+	"POST /mcp/servers/{name}/call":          {summary: "Call one of its tools", body: `{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}`},
+	"GET /mcp/servers/{name}/pending":        {summary: "What waits for an approval, with the differences", answer: listAnswer},
+	"GET /mcp/servers/{name}/tools":          {summary: "All its tools", answer: listAnswer},
+	"GET /mcp/servers/{name}/logs":           {summary: "What it wrote, and what became of it", answer: listAnswer},
+	"GET /tools":                             {summary: "The tools there are", answer: listAnswer},
+	"GET /tools/{name}/why":                  {summary: "What decides whether somebody may use a tool somewhere"},
+	"GET /agents":                            {summary: "The agents", answer: listAnswer},
+	"POST /agents":                           {summary: "Add an agent", body: agentBody, status: 201},
+	"GET /agents/{name}":                     {summary: "One agent"},
+	"PUT /agents/{name}":                     {summary: "Replace an agent that was added here, with all its links", body: agentBody},
+	"DELETE /agents/{name}":                  {summary: "Remove an agent that was added here", status: 204},
+	"GET /agents/{name}/files":               {summary: "The files that it knows", answer: listAnswer},
+	"POST /agents/{name}/files":              {summary: "Give it a file", body: fileBody, kind: "multipart/form-data", status: 201},
+	"GET /agents/{name}/files/{file}":        {summary: "The file itself", answer: "file"},
+	"DELETE /agents/{name}/files/{file}":     {summary: "Remove the file", status: 204},
+	"GET /conversations":                     {summary: "The conversations", answer: listAnswer},
+	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
+	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
+	"POST /conversations/{address}/messages": {summary: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
+	"GET /settings":                          {summary: "The layers of settings", answer: settingsBody},
+	"PUT /settings":                          {summary: "Replace the layers that are sent", body: settingsBody, answer: settingsBody},
+	"GET /usage":                             {summary: "What was asked of models, by day, channel and user", answer: listAnswer},
+	"GET /tool-usage":                        {summary: "The calls of tools, newest first; ?server, ?tool, ?channel, ?user, ?turn, ?limit, ?next", answer: listAnswer},
+	"GET /tool-usage/results/{id}":           {summary: "The whole of a large result"},
+	"GET /auth/mcp-tokens":                   {summary: "The tokens of other MCP hosts", answer: listAnswer},
+	"POST /auth/mcp-tokens":                  {summary: "Make a token, which is shown once", body: `{"type":"object","properties":{"name":{"type":"string"},"overwrite":{"type":"boolean"},"tools":{"type":"array","items":{"type":"string"}}},"required":["name"]}`, status: 201},
+	"GET /auth/mcp-tokens/{name}":            {summary: "One token, without itself"},
+	"DELETE /auth/mcp-tokens/{name}":         {summary: "Revoke a token", status: 204},
+	"POST /auth/logout-all":                  {summary: "End the caller's sessions and tokens"},
+	"GET /approvals":                         {summary: "The calls that wait for an approval; ?all=true: also those decided", answer: listAnswer},
+	"GET /approvals/{id}":                    {summary: "One of them"},
+	"POST /approvals/{id}":                   {summary: "Decide", body: `{"type":"object","properties":{"decision":{"type":"string","enum":["approve","deny"]}},"required":["decision"]}`},
+	"GET /digests":                           {summary: "The digests", answer: listAnswer},
+	"POST /digests/{name}/preview":           {summary: "What it would post now, and why; posts nothing"},
+	"POST /digests/{name}/run":               {summary: "Run it now"},
+	"GET /audit":                             {summary: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
+	"GET /openapi.json":                      {summary: "This description"},
 }
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// describe writes the OpenAPI description of routes.
-func describe(routes map[string]methods) []byte {
+// describeAPI writes the OpenAPI description of routes.
+func describeAPI(routes map[string]methods) []byte {
 	paths := map[string]map[string]any{}
 	for path, m := range routes {
 		here := map[string]any{}
@@ -125,26 +125,26 @@ func describeOperation(method, path string) map[string]any {
 	done := map[string]any{"description": "It worked."}
 	switch known.answer {
 	case "file":
-		done["content"] = media("application/octet-stream", `{"type":"string","format":"binary"}`)
+		done["content"] = mediaType("application/octet-stream", `{"type":"string","format":"binary"}`)
 	case "events":
-		done["content"] = media("text/event-stream", `{"type":"string"}`)
+		done["content"] = mediaType("text/event-stream", `{"type":"string"}`)
 	default:
 		if status != http.StatusNoContent {
-			done["content"] = media("application/json", orObject(known.answer))
+			done["content"] = mediaType("application/json", orObject(known.answer))
 		}
 	}
 	o := map[string]any{
 		"operationId": strings.ToLower(method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path),
-		"summary":     known.does,
+		"summary":     known.summary,
 		"responses": map[string]any{strconv.Itoa(status): done,
-			"default": map[string]any{"description": "What is wrong, and what to do.", "content": media("application/json", `{"$ref":"#/components/schemas/Error"}`)}},
+			"default": map[string]any{"description": "What is wrong, and what to do.", "content": mediaType("application/json", `{"$ref":"#/components/schemas/Error"}`)}},
 	}
 	if known.body != "" {
 		kind := known.kind
 		if kind == "" {
 			kind = "application/json"
 		}
-		o["requestBody"] = map[string]any{"required": true, "content": media(kind, known.body)}
+		o["requestBody"] = map[string]any{"required": true, "content": mediaType(kind, known.body)}
 	}
 	var parameters []any
 	for _, p := range pathParameter.FindAllStringSubmatch(path, -1) {
@@ -163,6 +163,6 @@ func orObject(schema string) string {
 	return schema
 }
 
-func media(kind, schema string) map[string]any {
+func mediaType(kind, schema string) map[string]any {
 	return map[string]any{kind: map[string]any{"schema": json.RawMessage(schema)}}
 }

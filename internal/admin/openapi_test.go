@@ -39,7 +39,7 @@ func TestTheAPIDescribesItself(t *testing.T) {
 	for route, o := range operations {
 		method, path, _ := strings.Cut(route, " ")
 		got, there := spec.Paths["/api/v1"+path][strings.ToLower(method)]
-		if !there || got.Summary != o.does || (got.RequestBody != nil) != (o.body != "") {
+		if !there || got.Summary != o.summary || (got.RequestBody != nil) != (o.body != "") {
 			t.Errorf("%s is described, and is there: %t, %+v", route, there, got)
 		}
 	}

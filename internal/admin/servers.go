@@ -40,8 +40,8 @@ type ServerCalls interface {
 	Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error)
 }
 
-// brief gives a server without what only /tools shows.
-func brief(v mcp.Status) mcp.Status {
+// withoutSchemas gives a server without what only /tools shows.
+func withoutSchemas(v mcp.Status) mcp.Status {
 	tools := make([]mcp.ToolInfo, len(v.Tools))
 	for i, t := range v.Tools {
 		tools[i] = mcp.ToolInfo{Name: t.Name, Description: t.Description}
@@ -53,7 +53,7 @@ func brief(v mcp.Status) mcp.Status {
 func (s *Server) servers() []mcp.Status {
 	list := s.o.Servers.List()
 	for i, v := range list {
-		list[i] = brief(v)
+		list[i] = withoutSchemas(v)
 	}
 	return list
 }
@@ -68,39 +68,43 @@ func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
 // answerServer writes a server, or what went wrong with the request about it.
 func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int, v mcp.Status, err error) {
 	if err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
-	writeJSON(w, status, brief(v))
+	writeJSON(w, status, withoutSchemas(v))
 }
 
-func (s *Server) serverFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err error) {
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.Is(err, mcp.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")), "GET /api/v1/mcp/servers names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
+			"GET /api/v1/mcp/servers names those there are")
 	case errors.Is(err, mcp.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), "choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
 	case errors.Is(err, mcp.ErrConfigured):
-		writeError(w, http.StatusConflict, "configured", err.Error(), "change its entry in config.json; the bot takes it up by itself")
+		writeError(w, http.StatusConflict, "configured", err.Error(),
+			"change its entry in config.json; the bot takes it up by itself")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send an entry as mcpServers in config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as mcpServers in config.json has it, with its "name" beside`)
 	default:
-		s.broken(w, r, "the MCP server could not be changed", err)
+		s.writeFailure(w, r, "the MCP server could not be changed", err)
 	}
 }
 
-// mostEntry is how large the entry of a server may be, in bytes.
-const mostEntry = 256 << 10
+// maxEntry is how large the entry of a server may be, in bytes.
+const maxEntry = 256 << 10
 
-// entry reads the body of a request: a name with an entry of config.json beside it.
-func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
+// readEntry reads the body of a request: a name with an entry of config.json beside it.
+func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
 	var in struct {
 		Name string `json:"name"`
 	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostEntry)).Decode(&raw)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEntry)).Decode(&raw)
 	if err == nil {
 		err = json.Unmarshal(raw, &in)
 	}
@@ -109,13 +113,14 @@ func entry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMes
 		err = errors.New("the body is no JSON object with a name in it that is a string")
 	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send a JSON object: an entry as config.json has it, with its "name" beside`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send a JSON object: an entry as config.json has it, with its "name" beside`)
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
 
 func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
@@ -127,12 +132,13 @@ func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
-	name, raw, ok := entry(w, r)
+	name, raw, ok := readEntry(w, r)
 	if !ok {
 		return
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at), "a server keeps its name; add it anew under another")
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
+			"a server keeps its name; add it anew under another")
 		return
 	}
 	v, err := s.o.Servers.Replace(r.Context(), r.PathValue("name"), raw)
@@ -141,7 +147,7 @@ func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Servers.Remove(r.Context(), r.PathValue("name")); err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -158,24 +164,24 @@ func (s *Server) controlServer(verb string) http.HandlerFunc {
 func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
 	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"))
 	if err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	v, err := s.o.Servers.Get(r.PathValue("name"))
 	if err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {
 		mcp.Status
 		Approved []mcp.Change `json:"approved"`
-	}{brief(v), changes})
+	}{withoutSchemas(v), changes})
 }
 
 func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Servers.Tools(r.PathValue("name"))
 	if err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	writeList(w, list)
@@ -184,7 +190,7 @@ func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Servers.Logs(r.PathValue("name"))
 	if err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	writeList(w, list)
@@ -197,20 +203,22 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"tool":"read_file","arguments":{"path":"README.md"}}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"tool":"read_file","arguments":{"path":"README.md"}}`)
 		return
 	}
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	res, err := s.o.ServerCalls.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/mcp/servers/{name}/tools names those there are")
+		writeError(w, http.StatusNotFound, "not_found", err.Error(),
+			"GET /api/v1/mcp/servers/{name}/tools names those there are")
 	case err != nil:
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 	default:
 		writeJSON(w, http.StatusOK, CallResult{Text: res.Text, Structured: res.Structured, IsError: res.IsError})
 	}
@@ -226,14 +234,14 @@ type CallResult struct {
 // serverPending lists the tools that wait for an approval, with what is new in them.
 func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
-		s.serverFault(w, r, err)
+		s.writeServerError(w, r, err)
 		return
 	}
 	writeList(w, s.o.Servers.Pending(r.PathValue("name")))
 }
 
-// serverBox is a server on the page.
-type serverBox struct {
+// serverView is a server on the page.
+type serverView struct {
 	mcp.Status
 	Log     []mcp.LogLine
 	Changes []mcp.Change
@@ -241,10 +249,10 @@ type serverBox struct {
 
 // serversPage is a page, or for its own refreshing just the list.
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
-	var boxes []serverBox
+	var boxes []serverView
 	for _, v := range s.servers() {
 		log, _ := s.o.Servers.Logs(v.Name) // one that has just gone has none
-		boxes = append(boxes, serverBox{v, log, s.o.Servers.Pending(v.Name)})
+		boxes = append(boxes, serverView{v, log, s.o.Servers.Pending(v.Name)})
 	}
 	name := "servers"
 	if r.Header.Get("HX-Request") != "" {
@@ -253,14 +261,14 @@ func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, name, boxes)
 }
 
-// addOnPage adds a server that was entered on the page.
-func (s *Server) addOnPage(w http.ResponseWriter, r *http.Request) {
+// addServerOnPage adds a server that was entered on the page.
+func (s *Server) addServerOnPage(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSpace(r.PostFormValue("name"))
 	v, err := s.o.Servers.Add(r.Context(), name, json.RawMessage(r.PostFormValue("entry")))
-	s.told(w, err, fmt.Sprintf("%s is added: %s.", name, v.State))
+	s.showServerResult(w, err, fmt.Sprintf("%s is added: %s.", name, v.State))
 }
 
-func (s *Server) controlOnPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 	name, verb := r.PathValue("name"), r.PathValue("verb")
 	var err error
 	switch verb {
@@ -274,11 +282,18 @@ func (s *Server) controlOnPage(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.told(w, err, map[string]string{"start": "Starting ", "stop": "Stopped ", "restart": "Restarting ", "approve": "Approved the tools of ", "remove": "Removed "}[verb]+name+".")
+	s.showServerResult(w, err,
+		map[string]string{
+			"start":   "Starting ",
+			"stop":    "Stopped ",
+			"restart": "Restarting ",
+			"approve": "Approved the tools of ",
+			"remove":  "Removed ",
+		}[verb]+name+".")
 }
 
-// told answers what was done on a page of servers.
-func (s *Server) told(w http.ResponseWriter, err error, done string) {
+// showServerResult answers what was done on a page of servers.
+func (s *Server) showServerResult(w http.ResponseWriter, err error, done string) {
 	var bad interface{ BadInput() bool }
 	known := errors.As(err, &bad)
 	for _, e := range []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled} {
@@ -291,8 +306,9 @@ func (s *Server) told(w http.ResponseWriter, err error, done string) {
 	case known:
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
-		ref := reference()
+		ref := newReference()
 		s.o.Log.Error("mcp server not changed", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}
 }

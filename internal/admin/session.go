@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	linkLife    = 15 * time.Minute
-	sessionIdle = 30 * 24 * time.Hour
+	linkLifetime    = 15 * time.Minute
+	sessionLifetime = 30 * 24 * time.Hour
 	// renewAfter is the age at which a session in use gets a new date.
 	renewAfter = 24 * time.Hour
 )
@@ -46,8 +46,15 @@ func newSessions(token string, now func() time.Time) *sessions {
 	mac.Write([]byte("ravenbot dashboard session, version 2"))
 	key := mac.Sum(nil)
 	name := sha256.Sum256(key)
-	return &sessions{token: sha256.Sum256([]byte(token)), usable: token != "", key: key, cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
-		now: now, links: map[[sha256.Size]byte]time.Time{}, ended: map[string]time.Time{}}
+	return &sessions{
+		token:  sha256.Sum256([]byte(token)),
+		usable: token != "",
+		key:    key,
+		cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
+		now:    now,
+		links:  map[[sha256.Size]byte]time.Time{},
+		ended:  map[string]time.Time{},
+	}
 }
 
 // isToken compares with the admin token in constant time.
@@ -67,15 +74,15 @@ func bearer(r *http.Request) (string, bool) {
 // LoginLink makes a link that opens the dashboard once, within 15 minutes. Base
 // is the bot's address as the browser knows it.
 func (s *Server) LoginLink(base string) string {
-	return strings.TrimRight(base, "/") + "/login?token=" + s.sessions.link()
+	return strings.TrimRight(base, "/") + "/login?token=" + s.sessions.newLink()
 }
 
-func (s *sessions) link() string {
+func (s *sessions) newLink() string {
 	token, now := rand.Text(), s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	drop(s.links, now)
-	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLife)
+	dropExpired(s.links, now)
+	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLifetime)
 	return token
 }
 
@@ -89,8 +96,8 @@ func (s *sessions) redeem(token string) bool {
 	return ok && s.now().Before(end)
 }
 
-// drop forgets what has ended.
-func drop[K comparable](m map[K]time.Time, now time.Time) {
+// dropExpired forgets what has ended.
+func dropExpired[K comparable](m map[K]time.Time, now time.Time) {
 	for k, end := range m {
 		if !now.Before(end) {
 			delete(m, k)
@@ -100,18 +107,18 @@ func drop[K comparable](m map[K]time.Time, now time.Time) {
 
 const idSize = 32
 
-// begin gives the browser a session.
-func (s *sessions) begin(w http.ResponseWriter, secure bool) {
+// start gives the browser a session.
+func (s *sessions) start(w http.ResponseWriter, secure bool) {
 	id := make([]byte, idSize)
 	_, _ = rand.Read(id) // never fails
-	s.write(w, id, secure)
+	s.writeCookie(w, id, secure)
 }
 
-// write sends the cookie: the session's id, when it was written, and a signature.
-func (s *sessions) write(w http.ResponseWriter, id []byte, secure bool) {
+// writeCookie sends the cookie: the session's id, when it was written, and a signature.
+func (s *sessions) writeCookie(w http.ResponseWriter, id []byte, secure bool) {
 	body := binary.BigEndian.AppendUint64(id, uint64(s.now().UnixNano()))
 	value := base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...))
-	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionIdle.Seconds()),
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionLifetime.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
 }
 
@@ -121,8 +128,8 @@ func (s *sessions) sign(body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// read gives the id of the request's session and when its cookie was written.
-func (s *sessions) read(r *http.Request) (id []byte, written time.Time, ok bool) {
+// readCookie gives the id of the request's session and when its cookie was written.
+func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok bool) {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
 		return nil, time.Time{}, false
@@ -139,14 +146,14 @@ func (s *sessions) read(r *http.Request) (id []byte, written time.Time, ok bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, over := s.ended[string(id)]
-	return id, written, !over && written.After(s.since) && s.now().Sub(written) < sessionIdle
+	return id, written, !over && written.After(s.since) && s.now().Sub(written) < sessionLifetime
 }
 
 // check reports that a request belongs to a session, and keeps one in use alive.
 func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bool {
-	id, written, ok := s.read(r)
+	id, written, ok := s.readCookie(r)
 	if ok && s.now().Sub(written) > renewAfter {
-		s.write(w, id, secure)
+		s.writeCookie(w, id, secure)
 	}
 	return ok
 }
@@ -158,12 +165,12 @@ func (s *sessions) endAll(at time.Time) {
 	s.since = at
 }
 
-// end logs a session out.
-func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
-	if id, _, ok := s.read(r); ok {
+// logOut logs a session out.
+func (s *sessions) logOut(w http.ResponseWriter, r *http.Request) {
+	if id, _, ok := s.readCookie(r); ok {
 		s.mu.Lock()
-		drop(s.ended, s.now())
-		s.ended[string(id)] = s.now().Add(sessionIdle)
+		dropExpired(s.ended, s.now())
+		s.ended[string(id)] = s.now().Add(sessionLifetime)
 		s.mu.Unlock()
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})

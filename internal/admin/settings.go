@@ -61,7 +61,9 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"instance":{"model","language","tools":{"enabled","maxSteps","systemPrompt"}},"channels":{ADDRESS:{…}},"users":{"platform/id":{…}}}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"instance":{"model","language","tools":{"enabled","maxSteps","systemPrompt"}},`+
+				`"channels":{ADDRESS:{…}},"users":{"platform/id":{…}}}`)
 		return
 	}
 	set := map[settings.Scope]settings.Layer{}
@@ -90,7 +92,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	for scope, l := range set {
 		if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
-			s.broken(w, r, "the settings could not be kept", err)
+			s.writeFailure(w, r, "the settings could not be kept", err)
 			return
 		}
 	}
@@ -100,7 +102,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Spending.Usage(r.Context())
 	if err != nil {
-		s.broken(w, r, "the usage could not be listed", err)
+		s.writeFailure(w, r, "the usage could not be listed", err)
 		return
 	}
 	writeList(w, list)

@@ -17,7 +17,13 @@ const owner = "admin"
 
 // Tokens makes and revokes the tokens of the MCP endpoint.
 type Tokens interface {
-	Create(ctx context.Context, owner, name string, tools []string, life time.Duration, overwrite bool) (mcpserve.Token, string, error)
+	Create(
+		ctx context.Context,
+		owner, name string,
+		tools []string,
+		life time.Duration,
+		overwrite bool,
+	) (mcpserve.Token, string, error)
 	List(owner string) []mcpserve.Token
 	Get(owner, name string) (mcpserve.Token, error)
 	Revoke(ctx context.Context, owner, name string) error
@@ -36,22 +42,25 @@ func (s *Server) listTokens(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 	t, err := s.o.Tokens.Get(owner, r.PathValue("name"))
 	if err != nil {
-		s.tokenFault(w, r, err)
+		s.writeTokenError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, t)
 }
 
-func (s *Server) tokenFault(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, mcpserve.ErrNoToken):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")), "GET /api/v1/auth/mcp-tokens names those there are")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
+			"GET /api/v1/auth/mcp-tokens names those there are")
 	case errors.Is(err, mcpserve.ErrTokenExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(), `send "overwrite": true to replace it, or choose another name`)
+		writeError(w, http.StatusConflict, "exists", err.Error(),
+			`send "overwrite": true to replace it, or choose another name`)
 	case errors.Is(err, mcpserve.ErrTokenName), errors.Is(err, mcpserve.ErrTokenTools):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), `send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
 	default:
-		s.broken(w, r, "the token could not be changed", err)
+		s.writeFailure(w, r, "the token could not be changed", err)
 	}
 }
 
@@ -66,20 +75,22 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
 		return
 	}
 	var life time.Duration
 	if in.ExpiresIn != "" {
 		var err error
 		if life, err = time.ParseDuration(in.ExpiresIn); err != nil || life <= 0 {
-			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("expiresIn is %.40q, want a length of time", in.ExpiresIn), `write number and unit: "24h"`)
+			writeError(w, http.StatusBadRequest, "bad_request",
+				fmt.Sprintf("expiresIn is %.40q, want a length of time", in.ExpiresIn), `write number and unit: "24h"`)
 			return
 		}
 	}
 	t, secret, err := s.o.Tokens.Create(r.Context(), owner, in.Name, in.Tools, life, in.Overwrite)
 	if err != nil {
-		s.tokenFault(w, r, err)
+		s.writeTokenError(w, r, err)
 		return
 	}
 	w.Header().Set("Location", "/api/v1/auth/mcp-tokens/"+url.PathEscape(t.Name))
@@ -91,7 +102,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Tokens.Revoke(r.Context(), owner, r.PathValue("name")); err != nil {
-		s.tokenFault(w, r, err)
+		s.writeTokenError(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -103,13 +114,13 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 	now := s.o.Now()
 	err := s.o.Logouts.SaveLogout(r.Context(), now)
 	if err != nil {
-		s.broken(w, r, "the sessions could not be ended", err)
+		s.writeFailure(w, r, "the sessions could not be ended", err)
 		return
 	}
 	s.sessions.endAll(now)
 	n, err := s.o.Tokens.RevokeAll(r.Context(), owner)
 	if err != nil {
-		s.broken(w, r, "the sessions are ended, but not all tokens were revoked", err)
+		s.writeFailure(w, r, "the sessions are ended, but not all tokens were revoked", err)
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": "ended", "tokensRevoked": n})
@@ -117,17 +128,17 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 
 // mcpEndpoint serves /mcp, which takes no other token than its own.
 func (s *Server) mcpEndpoint(w http.ResponseWriter, r *http.Request) {
-	if s.guard.bearers.full(r, s.o.Now()) {
-		tooMany(w)
+	if s.guard.bearers.isFull(r, s.o.Now()) {
+		writeTooManyAttempts(w)
 		return
 	}
 	s.mcp.ServeHTTP(w, r)
 }
 
-// noMCPToken answers who has no token for /mcp.
-func (s *Server) noMCPToken(w http.ResponseWriter, r *http.Request) {
+// refuseWithoutToken answers who has no token for /mcp.
+func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" {
-		s.guard.bearers.count(r, s.o.Now())
+		s.guard.bearers.countAttempt(r, s.o.Now())
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
 	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token is none",

@@ -21,8 +21,8 @@ type Tools interface {
 	Why(tool, user string, channel chat.Address) (roster.Verdict, error)
 }
 
-// usualFound is how many tools a search gives where nothing says.
-const usualFound = 10
+// defaultFound is how many tools a search gives where nothing says.
+const defaultFound = 10
 
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("query"))
@@ -30,11 +30,12 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 		writeList(w, s.o.Tools.ListTools())
 		return
 	}
-	k := usualFound
+	k := defaultFound
 	if text := r.URL.Query().Get("k"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 1000 {
-			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("k is %.40q, want a number from 1 to 1000", text), "leave it out for ten")
+			writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("k is %.40q, want a number from 1 to 1000", text),
+				"leave it out for ten")
 			return
 		}
 		k = n
@@ -53,7 +54,7 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, roster.ErrNoTool):
 		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
 	case err != nil:
-		s.broken(w, r, "it could not be found out", err)
+		s.writeFailure(w, r, "it could not be found out", err)
 	default:
 		writeJSON(w, http.StatusOK, v)
 	}

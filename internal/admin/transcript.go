@@ -59,18 +59,18 @@ type lineView struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
 	User string    `json:"user,omitempty"` // absent: the bot
-	answer
+	answerView
 }
 
 func plainLines(lines []store.Entry) []lineView {
 	views := make([]lineView, len(lines))
 	for i, l := range lines {
-		views[i] = lineView{ID: l.ID, At: l.At, answer: answer{Text: l.Text}}
+		views[i] = lineView{ID: l.ID, At: l.At, answerView: answerView{Text: l.Text}}
 		if l.User != nil {
 			views[i].User = l.User.Name
 		}
 		if d := l.Draft; d != nil {
-			views[i].answer = answer{l.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed}
+			views[i].answerView = answerView{l.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed}
 		}
 	}
 	return views

@@ -312,7 +312,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
 		Calls:     p.calls,
 		Approvals: p.approvals,
-		Files:     fileReader{a.platforms},
+		Files:     a.platforms,
 		Budget:    a.spending,
 		Window:    conversation.DefaultWindow(),
 		Log:       a.o.Log,
@@ -321,17 +321,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// fileReader reads the files of messages through the platform that they came from.
-type fileReader struct{ platforms *platform.Set }
-
-func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limit int64) ([]byte, error) {
-	fetcher, ok := f.platforms.Get(name).(chat.Fetcher)
-	if !ok {
-		return nil, fmt.Errorf("read file %q: %s cannot read files", file.Name, name)
-	}
-	return fetcher.Fetch(ctx, file, limit)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and

@@ -93,7 +93,7 @@ func behaviour() []string {
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
-	"github.com/anthropics/anthropic-sdk-go":         {"internal/llm/anthropic"},
+	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
@@ -110,6 +110,8 @@ var holders = map[string][]string{
 	"github.com/robfig/cron/v3":                       {"internal/schedule"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {"internal/schema", "internal/sim/"},
 	"github.com/slack-go/slack":                       {"adapters/slack"},
+	"github.com/spf13/cobra":                          {"internal/cli"},
+	"github.com/spf13/pflag":                          {"internal/cli"},
 	"github.com/tailscale/hujson":                     {"internal/config"},
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
@@ -384,6 +386,44 @@ func TestPlatforms_AreNamedInAdaptersAlone(t *testing.T) {
 			if platformTest.MatchString(line) {
 				t.Errorf("%s:%d names a platform: %s", s.path, n+1, strings.TrimSpace(line))
 			}
+		}
+	}
+}
+
+// place matches a path of the repository in the text.
+var place = regexp.MustCompile("`((?:internal|adapters|cmd|docs|deploy)/[a-z][A-Za-z0-9_./-]*|\\.env\\.example)`")
+
+func TestArchitecture_NamesFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := place.FindAllStringSubmatch(string(text), -1)
+	if len(found) < 60 {
+		t.Errorf("only %d paths are named", len(found))
+	}
+	for _, m := range found {
+		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
+		}
+	}
+}
+
+// Every package has its row in ARCHITECTURE.md, those below a vocabulary that of its parent.
+func TestArchitecture_HasARowForEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources(t) {
+		pkg := s.pkg
+		for _, parent := range []string{"internal/llm/", "internal/tool/", "internal/store/", "internal/sim/"} {
+			if covers(parent, pkg) {
+				pkg = strings.TrimSuffix(parent, "/")
+			}
+		}
+		if !strings.Contains(string(text), "\n| `"+pkg+"` |") {
+			t.Errorf("ARCHITECTURE.md has no row for %s", pkg)
 		}
 	}
 }

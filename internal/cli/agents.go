@@ -15,21 +15,21 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// ask reads an answer of the daemon into out; where none runs, with opens the store for
+// query reads an answer of the daemon into out; where none runs, with opens the store for
 // it.
-func (c *call) ask(ctx context.Context, path string, out any, with func(*app.App) error) error {
-	cfg, err := c.load()
+func (c *invocation) query(ctx context.Context, path string, out any, with func(*app.App) error) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		return d.get(ctx, http.MethodGet, path, out)
+		return d.requestJSON(ctx, http.MethodGet, path, nil, out)
 	case !errors.Is(err, errNoDaemon):
 		return err
 	}
-	a, err := local(c, cfg)
+	a, err := openLocal(c, cfg)
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,11 @@ func (c *call) ask(ctx context.Context, path string, out any, with func(*app.App
 }
 
 // listAgents shows who answers.
-func listAgents(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("agents takes no arguments")
-	}
+func listAgents(ctx context.Context, c *invocation) error {
 	var list struct {
 		Items []roster.Agent `json:"items"`
 	}
-	err := c.ask(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Roster().List(); return nil })
+	err := c.query(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Roster().List(); return nil })
 	if err != nil {
 		return err
 	}
@@ -59,20 +56,28 @@ func listAgents(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-// listTools shows all tools, or those that fit a request, the best first.
-func listTools(ctx context.Context, c *call, query string) error {
+// listTools shows all tools.
+func listTools(ctx context.Context, c *invocation) error { return showTools(ctx, c, "", 0) }
+
+// searchTools shows the tools that fit a request, best first.
+func searchTools(ctx context.Context, c *invocation) error {
+	k, err := c.resultLimit()
+	if err != nil {
+		return err
+	}
+	return showTools(ctx, c, strings.Join(c.args, " "), k)
+}
+
+// showTools prints all tools, or the k that fit a query best.
+func showTools(ctx context.Context, c *invocation, query string, k int) error {
 	list := struct {
 		Items []roster.ToolItem `json:"items"`
 	}{}
-	k := c.ranked()
-	if k < 1 || k > mostRanked {
-		return misuse("-k must be from 1 to %d", mostRanked)
-	}
 	path := "/api/v1/tools"
 	if query != "" {
 		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
 	}
-	err := c.ask(ctx, path, &list, func(a *app.App) error {
+	err := c.query(ctx, path, &list, func(a *app.App) error {
 		if list.Items = a.Roster().ListTools(); query != "" {
 			list.Items = a.Roster().SearchTools(query, k)
 		}
@@ -87,12 +92,12 @@ func listTools(ctx context.Context, c *call, query string) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSERVER\tHINT\tDESCRIPTION")
 	for _, v := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Name, v.Server, v.Hint, shortened(oneLine(v.Description), 80))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Name, v.Server, v.Hint, truncate(oneLine(v.Description), 80))
 	}
 	return t.Flush()
 }
 
-func shortened(s string, most int) string {
+func truncate(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}
@@ -100,15 +105,15 @@ func shortened(s string, most int) string {
 }
 
 // whyTool says of every layer what it decides about a tool.
-func whyTool(ctx context.Context, c *call, name string) error {
-	user, channel := c.flags.Lookup("user").Value.String(), c.flags.Lookup("channel").Value.String()
+func whyTool(ctx context.Context, c *invocation) error {
+	name, user, channel := c.args[0], c.flagText("user"), c.flagText("channel")
 	at, err := chat.ParseAddress(channel)
 	if err != nil {
-		return misuse("--channel: %v", err)
+		return usageErrorf("--channel: %v", err)
 	}
 	var v roster.Verdict
 	path := "/api/v1/tools/" + url.PathEscape(name) + "/why?" + url.Values{"user": {user}, "channel": {channel}}.Encode()
-	err = c.ask(ctx, path, &v, func(a *app.App) error {
+	err = c.query(ctx, path, &v, func(a *app.App) error {
 		var err error
 		v, err = a.Roster().Why(name, user, at)
 		return err
@@ -119,7 +124,12 @@ func whyTool(ctx context.Context, c *call, name string) error {
 	if c.json {
 		return writeJSON(c.Out, v)
 	}
-	fmt.Fprintf(c.Out, "%s in %s: %s\n", v.Tool, v.Channel, map[string]string{"allow": "may be used", "ask": "may be used after an approval", "deny": "may not be used"}[v.Verdict])
+	fmt.Fprintf(c.Out, "%s in %s: %s\n", v.Tool, v.Channel,
+		map[string]string{
+			"allow": "may be used",
+			"ask":   "may be used after an approval",
+			"deny":  "may not be used",
+		}[v.Verdict])
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	for _, f := range v.Layers {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.Layer, f.Decision, f.Reason)

@@ -12,31 +12,37 @@ import (
 	"time"
 )
 
-// errNoAnswer is the end of the input before a question was answered.
-var errNoAnswer = errors.New("the input ended")
+// errInputEnded is the end of the input before a question was answered.
+var errInputEnded = errors.New("the input ended")
 
-// errUnusable is an answer that cannot be used, and what to do about it.
-type errUnusable struct{ reason, remedy string }
+// unusableError is an answer that cannot be used, and what to do about it.
+type unusableError struct{ reason, remedy string }
 
-func (e *errUnusable) Error() string { return e.reason + ": " + e.remedy }
+func (e *unusableError) Error() string { return e.reason + ": " + e.remedy }
 
-func wrong(remedy, format string, args ...any) error {
-	return &errUnusable{fmt.Sprintf(format, args...), remedy}
+func unusablef(remedy, format string, args ...any) error {
+	return &unusableError{fmt.Sprintf(format, args...), remedy}
 }
 
 // asker asks questions on a terminal, or reads the answers from a pipe, a line each.
 // What was typed as a secret is in nothing that it prints.
 type asker struct {
-	ctx      context.Context
-	lines    *bufio.Reader
-	terminal *os.File // nil: the answers come from elsewhere
-	out, err io.Writer
-	silent   bool     // every answer is the one offered
-	secrets  []string // told so far
+	ctx            context.Context
+	lines          *bufio.Reader
+	terminal       *os.File // nil: the answers come from elsewhere
+	out, err       io.Writer
+	acceptDefaults bool     // every answer is the one offered
+	secrets        []string // told so far
 }
 
-func newAsker(ctx context.Context, c *call, silent bool) asker {
-	a := asker{ctx: ctx, out: c.Out, err: c.Err, silent: silent, lines: bufio.NewReader(io.LimitReader(interruptible{ctx, c.In}, 1<<20))}
+func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
+	a := asker{
+		ctx:            ctx,
+		out:            c.Out,
+		err:            c.Err,
+		acceptDefaults: acceptDefaults,
+		lines:          bufio.NewReader(io.LimitReader(interruptibleReader{ctx, c.In}, 1<<20)),
+	}
 	if f, ok := c.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			a.terminal = f
@@ -46,21 +52,21 @@ func newAsker(ctx context.Context, c *call, silent bool) asker {
 }
 
 func (a *asker) say(format string, args ...any) {
-	fmt.Fprintln(a.out, a.masked(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.out, a.maskSecrets(fmt.Sprintf(format, args...)))
 }
 
-func (a *asker) trying(whom string) { a.say("asking %s …", whom) }
+func (a *asker) sayTrying(whom string) { a.say("asking %s …", whom) }
 
-func (a *asker) masked(text string) string {
+func (a *asker) maskSecrets(text string) string {
 	for _, s := range a.secrets {
 		text = strings.ReplaceAll(text, s, "***")
 	}
 	return text
 }
 
-// thrice repeats questions whose answers cannot be used, and gives up after three.
-func (a *asker) thrice(what string, ask func() error) error {
-	var unusable *errUnusable
+// askThrice repeats questions whose answers cannot be used, and gives up after three.
+func (a *asker) askThrice(what string, ask func() error) error {
+	var unusable *unusableError
 	for range 3 {
 		err := ask()
 		if !errors.As(err, &unusable) {
@@ -69,8 +75,8 @@ func (a *asker) thrice(what string, ask func() error) error {
 		if a.ctx.Err() != nil {
 			return a.ctx.Err()
 		}
-		fmt.Fprintf(a.err, "%s\n  what to do: %s\n", a.masked(unusable.reason), a.masked(unusable.remedy))
-		if a.silent {
+		fmt.Fprintf(a.err, "%s\n  what to do: %s\n", a.maskSecrets(unusable.reason), a.maskSecrets(unusable.remedy))
+		if a.acceptDefaults {
 			break // the answer would be the same
 		}
 	}
@@ -82,7 +88,7 @@ func (a *asker) ask(question, offered string) (string, error) {
 	if offered != "" {
 		question += " [" + offered + "]"
 	}
-	answer, err := a.line(question + ": ")
+	answer, err := a.readLine(question + ": ")
 	if err == nil && answer == "" {
 		answer = offered
 	}
@@ -96,8 +102,8 @@ func (a *asker) askSecret(question, set string) (string, error) {
 	if set != "" {
 		offer = " [the one that is set; - for none]: "
 	}
-	restore := a.hide()
-	secret, err := a.line(question + offer)
+	restore := a.disableEcho()
+	secret, err := a.readLine(question + offer)
 	restore()
 	switch {
 	case err != nil || secret == "-":
@@ -111,23 +117,24 @@ func (a *asker) askSecret(question, set string) (string, error) {
 	if len(secret) >= 8 { // less is a slip of the hand, and stands in too many words
 		a.secrets = append(a.secrets, secret)
 	}
-	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' }) {
-		return "", wrong("copy it again, without quotes or blanks", "a key or token has letters, digits and signs alone")
+	isForeign := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"'\`, r) }
+	if strings.ContainsFunc(secret, isForeign) {
+		return "", unusablef("copy it again, without quotes or blanks", "a key or token has letters, digits and signs alone")
 	}
 	return secret, nil
 }
 
 // confirm asks for a yes; everything else is a no.
 func (a *asker) confirm(question string) (bool, error) {
-	if a.silent {
+	if a.acceptDefaults {
 		return true, nil
 	}
-	answer, err := a.line(question + " [y/N]: ")
+	answer, err := a.readLine(question + " [y/N]: ")
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), err
 }
 
-func (a *asker) line(question string) (string, error) {
-	if a.silent {
+func (a *asker) readLine(question string) (string, error) {
+	if a.acceptDefaults {
 		return "", nil
 	}
 	fmt.Fprint(a.out, question)
@@ -139,17 +146,17 @@ func (a *asker) line(question string) (string, error) {
 	case a.ctx.Err() != nil:
 		return "", a.ctx.Err()
 	case errors.Is(err, io.EOF) && text == "":
-		return "", errNoAnswer
+		return "", errInputEnded
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	return strings.TrimSpace(text), nil
 }
 
-// hide keeps the terminal from showing what is typed until restore is called. Where it
+// disableEcho keeps the terminal from showing what is typed until restore is called. Where it
 // cannot, what is typed is seen, as it is in any program there.
-func (a *asker) hide() (restore func()) {
-	if a.terminal == nil || a.silent || a.stty("-echo") != nil {
+func (a *asker) disableEcho() (restore func()) {
+	if a.terminal == nil || a.acceptDefaults || a.stty("-echo") != nil {
 		return func() {}
 	}
 	return func() {

@@ -14,20 +14,17 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-func backupFlags(c *call) {
+func backupFlags(c *invocation) {
 	c.flags.Bool("overwrite", false, "take the place of a FILE that is there")
 }
 
-func backup(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("name the file to write")
-	}
+func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
-	over := c.flags.Lookup("overwrite").Value.String() == "true"
+	over := c.flagOn("overwrite")
 	if _, err := os.Lstat(file); !over && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fmt.Errorf("%s is there already: name another file, or say --overwrite", file))
 	}
-	cfg, err := c.load()
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -48,10 +45,10 @@ func backup(ctx context.Context, c *call) error {
 }
 
 // copyStore has the running daemon make a copy of its store, or makes one here.
-func copyStore(ctx context.Context, c *call, cfg *config.Config, file string) error {
-	d, err := daemon(ctx, cfg)
+func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file string) error {
+	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
-		return c.inUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
+		return c.explainInUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
 	}
 	if err != nil {
 		return err
@@ -64,26 +61,24 @@ func copyStore(ctx context.Context, c *call, cfg *config.Config, file string) er
 	return bolt.Receive(ctx, res.Body, file)
 }
 
-// inUse says of a store that is in use and whose daemon was not found where that may
+// explainInUse says of a store that is in use and whose daemon was not found where that may
 // be.
-func (c *call) inUse(cfg *config.Config, err error) error {
+func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	var inUse *store.InUseError
 	if errors.As(err, &inUse) {
-		return fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err, cfg.HTTP.Listen, c.config)
+		return fmt.Errorf("%w. If that is a running ravenbot, it does not answer at %s, the http.listen of %s", err,
+			cfg.HTTP.Listen, c.config)
 	}
 	return err
 }
 
-func restore(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("name the backup to go back to")
-	}
-	cfg, err := c.load()
+func restore(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	path := cfg.Store.Reveal()
-	switch _, err := daemon(ctx, cfg); {
+	switch _, err := findDaemon(ctx, cfg); {
 	case err == nil:
 		return &store.InUseError{Path: path}
 	case !errors.Is(err, errNoDaemon):
@@ -91,7 +86,7 @@ func restore(ctx context.Context, c *call) error {
 	}
 	kept, err := bolt.Restore(ctx, c.args[0], path, time.Now())
 	if err != nil {
-		return c.inUse(cfg, err)
+		return c.explainInUse(cfg, err)
 	}
 	fmt.Fprintf(c.Out, "%s is the store of %s again.\n", path, c.args[0])
 	if kept != "" {

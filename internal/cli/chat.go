@@ -15,22 +15,22 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// errFailed ends chat with status 1 when the one answer asked for was an error.
-var errFailed = errors.New("the answer was an error")
+// errAnswerFailed ends chat with status 1 when the one answer asked for was an error.
+var errAnswerFailed = errors.New("the answer was an error")
 
-func talk(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func runChat(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err == nil {
-		return converse(ctx, c, d.ask)
+		return converse(ctx, c, d.sendMessage)
 	}
 	if !errors.Is(err, errNoDaemon) {
 		return err
 	}
-	a, err := local(c, cfg)
+	a, err := openLocal(c, cfg)
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func talk(ctx context.Context, c *call) error {
 	return errors.Join(err, a.Close())
 }
 
-func converse(ctx context.Context, c *call, ask terminal.Ask) error {
-	t := terminal.Terminal{In: interruptible{ctx, c.In}, Out: c.Out, Notes: c.Err}
+func converse(ctx context.Context, c *invocation, ask terminal.Ask) error {
+	t := terminal.Terminal{In: interruptibleReader{ctx, c.In}, Out: c.Out, Notes: c.Err}
 	if len(c.args) == 0 {
 		if c.json {
-			return misuse("--json prints one answer: say TEXT")
+			return usageErrorf("--json prints one answer: say TEXT")
 		}
 		return t.Talk(ctx, ask)
 	}
@@ -78,18 +78,18 @@ func converse(ctx context.Context, c *call, ask terminal.Ask) error {
 		return err
 	}
 	if c.json {
-		if err := writeJSON(c.Out, answer{d.Text, d.Cards, d.Tools, d.Footer, d.Failed}); err != nil {
+		if err := writeJSON(c.Out, chatOutput{d.Text, d.Cards, d.Tools, d.Footer, d.Failed}); err != nil {
 			return err
 		}
 	}
 	if d.Failed {
-		return errFailed
+		return errAnswerFailed
 	}
 	return nil
 }
 
-// answer is what chat --json prints, whoever answered.
-type answer struct {
+// chatOutput is what chat --json prints, whoever answered.
+type chatOutput struct {
 	Text   string         `json:"text"` // Markdown
 	Cards  []chat.Card    `json:"cards,omitempty"`
 	Tools  []chat.ToolRun `json:"tools,omitempty"`
@@ -97,14 +97,14 @@ type answer struct {
 	Failed bool           `json:"failed,omitempty"`
 }
 
-// interruptible is the input until ctx ends. A read of a terminal cannot be cut
+// interruptibleReader is the input until ctx ends. A read of a terminal cannot be cut
 // short: the one under way is left behind, for the process is about to end.
-type interruptible struct {
+type interruptibleReader struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-func (r interruptible) Read(p []byte) (int, error) {
+func (r interruptibleReader) Read(p []byte) (int, error) {
 	type result struct {
 		n   int
 		err error
@@ -123,8 +123,8 @@ func (r interruptible) Read(p []byte) (int, error) {
 	}
 }
 
-// ask says something in the terminal's room of the daemon.
-func (c *client) ask(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
+// sendMessage says something in the terminal's room of the daemon.
+func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
 	var d chat.Draft
 	path := "/api/v1/conversations/" + url.PathEscape("web:/"+terminal.Room) + "/messages"
 	res, err := c.do(ctx, http.MethodPost, path, map[string]string{"text": text})
@@ -153,7 +153,7 @@ func (c *client) ask(ctx context.Context, text string, seen func(chat.ToolRun)) 
 		case "answer":
 			return d, json.Unmarshal([]byte(data), &d)
 		case "error":
-			if err := told([]byte(data)); err != nil {
+			if err := parseAPIError([]byte(data)); err != nil {
 				return d, err
 			}
 			return d, fmt.Errorf("the daemon says: %.200s", strings.TrimSpace(data))

@@ -13,8 +13,8 @@ import (
 	simmodel "ravenbot/internal/sim/model"
 )
 
-// begin runs a command in this process and gives its status when it has ended.
-func begin(ctx context.Context, in io.Reader, out io.Writer, args ...string) <-chan int {
+// startCommand runs a command in this process and gives its status when it has ended.
+func startCommand(ctx context.Context, in io.Reader, out io.Writer, args ...string) <-chan int {
 	status := make(chan int, 1)
 	go func() {
 		status <- Run(ctx, World{Args: args, In: in, Out: out, Err: out, Env: func(string) (string, bool) { return "", false }})
@@ -22,7 +22,7 @@ func begin(ctx context.Context, in io.Reader, out io.Writer, args ...string) <-c
 	return status
 }
 
-func statusOf(t *testing.T, status <-chan int) int {
+func waitStatus(t *testing.T, status <-chan int) int {
 	t.Helper()
 	select {
 	case got := <-status:
@@ -68,14 +68,14 @@ func TestInterruptEndsAConversation(t *testing.T) {
 	defer out.Close()
 	ctx, interrupt := context.WithCancel(t.Context())
 	shown := &screen{want: "\n> ", seen: make(chan struct{})}
-	status := begin(ctx, in, shown, "chat", "--config", path)
+	status := startCommand(ctx, in, shown, "chat", "--config", path)
 	select {
 	case <-shown.seen:
 	case got := <-status:
 		t.Fatalf("status %d before the prompt: %s", got, shown)
 	}
 	interrupt()
-	if got := statusOf(t, status); got != done {
+	if got := waitStatus(t, status); got != exitDone {
 		t.Errorf("status %d: %s", got, shown)
 	}
 }
@@ -93,12 +93,12 @@ func TestInterruptFailsAQuestion(t *testing.T) {
 		"models": { "default": { "provider": "openai", "baseURL": %q, "model": "gpt-sim", "apiKey": "key" } } }`, model.OpenAIURL()))
 	ctx, interrupt := context.WithCancel(t.Context())
 	shown := &screen{want: "interrupted", seen: make(chan struct{})}
-	status := begin(ctx, strings.NewReader(""), shown, "chat", "--config", path, "hello")
+	status := startCommand(ctx, strings.NewReader(""), shown, "chat", "--config", path, "hello")
 	if _, err := model.WaitAsked(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	interrupt()
-	if got := statusOf(t, status); got != failed || shown.String() != "ravenbot chat: interrupted\n" {
+	if got := waitStatus(t, status); got != exitFailed || shown.String() != "ravenbot chat: interrupted\n" {
 		t.Errorf("status %d: %s", got, shown)
 	}
 }

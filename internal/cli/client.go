@@ -26,12 +26,12 @@ type client struct {
 	http  *http.Client
 }
 
-// patience is longer than the daemon takes for any answer or digest.
-const patience = 31 * time.Minute
+// requestTimeout is longer than the daemon takes for any answer or digest.
+const requestTimeout = 31 * time.Minute
 
-// daemon finds the running daemon of a configuration: errNoDaemon where none
+// findDaemon finds the running daemon of a configuration: errNoDaemon where none
 // answers.
-func daemon(ctx context.Context, cfg *config.Config) (*client, error) {
+func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	token, err := cfg.FindAdminToken()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoDaemon
@@ -46,7 +46,7 @@ func daemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{Timeout: patience}}
+	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{Timeout: requestTimeout}}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	res, err := c.do(ctx, http.MethodGet, "/healthz", nil)
@@ -86,16 +86,18 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, err
 	}
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: it was started with another configuration or RAVENBOT_ADMIN_TOKEN", c.base)
+		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: "+
+			"it was started with another configuration or RAVENBOT_ADMIN_TOKEN",
+			c.base)
 	}
-	if err := told(raw); err != nil {
+	if err := parseAPIError(raw); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
 }
 
-// told is the error that the API tells as JSON; nil where there is none.
-func told(raw []byte) error {
+// parseAPIError is the error that the API tells as JSON; nil where there is none.
+func parseAPIError(raw []byte) error {
 	var t struct {
 		Error struct{ Message, Hint string }
 	}
@@ -108,9 +110,9 @@ func told(raw []byte) error {
 // maxAnswer is the most that is read of an answer of the daemon, in bytes.
 const maxAnswer = 64 << 20
 
-// get reads an answer into out.
-func (c *client) get(ctx context.Context, method, path string, out any) error {
-	res, err := c.do(ctx, method, path, nil)
+// requestJSON makes a request with body, which may be nil, and reads the answer into out.
+func (c *client) requestJSON(ctx context.Context, method, path string, body, out any) error {
+	res, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}

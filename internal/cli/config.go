@@ -8,28 +8,21 @@ import (
 	"ravenbot/internal/config"
 )
 
-func configure(_ context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return misuse("say check, print or schema")
-	}
-	switch c.args[0] {
-	case "schema":
-		_, err := c.Out.Write(config.Schema())
-		return err
-	case "check":
-		return check(c)
-	case "print":
-		cfg, err := c.load()
-		if err != nil {
-			return err
-		}
-		return config.Print(c.Out, cfg)
-	}
-	return misuse("there is no %q; say check, print or schema", c.args[0])
+func printSchema(_ context.Context, c *invocation) error {
+	_, err := c.Out.Write(config.Schema())
+	return err
 }
 
-func check(c *call) error {
-	cfg, err := c.load()
+func printConfig(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	return config.Print(c.Out, cfg)
+}
+
+func checkConfig(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if c.json {
 		faults := &config.Faults{List: []config.Fault{}}
 		if err != nil && !errors.As(err, &faults) {
@@ -38,7 +31,8 @@ func check(c *call) error {
 		return errors.Join(err, writeItems(c.Out, faults.List))
 	}
 	if err == nil {
-		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests), len(cfg.EnabledServers()))
+		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests),
+			len(cfg.EnabledServers()))
 	}
 	return err
 }

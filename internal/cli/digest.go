@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,42 +19,37 @@ import (
 	"ravenbot/internal/store"
 )
 
-func digestFlags(c *call) {
+func previewFlags(c *invocation) {
 	jsonFlag(c)
-	c.flags.Bool("explain", false, "with preview: say for every item why it is or is not posted")
+	c.flags.Bool("explain", false, "say for every item why it is or is not posted")
 }
 
-func digests(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	switch {
-	case verb == "list" && len(c.args) == 1:
-		return listDigests(ctx, c)
-	case verb == "preview" && len(c.args) == 2:
-		return previewDigest(ctx, c, c.args[1])
-	case verb == "run" && len(c.args) == 2:
-		return runDigest(ctx, c, c.args[1])
-	}
-	return misuse("say list, preview NAME or run NAME")
-}
-
-// local is a bot that is not running, with its store opened here. The caller
+// openLocal is a bot that is not running, with its store opened here. The caller
 // closes it.
-func local(c *call, cfg *config.Config) (*app.App, error) {
+func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(app.Options{Config: cfg, Version: version, Log: lg, Now: time.Now, Local: true, ReadPDF: readPDF, Watch: watchOver(lg).Watch})
-	return a, c.inUse(cfg, err)
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		Local:   true,
+		ReadPDF: readPDF,
+		Watch:   newWatchdog(lg).Watch,
+	})
+	return a, c.explainInUse(cfg, err)
 }
 
-// allDigests asks the running daemon, else the store.
-func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
+// loadDigests asks the running daemon, else the store.
+func (c *invocation) loadDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
 	var list struct{ Items []digest.Info }
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodGet, "/api/v1/digests", &list)
+		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/digests", nil, &list)
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return nil, err
 		}
 		list.Items, err = a.Digests().List(ctx)
@@ -64,12 +58,12 @@ func (c *call) allDigests(ctx context.Context, cfg *config.Config) ([]digest.Inf
 	return list.Items, err
 }
 
-func listDigests(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func listDigests(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	list, err := c.allDigests(ctx, cfg)
+	list, err := c.loadDigests(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -92,27 +86,29 @@ func listDigests(ctx context.Context, c *call) error {
 		if i.Last != nil {
 			last = fmt.Sprintf("%s (%d items)", i.Last.Due.Format(time.RFC3339), i.Last.Posted)
 		}
-		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds), strings.Join(i.Post, " "))
+		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds),
+			strings.Join(i.Post, " "))
 	}
 	return t.Flush()
 }
 
-func previewDigest(ctx context.Context, c *call, name string) error {
-	cfg, err := c.load()
+func previewDigest(ctx context.Context, c *invocation) error {
+	name := c.args[0]
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	var p digest.Preview
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", &p)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/preview", nil, &p)
 		for _, f := range p.Faults { // a bot in this process logs them itself
 			fmt.Fprintf(c.Err, "warning: %s\n", f)
 		}
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return err
 		}
 		p, err = a.Digests().Preview(ctx, name)
@@ -128,7 +124,7 @@ func previewDigest(ctx context.Context, c *call, name string) error {
 		return writeJSON(c.Out, p)
 	}
 	writePreview(c.Out, p)
-	if c.flags.Lookup("explain").Value.String() == "true" {
+	if c.flagOn("explain") {
 		fmt.Fprintln(c.Out)
 		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 		for _, v := range p.Items {
@@ -151,17 +147,18 @@ func writePreview(w io.Writer, p digest.Preview) {
 	fmt.Fprintln(w, terminal.Text(p.Draft))
 }
 
-func runDigest(ctx context.Context, c *call, name string) error {
-	cfg, err := c.load()
+func runDigest(ctx context.Context, c *invocation) error {
+	name := c.args[0]
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w, and a digest is posted by the running bot: start it with ravenbot run", err)
 	}
 	var r store.Run
-	if err := d.get(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", &r); err != nil {
+	if err := d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", nil, &r); err != nil {
 		return err
 	}
 	if c.json {
@@ -176,16 +173,4 @@ func runDigest(ctx context.Context, c *call, name string) error {
 	}
 	fmt.Fprintf(c.Out, "%s: items posted: %d.\n", name, r.Posted)
 	return nil
-}
-
-func writeItems[T any](w io.Writer, items []T) error {
-	return writeJSON(w, struct {
-		Items []T `json:"items"`
-	}{items})
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

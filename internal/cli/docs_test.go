@@ -2,7 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"flag"
+	"cmp"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -15,7 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/config"
@@ -59,15 +61,14 @@ func documents(t *testing.T) []string {
 func TestReferenceIsTheHelp(t *testing.T) {
 	const name = "docs/cli.md"
 	var b strings.Builder
-	b.WriteString("# The command line\n\nThis page is what the commands say of themselves, written by `go test ./internal/cli -update`.\n\n```text\n")
-	help(&b)
-	b.WriteString("```\n")
-	all := commands()
-	for _, c := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n", c)
+	b.WriteString("# The command line\n\nThis page is what the commands say of themselves, written by `go test ./internal/cli -update`.\n")
+	for _, cmd := range commands(newRoot(&invocation{})) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		title := cmp.Or(strings.Join(path, " "), "ravenbot")
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n", title)
 		var out bytes.Buffer
-		if code := Run(t.Context(), World{Args: []string{c, "--help"}, Out: &out, Err: &out}); code != done {
-			t.Errorf("ravenbot %s --help: status %d", c, code)
+		if code := Run(t.Context(), World{Args: append(path, "--help"), Out: &out, Err: &out}); code != exitDone {
+			t.Errorf("ravenbot %s --help: status %d", title, code)
 		}
 		b.Write(out.Bytes())
 		b.WriteString("```\n")
@@ -77,20 +78,29 @@ func TestReferenceIsTheHelp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(readText(t, name), b.String()); diff != "" {
+	if diff := gocmp.Diff(readText(t, name), b.String()); diff != "" {
 		t.Errorf("%s; go test ./internal/cli -update writes it (-file +help):\n%s", name, diff)
 	}
 }
 
-// invocation finds command lines: in quotes or backquotes, and at the start of a
+// commands returns a command and those below it, in the order of help.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	list := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		list = append(list, commands(sub)...)
+	}
+	return list
+}
+
+// commandLine finds command lines: in quotes or backquotes, and at the start of a
 // line of a script or unit.
-var invocation = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
+var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
 
 func TestCommandsThatAreWrittenDownExist(t *testing.T) {
 	files := append(documents(t), "config.json", ".env.example", "Makefile", "Dockerfile", "deploy/compose.yaml", "deploy/ravenbot.service")
 	found := map[string]int{}
 	for _, name := range files {
-		for _, m := range invocation.FindAllStringSubmatch(readText(t, name), -1) {
+		for _, m := range commandLine.FindAllStringSubmatch(readText(t, name), -1) {
 			line := m[1] + m[2]
 			found[name]++
 			if err := exists(strings.Fields(line)); err != nil {
@@ -105,47 +115,50 @@ func TestCommandsThatAreWrittenDownExist(t *testing.T) {
 	}
 }
 
-// exists looks for the command, the verb and the flags of a line, which may be
-// written as in a manual, with [brackets] and PLACES.
+// exists looks for the command and the flags of a line, which may be written as in a manual,
+// with [brackets] and PLACES.
 func exists(words []string) error {
-	if words[0] == "COMMAND" {
-		return nil
-	}
-	cmd, ok := commands()[words[0]]
-	if !ok {
-		return fmt.Errorf("there is no command %s", words[0])
-	}
-	flags := cmd.flagSet(&call{}, words[0])
+	cmd := newRoot(&invocation{})
 	var arguments []string
-	for i := 1; i < len(words); i++ {
+	for i := 0; i < len(words); i++ {
 		name, isFlag := strings.CutPrefix(strings.Trim(words[i], "[]"), "--")
 		if !isFlag {
-			arguments = append(arguments, words[i])
+			if next := below(cmd, words[i]); next != nil && len(arguments) == 0 {
+				cmd = next
+			} else {
+				arguments = append(arguments, words[i])
+			}
 			continue
 		}
 		name, _, whole := strings.Cut(name, "=")
-		f := flags.Lookup(name)
+		cmd.InheritedFlags() // merges them into Flags
+		f := cmd.Flags().Lookup(name)
 		switch {
 		case f == nil && name != "help":
 			return fmt.Errorf("there is no flag --%s", name)
 		case f == nil || whole:
 			continue
 		}
-		if value, _ := flag.UnquoteUsage(f); value != "" {
+		if value, _ := pflag.UnquoteUsage(f); value != "" {
 			i++ // the next word is the flag's
 		}
 	}
-	var verbs []string
-	for _, u := range cmd.usage {
-		if verb, _, _ := strings.Cut(u, " "); verb == strings.ToLower(verb) {
-			verbs = append(verbs, verb)
-		}
-	}
 	switch {
-	case len(verbs) > 0 && (len(arguments) == 0 || !slices.Contains(verbs, arguments[0])):
-		return fmt.Errorf("want one of %q after it", verbs)
-	case len(cmd.usage) == 0 && len(arguments) > 0:
+	case cmd.HasSubCommands() && len(arguments) == 1 && (arguments[0] == "COMMAND" || arguments[0] == "[command]"):
+		return nil
+	case cmd.HasSubCommands():
+		return needCommand(cmd, arguments)
+	case len(strings.Fields(cmd.Use)) == 1 && len(arguments) > 0:
 		return fmt.Errorf("it takes no arguments")
+	}
+	return nil
+}
+
+func below(cmd *cobra.Command, name string) *cobra.Command {
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == name {
+			return sub
+		}
 	}
 	return nil
 }
@@ -220,7 +233,7 @@ func TestSnippetsAreConfiguration(t *testing.T) {
 			if err := os.WriteFile(path, []byte("{\n"+m[1]+"}\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "set", true }, Checks: checks()})
+			_, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "set", true }, Checks: configChecks()})
 			if err != nil {
 				t.Errorf("%s:\n%s%v", name, m[1], err)
 			}
@@ -232,7 +245,7 @@ func TestSnippetsAreConfiguration(t *testing.T) {
 }
 
 func TestReadmeNamesTheScopesOfSlack(t *testing.T) {
-	_, text, _ := strings.Cut(readText(t, "README.md"), "It asks for the scopes")
+	_, text, _ := strings.Cut(readText(t, "docs/slack.md"), "It asks for the scopes")
 	text, _, ok := strings.Cut(text, ", switches")
 	if !ok {
 		t.Fatal("the sentence about scopes was not found")
@@ -241,7 +254,7 @@ func TestReadmeNamesTheScopesOfSlack(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
 		named = append(named, m[1])
 	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(slack.Scopes())), slices.Sorted(slices.Values(named))); diff != "" {
+	if diff := gocmp.Diff(slices.Sorted(slices.Values(slack.Scopes())), slices.Sorted(slices.Values(named))); diff != "" {
 		t.Errorf("scopes (-asked +named):\n%s", diff)
 	}
 }
@@ -249,7 +262,7 @@ func TestReadmeNamesTheScopesOfSlack(t *testing.T) {
 // TestDependenciesAreListed compares README's table with the modules of go.mod
 // that our packages import.
 func TestDependenciesAreListed(t *testing.T) {
-	_, table, _ := strings.Cut(readText(t, "README.md"), "## Dependencies")
+	_, table, _ := strings.Cut(readText(t, "docs/dependencies.md"), "# Dependencies")
 	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^\| (.+?) \|`).FindAllStringSubmatch(table, -1) {
 		for _, name := range strings.Split(regexp.MustCompile(`\]\([^)]*\)|\[`).ReplaceAllString(row[1], ""), ", ") {
@@ -258,7 +271,7 @@ func TestDependenciesAreListed(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(imported(t), slices.Sorted(slices.Values(listed))); diff != "" {
+	if diff := gocmp.Diff(imported(t), slices.Sorted(slices.Values(listed))); diff != "" {
 		t.Errorf("dependencies (-imported +in the table):\n%s", diff)
 	}
 }

@@ -39,41 +39,43 @@ type finding struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// doctorTime bounds all checks together.
-const doctorTime = 2 * time.Minute
+// doctorTimeout bounds all checks together.
+const doctorTimeout = 2 * time.Minute
 
-// doctor checks everything that can be checked from outside, and fails where
+// runDoctor checks everything that can be checked from outside, and fails where
 // something is wrong.
-func doctor(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("doctor takes no arguments")
-	}
-	cfg, err := c.load()
+func runDoctor(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	list = append(list, examineStore(ctx, cfg), checkDaemon(ctx, cfg))
+	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
-		list = append(list, finding{Name: "model " + f.Model, OK: f.Err == nil, Cause: words(f.Err), Lost: "answers of that model",
-			Fix: "look at its key, its name and its address under models in the configuration"})
+		list = append(list, finding{
+			Name:  "model " + f.Model,
+			OK:    f.Err == nil,
+			Cause: errorText(f.Err),
+			Lost:  "answers of that model",
+			Fix:   "look at its key, its name and its address under models in the configuration",
+		})
 	}
-	list = append(list, checkPlatforms(ctx, cfg)...)
-	list = append(list, checkServers(ctx, cfg)...)
-	list = append(list, checkSchemas(ctx, cfg)...)
-	return c.report(list)
+	list = append(list, diagnosePlatforms(ctx, cfg)...)
+	list = append(list, diagnoseServers(ctx, cfg)...)
+	list = append(list, diagnoseSchemas(ctx, cfg)...)
+	return c.printFindings(list)
 }
 
-func words(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func examineStore(ctx context.Context, cfg *config.Config) finding {
+func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	path := cfg.Store.Reveal()
 	r, err := bolt.Check(ctx, path)
 	var inUse *store.InUseError
@@ -83,41 +85,69 @@ func examineStore(ctx context.Context, cfg *config.Config) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding{Name: "store " + path + " (not made yet)", OK: true}
 	case err != nil:
-		return finding{Name: "store " + path, Cause: err.Error(), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+		return finding{
+			Name:  "store " + path,
+			Cause: err.Error(),
+			Lost:  "everything",
+			Fix:   "ravenbot restore FILE puts a backup in its place",
+		}
 	case len(r.Damage) > 0:
-		return finding{Name: "store " + path, Cause: strings.Join(r.Damage, "; "), Lost: "everything", Fix: "ravenbot restore FILE puts a backup in its place"}
+		return finding{
+			Name:  "store " + path,
+			Cause: strings.Join(r.Damage, "; "),
+			Lost:  "everything",
+			Fix:   "ravenbot restore FILE puts a backup in its place",
+		}
 	}
 	return finding{Name: "store " + path, OK: true}
 }
 
-// checkDaemon asks the running daemon whether its platforms are connected.
-func checkDaemon(ctx context.Context, cfg *config.Config) finding {
-	d, err := daemon(ctx, cfg)
+// diagnoseDaemon asks the running daemon whether its platforms are connected.
+func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
+	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		return finding{Name: "daemon (none is running here)", OK: true}
 	}
 	var ready struct{ Status string }
 	if err == nil {
-		err = d.get(ctx, http.MethodGet, "/readyz", &ready)
+		err = d.requestJSON(ctx, http.MethodGet, "/readyz", nil, &ready)
 	}
-	return finding{Name: "daemon", OK: err == nil, Cause: words(err), Lost: "what is not connected", Fix: "its log says why"}
+	return finding{
+		Name:  "daemon",
+		OK:    err == nil,
+		Cause: errorText(err),
+		Lost:  "what is not connected",
+		Fix:   "its log says why",
+	}
 }
 
-func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
+func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	quiet := slog.New(slog.DiscardHandler)
 	var list []finding
 	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
-		found := discord.New(discord.Options{Token: d.Token.Reveal(), APIBaseURL: d.APIBaseURL.Reveal(), Log: quiet}).Check(ctx)
+		found := discord.New(discord.Options{
+			Token:      d.Token.Reveal(),
+			APIBaseURL: d.APIBaseURL.Reveal(),
+			Log:        quiet,
+		}).Check(ctx)
 		for _, f := range found {
-			list = append(list, finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
+			list = append(list,
+				finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
 		}
 		if len(found) == 0 {
 			list = append(list, finding{Name: "Discord", OK: true})
 		}
 	}
 	if s := cfg.Platforms.Slack; cfg.SlackEnabled() {
-		found := slack.New(slack.Options{BotToken: s.BotToken.Reveal(), AppToken: s.AppToken.Reveal(), SigningSecret: s.SigningSecret.Reveal(), Mode: s.Mode,
-			APIBaseURL: s.APIBaseURL.Reveal(), Log: quiet, Now: time.Now}).Check(ctx)
+		found := slack.New(slack.Options{
+			BotToken:      s.BotToken.Reveal(),
+			AppToken:      s.AppToken.Reveal(),
+			SigningSecret: s.SigningSecret.Reveal(),
+			Mode:          s.Mode,
+			APIBaseURL:    s.APIBaseURL.Reveal(),
+			Log:           quiet,
+			Now:           time.Now,
+		}).Check(ctx)
 		for _, f := range found {
 			list = append(list, finding{Name: "Slack", Cause: f.Problem, Lost: f.Lost, Fix: f.Remedy})
 		}
@@ -128,18 +158,18 @@ func checkPlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// checkServers tells how MCP servers are: as the running daemon sees them, else
+// diagnoseServers tells how MCP servers are: as the running daemon sees them, else
 // whether what they need is there.
-func checkServers(ctx context.Context, cfg *config.Config) []finding {
+func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 	list := []finding{}
-	if served, ok := servedServers(ctx, cfg); ok {
+	if served, ok := loadServers(ctx, cfg); ok {
 		for _, s := range served {
-			list = append(list, examineServer(s))
+			list = append(list, diagnoseServer(s))
 		}
 	} else {
 		for name, s := range cfg.MCPServers {
 			if !s.Disabled {
-				list = append(list, lookForServer(ctx, name, s))
+				list = append(list, diagnoseConfiguredServer(ctx, name, s))
 			}
 		}
 	}
@@ -147,19 +177,19 @@ func checkServers(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// servedServers asks the running daemon, if there is one, for its MCP servers.
-func servedServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
-	d, err := daemon(ctx, cfg)
+// loadServers asks the running daemon, if there is one, for its MCP servers.
+func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return nil, false
 	}
 	var servers struct {
 		Items []mcp.Status `json:"items"`
 	}
-	return servers.Items, d.get(ctx, http.MethodGet, serversPath, &servers) == nil
+	return servers.Items, d.requestJSON(ctx, http.MethodGet, serversPath, nil, &servers) == nil
 }
 
-func examineServer(s mcp.Status) finding {
+func diagnoseServer(s mcp.Status) finding {
 	f := finding{Name: "MCP server " + s.Name + " (" + string(s.State) + ")", OK: true, Lost: "its tools"}
 	switch {
 	case s.State == "error":
@@ -167,30 +197,31 @@ func examineServer(s mcp.Status) finding {
 	case s.ConsentURL != "":
 		f.OK, f.Cause, f.Fix = false, "somebody has to let the bot use it", "the page Servers has the link"
 	case s.Pending > 0:
-		f.OK, f.Cause, f.Lost = false, fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending), "these tools"
+		f.OK, f.Lost = false, "these tools"
+		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)
 		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " takes it"
 	}
 	return f
 }
 
-// lookForServer looks for the program that an MCP server is started by, or for
+// diagnoseConfiguredServer looks for the program that an MCP server is started by, or for
 // something that listens where it is.
-func lookForServer(ctx context.Context, name string, s config.MCPServer) finding {
+func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServer) finding {
 	f := finding{Name: "MCP server " + name, Lost: "its tools"}
 	var err error
 	if address := s.URL.Reveal(); s.Command == "" && address != "" {
 		f.Fix = "start the server, or correct its url"
-		err = listens(ctx, address)
+		err = dialServer(ctx, address)
 	} else {
 		f.Fix = "install the program, or write its whole path as command"
 		_, err = exec.LookPath(s.Command)
 	}
-	f.OK, f.Cause = err == nil, words(err)
+	f.OK, f.Cause = err == nil, errorText(err)
 	return f
 }
 
-// listens tells whether a connection to the host of an address can be made.
-func listens(ctx context.Context, address string) error {
+// dialServer tells whether a connection to the host of an address can be made.
+func dialServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return errors.New("its url is no address")
@@ -203,17 +234,18 @@ func listens(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// checkSchemas tells what models of Gemini are not told of the tools of MCP servers,
+// diagnoseSchemas tells what models of Gemini are not told of the tools of MCP servers,
 // as far as the running daemon knows them.
-func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }) {
+func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
+	usesGemini := func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), usesGemini) {
 		return nil
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return nil // said before
 	}
-	servers, _ := servedServers(ctx, cfg)
+	servers, _ := loadServers(ctx, cfg)
 	var list []finding
 	for _, s := range servers {
 		var tools struct {
@@ -222,14 +254,16 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 				Schema json.RawMessage `json:"inputSchema"`
 			} `json:"items"`
 		}
-		if len(s.Tools) == 0 || d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(s.Name)+"/tools", &tools) != nil {
+		path := serversPath + "/" + url.PathEscape(s.Name) + "/tools"
+		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, path, nil, &tools) != nil {
 			continue
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
 		for _, t := range tools.Items {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
-				f.Notes = append(f.Notes, fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
+				f.Notes = append(f.Notes,
+					fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}
 		}
 		list = append(list, f)
@@ -237,8 +271,8 @@ func checkSchemas(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// report prints what was found; anything wrong is a failure.
-func (c *call) report(list []finding) error {
+// printFindings prints what was found; anything wrong is a failure.
+func (c *invocation) printFindings(list []finding) error {
 	wrong := 0
 	for _, k := range list {
 		if !k.OK {

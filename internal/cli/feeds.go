@@ -25,6 +25,9 @@ type headers http.Header
 
 func (h headers) String() string { return "" }
 
+// Type names the kind of value.
+func (h headers) Type() string { return "header" }
+
 // Set reads "K: V".
 func (h headers) Set(s string) error {
 	k, v, ok := strings.Cut(s, ":")
@@ -35,54 +38,44 @@ func (h headers) Set(s string) error {
 	return nil
 }
 
-func feedFlags(c *call) {
+func parseFlags(c *invocation) {
 	jsonFlag(c)
 	c.flags.String("url", "", "the address, `U`, that a file was served from")
 	c.flags.Var(headers{}, "header", "a header `'K: V'` that a server would have sent with a file; may be given again")
-	c.flags.String("digest", "", "with import: the digest, by its `NAME`, that the running daemon is to read the feeds for")
-	c.flags.String("post", "", "with import --digest: make the digest anew, posted to this `ADDRESS`")
-	c.flags.String("schedule", "every day at 8:00", "with import --post: when it is `DUE`")
-	c.flags.String("tz", "UTC", "with import --post: the IANA `ZONE` of the schedule")
 }
 
-// parsed is what feeds parse prints of one document.
-type parsed struct {
+func importFlags(c *invocation) {
+	jsonFlag(c)
+	c.flags.String("digest", "", "the digest, by its `NAME`, that the running daemon is to read the feeds for")
+	c.flags.String("post", "", "with --digest: create the digest, posted to this `ADDRESS`")
+	c.flags.String("schedule", "every day at 8:00", "with --post: when it is `DUE`")
+	c.flags.String("tz", "UTC", "with --post: the IANA `ZONE` of the schedule")
+}
+
+// parseOutput is what feeds parse prints of one document.
+type parseOutput struct {
 	File  string       `json:"file,omitempty"`
 	Error string       `json:"error,omitempty"`
 	Feed  *feed.Feed   `json:"feed,omitempty"`
 	Items *[]feed.Item `json:"items,omitempty"`
 }
 
-func feeds(ctx context.Context, c *call) error {
-	verb, names := strings.Join(c.args[:min(1, len(c.args))], ""), c.args[min(1, len(c.args)):]
-	switch {
-	case verb == "parse" && len(names) > 0:
-		return parseFeeds(ctx, c, names)
-	case verb == "discover" && len(names) == 1:
-		return discoverFeeds(ctx, c, names[0])
-	case verb == "import" && len(names) == 1:
-		return importFeeds(ctx, c, names[0])
-	case verb == "export" && len(names) == 0:
-		return exportFeeds(ctx, c)
-	}
-	return misuse("say parse and at least one file or address, discover URL, import OPML, or export")
-}
-
-func parseFeeds(ctx context.Context, c *call, names []string) error {
+func parseFeeds(ctx context.Context, c *invocation) error {
+	names := c.args
 	var fetcher *feed.Fetcher
 	if slices.ContainsFunc(names, isAddress) {
 		var err error
-		if fetcher, err = c.fetcher(); err != nil {
+		if fetcher, err = c.newFetcher(); err != nil {
 			return err
 		}
 	}
 	var failures int
 	for _, name := range names {
 		doc, err := c.parseFeed(ctx, fetcher, name)
-		out := parsed{Feed: &doc.Feed, Items: &doc.Items}
+		out := parseOutput{Feed: &doc.Feed, Items: &doc.Items}
 		if err != nil {
 			failures++
-			out = parsed{Error: err.Error()}
+			out = parseOutput{Error: err.Error()}
 			if len(names) == 1 || !c.json {
 				fmt.Fprintf(c.Err, "%s: %v\n", name, err)
 			}
@@ -113,9 +106,9 @@ func isAddress(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:")
 }
 
-// fetcher reads feeds as the bot does: guarded.
-func (c *call) fetcher() (*feed.Fetcher, error) {
-	private, err := c.allowed()
+// newFetcher reads feeds as the bot does: guarded.
+func (c *invocation) newFetcher() (*feed.Fetcher, error) {
+	private, err := c.allowedPrivateHosts()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +119,7 @@ func (c *call) fetcher() (*feed.Fetcher, error) {
 	return feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), nil
 }
 
-func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string) (feed.Document, error) {
+func (c *invocation) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string) (feed.Document, error) {
 	if isAddress(name) {
 		res, err := fetcher.Fetch(ctx, name)
 		return res.Document, err
@@ -136,14 +129,14 @@ func (c *call) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string
 		return feed.Document{}, err
 	}
 	h := http.Header(c.flags.Lookup("header").Value.(headers))
-	return feed.Parse(data, feed.Hint{URL: c.flags.Lookup("url").Value.String(), ContentType: h.Get("Content-Type"),
+	return feed.Parse(data, feed.Hint{URL: c.flagText("url"), ContentType: h.Get("Content-Type"),
 		ContentLocation: h.Get("Content-Location")})
 }
 
-// allowed are the private hosts that the configuration lets feeds be on. One
+// allowedPrivateHosts are the private hosts that the configuration lets feeds be on. One
 // that was not asked for, and may be another program's, need not be in order.
-func (c *call) allowed() ([]string, error) {
-	cfg, err := c.load()
+func (c *invocation) allowedPrivateHosts() ([]string, error) {
+	cfg, err := c.loadConfig()
 	switch asked := c.config != c.flags.Lookup("config").DefValue; {
 	case err == nil:
 		return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
@@ -166,24 +159,24 @@ func printFeed(w io.Writer, doc feed.Document) {
 	}
 }
 
-// candidate is a feed that a page has, as an item of a list.
-type candidate struct {
+// discoveredFeed is a feed that a page has, as an item of a list.
+type discoveredFeed struct {
 	Name string `json:"name"` // the address
 	feed.Link
 }
 
-func discoverFeeds(ctx context.Context, c *call, address string) error {
-	fetcher, err := c.fetcher()
+func discoverFeeds(ctx context.Context, c *invocation) error {
+	fetcher, err := c.newFetcher()
 	if err != nil {
 		return err
 	}
-	found, err := fetcher.Find(ctx, address)
+	found, err := fetcher.Find(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
-	list := []candidate{}
+	list := []discoveredFeed{}
 	for _, l := range found {
-		list = append(list, candidate{l.URL, l})
+		list = append(list, discoveredFeed{l.URL, l})
 	}
 	if c.json {
 		return writeItems(c.Out, list)
@@ -194,8 +187,8 @@ func discoverFeeds(ctx context.Context, c *call, address string) error {
 	return nil
 }
 
-// outline is a feed of an OPML file, as an item of a list.
-type outline struct {
+// outlineItem is a feed of an OPML file, as an item of a list.
+type outlineItem struct {
 	Name   string   `json:"name"`
 	URL    string   `json:"url"`
 	Page   string   `json:"page,omitempty"`
@@ -204,7 +197,8 @@ type outline struct {
 
 // importFeeds has a digest read the feeds of an OPML file, or shows how they are
 // written in the configuration: a feed that is in several folders goes there once.
-func importFeeds(ctx context.Context, c *call, name string) error {
+func importFeeds(ctx context.Context, c *invocation) error {
+	name := c.args[0]
 	data, err := readFile(c, name, maxText)
 	if err != nil {
 		return err
@@ -213,15 +207,15 @@ func importFeeds(ctx context.Context, c *call, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	list, known := []outline{}, map[string]bool{}
+	list, known := []outlineItem{}, map[string]bool{}
 	for _, o := range outlines {
 		if key := feed.CanonicalURL(o.URL); !known[key] {
 			known[key] = true
-			list = append(list, outline{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
+			list = append(list, outlineItem{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
 		}
 	}
-	if c.flag("digest") != "" {
-		return importInto(ctx, c, list)
+	if c.flagText("digest") != "" {
+		return importIntoDigest(ctx, c, list)
 	}
 	if c.json {
 		return writeItems(c.Out, list)
@@ -229,15 +223,13 @@ func importFeeds(ctx context.Context, c *call, name string) error {
 	return printImport(c, list)
 }
 
-func (c *call) flag(name string) string { return c.flags.Lookup(name).Value.String() }
-
-// importInto has the running daemon add feeds to a digest, or make one of them.
-func importInto(ctx context.Context, c *call, list []outline) error {
-	cfg, err := c.load()
+// importIntoDigest has the running daemon add feeds to a digest, or make one of them.
+func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w, and it keeps the digests that are not in config.json: start it with ravenbot run", err)
 	}
@@ -245,16 +237,22 @@ func importInto(ctx context.Context, c *call, list []outline) error {
 	for _, o := range list {
 		addresses = append(addresses, o.URL)
 	}
-	name, to := c.flag("digest"), c.flag("post")
+	name, to := c.flagText("digest"), c.flagText("post")
 	var out struct {
 		digest.Info
 		Added int `json:"added"`
 	}
 	if to == "" {
-		err = d.send(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds", map[string]any{"feeds": addresses}, &out)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/feeds",
+			map[string]any{"feeds": addresses}, &out)
 	} else {
-		err = d.send(ctx, http.MethodPost, "/api/v1/digests", map[string]any{"name": name, "feeds": addresses, "post": []string{to},
-			"schedule": c.flag("schedule"), "timezone": c.flag("tz")}, &out)
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/digests", map[string]any{
+			"name":     name,
+			"feeds":    addresses,
+			"post":     []string{to},
+			"schedule": c.flagText("schedule"),
+			"timezone": c.flagText("tz"),
+		}, &out)
 		out.Added = len(out.Feeds)
 	}
 	if err != nil {
@@ -268,7 +266,7 @@ func importInto(ctx context.Context, c *call, list []outline) error {
 }
 
 // printImport writes a key of a digest, as config.json has it.
-func printImport(c *call, list []outline) error {
+func printImport(c *invocation, list []outlineItem) error {
 	fmt.Fprintf(c.Err, "%d feeds; in a digest of config.json they are written so:\n", len(list))
 	fmt.Fprintln(c.Out, `"feeds": [`)
 	for i, o := range list {
@@ -286,9 +284,9 @@ func printImport(c *call, list []outline) error {
 	return err
 }
 
-// madeElsewhere are the feeds of the digests that the bot keeps beside config.json.
-func (c *call) madeElsewhere(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
-	digests, err := c.allDigests(ctx, cfg)
+// storedDigestFeeds are the feeds of the digests that the bot keeps beside config.json.
+func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
+	digests, err := c.loadDigests(ctx, cfg)
 	if err != nil {
 		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are left out: %v\n", err)
 	}
@@ -303,8 +301,8 @@ func (c *call) madeElsewhere(ctx context.Context, cfg *config.Config) (list []fe
 }
 
 // exportFeeds writes the feeds of all digests, a folder for each.
-func exportFeeds(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func exportFeeds(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -321,13 +319,13 @@ func exportFeeds(ctx context.Context, c *call) error {
 			}
 		}
 	}
-	list = append(list, c.madeElsewhere(ctx, cfg)...)
+	list = append(list, c.storedDigestFeeds(ctx, cfg)...)
 	if !c.json {
 		return feed.WriteOPML(c.Out, "ravenbot", list)
 	}
-	items := []outline{}
+	items := []outlineItem{}
 	for _, o := range list {
-		items = append(items, outline{Name: o.URL, URL: o.URL, Folder: o.Folder})
+		items = append(items, outlineItem{Name: o.URL, URL: o.URL, Folder: o.Folder})
 	}
 	return writeItems(c.Out, items)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,52 +17,23 @@ import (
 
 const serversPath = "/api/v1/mcp/servers"
 
-// mcpCommand looks at MCP servers, uses them, and is one.
-func mcpCommand(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	wants := map[string]int{"list": 1, "tools": 2, "call": 4, "logs": 2, "approve": 2, "serve": 1}
-	if n, ok := wants[verb]; !ok || len(c.args) != n {
-		return misuse("say list, tools SERVER-or-URL, call SERVER TOOL JSON, logs SERVER, approve SERVER or serve")
-	}
-	switch verb {
-	case "list":
-		return listServers(ctx, c)
-	case "tools":
-		return serverTools(ctx, c, c.args[1])
-	case "serve":
-		return serveMCP(ctx, c)
-	}
-	if verb == "call" && !json.Valid([]byte(c.args[3])) {
-		return misuse("the arguments of the call are no JSON: %.100s", c.args[3])
-	}
-	d, err := c.running(ctx)
-	if err != nil {
-		return err
-	}
-	at := serversPath + "/" + url.PathEscape(c.args[1])
-	switch verb {
-	case "call":
-		return callTool(ctx, c, d, at)
-	case "logs":
-		return serverLogs(ctx, c, d, at)
-	}
-	return approveServer(ctx, c, d, at)
-}
+// serverPath returns the path of the server that the first argument names.
+func (c *invocation) serverPath() string { return serversPath + "/" + url.PathEscape(c.args[0]) }
 
 // listServers shows the servers of the daemon, or where none runs those of the
 // configuration.
-func listServers(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func listServers(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	list := struct {
 		Items []mcp.Status `json:"items"`
 	}{[]mcp.Status{}}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodGet, serversPath, &list)
+		err = d.requestJSON(ctx, http.MethodGet, serversPath, nil, &list)
 	case errors.Is(err, errNoDaemon):
 		list.Items, err = mcp.ConfiguredStatus(mcp.FromEntries(cfg.MCPServers)), nil
 	}
@@ -85,8 +55,9 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // serverTools shows the tools of a server of the daemon; where none runs, of one of
 // the configuration, which is started for it; and of one at an address.
-func serverTools(ctx context.Context, c *call, which string) error {
-	cfg, err := c.load()
+func serverTools(ctx context.Context, c *invocation) error {
+	which := c.args[0]
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -97,12 +68,12 @@ func serverTools(ctx context.Context, c *call, which string) error {
 		list.Items, err = mcp.Probe(ctx, mcp.Config{Name: u.Host, URL: which}, version)
 	} else {
 		var d *client
-		d, err = daemon(ctx, cfg)
+		d, err = findDaemon(ctx, cfg)
 		entry, known := cfg.MCPServers[which]
 		switch {
 		case err == nil:
-			if err = settled(ctx, d, which); err == nil {
-				err = d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(which)+"/tools", &list)
+			if err = waitConnected(ctx, d, which); err == nil {
+				err = d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(which)+"/tools", nil, &list)
 			}
 		case !errors.Is(err, errNoDaemon):
 		case !known:
@@ -132,16 +103,16 @@ func serverTools(ctx context.Context, c *call, which string) error {
 	return nil
 }
 
-// settled waits until the daemon has connected a server for the first time, or failed
+// waitConnected waits until the daemon has connected a server for the first time, or failed
 // to.
-func settled(ctx context.Context, d *client, name string) error {
+func waitConnected(ctx context.Context, d *client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
 		var v mcp.Status
-		err := d.get(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(name), &v)
+		err := d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(name), nil, &v)
 		if err != nil || len(v.Tools) > 0 || v.State != "uninitialized" && v.State != "connecting" {
 			return err
 		}
@@ -153,10 +124,17 @@ func settled(ctx context.Context, d *client, name string) error {
 	}
 }
 
-func callTool(ctx context.Context, c *call, d *client, at string) error {
+func callTool(ctx context.Context, c *invocation) error {
+	if !json.Valid([]byte(c.args[2])) {
+		return usageErrorf("the arguments of the call are no JSON: %.100s", c.args[2])
+	}
+	d, err := c.requireDaemon(ctx)
+	if err != nil {
+		return err
+	}
 	var got admin.CallResult
-	body := map[string]any{"tool": c.args[2], "arguments": json.RawMessage(c.args[3])}
-	if err := d.send(ctx, http.MethodPost, at+"/call", body, &got); err != nil {
+	body := map[string]any{"tool": c.args[1], "arguments": json.RawMessage(c.args[2])}
+	if err := d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/call", body, &got); err != nil {
 		return err
 	}
 	if c.json {
@@ -172,11 +150,15 @@ func callTool(ctx context.Context, c *call, d *client, at string) error {
 	return nil
 }
 
-func serverLogs(ctx context.Context, c *call, d *client, at string) error {
+func serverLogs(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
+	if err != nil {
+		return err
+	}
 	list := struct {
 		Items []mcp.LogLine `json:"items"`
 	}{[]mcp.LogLine{}}
-	if err := d.get(ctx, http.MethodGet, at+"/logs", &list); err != nil {
+	if err := d.requestJSON(ctx, http.MethodGet, c.serverPath()+"/logs", nil, &list); err != nil {
 		return err
 	}
 	if c.json {
@@ -189,12 +171,16 @@ func serverLogs(ctx context.Context, c *call, d *client, at string) error {
 }
 
 // approveServer offers what was withheld, and shows what that was.
-func approveServer(ctx context.Context, c *call, d *client, at string) error {
+func approveServer(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
+	if err != nil {
+		return err
+	}
 	var got struct {
 		mcp.Status
 		Approved []mcp.Change `json:"approved"`
 	}
-	if err := d.send(ctx, http.MethodPost, at+"/approve", nil, &got); err != nil {
+	if err := d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/approve", nil, &got); err != nil {
 		return err
 	}
 	if c.json {
@@ -207,14 +193,4 @@ func approveServer(ctx context.Context, c *call, d *client, at string) error {
 		fmt.Fprintf(c.Out, "%s (%s)\n%s\n", t.Tool, t.Kind, t.Diff)
 	}
 	return nil
-}
-
-// send makes a request and reads its answer into out.
-func (c *client) send(ctx context.Context, method, path string, body, out any) error {
-	res, err := c.do(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
 }

@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// mostMessage is the longest message of another host, in bytes.
-	mostMessage = 8 << 20
-	// mostAtOnce is how many of its requests are worked on at a time.
-	mostAtOnce = 16
+	// maxMessage is the longest message of another host, in bytes.
+	maxMessage = 8 << 20
+	// maxConcurrent is how many of its requests are worked on at a time.
+	maxConcurrent = 16
 )
 
 // serveMCP is the bot as an MCP server on standard streams: through the daemon where
 // one runs, else with the store opened here.
-func serveMCP(ctx context.Context, c *call) error {
-	cfg, err := c.load()
+func serveMCP(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if err == nil {
 		return relayMCP(ctx, c, d)
 	}
 	if !errors.Is(err, errNoDaemon) {
 		return err
 	}
-	a, err := local(c, cfg)
+	a, err := openLocal(c, cfg)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func serveMCP(ctx context.Context, c *call) error {
 		defer stop()
 		ended <- a.Run(work)
 	}()
-	err = a.ServeMCP(work, interruptible{work, c.In}, c.Out)
+	err = a.ServeMCP(work, interruptibleReader{work, c.In}, c.Out)
 	if errors.Is(err, io.EOF) || work.Err() != nil {
 		err = nil
 	}
@@ -70,17 +70,23 @@ type relay struct {
 
 // relayMCP passes on what the host says until it ends its output. The token that it
 // uses is its own, and lives no longer.
-func relayMCP(ctx context.Context, c *call, d *client) error {
-	r := &relay{d: d, http: &http.Client{}, name: "stdio-" + strconv.Itoa(os.Getpid()), out: c.Out, cancels: map[string]context.CancelFunc{}}
-	if err := r.renew(ctx); err != nil {
+func relayMCP(ctx context.Context, c *invocation, d *client) error {
+	r := &relay{
+		d:       d,
+		http:    &http.Client{},
+		name:    "stdio-" + strconv.Itoa(os.Getpid()),
+		out:     c.Out,
+		cancels: map[string]context.CancelFunc{},
+	}
+	if err := r.renewToken(ctx); err != nil {
 		return err
 	}
-	defer r.revoke()
+	defer r.revokeToken()
 	var work sync.WaitGroup
 	defer work.Wait()
-	slots := make(chan struct{}, mostAtOnce)
-	lines := bufio.NewScanner(interruptible{ctx, c.In})
-	lines.Buffer(nil, mostMessage)
+	slots := make(chan struct{}, maxConcurrent)
+	lines := bufio.NewScanner(interruptibleReader{ctx, c.In})
+	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {
 		line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
 		if len(line) == 0 {
@@ -101,14 +107,14 @@ func relayMCP(ctx context.Context, c *call, d *client) error {
 			r.mu.Unlock()
 		}
 		if m.Method == "initialize" { // what comes next needs what is agreed
-			r.pass(sent, m, line)
+			r.forward(sent, m, line)
 			done()
 			continue
 		}
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { done(); <-slots }()
-			r.pass(sent, m, line)
+			r.forward(sent, m, line)
 		})
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
@@ -117,8 +123,8 @@ func relayMCP(ctx context.Context, c *call, d *client) error {
 	return nil
 }
 
-// message is what the relay has to know of a message.
-type message struct {
+// rpcMessage is what the relay has to know of a message.
+type rpcMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
@@ -131,8 +137,8 @@ type message struct {
 	} `json:"params"`
 }
 
-func readMessage(line []byte) (message, error) {
-	var m message
+func readMessage(line []byte) (rpcMessage, error) {
+	var m rpcMessage
 	err := json.Unmarshal(line, &m)
 	return m, err
 }
@@ -145,16 +151,16 @@ func (r *relay) cancel(id string) {
 	}
 }
 
-// pass sends one message and writes what comes back.
-func (r *relay) pass(ctx context.Context, m message, line []byte) {
+// forward sends one message and writes what comes back.
+func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.cancels, string(m.ID))
 	}()
 	err := r.post(ctx, m, line)
-	if errors.Is(err, errToken) { // revoked, or too old
-		if err = r.renew(ctx); err == nil {
+	if errors.Is(err, errTokenRefused) { // revoked, or too old
+		if err = r.renewToken(ctx); err == nil {
 			err = r.post(ctx, m, line)
 		}
 	}
@@ -166,9 +172,9 @@ func (r *relay) pass(ctx context.Context, m message, line []byte) {
 	r.write(answer)
 }
 
-var errToken = errors.New("the daemon does not take the token")
+var errTokenRefused = errors.New("the daemon does not take the token")
 
-func (r *relay) post(ctx context.Context, m message, line []byte) error {
+func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.d.base+"/mcp", bytes.NewReader(line))
 	if err != nil {
 		return err
@@ -195,13 +201,13 @@ func (r *relay) post(ctx context.Context, m message, line []byte) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized {
-		return errToken
+		return errTokenRefused
 	}
-	return r.answers(m, res)
+	return r.writeAnswer(m, res)
 }
 
-// answers writes the messages of an answer.
-func (r *relay) answers(m message, res *http.Response) error {
+// writeAnswer writes the messages of an answer.
+func (r *relay) writeAnswer(m rpcMessage, res *http.Response) error {
 	body := io.LimitReader(res.Body, maxAnswer)
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		raw, err := io.ReadAll(body)
@@ -226,7 +232,7 @@ func (r *relay) answers(m message, res *http.Response) error {
 		return nil
 	}
 	events := bufio.NewScanner(body)
-	events.Buffer(nil, mostMessage)
+	events.Buffer(nil, maxMessage)
 	var data []byte
 	for events.Scan() {
 		line := events.Bytes()
@@ -252,13 +258,13 @@ func (r *relay) write(raw []byte) {
 	_, _ = r.out.Write(line.Bytes()) // a host that is gone ends our input, too
 }
 
-// renew makes a token, in the place of the one before.
-func (r *relay) renew(ctx context.Context) error {
+// renewToken makes a token, in the place of the one before.
+func (r *relay) renewToken(ctx context.Context) error {
 	var made struct {
 		Token string `json:"token"`
 	}
 	body := map[string]any{"name": r.name, "overwrite": true, "tools": []string{"*"}, "expiresIn": "24h"}
-	if err := r.d.send(ctx, http.MethodPost, "/api/v1/auth/mcp-tokens", body, &made); err != nil {
+	if err := r.d.requestJSON(ctx, http.MethodPost, "/api/v1/auth/mcp-tokens", body, &made); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -267,7 +273,7 @@ func (r *relay) renew(ctx context.Context) error {
 	return nil
 }
 
-func (r *relay) revoke() {
+func (r *relay) revokeToken() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if res, err := r.d.do(ctx, http.MethodDelete, "/api/v1/auth/mcp-tokens/"+r.name, nil); err == nil {

@@ -10,18 +10,18 @@ import (
 	"ravenbot/internal/app"
 )
 
-// lookEvery is how often the files of the configuration are looked at: a look costs
+// pollInterval is how often the files of the configuration are looked at: a look costs
 // two system calls, and works on every file system.
-const lookEvery = time.Second
+const pollInterval = time.Second
 
-// stamp tells one state of the configuration's files from another.
-type stamp struct {
+// fileStamp tells one state of the configuration's files from another.
+type fileStamp struct {
 	config, env time.Time
 	sizes       [2]int64
 }
 
-func (c *call) stamp() stamp {
-	var s stamp
+func (c *invocation) stampFiles() fileStamp {
+	var s fileStamp
 	for i, path := range []string{c.config, filepath.Join(filepath.Dir(c.config), ".env")} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -37,23 +37,23 @@ func (c *call) stamp() stamp {
 	return s
 }
 
-// watch takes the configuration up again when it is asked to, and when its files
+// watchConfig takes the configuration up again when it is asked to, and when its files
 // have changed and then stayed as they are for one look. A bad file keeps what
 // there is at work.
-func (c *call) watch(ctx context.Context, hangup <-chan os.Signal, a *app.App, lg *slog.Logger) {
-	taken := c.stamp()
+func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a *app.App, lg *slog.Logger) {
+	taken := c.stampFiles()
 	seen := taken
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			taken = c.stamp()
+			taken = c.stampFiles()
 			c.reload(a, lg)
 		case <-look.C:
-			now := c.stamp()
+			now := c.stampFiles()
 			if now == seen && now != taken && now.sizes[0] > 0 {
 				taken = now
 				c.reload(a, lg)
@@ -64,8 +64,8 @@ func (c *call) watch(ctx context.Context, hangup <-chan os.Signal, a *app.App, l
 }
 
 // reload reads the files and has the bot take them up.
-func (c *call) reload(a *app.App, lg *slog.Logger) {
-	cfg, err := c.load()
+func (c *invocation) reload(a *app.App, lg *slog.Logger) {
+	cfg, err := c.loadConfig()
 	if err == nil {
 		err = a.Reload(cfg)
 	}

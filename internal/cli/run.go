@@ -17,9 +17,9 @@ import (
 	"ravenbot/internal/config"
 )
 
-// logger writes as the configuration says. What libraries print through the
+// newLogger writes as the configuration says. What libraries print through the
 // standard log goes to the debug level.
-func logger(w io.Writer, c config.Log) *slog.Logger {
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // checked by config
 	o := &slog.HandlerOptions{Level: level}
@@ -36,11 +36,8 @@ func logger(w io.Writer, c config.Log) *slog.Logger {
 // fifth of the processor time of a message was collecting garbage at the default.
 const gcPercent = 300
 
-func run(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("it takes no arguments")
-	}
-	cfg, err := c.load()
+func runDaemon(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -51,10 +48,18 @@ func run(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	lg := logger(c.Err, cfg.Log)
-	w := watchOver(lg)
+	lg := newLogger(c.Err, cfg.Log)
+	w := newWatchdog(lg)
 	defer w.Close()
-	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF, Watch: w.Watch})
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Token:   token.Reveal(),
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		ReadPDF: readPDF,
+		Watch:   w.Watch,
+	})
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func run(ctx context.Context, c *call) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
-	go func() { c.watch(watching, hangup, a, lg); close(watched) }()
+	go func() { c.watchConfig(watching, hangup, a, lg); close(watched) }()
 	defer func() { signal.Stop(hangup); stop(); <-watched }()
 	if err = a.Listen(); err == nil {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())

@@ -18,17 +18,15 @@ import (
 	"ravenbot/internal/sandbox"
 )
 
-func sandboxFlags(c *call) {
-	c.flags.String("listen", "", "the `ADDRESS` of the page and the API; without it: 127.0.0.1:8080, or a free port where that is taken")
+func sandboxFlags(c *invocation) {
+	c.flags.String("listen", "",
+		"the `ADDRESS` of the page and the API; without it: 127.0.0.1:8080, or a free port where that is taken")
 	c.flags.String("store", "", "keep the store in the folder `DIR`; without it: in one that is removed at the end")
 }
 
-// sandboxed runs the daemon in a simulated world until it is interrupted, and leaves
+// runSandbox runs the daemon in a simulated world until it is interrupted, and leaves
 // nothing behind but the store that it was told to keep.
-func sandboxed(ctx context.Context, c *call) (err error) {
-	if len(c.args) > 0 {
-		return misuse("sandbox takes no arguments")
-	}
+func runSandbox(ctx context.Context, c *invocation) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // a terminal that was closed
 	defer stop()
 	dir, err := os.MkdirTemp("", "ravenbot-sandbox-")
@@ -41,11 +39,12 @@ func sandboxed(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer w.Close()
-	path, err := c.writeSandbox(w, dir)
+	path, err := c.writeSandboxConfig(w, dir)
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(path, config.Options{Env: func(string) (string, bool) { return "", false }, Checks: checks()})
+	cfg, err := config.Load(path,
+		config.Options{Env: func(string) (string, bool) { return "", false }, Checks: configChecks()})
 	if err != nil {
 		return err
 	}
@@ -56,27 +55,35 @@ func sandboxed(ctx context.Context, c *call) (err error) {
 	if _, set := c.Env("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}
-	lg := logger(c.Err, cfg.Log)
-	watch := watchOver(lg)
+	lg := newLogger(c.Err, cfg.Log)
+	watch := newWatchdog(lg)
 	defer watch.Close()
-	a, err := app.New(app.Options{Config: cfg, Token: token.Reveal(), Version: version, Log: lg, Now: time.Now, ReadPDF: readPDF, Watch: watch.Watch})
+	a, err := app.New(app.Options{
+		Config:  cfg,
+		Token:   token.Reveal(),
+		Version: version,
+		Log:     lg,
+		Now:     time.Now,
+		ReadPDF: readPDF,
+		Watch:   watch.Watch,
+	})
 	if err != nil {
 		return err
 	}
 	if err = a.Listen(); err == nil {
-		err = c.inhabit(ctx, w, a, path)
+		err = c.runInWorld(ctx, w, a, path)
 	}
 	return errors.Join(err, a.Close())
 }
 
-// writeSandbox writes the configuration of the sandbox and gives its place.
-func (c *call) writeSandbox(w *sandbox.World, dir string) (string, error) {
-	listen := c.flags.Lookup("listen").Value.String()
+// writeSandboxConfig writes the configuration of the sandbox and gives its place.
+func (c *invocation) writeSandboxConfig(w *sandbox.World, dir string) (string, error) {
+	listen := c.flagText("listen")
 	if listen == "" {
-		listen = freeOr("127.0.0.1:8080")
+		listen = freeAddressOr("127.0.0.1:8080")
 	}
 	store := dir
-	if kept := c.flags.Lookup("store").Value.String(); kept != "" {
+	if kept := c.flagText("store"); kept != "" {
 		var err error
 		if store, err = filepath.Abs(kept); err != nil {
 			return "", err
@@ -93,9 +100,9 @@ func (c *call) writeSandbox(w *sandbox.World, dir string) (string, error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// freeOr gives an address that nobody listens on: the one that is wanted, else one of the
+// freeAddressOr gives an address that nobody listens on: the one that is wanted, else one of the
 // same host with any port.
-func freeOr(wanted string) string {
+func freeAddressOr(wanted string) string {
 	l, err := net.Listen("tcp", wanted)
 	if err != nil {
 		host, _, _ := net.SplitHostPort(wanted)
@@ -105,12 +112,15 @@ func freeOr(wanted string) string {
 	return wanted
 }
 
-// inhabit runs the bot and lets a person talk with it. It returns when both have ended.
-func (c *call) inhabit(ctx context.Context, w *sandbox.World, a *app.App, path string) error {
+// runInWorld runs the bot and lets a person talk with it. It returns when both have ended.
+func (c *invocation) runInWorld(ctx context.Context, w *sandbox.World, a *app.App, path string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	fmt.Fprintf(c.Out, "A simulated world: a Discord, a Slack, a language model that only repeats, and feeds. Nothing of it leaves this machine.\n"+
-		"Open the chat page, once, with: %s\nOther commands reach this bot with --config %s, such as: ravenbot digest list --config %s\n\n%s\nCtrl-C ends it.\n",
+	fmt.Fprintf(c.Out, "A simulated world: a Discord, a Slack, a language model that only repeats, and feeds. "+
+		"Nothing of it leaves this machine.\n"+
+		"Open the chat page, once, with: %s\n"+
+		"Other commands reach this bot with --config %s, such as: ravenbot digest list --config %s\n\n%s\n"+
+		"Ctrl-C ends it.\n",
 		a.LoginLink(), path, path, sandbox.Help)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -123,7 +133,7 @@ func (c *call) inhabit(ctx context.Context, w *sandbox.World, a *app.App, path s
 			info, err := terminal.Stat()
 			ok = err == nil && info.Mode()&os.ModeCharDevice != 0
 		}
-		w.Talk(ctx, interruptible{ctx, c.In}, c.Out, ok)
+		w.Talk(ctx, interruptibleReader{ctx, c.In}, c.Out, ok)
 	})
 	err := a.Run(ctx)
 	stop()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
 
@@ -11,26 +10,27 @@ import (
 	"ravenbot/internal/config"
 )
 
-func slackFlags(c *call) {
+func slackFlags(c *invocation) {
 	c.flags.Bool("url", false, "print the page of Slack that makes the app, to be opened in a browser")
 }
 
-func slackApp(_ context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "manifest" {
-		return misuse("say manifest")
-	}
-	cfg, err := c.load()
+func printManifest(_ context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	address := ""
 	if cfg.Platforms.Slack.Mode == "http" {
 		if address = strings.TrimRight(cfg.HTTP.PublicURL.Reveal(), "/"); address == "" {
-			return &config.Faults{List: []config.Fault{{File: cfg.Path, Key: "http.publicURL", Reason: "Slack in HTTP mode has to know where it reaches the bot",
-				Remedy: `name the public address, such as "https://raven.example.org"`}}}
+			return &config.Faults{List: []config.Fault{{
+				File:   cfg.Path,
+				Key:    "http.publicURL",
+				Reason: "Slack in HTTP mode has to know where it reaches the bot",
+				Remedy: `name the public address, such as "https://raven.example.org"`,
+			}}}
 		}
 	}
-	if c.flags.Lookup("url").Value.(flag.Getter).Get().(bool) {
+	if c.flagOn("url") {
 		link, err := slack.ManifestLink(address, app.CommandSpecs())
 		if err != nil {
 			return err

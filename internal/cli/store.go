@@ -12,22 +12,15 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-func storeFile(ctx context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "check" && c.args[0] != "compact" {
-		return misuse("say check or compact")
-	}
-	cfg, err := c.load()
+func checkStore(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	do := checkStore
-	if c.args[0] == "compact" {
-		do = compactStore
-	}
-	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), do(ctx, c, cfg.Store.Reveal()))
+	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
 }
 
-func checkStore(ctx context.Context, c *call, path string) error {
+func reportStore(ctx context.Context, c *invocation, path string) error {
 	r, err := bolt.Check(ctx, path)
 	if damaged := (*store.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
 		return err
@@ -59,10 +52,15 @@ func printReport(w io.Writer, r bolt.Report) error {
 	return nil
 }
 
-func compactStore(ctx context.Context, c *call, path string) error {
-	before, after, err := bolt.Compact(ctx, path, time.Now())
+func compactStore(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
+	}
+	path := cfg.Store.Reveal()
+	before, after, err := bolt.Compact(ctx, path, time.Now())
+	if err != nil {
+		return bolt.SuggestBackup(ctx, cfg.BackupFolder(), err)
 	}
 	if c.json {
 		return writeJSON(c.Out, map[string]int64{"before": before, "after": after})

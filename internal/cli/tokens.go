@@ -13,40 +13,36 @@ import (
 	"ravenbot/internal/mcpserve"
 )
 
-func tokenFlags(c *call) {
+func tokenFlags(c *invocation) {
 	jsonFlag(c)
-	c.flags.Bool("overwrite", false, "with create: take the place of the token of that name")
-	c.flags.String("tools", "*", "with create: `NAMES` or patterns of the tools that it may use, with commas between")
+	c.flags.Bool("overwrite", false, "take the place of the token of that name")
+	c.flags.String("tools", "*", "`NAMES` or patterns of the tools that it may use, with commas between")
 }
 
-// tokens makes and revokes the tokens with which other hosts use the bot's tools.
-func tokens(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	switch {
-	case verb == "list" && len(c.args) == 1, (verb == "create" || verb == "revoke") && len(c.args) == 2:
-	default:
-		return misuse("say create NAME, list or revoke NAME")
-	}
-	d, err := c.running(ctx)
+const tokensPath = "/api/v1/auth/mcp-tokens"
+
+func revokeToken(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
-	const path = "/api/v1/auth/mcp-tokens"
-	switch verb {
-	case "create":
-		return createToken(ctx, c, d, path)
-	case "revoke":
-		res, err := d.do(ctx, http.MethodDelete, path+"/"+url.PathEscape(c.args[1]), nil)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(c.Err, "The token %s is revoked.\n", c.args[1])
-		return res.Body.Close()
+	res, err := d.do(ctx, http.MethodDelete, tokensPath+"/"+url.PathEscape(c.args[0]), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Err, "The token %s is revoked.\n", c.args[0])
+	return res.Body.Close()
+}
+
+func listTokens(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
+	if err != nil {
+		return err
 	}
 	var list struct {
 		Items []mcpserve.Token `json:"items"`
 	}
-	if err := d.get(ctx, http.MethodGet, path, &list); err != nil {
+	if err := d.requestJSON(ctx, http.MethodGet, tokensPath, nil, &list); err != nil {
 		return err
 	}
 	if c.json {
@@ -64,31 +60,37 @@ func tokens(ctx context.Context, c *call) error {
 	return t.Flush()
 }
 
-func createToken(ctx context.Context, c *call, d *client, path string) error {
-	body := map[string]any{"name": c.args[1], "overwrite": c.flags.Lookup("overwrite").Value.String() == "true",
-		"tools": strings.Split(c.flags.Lookup("tools").Value.String(), ",")}
+func createToken(ctx context.Context, c *invocation) error {
+	d, err := c.requireDaemon(ctx)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"name": c.args[0], "overwrite": c.flagOn("overwrite"),
+		"tools": strings.Split(c.flagText("tools"), ",")}
 	var made struct {
 		mcpserve.Token
 		Secret string `json:"token"`
 	}
-	if err := d.send(ctx, http.MethodPost, path, body, &made); err != nil {
+	if err := d.requestJSON(ctx, http.MethodPost, tokensPath, body, &made); err != nil {
 		return err
 	}
 	if c.json {
 		return writeJSON(c.Out, made)
 	}
 	fmt.Fprintln(c.Out, made.Secret)
-	fmt.Fprintf(c.Err, "This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n", strings.Join(made.Tools, ", "), d.base)
+	fmt.Fprintf(c.Err,
+		"This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n",
+		strings.Join(made.Tools, ", "), d.base)
 	return nil
 }
 
-// running is the daemon, for commands that need it.
-func (c *call) running(ctx context.Context) (*client, error) {
-	cfg, err := c.load()
+// requireDaemon is the daemon, for commands that need it.
+func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		return nil, fmt.Errorf("%w: this needs it; start it with ravenbot run", err)
 	}

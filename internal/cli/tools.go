@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,49 +17,51 @@ import (
 	"ravenbot/internal/toolsearch"
 )
 
-// mostRanked is the most tools that are ranked for a request.
-const mostRanked = 1000
+// maxRanked is the most tools that are ranked for a request.
+const maxRanked = 1000
 
 // maxLine is the longest line of a file of tools or requests, in bytes.
 const maxLine = 4 << 20
 
-func toolFlags(c *call) {
+func searchFlags(c *invocation) {
 	jsonFlag(c)
-	c.flags.String("user", "", "with why: the `ID` of the user on the channel's platform")
-	c.flags.String("channel", "web:/general", "with why: the `ADDRESS` where the tool would be used")
-	c.flags.String("tools", "", "with eval: a `FILE` of tools, a JSON object a line: name, description, parameters (a JSON Schema) and server; "+
+	// As a long name too, so that --k is accepted like -k.
+	c.flags.IntP("k", "k", 10, "rank the best `N` tools")
+}
+
+func whyFlags(c *invocation) {
+	jsonFlag(c)
+	c.flags.String("user", "", "the `ID` of the user on the channel's platform")
+	c.flags.String("channel", "web:/general", "the `ADDRESS` where the tool would be used")
+}
+
+func evalFlags(c *invocation) {
+	searchFlags(c)
+	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, "+
+		"parameters (a JSON Schema) and server; "+
 		"without server the first part of field, up to a /, stands for it")
-	c.flags.String("queries", "", "with eval: a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
-	c.flags.Int("k", 10, "with search and eval: rank the best `N` tools")
+	c.flags.String("queries", "",
+		"a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
 }
 
-func tools(ctx context.Context, c *call) error {
-	verb := strings.Join(c.args[:min(1, len(c.args))], "")
-	switch {
-	case verb == "eval" && len(c.args) == 1:
-		return c.evaluate()
-	case verb == "list" && len(c.args) == 1:
-		return listTools(ctx, c, "")
-	case verb == "search" && len(c.args) > 1:
-		return listTools(ctx, c, strings.Join(c.args[1:], " "))
-	case verb == "why" && len(c.args) == 2:
-		return whyTool(ctx, c, c.args[1])
+// resultLimit returns the number of tools to rank.
+func (c *invocation) resultLimit() (int, error) {
+	k := c.flagInt("k")
+	if k < 1 || k > maxRanked {
+		return 0, usageErrorf("-k must be from 1 to %d", maxRanked)
 	}
-	return misuse("say list, search QUERY, why TOOL or eval")
+	return k, nil
 }
 
-// ranked is the number of tools to be ranked.
-func (c *call) ranked() int { return c.flags.Lookup("k").Value.(flag.Getter).Get().(int) }
-
-// evaluate measures the tool search against requests whose right tools are known.
-func (c *call) evaluate() error {
-	toolFile, queryFile := c.flags.Lookup("tools").Value.String(), c.flags.Lookup("queries").Value.String()
-	k := c.ranked()
-	switch {
-	case toolFile == "" || queryFile == "":
-		return misuse("name the files: --tools FILE --queries FILE")
-	case k < 1 || k > mostRanked:
-		return misuse("-k must be from 1 to %d", mostRanked)
+// evaluateSearch measures the tool search against requests whose right tools are known.
+func evaluateSearch(_ context.Context, c *invocation) error {
+	toolFile, queryFile := c.flagText("tools"), c.flagText("queries")
+	if toolFile == "" || queryFile == "" {
+		return usageErrorf("name the files: --tools FILE --queries FILE")
+	}
+	k, err := c.resultLimit()
+	if err != nil {
+		return err
 	}
 	known := map[string]bool{}
 	index, err := readTools(toolFile, known)
@@ -84,14 +85,14 @@ func writeRankings(w io.Writer, index *toolsearch.Index, questions []toolsearch.
 	lines.SetEscapeHTML(false)
 	var failed error // only by what out says again when it is flushed
 	score := index.Measure(questions, k, func(q toolsearch.Question, ranked []string) {
-		failed = cmp.Or(failed, lines.Encode(ranking{q.Query, q.Gold, ranked}))
+		failed = cmp.Or(failed, lines.Encode(rankingLine{q.Query, q.Gold, ranked}))
 	})
 	failed = cmp.Or(failed, lines.Encode(map[string]toolsearch.Score{"summary": score}))
 	return cmp.Or(failed, out.Flush())
 }
 
-// ranking is what eval prints of one request.
-type ranking struct {
+// rankingLine is what eval prints of one request.
+type rankingLine struct {
 	Query  string   `json:"query"`
 	Gold   []string `json:"gold"`
 	Ranked []string `json:"ranked"`

@@ -8,10 +8,7 @@ import (
 	"runtime/debug"
 )
 
-func printVersion(_ context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("it takes no arguments")
-	}
+func printVersion(_ context.Context, c *invocation) error {
 	v := struct {
 		Version string `json:"version"`
 		Commit  string `json:"commit"`

@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// visible writes for people's eyes: control characters, by which a feed or an
+// printableWriter writes for people's eyes: control characters, by which a feed or an
 // answer could steer the terminal, become U+FFFD. A character must not be split
 // over two writes.
-type visible struct{ w io.Writer }
+type printableWriter struct{ w io.Writer }
 
-func (v visible) Write(p []byte) (int, error) {
+func (v printableWriter) Write(p []byte) (int, error) {
 	shown := bytes.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar

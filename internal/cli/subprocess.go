@@ -20,9 +20,9 @@ func readPDF(ctx context.Context, data []byte) ([]string, error) {
 	return pdftext.Separate(ctx, program, os.Args[0], data)
 }
 
-// watchOver has this very program end what tool servers leave behind should the bot be
+// newWatchdog has this very program end what tool servers leave behind should the bot be
 // killed.
-func watchOver(log *slog.Logger) *watchdog.Watchdog {
+func newWatchdog(log *slog.Logger) *watchdog.Watchdog {
 	program, err := os.Executable()
 	if err != nil {
 		log.Debug("this program's own file is not known", "error", err)

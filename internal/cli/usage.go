@@ -11,26 +11,23 @@ import (
 	"ravenbot/internal/budget"
 )
 
-// spent shows what was asked of models in the last month: over the daemon, or from
+// showUsage shows what was asked of models in the last month: over the daemon, or from
 // the store where none runs.
-func spent(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return misuse("usage takes no arguments")
-	}
-	cfg, err := c.load()
+func showUsage(ctx context.Context, c *invocation) error {
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	var list struct {
 		Items []budget.Usage `json:"items"`
 	}
-	d, err := daemon(ctx, cfg)
+	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.get(ctx, http.MethodGet, "/api/v1/usage", &list)
+		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/usage", nil, &list)
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
-		if a, err = local(c, cfg); err != nil {
+		if a, err = openLocal(c, cfg); err != nil {
 			return err
 		}
 		list.Items, err = a.Usage(ctx)
@@ -45,7 +42,8 @@ func spent(ctx context.Context, c *call) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "DAY\tMODEL\tCHANNEL\tUSER\tANSWERS\tTOKENS IN\tOUT\tUSD")
 	for _, u := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.4f\n", u.Day, u.Model, u.Channel, u.User, u.Turns, u.Tokens.Input, u.Tokens.Output, u.USD)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.4f\n", u.Day, u.Model, u.Channel, u.User, u.Turns, u.Tokens.Input,
+			u.Tokens.Output, u.USD)
 	}
 	return t.Flush()
 }

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRoot returns the command tree. Every command works on c, which receives the flags and the arguments.
+func newRoot(c *invocation) *cobra.Command {
+	root := c.group("ravenbot", "A chat bot for Discord, Slack, the browser and the terminal.")
+	root.Long = root.Short + "\n\n" +
+		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged."
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageErrorf("%v", err) })
+	root.PersistentFlags().StringVar(&c.config, "config", "config.json", "the configuration `FILE`")
+	// --json may stand before the command's name. It is hidden here because only the commands
+	// whose output is data accept it: jsonFlag shows it there, and invoke refuses it elsewhere.
+	root.PersistentFlags().BoolVar(&c.json, "json", false, "")
+	root.PersistentFlags().Lookup("json").Hidden = true
+	root.SetHelpCommand(helpCommand())
+	root.AddCommand(
+		c.command("agents", "list the agents: who answers, with which model and tools", 0, 0, listAgents, jsonFlag),
+		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, backupFlags),
+		c.command("chat [TEXT]", "ask once, or talk in the terminal", 0, unlimited, runChat, jsonFlag),
+		completionCommand(),
+		c.group("config", "check the configuration, show it with its defaults, or print its JSON Schema",
+			c.command("check", "check the configuration", 0, 0, checkConfig, jsonFlag),
+			c.command("print", "show the configuration with its defaults, secrets masked", 0, 0, printConfig, jsonFlag),
+			c.command("schema", "print the JSON Schema of the configuration", 0, 0, printSchema, jsonFlag)),
+		c.group("digest", "list digests, show what one would post, or have the daemon post it",
+			c.command("list", "list the digests", 0, 0, listDigests, jsonFlag),
+			c.command("preview NAME", "show what a digest would post; nothing is posted or marked as seen", 1, 1,
+				previewDigest, previewFlags),
+			c.command("run NAME", "have the daemon post a digest now", 1, 1, runDigest, jsonFlag)),
+		c.group("discord", "work with the bot's application on Discord",
+			c.command("invite", "print the address at which the bot is added to a server", 0, 0, inviteToDiscord, jsonFlag)),
+		c.command("doctor", "check everything that can be checked; say what is wrong, what does not work, and how to fix it",
+			0, 0, runDoctor, jsonFlag),
+		c.group("feeds", "show what a feed holds, find the feeds of a page, import and export lists of feeds",
+			c.command("parse FILE-or-URL…", "show what feeds hold", 1, unlimited, parseFeeds, parseFlags),
+			c.command("discover URL", "find the feeds of a page", 1, 1, discoverFeeds, jsonFlag),
+			c.command("import OPML", "take over a list of feeds from another reader", 1, 1, importFeeds, importFlags),
+			c.command("export", "write the feeds of all digests as OPML", 0, 0, exportFeeds, jsonFlag)),
+		c.command("init", "ask for keys and tokens, try each at once, and write config.json and .env", 0, 0,
+			runInit, initFlags),
+		c.group("mcp", "look at MCP servers and use them, or offer the bot's own tools as one",
+			c.command("list", "list the MCP servers", 0, 0, listServers, jsonFlag),
+			c.command("tools SERVER-or-URL", "list the tools of a server", 1, 1, serverTools, jsonFlag),
+			c.command("call SERVER TOOL JSON", "call a tool of a server", 3, 3, callTool, jsonFlag),
+			c.command("logs SERVER", "show what a server logged", 1, 1, serverLogs, jsonFlag),
+			c.command("approve SERVER", "approve the changed tools of a server", 1, 1, approveServer, jsonFlag),
+			c.command("serve", "serve the bot's own tools over MCP on standard streams", 0, 0, serveMCP, jsonFlag)),
+		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
+		c.command("run", "run the daemon", 0, 0, runDaemon),
+		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
+			runSandbox, sandboxFlags),
+		c.group("schedule", "show when a schedule is due",
+			c.command("next EXPR", "show when a schedule is due next; put the expression in quotes", 1, 1,
+				printNextDue, scheduleFlags)),
+		c.group("slack", "work with the bot's app on Slack",
+			c.command("manifest", "print the manifest from which Slack makes the app", 0, 0, printManifest, slackFlags)),
+		c.group("store", "check or compact the store",
+			c.command("check", "read the whole store and count what it holds", 0, 0, checkStore, jsonFlag),
+			c.command("compact", "give the free space in the store back to the disk", 0, 0, compactStore, jsonFlag)),
+		c.command("summarize FILE", "print the main sentences of a text (- for standard input)", 1, 1,
+			summarize, summaryFlags),
+		c.group("tokens", "create and revoke the tokens with which other MCP hosts use the bot's tools",
+			c.command("create NAME", "create a token and print it once", 1, 1, createToken, tokenFlags),
+			c.command("list", "list the tokens", 0, 0, listTokens, jsonFlag),
+			c.command("revoke NAME", "revoke a token", 1, 1, revokeToken, jsonFlag)),
+		c.group("tools", "list and find tools, explain whether one may be used, or measure the search",
+			c.command("list", "list all tools", 0, 0, listTools, jsonFlag),
+			c.command("search QUERY", "find the tools that fit a request", 1, unlimited, searchTools, searchFlags),
+			c.command("why TOOL", "say what decides whether a tool may be used", 1, 1, whyTool, whyFlags),
+			c.command("eval", "measure the search against requests whose right tools are known", 0, 0,
+				evaluateSearch, evalFlags)),
+		c.command("usage", "show what was asked of models in the last 30 days, and what it cost", 0, 0,
+			showUsage, jsonFlag),
+		c.command("version", "print version, commit and Go version", 0, 0, printVersion, jsonFlag),
+	)
+	return root
+}
+
+// unlimited as the maximum of command means that there is none.
+const unlimited = -1
+
+// command returns a command that takes from minArgs to maxArgs arguments and runs fn.
+func (c *invocation) command(
+	use, short string,
+	minArgs, maxArgs int,
+	fn func(context.Context, *invocation) error,
+	flags ...func(*invocation),
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   use,
+		Short:                 short,
+		DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && maxArgs == 0:
+				return usageErrorf("it takes no arguments")
+			case len(args) < minArgs, maxArgs != unlimited && len(args) > maxArgs:
+				return usageErrorf("say %s", cmd.UseLine())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.flags, c.args = cmd.Flags(), args
+			return c.invoke(cmd.Context(), fn)
+		},
+	}
+	c.flags = cmd.Flags()
+	for _, add := range flags {
+		add(c)
+	}
+	return cmd
+}
+
+// group returns a command that only holds others.
+func (c *invocation) group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   name,
+		Short:                 short,
+		DisableFlagsInUseLine: true,
+		Args:                  needCommand,
+		// Without RunE cobra would print help and report success for a missing command.
+		RunE: needCommand,
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// needCommand returns the usage error of a group whose command is missing or unknown.
+func needCommand(group *cobra.Command, args []string) error {
+	var uses, similar []string
+	for _, cmd := range group.Commands() {
+		if cmd.IsAvailableCommand() {
+			uses = append(uses, cmd.Use)
+		}
+	}
+	last := len(uses) - 1
+	hint := "say " + strings.TrimPrefix(strings.Join(uses[:last], ", ")+" or "+uses[last], " or ")
+	if !group.HasParent() {
+		hint = "see the list of commands" // it is too long for one line
+	}
+	if len(args) == 0 {
+		return usageErrorf("a command is missing: %s", hint)
+	}
+	group.SuggestionsMinimumDistance = 2
+	for _, name := range group.SuggestionsFor(args[0]) {
+		similar = append(similar, fmt.Sprintf("%q", name))
+	}
+	if len(similar) > 0 {
+		slices.Sort(similar)
+		hint = "did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return usageErrorf("there is no command %q; %s", args[0], hint)
+}
+
+// helpCommand replaces cobra's, which reports success for a command that does not exist.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		Short:                 "show the help of a command",
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usageErrorf("%v", err)
+			}
+			if len(rest) > 0 && found.HasSubCommands() {
+				return needCommand(found, rest)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// completionCommand prints the script that completes commands and flags in a shell.
+func completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "print a script that completes commands and flags in your shell",
+		Long: "Print a script that completes commands and flags in your shell. To load it into this shell:\n\n" +
+			"  bash: source <(ravenbot completion bash)\n" +
+			"  zsh:  source <(ravenbot completion zsh)\n" +
+			"  fish: ravenbot completion fish | source",
+		DisableFlagsInUseLine: true,
+		ValidArgs:             shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return usageErrorf("name one shell: bash, zsh or fish")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, out := cmd.Root(), cmd.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			}
+			return root.GenFishCompletion(out, true)
+		},
+	}
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/schedule"
+)
+
+func scheduleFlags(c *invocation) {
+	jsonFlag(c)
+	c.flags.String("tz", "UTC", "the IANA `ZONE` that the schedule is read in")
+	c.flags.String("from", "", "the `TIME` (RFC 3339) to begin after; without it: now")
+	c.flags.Int("count", 1, "print the next `N` instants")
+}
+
+func printNextDue(_ context.Context, c *invocation) error {
+	zone, err := schedule.LoadZone(c.flagText("tz"))
+	if err != nil {
+		return usageErrorf("%v", err)
+	}
+	s, err := schedule.Parse(c.args[0], zone)
+	if err != nil {
+		return usageErrorf("%v", err)
+	}
+	at := time.Now()
+	if from := c.flagText("from"); from != "" {
+		if at, err = time.Parse(time.RFC3339, from); err != nil {
+			return usageErrorf("--from: %q is no time such as 2026-01-02T15:04:05Z", from)
+		}
+	}
+	count := c.flagInt("count")
+	if count < 1 {
+		return usageErrorf("--count must be 1 or more")
+	}
+	var list []namedItem
+	for range count {
+		next, ok := s.Next(at)
+		if !ok {
+			return fmt.Errorf("%q is not due within 30 years", c.args[0])
+		}
+		at = next
+		if c.json {
+			list = append(list, namedItem{next.Format(time.RFC3339)})
+			continue
+		}
+		fmt.Fprintln(c.Out, next.Format(time.RFC3339))
+	}
+	if c.json {
+		return writeItems(c.Out, list)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"ravenbot/internal/summary"
+)
+
+func summaryFlags(c *invocation) {
+	jsonFlag(c)
+	c.flags.String("title", "", "the text's title, `T`: it says what matters in the text")
+	c.flags.Int("sentences", 3, "print the `N` main sentences")
+}
+
+// maxText is the most that is read of a text to summarize, in bytes.
+const maxText = 8 << 20
+
+func summarize(_ context.Context, c *invocation) error {
+	text, err := readFile(c, c.args[0], maxText)
+	if err != nil {
+		return err
+	}
+	n := c.flagInt("sentences")
+	if n < 1 {
+		return usageErrorf("--sentences must be 1 or more")
+	}
+	list := []namedItem{}
+	for _, s := range summary.Summarize(c.flagText("title"), string(text), n) {
+		list = append(list, namedItem{strings.TrimSpace(s)})
+	}
+	if c.json {
+		return writeItems(c.Out, list)
+	}
+	for _, s := range list {
+		fmt.Fprintln(c.Out, s.Name)
+	}
+	return nil
+}
+
+func readFile(c *invocation, name string, most int64) ([]byte, error) {
+	in := io.NopCloser(c.In)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("read %s: it is larger than %d bytes", name, most)
+	}
+	return data, nil
+}
