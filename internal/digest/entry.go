@@ -47,6 +47,7 @@ func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRu
 	if at.Thread == "" {
 		return list, nil
 	}
+	// A thread begins with the message that it hangs below, so its id is one of the post's.
 	for _, p := range list {
 		for _, to := range p.post {
 			ref, found, err := s.o.Store.PostRef(ctx, postKey(p.Name, p.Due, to))

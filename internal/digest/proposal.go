@@ -62,7 +62,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
 		p.Timezone = "UTC"
 	}
-	p.Name = s.freeName(p.Name)
+	p.Name = s.freeName(p.Name) // a model cannot know which names are taken
 	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
 		p.MaxTokens = defaultTaskTokens
 	}
@@ -140,7 +140,7 @@ func (s *Service) resolveFeed(ctx context.Context, words string) (address, title
 		}
 	}
 	res, err := s.o.Feeds.Fetch(ctx, address)
-	// People name the page of a blog; its feed is found from there.
+	// People name the page of a blog; its feed is found from there. Of several the model asks.
 	if errors.Is(err, feed.ErrNotFeed) {
 		offers, findErr := s.o.Feeds.Find(ctx, address)
 		if len(offers) > 1 {

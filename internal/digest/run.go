@@ -87,6 +87,7 @@ func (s *Service) lockAndRun(
 	if !ok {
 		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
 	}
+	// The digest may have been paused while this run waited for the lock.
 	if !manual && d.Paused {
 		return store.Run{Digest: name, Due: due.UTC()}, nil
 	}
@@ -112,6 +113,7 @@ func (s *Service) runLocked(
 	case ended != nil:
 		return run, ended // cut off, not failed: the next start catches up
 	}
+	// Without a stored run the items stay new, and the next poll decides again.
 	if e.postpone {
 		return run, nil
 	}
@@ -137,6 +139,8 @@ func (s *Service) runLocked(
 	}
 	posts := s.buildPosts(d, run, e)
 	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
+	// A task's turn is closed once its run is stored: after a crash before that, the next start
+	// continues the turn instead of calling its tools again.
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
@@ -223,6 +227,7 @@ func (s *Service) recordRun(
 	if err != nil || !isNew {
 		return nil, err
 	}
+	// The run is stored, so what follows is finished also when ctx ends.
 	keep := context.WithoutCancel(ctx)
 	if posts == nil {
 		posts = []store.Post{} // nil would mean that the run was stored before
@@ -265,6 +270,7 @@ func (s *Service) awaitOutcomes(
 	slices.Sort(refused)
 	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
 	var forget []string
+	// One place that got the digest is enough: making its items new would post them twice there.
 	if len(refused) == len(posts) {
 		run.OK, run.Posted = false, 0
 		forget = e.newIDs
@@ -301,6 +307,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		}
 	}
 	var posts []store.Post
+	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
 		draft, key := e.draft, postKey(d.Name, run.Due, to)
 		folded := e.rest.Text != "" || len(e.rest.Cards) > 0
