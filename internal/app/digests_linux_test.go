@@ -46,7 +46,7 @@ func TestADigestIsMadeAndFollowedInSlack(t *testing.T) {
 		t.Errorf("the plan says %q", asked.Shown())
 	}
 	w.slack.ThreadReply(w.channel.ID, asked.ThreadTS, w.berit, "yes")
-	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("is made. Its first run is on")); err != nil {
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("is created. Its first run is on")); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()

@@ -50,12 +50,12 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"please feeds_fetch bundled:mcp-primer", "[slack #general] raven: (simulated model) The tool feeds_fetch answered:"},
 		{"discord> /raven digest run morning", "(simulated model) The ferry to the lighthouse runs again [[2]]("},
 		{"/raven digest create weekdays at 9 bundled:mcp-primer", "[Make it] [No]"},
-		{"press make it", "The digest `a-short-primer-on-mcp` is made."},
+		{"press make it", "The digest `a-short-primer-on-mcp` is created."},
 		{"press make it", "there is no button make it there"},
 		{"/raven settings", "[discord #general] raven: (opened a form, which this window does not show: Your settings)"},
 		{"slack> /raven settings", "[slack #general] raven: (opened a form, which this window does not show: "},
 		{`digest_create {"schedule":"sundays at 9","feeds":["bundled:feeds-primer"]}`, "[slack #general] raven: May I make the digest a-short-primer-on-feeds?"},
-		{"press Make it", "The digest a-short-primer-on-feeds is made."},
+		{"press Make it", "The digest a-short-primer-on-feeds is created."},
 	} {
 		if _, err := fmt.Fprintln(said, c.say); err != nil {
 			t.Fatal(err)

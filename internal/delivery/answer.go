@@ -33,7 +33,7 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	}
 	// Where a part of the answer is visible already, something has to replace it.
 	if draft == nil && len(shown.IDs) > 0 {
-		draft = &chat.Draft{Text: "What I was answering has been deleted."}
+		draft = &chat.Draft{Text: "The message that I was answering was deleted."}
 	}
 	var posts []store.Post
 	if draft != nil {

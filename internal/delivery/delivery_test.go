@@ -203,6 +203,7 @@ func TestOneConversationInOrderOthersInParallel(t *testing.T) {
 		}))
 		defer w.stop()
 		accept(t, w, said("a", "1", "slow"))
+		synctest.Wait() // a second message that comes before work begins would be merged
 		accept(t, w, said("a", "2", "second"))
 		accept(t, w, said("b", "3", "elsewhere"))
 		synctest.Wait()

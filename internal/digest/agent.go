@@ -66,7 +66,7 @@ func AgentTask(
 	return func(ctx context.Context, t Task) (chat.Draft, func(context.Context) error, error) {
 		at := taskAddress(t.Plan)
 		m := chat.Message{
-			ID:           t.Key,
+			ID:           t.Key, // the same after a crash, so that the agent continues its turn
 			Conversation: at,
 			Author:       chat.User{ID: t.Plan.By.ID, Name: t.Plan.By.Name},
 			Text:         t.Prompt,

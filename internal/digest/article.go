@@ -35,6 +35,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	defer cancel()
 	slots := make(chan struct{}, hostsAtOnce)
 	var wg sync.WaitGroup
+	// Pages of one host are read one after another: a run must not look like an attack.
 	for _, items := range byHost {
 		wg.Go(func() {
 			slots <- struct{}{}

@@ -133,7 +133,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 		switch {
 		case seen[i.id]:
 			i.verdict = seenBefore
-		case !isWebURL(i.Link):
+		case !isWebURL(i.Link): // every entry of a post links to its source
 			i.verdict = "no link"
 		case d.MaxAge > 0 && !i.Item.Time().IsZero() && now.Sub(i.Item.Time()) > time.Duration(d.MaxAge):
 			i.verdict = "too old"
@@ -186,6 +186,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
+	// Poll makes no request while a feed counts as fresh; a run that somebody waits for asks.
 	read := s.o.Feeds.Fetch
 	if d.quiet {
 		read = s.o.Feeds.Poll
@@ -196,7 +197,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[n], errs[n] = read(ctx, f.URL)
+			results[n], errs[n] = read(ctx, f.URL) // an element of its own, so no lock is needed
 		})
 	}
 	wg.Wait()

@@ -17,10 +17,12 @@ import (
 )
 
 // usageText lists what the command can do.
-const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, `unmerge NAME [N]`, " +
-	"`edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
+const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
+	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or " +
+	"`unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
-const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: when, the time zone, and the feeds."
+const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
+	"when, the time zone, and the feeds."
 
 // runCommand answers /raven digest.
 func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
@@ -99,7 +101,7 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 	if _, err := s.Propose(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, p); err != nil {
 		return s.errorDraft("", err)
 	}
-	return chat.Draft{Ephemeral: true, Text: "The plan is shown here; press a button below it, or write `yes`."}
+	return chat.Draft{Ephemeral: true, Text: "Here is the plan. Press a button below it, or write `yes`."}
 }
 
 // hostname matches the address of a page without its scheme.
@@ -154,12 +156,12 @@ func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, e
 		return "", err
 	}
 	if on {
-		return "The digest **" + escape(d.Name) + "** pauses until `digest resume " + d.Name +
-			"`. What is due meanwhile is not made good.", nil
+		return "The digest **" + escape(d.Name) + "** is paused. Runs that fall due while it is paused are skipped. " +
+			"`digest resume " + d.Name + "` resumes it.", nil
 	}
 	d.Paused = false
 	return strings.TrimSuffix(
-		"The digest **"+escape(d.Name)+"** goes on. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""),
+		"The digest **"+escape(d.Name)+"** is resumed. Next: "+strings.Join(d.nextRuns(s.o.Now(), 1), ""),
 		" Next: ",
 	), nil
 }
@@ -191,7 +193,7 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 			return s.errorDraft(d.Name, err)
 		}
 		if !known {
-			return refusalDraft("No run of **" + escape(d.Name) + "** is known yet.")
+			return refusalDraft("**" + escape(d.Name) + "** has not run yet.")
 		}
 		heading, list = "of "+last.Due.In(d.zone).Format("2 Jan 15:04"), last.Items
 		if last.More > 0 {
@@ -216,7 +218,7 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 		lines = append(lines, "- "+v.markdown())
 	}
 	if len(list) == 0 {
-		lines = append(lines, "Its feeds hold nothing.")
+		lines = append(lines, "Its feeds have no items.")
 	}
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
@@ -318,7 +320,8 @@ func (p *Plan) setField(key, value string) error {
 	case key == "feeds":
 		return p.setFeed(value)
 	}
-	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, catchUp, filters (with commas between them), or feeds with +ADDRESS or -ADDRESS")
+	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
+		"catchUp, filters (with commas between them), or feeds with +ADDRESS or -ADDRESS")
 }
 
 func (p *Plan) setFeed(value string) error {
@@ -347,14 +350,14 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return refusalDraft(fmt.Sprintf("There is no digest %q; `digest list` names those there are.", name))
+		return refusalDraft(fmt.Sprintf("There is no digest %q. `digest list` shows all of them.", name))
 	case errors.Is(err, ErrConfigured):
-		return refusalDraft("**" + escape(name) + "** belongs to config.json, and is changed there.")
+		return refusalDraft("**" + escape(name) + "** comes from config.json. Change it there.")
 	case errors.As(err, &bad):
 		return refusalDraft("That does not work: " + escape(err.Error()) + ".")
 	}
 	s.o.Log.Error("digest command failed", "digest", name, "error", err)
-	return refusalDraft(fmt.Sprintf("The digest **%s** could not be made or posted. The bot's log has the reasons.",
+	return refusalDraft(fmt.Sprintf("I could not make or post the digest **%s**. The reasons are in the bot's log.",
 		escape(name)))
 }
 

@@ -201,12 +201,14 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	if err != nil {
 		return Info{}, err
 	}
+	// change works on a copy: a plan that turns out wrong must not touch the one in use.
 	p := d.Plan
 	p.Feeds = slices.Clone(p.Feeds)
 	p.Paused = false // pauses are stored apart
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
 	}
+	// A new time in At keeps LastDue from catching up runs of the old schedule.
 	p.Name, p.Source, p.At = d.Name, d.Source, s.o.Now().UTC()
 	if err := checkLimits(p); err != nil {
 		return Info{}, BadPlan{err}

@@ -76,10 +76,10 @@ func TestADigestIsMadeInChat(t *testing.T) {
 		t.Error("the word of the wrong one counts")
 	}
 	b.restart(t) // the question outlives it
-	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "`feed-a` is made. Its first run is on Tue 3 Mar 09:00 CET") {
+	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "`feed-a` is created. Its first run is on Tue 3 Mar 09:00 CET") {
 		t.Fatalf("the answer is %q", got)
 	}
-	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "decided or forgotten") {
+	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "decided or has expired") {
 		t.Errorf("pressed again: %q", got)
 	}
 	b.restart(t)
@@ -139,7 +139,7 @@ func made(t *testing.T, p digest.Plan) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "is made") {
+	if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "is created") {
 		t.Fatal(got, asked)
 	}
 	return b
@@ -165,7 +165,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 				t.Errorf("the plan lacks %q:\n%s", want, asked.Text)
 			}
 		}
-		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is made") {
+		if got := b.answer(t, says(anna, "yes")); !strings.Contains(got, "`"+c.name+"` is created") {
 			t.Errorf("the answer is %q", got)
 		}
 		if c.plan.Schedule == digest.OnNew { // what comes after it was made is new
@@ -184,7 +184,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 				t.Errorf("a smaller cap: %q", got)
 			}
 		}
-		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "as anna wants it") || !strings.Contains(shown, c.want[0]) {
+		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "confirmed by anna") || !strings.Contains(shown, c.want[0]) {
 			t.Errorf("afterwards the plan reads %q", shown)
 		}
 	}
@@ -192,9 +192,9 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 
 func TestADigestIsMadeByACommand(t *testing.T) {
 	for _, c := range []struct{ words, schedule, zone, want string }{
-		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "The plan is shown"},
-		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "The plan is shown"},
-		{"on-new " + a, "on-new", "UTC", "The plan is shown"},
+		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "Here is the plan"},
+		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "Here is the plan"},
+		{"on-new " + a, "on-new", "UTC", "Here is the plan"},
 		{a, "", "", "Say for example"}, {"weekdays at 9", "", "", "Say for example"}, {"now and then " + a, "", "", "That does not work: schedule"},
 		{"weekdays at 9 https://example.org/feed/none", "", "", "could not be fetched"},
 	} {
@@ -221,16 +221,16 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		text, want string
 	}{
 		{bob, "pause feed-a", "Only an administrator, or whoever made"}, {bob, "remove feed-a", "Only an admin"}, {bob, "edit feed-a style titles", "Only an admin"},
-		{anna, "pause morning", "Only an administrator can"}, {bob, "run morning", "Only an administrator can"}, {root, "remove morning", "belongs to config.json"}, {root, "edit morning style titles", "belongs to config.json"},
+		{anna, "pause morning", "Only an administrator can"}, {bob, "run morning", "Only an administrator can"}, {root, "remove morning", "comes from config.json"}, {root, "edit morning style titles", "comes from config.json"},
 		{bob, "list", "**feed-a**: weekdays at 9:00, `0 9 * * 1-5` (Europe/Oslo), 1 feed to `slack:T1/C1`, made by anna, next Tue 3 Mar 09:00 CET"},
-		{bob, "preview feed-a", "2 new stories"}, {bob, "explain feed-a", "Story number 2 of a long series: *posted*"}, {bob, "explain feed-a last", "No run of"},
+		{bob, "preview feed-a", "2 new stories"}, {bob, "explain feed-a", "Story number 2 of a long series: *posted*"}, {bob, "explain feed-a last", "has not run yet"},
 		{anna, "edit feed-a style titles", "is changed"}, {anna, "edit feed-a style loud", "not known"}, {anna, "edit feed-a colour red", "say what to change"},
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},
 		{anna, "mute feed-a Council until 2026-03-02", "leaves out Council until 2026-03-02"}, {anna, "mute feed-a council", "write mute:WORD until"}, {bob, "mute feed-a x until 2026-03-02", "Only an admin"},
-		{root, "mute morning x until 2026-03-02", "belongs to config.json"}, {bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
-		{root, "pause feed-a", "pauses until"}, {anna, "list", "**paused**"}, {anna, "resume feed-a", "goes on. Next: Tue 3 Mar 07:30 CET"},
-		{root, "pause morning", "pauses"}, {root, "resume morning", "goes on"}, {anna, "dance", "Say `digest list`"}, {anna, "remove nothing", "no digest \"nothing\""},
+		{root, "mute morning x until 2026-03-02", "comes from config.json"}, {bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
+		{root, "pause feed-a", "is paused"}, {anna, "list", "**paused**"}, {anna, "resume feed-a", "is resumed. Next: Tue 3 Mar 07:30 CET"},
+		{root, "pause morning", "is paused"}, {root, "resume morning", "is resumed"}, {anna, "dance", "Say `digest list`"}, {anna, "remove nothing", "no digest \"nothing\""},
 		{anna, "remove feed-a", "is removed"}, {anna, "run feed-a", "no digest"},
 	} {
 		if got := b.command(t, c.by, c.text); !strings.Contains(got, c.want) {
@@ -259,7 +259,7 @@ func TestOtherChannelsDoNotSeeADigest(t *testing.T) {
 
 func TestAPausedDigestMakesNothingGood(t *testing.T) {
 	b := made(t, weekdays)
-	if got := b.command(t, anna, "pause feed-a"); !strings.Contains(got, "pauses") {
+	if got := b.command(t, anna, "pause feed-a"); !strings.Contains(got, "is paused") {
 		t.Fatal(got)
 	}
 	if run, err := b.Run(t.Context(), "feed-a", monday.AddDate(0, 0, 1), false); err != nil || run.OK || len(b.sent) != 0 {
@@ -281,7 +281,7 @@ func TestMoreOnAnEntry(t *testing.T) {
 	if b.Urgent(chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"}, Text: "more on 1"}) {
 		t.Error("where no digest is posted, somebody is heard")
 	}
-	if got := b.answer(t, says(bob, "more on 1")); !strings.Contains(got, "No digest was posted here yet") {
+	if got := b.answer(t, says(bob, "more on 1")); !strings.Contains(got, "I know of no recent digest here") {
 		t.Errorf("before the first run: %q", got)
 	}
 	if _, err := b.Run(t.Context(), "feed-a", monday, false); err != nil {
@@ -338,7 +338,7 @@ func TestMergedItemsAreShownAgain(t *testing.T) {
 			t.Errorf("shown %+v", d)
 		}
 	}
-	if got := b.command(t, bob, "unmerge feed-a-feed-b 2"); !strings.Contains(got, "Nothing was put together") {
+	if got := b.command(t, bob, "unmerge feed-a-feed-b 2"); !strings.Contains(got, "Nothing was merged there") {
 		t.Errorf("an entry without others: %q", got)
 	}
 }

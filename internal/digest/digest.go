@@ -192,6 +192,7 @@ func (s *Service) find(name string) (spec, bool) {
 }
 
 func (s *Service) findLocked(name string) (spec, bool) {
+	// The operator's digest wins where one of the same name was made before.
 	d, ok := s.configured[name]
 	if !ok {
 		d, ok = s.created[name]
@@ -223,6 +224,8 @@ func (s *Service) specs() []spec {
 // lockRun waits until a digest is not running, and marks it as running until unlock.
 func (s *Service) lockRun(name string) (unlock func()) {
 	s.mu.Lock()
+	// Locks are kept for good: one that was removed while a run waits for it would let two
+	// runs in.
 	m := s.runLocks[name]
 	if m == nil {
 		m = &sync.Mutex{}

@@ -31,6 +31,7 @@ func dropKnownPages(left []*item, runs []pastRun) []*item {
 	for _, i := range left {
 		page := pageKey(i.Link)
 		e, known := posted[page]
+		// Within one feed the address is no sign: the feed's own identifiers decide there.
 		if !known || page == "" || i.noMerge || e.Feed == shortHash(i.feed) {
 			rest = append(rest, i)
 			continue

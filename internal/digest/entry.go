@@ -47,6 +47,7 @@ func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRu
 	if at.Thread == "" {
 		return list, nil
 	}
+	// A thread begins with the message that it hangs below, so its id is one of the post's.
 	for _, p := range list {
 		for _, to := range p.post {
 			ref, found, err := s.o.Store.PostRef(ctx, postKey(p.Name, p.Due, to))
@@ -73,10 +74,10 @@ func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
 	list, err := s.runsPostedTo(ctx, m.Conversation)
 	if err != nil {
 		s.o.Log.Error("digest entry not read", "conversation", m.Conversation.String(), "error", err)
-		return refusalDraft("That could not be looked up; the bot's log has the reason.")
+		return refusalDraft("I could not look that up. The reason is in the bot's log.")
 	}
 	if len(list) == 0 {
-		return refusalDraft("No digest was posted here yet, or it is forgotten.")
+		return refusalDraft("I know of no recent digest here.")
 	}
 	for _, e := range list[0].Entries {
 		if e.N == n {
@@ -110,11 +111,11 @@ func (s *Service) unmergeTurn(ctx context.Context, m chat.Message, turn string) 
 	list, err := s.runsPostedTo(ctx, m.Conversation.Base())
 	if err != nil {
 		s.o.Log.Error("merged items not read", "conversation", m.Conversation.String(), "error", err)
-		return refusalDraft("That could not be looked up; the bot's log has the reason.")
+		return refusalDraft("I could not look that up. The reason is in the bot's log.")
 	}
 	at := slices.IndexFunc(list, func(p postedRun) bool { return p.Turn == turn })
 	if at < 0 {
-		return refusalDraft("This post is too long ago to be taken apart.")
+		return refusalDraft("This post is too old to unmerge.")
 	}
 	return s.unmergeEntries(ctx, list[at].spec, list[at].pastRun, 0)
 }
@@ -138,18 +139,18 @@ func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) 
 		if n == 0 {
 			cards = append(
 				cards,
-				a.card(shorten("Put together with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)),
+				a.card(shorten("Merged with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)),
 			)
 		}
 	}
 	if len(cards) == 0 {
-		return refusalDraft("Nothing was put together there.")
+		return refusalDraft("Nothing was merged there.")
 	}
 	p.Unmerged = true
 	if err := s.saveItem(ctx, pastRunKind+d.Name, p.Due.UTC().Format(time.RFC3339Nano), p); err != nil {
 		s.o.Log.Error("unmerged run not stored", "digest", d.Name, "error", err)
 	}
-	return chat.Draft{Text: "Put together in **" + escape(d.title) + "**, and on their own from now on:", Cards: cards}
+	return chat.Draft{Text: "Merged in **" + escape(d.title) + "**, and separate stories from now on:", Cards: cards}
 }
 
 // unsubscribeChannel ends the subscription of a channel to a feed, by the feed's address or

@@ -64,6 +64,7 @@ func (s *Service) updateFailures(
 	before, after := all[d.Name], map[string]feedFailure{}
 	var lines []string
 	var keys []string
+	// A feed that left the plan is in none of these, and so is forgotten.
 	for _, f := range d.Feeds {
 		was, failing := before[f.URL]
 		why, fails := e.failures[f.URL]
@@ -79,7 +80,7 @@ func (s *Service) updateFailures(
 			continue
 		}
 		if !failing {
-			was = feedFailure{Since: now}
+			was = feedFailure{Since: now} // part of the notice's key: a later failure is a new notice
 		}
 		was.Runs, was.Reason = was.Runs+1, why
 		if !was.Notified && was.Runs >= d.failuresBeforeNotice() {

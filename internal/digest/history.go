@@ -99,7 +99,7 @@ func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e
 		}
 	}
 	if len(p.Entries)+len(p.Repeats) == 0 {
-		return nil
+		return nil // a task, or nothing new
 	}
 	return s.saveItem(ctx, pastRunKind+name, p.Due.Format(time.RFC3339Nano), p)
 }

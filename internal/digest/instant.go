@@ -37,6 +37,7 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 	if err != nil {
 		return err
 	}
+	// Counting stored runs keeps the limit across restarts.
 	room := maxPerHour
 	for _, r := range runs {
 		if s.o.Now().Sub(r.Due) < time.Hour {

@@ -45,7 +45,8 @@ func (w proposal) key() string { return "digest-wish/" + w.ID }
 // returns is for the model that called; a BadPlan says what the model has to correct.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
 	if caller.User.ID == "" || !s.o.Platforms.CanPost(caller.Conversation) {
-		return "", BadPlan{errors.New("there is nobody here to confirm a digest and no channel that it could be posted to, so none was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
+		return "", BadPlan{errors.New("nobody here can confirm a digest, or nothing can be posted here, " +
+			"so no digest was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
 	}
 	titles := make([]string, len(p.Feeds))
 	for n, f := range p.Feeds {
@@ -61,7 +62,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
 		p.Timezone = "UTC"
 	}
-	p.Name = s.freeName(p.Name)
+	p.Name = s.freeName(p.Name) // a model cannot know which names are taken
 	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
 		p.MaxTokens = defaultTaskTokens
 	}
@@ -82,7 +83,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
 		return "", err
 	}
-	return "The plan is shown in the conversation, with buttons. It is not made yet: " +
+	return "The plan is shown in the conversation, with buttons. It is not created yet: " +
 		cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
 }
 
@@ -116,7 +117,7 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 		s.deleteProposal(ctx, id)
 	}
 	if full {
-		return BadPlan{errors.New("too many digests wait to be confirmed")}
+		return BadPlan{errors.New("too many digests wait for confirmation")}
 	}
 	return s.saveItem(ctx, proposalKind, w.ID, w)
 }
@@ -139,7 +140,7 @@ func (s *Service) resolveFeed(ctx context.Context, words string) (address, title
 		}
 	}
 	res, err := s.o.Feeds.Fetch(ctx, address)
-	// People name the page of a blog; its feed is found from there.
+	// People name the page of a blog; its feed is found from there. Of several the model asks.
 	if errors.Is(err, feed.ErrNotFeed) {
 		offers, findErr := s.o.Feeds.Find(ctx, address)
 		if len(offers) > 1 {
@@ -253,7 +254,7 @@ func (w proposal) confirmationDraft() chat.Draft {
 			Value: pressYes + " " + w.ID,
 			Style: chat.Primary,
 		}, {Label: "No", Value: pressNo + " " + w.ID}},
-		Footer: "forgotten if nobody decides by " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
+		Footer: "expires at " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
 }
 
 // Urgent reports whether a message is only for the digests, and must not wait behind other
@@ -335,7 +336,7 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 	s.mu.Unlock()
 	switch {
 	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
-		return refusalDraft("This plan was decided or forgotten; please ask for it again."), true
+		return refusalDraft("This plan was decided or has expired. Please ask for it again."), true
 	case !(spec{Plan: w.Plan}).canBeManaged(m):
 		return refusalDraft("Only whoever asked for the digest, or an administrator, can decide."), true
 	}
@@ -354,29 +355,29 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 	delete(s.proposals, w.ID)
 	s.mu.Unlock()
 	if !open {
-		return refusalDraft("This was decided just now.")
+		return refusalDraft("Somebody has just decided this.")
 	}
-	text, shown := "The digest `"+w.Plan.Name+"` is not made.", "**The digest `"+w.Plan.Name+"`** was not wanted."
+	text, shown := "The digest `"+w.Plan.Name+"` is not created.", "**The digest `"+w.Plan.Name+"`** was rejected."
 	if yes {
 		info, err := s.Create(ctx, w.Plan)
 		if err != nil {
 			var bad BadPlan
 			if errors.As(err, &bad) || errors.Is(err, ErrExists) {
-				return refusalDraft("The digest was not made: " + err.Error() + ".")
+				return refusalDraft("I could not create the digest: " + err.Error() + ".")
 			}
 			s.mu.Lock()
 			s.proposals[w.ID] = w // it can be confirmed again
 			s.mu.Unlock()
 			s.o.Log.Error("digest not created", "digest", w.Plan.Name, "error", err)
-			return refusalDraft("The digest could not be kept; please try again. The bot's log has the reason.")
+			return refusalDraft("I could not save the digest. Please try again. The reason is in the bot's log.")
 		}
-		text = "The digest `" + info.Name + "` is made."
+		text = "The digest `" + info.Name + "` is created."
 		if info.Next != nil {
 			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
 		}
 		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
-		shown = "**The digest `" + w.Plan.Name + "`**, as " + escape(cmp.Or(m.Author.Name, "somebody")) +
-			" wants it\n\n" + w.Summary
+		shown = "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
+			"\n\n" + w.Summary
 	}
 	s.deleteProposal(ctx, w.ID)
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{

@@ -67,6 +67,7 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 func rankStories(stories []story, like map[string]float64, now time.Time) {
 	for n := range stories {
 		st := &stories[n]
+		// Two items of one feed are no second opinion, so feeds are counted.
 		sources := map[string]bool{st.feed: true}
 		for _, a := range st.also {
 			sources[a.feed] = true
@@ -120,6 +121,7 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 		if w.Good {
 			to = good
 		}
+		// A vote is on a whole post: of a long one each entry gets little.
 		share := 1 / float64(max(len(p.Entries), 1))
 		for _, e := range p.Entries {
 			to[sourceKey(e.Source)] += share

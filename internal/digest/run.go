@@ -29,7 +29,7 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	}
 	if d.isTask() {
 		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) +
-			"** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+			"** has no feeds. At each run an agent gets this prompt and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
 	e, err := s.buildEdition(ctx, d)
@@ -87,6 +87,7 @@ func (s *Service) lockAndRun(
 	if !ok {
 		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
 	}
+	// The digest may have been paused while this run waited for the lock.
 	if !manual && d.Paused {
 		return store.Run{Digest: name, Due: due.UTC()}, nil
 	}
@@ -112,6 +113,7 @@ func (s *Service) runLocked(
 	case ended != nil:
 		return run, ended // cut off, not failed: the next start catches up
 	}
+	// Without a stored run the items stay new, and the next poll decides again.
 	if e.postpone {
 		return run, nil
 	}
@@ -137,6 +139,8 @@ func (s *Service) runLocked(
 	}
 	posts := s.buildPosts(d, run, e)
 	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
+	// A task's turn is closed once its run is stored: after a crash before that, the next start
+	// continues the turn instead of calling its tools again.
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
@@ -198,8 +202,8 @@ func failureDraft(d spec, err error) chat.Draft {
 	case d.isTask():
 		why = "the agent found no answer"
 	}
-	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
-		"It is tried again at its next time; the bot's log has the reasons."}
+	return chat.Draft{Failed: true, Text: "I could not make the digest **" + escape(d.title) + "**: " + why + ". " +
+		"I will try again at its next time. The reasons are in the bot's log."}
 }
 
 // recordRun stores a run with its posts, and returns the posts; nil where a run for that
@@ -223,6 +227,7 @@ func (s *Service) recordRun(
 	if err != nil || !isNew {
 		return nil, err
 	}
+	// The run is stored, so what follows is finished also when ctx ends.
 	keep := context.WithoutCancel(ctx)
 	if posts == nil {
 		posts = []store.Post{} // nil would mean that the run was stored before
@@ -265,6 +270,7 @@ func (s *Service) awaitOutcomes(
 	slices.Sort(refused)
 	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
 	var forget []string
+	// One place that got the digest is enough: making its items new would post them twice there.
 	if len(refused) == len(posts) {
 		run.OK, run.Posted = false, 0
 		forget = e.newIDs
@@ -301,6 +307,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		}
 	}
 	var posts []store.Post
+	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
 		draft, key := e.draft, postKey(d.Name, run.Due, to)
 		folded := e.rest.Text != "" || len(e.rest.Cards) > 0

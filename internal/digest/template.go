@@ -130,6 +130,7 @@ func (e *edition) compose(d spec, now time.Time) error {
 		return chat.Draft{Text: heading, Cards: e.cards[from:to]}
 	}
 	e.draft = part(text, 0, all)
+	// The whole draft is kept, too: it goes to places that have no threads.
 	if top := headEntries(d.Style); all > 2*top {
 		e.head, e.rest = part(text, 0, top), part("", top, all)
 		more := fmt.Sprintf("*The other %d are below.*", all-top)

@@ -56,6 +56,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if e.postpone || e.markOnly {
 		return e, nil
 	}
+	// A quiet digest never says that nothing is new: it is polled every few minutes.
 	if len(e.chosen)+len(e.surplus) == 0 {
 		if d.WhenEmpty == "say" && !d.quiet {
 			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
@@ -95,7 +96,7 @@ func storyCard(n int, st story) chat.Card {
 	}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
-		if a.Link != st.Link {
+		if a.Link != st.Link { // two feeds may list the same page
 			c.Also = append(c.Also, chat.Link{Title: a.source, URL: a.Link})
 		}
 	}
@@ -166,6 +167,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition) {
 		e.putAllInOnePart(nil, e.cards)
 		return
 	}
+	// Nothing of a model's text reaches the post but through keepCited and cleanTopic.
 	written, model := s.askModel(ctx, d, e)
 	if d.Style == Bullets || d.Style == Topics {
 		e.parseLines(d, written)
@@ -271,6 +273,7 @@ func fitPrompt(tokens int, system, style string, cards []chat.Card) (string, boo
 	if style == Bullets || style == Topics {
 		answer = lineTokens * len(cards)
 	}
+	// Shorter texts are better than no model: the most informative prompt that fits is used.
 	for _, length := range []int{cardLength, cardLength / 3, 0} {
 		prompt := numberItems(cards, length)
 		if tokens == 0 || (len(system)+len(prompt))/bytesPerToken+answer <= tokens {
@@ -333,6 +336,7 @@ func (p *content) parseLines(d spec, written string) {
 			add(entryLine{first, text})
 		}
 	}
+	// No item may get lost because the model forgot it.
 	if topic = ""; len(p.parts) > 0 && d.Style == Topics {
 		topic = "More"
 	}
@@ -393,7 +397,7 @@ func (p *content) extractSummary() string {
 	for n, c := range p.cards {
 		lead := summary.Sentences(c.Text)
 		if len(lead) == 0 || strings.HasSuffix(lead[0], "…") {
-			continue
+			continue // a sentence that was cut off says too little
 		}
 		first := strings.TrimSpace(lead[0])
 		if _, known := said[first]; !known {

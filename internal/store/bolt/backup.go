@@ -158,6 +158,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 	if err != nil {
 		return "", err
 	}
+	// The lock is held from here on, so that no daemon starts between the check and the rename.
 	if err := refuseSameFile(file, path); err != nil {
 		return "", errors.Join(err, release())
 	}

@@ -89,7 +89,7 @@ func (b *Backups) Run(ctx context.Context) {
 func (b *Backups) makeBackup(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
-	b.removeLeftovers()
+	b.removeLeftovers() // under the lock: no other copy is being written now
 	began := b.o.Now()
 	path := filepath.Join(b.o.Folder, backupName(began))
 	err := b.db.Backup(ctx, path)

@@ -177,6 +177,7 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 		return b, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, &store.InUseError{Path: path}
+	// Not the store's fault: the file may be whole, so no backup is suggested.
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -214,6 +215,7 @@ func catchFaults(path string, err *error) func() {
 // wrote it without them. found is nil for a new file.
 func (db *DB) prepare(found *scan) error {
 	err := db.update(context.Background(), func(tx *tx) error {
+		// The scan has counted what an old version stored without tallies.
 		if found == nil || !found.hasTallies() {
 			if err := tx.createTallies(found); err != nil {
 				return err

@@ -47,7 +47,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 	}
 	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
 	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
-	if s.goodHeaders == 0 {
+	if s.goodHeaders == 0 { // then nothing is known of the pages
 		r.Free = 0
 	}
 	return r.withDamage(s.damageError(path))

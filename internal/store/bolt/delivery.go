@@ -141,6 +141,7 @@ func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list waiting messages: %w", err)
 	}
+	// bbolt sorts by key, which says nothing of the order of arrival.
 	slices.SortFunc(records, func(a, b inboxRecord) int { return cmp.Compare(a.Seq, b.Seq) })
 	var list []store.Received
 	for _, r := range records {
@@ -269,6 +270,7 @@ func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	if err != nil || !found {
 		return err // without a post the outcome was stored before: repeating is harmless
 	}
+	// A post that was given up stays in the outbox; the others leave their place behind.
 	if o.Error != "" {
 		p.Error = o.Error
 		err = outbox.put([]byte(o.Key), p)

@@ -132,6 +132,7 @@ func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error 
 		if runs == nil {
 			return store.ErrNotFound
 		}
+		// A digest whose runs all failed has seen nothing, and has no such bucket.
 		if seen := tx.top(seenBucket).nested(r.Digest); seen != nil {
 			for _, id := range forget {
 				if err := seen.delete([]byte(id)); err != nil {

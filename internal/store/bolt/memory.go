@@ -34,6 +34,8 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept s
 		if count >= limit {
 			return store.ErrFull
 		}
+		// The sequence never goes back while the scope exists: a number that people have seen
+		// names one note for good.
 		if kept.N, err = scope.nextSequence(); err != nil {
 			return err
 		}

@@ -81,6 +81,7 @@ const maxHeaderGap = 2
 // secondMeta reads the second header, one page after the first. Where the first is damaged
 // the page size is unknown, and all sizes are tried.
 func secondMeta(f io.ReaderAt, first meta, ok bool) (meta, bool) {
+	// bbolt takes the page size of the system that made the file, a power of two.
 	for size := 1024; size <= 1<<24; size *= 2 {
 		if ok && size != first.pageSize {
 			continue

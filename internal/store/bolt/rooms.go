@@ -25,6 +25,7 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 			return err
 		}
 		out.Seq = 0 // this change may run more than once
+		// A line that replaces another keeps its place in the room.
 		if _, err := ids.get([]byte(e.ID), &out.Seq); err != nil {
 			return err
 		}

@@ -214,7 +214,7 @@ func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
 		}
 		s.scanTree(child, depth+1, key, end, name)
 		if s.err != nil {
-			return
+			return // reading failed; a fault in one branch does not keep the others from being read
 		}
 		low = key
 	}
@@ -321,6 +321,7 @@ func (s *scan) scanFreelist() {
 
 // compareTallies compares the records that were found with the stored tallies.
 func (s *scan) compareTallies() {
+	// The bucket of buckets and the tallies have no tally of their own but the head.
 	delete(s.counts, "")
 	delete(s.counts, talliesBucket)
 	if s.err != nil || !s.hasTallies() {
