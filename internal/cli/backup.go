@@ -18,6 +18,7 @@ func backupFlags(c *invocation) {
 	c.flags.Bool("overwrite", false, "take the place of a FILE that is there")
 }
 
+// backup copies the store to a file.
 func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
 	over := c.flagOn("overwrite")
@@ -30,12 +31,14 @@ func backup(ctx context.Context, c *invocation) error {
 	}
 	if !over {
 		err = copyStore(ctx, c, cfg, file)
+		// The old backup is replaced only once the new one is complete.
 	} else if err = copyStore(ctx, c, cfg, file+".new"); err == nil {
 		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
 		return err
 	}
+	// The size is printed so that an empty copy is noticed.
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
@@ -44,10 +47,11 @@ func backup(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// copyStore has the running daemon make a copy of its store, or makes one here.
+// copyStore has the running daemon copy its store, or copies it here when none runs.
 func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file string) error {
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
+		// The store may be locked by a daemon that listens elsewhere; the message says where it was looked for.
 		return c.explainInUse(cfg, bolt.WayBack(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
 	}
 	if err != nil {
@@ -61,8 +65,8 @@ func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file stri
 	return bolt.Receive(ctx, res.Body, file)
 }
 
-// explainInUse says of a store that is in use and whose daemon was not found where that may
-// be.
+// explainInUse adds to the error of a store in use where its daemon was looked for. It returns other errors
+// as they are.
 func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	var inUse *store.InUseError
 	if errors.As(err, &inUse) {
@@ -72,12 +76,14 @@ func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	return err
 }
 
+// restore puts a backup in the place of the store.
 func restore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	path := cfg.Store.Reveal()
+	// The daemon would go on writing to the file that was moved away.
 	switch _, err := findDaemon(ctx, cfg); {
 	case err == nil:
 		return &store.InUseError{Path: path}

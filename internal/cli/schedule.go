@@ -15,6 +15,7 @@ func scheduleFlags(c *invocation) {
 	c.flags.Int("count", 1, "print the next `N` instants")
 }
 
+// printNextDue prints the next instants at which a schedule is due.
 func printNextDue(_ context.Context, c *invocation) error {
 	zone, err := schedule.LoadZone(c.flagText("tz"))
 	if err != nil {
