@@ -40,7 +40,7 @@ type catchUp struct {
 
 // newMissed returns nil where nothing is to be read.
 func (d *shard) newMissed() *catchUp {
-	if d.o.CatchUp <= 0 || d.o.Heard == nil {
+	if d.o.CatchUp <= 0 || d.o.LastSeen == nil {
 		return nil
 	}
 	c := &catchUp{d: d}
@@ -77,7 +77,7 @@ func snowflake(t time.Time) string {
 
 // listGaps returns the places in which something may be missing.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
-	heard, err := c.d.o.Heard(ctx)
+	heard, err := c.d.o.LastSeen(ctx)
 	if err != nil {
 		return nil, err
 	}

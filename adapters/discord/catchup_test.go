@@ -17,7 +17,7 @@ import (
 )
 
 // all says that everything in a place is to be read.
-func all(at chat.Address) chat.Heard { return chat.Heard{Conversation: at} }
+func all(at chat.Address) chat.LastSeen { return chat.LastSeen{Conversation: at} }
 
 // history matches requests that read a channel.
 func history(channel string) func(sim.Request) bool {
@@ -50,7 +50,7 @@ func (s *stage) numbered(channel string, from, to int) {
 func TestMissedMessagesAreRead(t *testing.T) {
 	t.Parallel()
 	want := map[string]chat.Message{}
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		boss, thread, dm := s.AddManager("boss"), s.AddThread(s.general, "side"), s.AddDM(s.ann)
 		side := s.address()
 		side.Thread = thread.ID
@@ -71,7 +71,7 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		s.Delete(s.Say(s.general.ID, s.ann, s.Mention()+" deleted").ID)
 		expect(s.Say(thread.ID, s.ann, s.Mention()+" in the thread"), side, "in the thread")
 		expect(s.Say(dm.ID, boss, "in private"), private, "in private")
-		return []chat.Heard{{Conversation: s.address(), Message: taken.ID}, all(private), {Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}}}
+		return []chat.LastSeen{{Conversation: s.address(), Message: taken.ID}, all(private), {Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}}}
 	}})
 	last := map[chat.Address]string{}
 	for range len(want) {
@@ -92,9 +92,9 @@ func TestMissedMessagesAreRead(t *testing.T) {
 
 func TestManyMissedMessages(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		s.numbered(s.general.ID, 0, 1200)
-		return []chat.Heard{all(s.address())}
+		return []chat.LastSeen{all(s.address())}
 	}})
 	s.expect(t, 0, 1000)
 	s.logged(t, "too many discord messages missed, the rest not read")
@@ -105,15 +105,15 @@ func TestNotFurtherBackThanCatchUp(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[time.Duration]string{30 * time.Minute: "conversations=1 messages=0", 2 * time.Hour: "conversations=2 messages=2"} {
 		s := open(t, script{discord: discord.Options{CatchUp: limit, Now: func() time.Time { return time.Now().Add(time.Hour) }},
-			missed: func(s *stage) []chat.Heard {
+			missed: func(s *stage) []chat.LastSeen {
 				quiet := s.AddThread(s.general, "quiet")
 				s.Say(s.general.ID, s.ann, s.Mention()+" an hour ago")
 				s.Say(quiet.ID, s.ann, s.Mention()+" then too")
-				return []chat.Heard{{Conversation: s.address(), Message: s.general.ID}}
+				return []chat.LastSeen{{Conversation: s.address(), Message: s.general.ID}}
 			}})
 		s.logged(t, `msg="caught up" platform=discord `+want)
 	}
-	off := open(t, script{discord: discord.Options{Heard: func(context.Context) ([]chat.Heard, error) { panic("asked although switched off") }}})
+	off := open(t, script{discord: discord.Options{LastSeen: func(context.Context) ([]chat.LastSeen, error) { panic("asked although switched off") }}})
 	off.exchange(t, 0, 3)
 	for _, r := range off.Requests() {
 		if history(off.general.ID)(r) {
@@ -127,14 +127,14 @@ func TestLiveMessagesWaitForTheMissedOnes(t *testing.T) {
 	t.Parallel()
 	var side simdiscord.Channel
 	var off func()
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		side = s.AddChannel(s.guild, "side")
 		s.numbered(s.general.ID, 0, 150)
 		s.Say(side.ID, s.ann, s.Mention()+" missed elsewhere")
 		off = s.Fail(sim.Fault{Match: func(r sim.Request) bool { return history(s.general.ID)(r) && r.Query.Get("after") != s.general.ID }, Status: 502})
 		elsewhere := s.address()
 		elsewhere.Channel = side.ID
-		return []chat.Heard{all(s.address()), all(elsewhere)}
+		return []chat.LastSeen{all(s.address()), all(elsewhere)}
 	}})
 	live := s.Say(s.general.ID, s.ann, s.Mention()+"150")
 	s.Edit(live.ID, s.Mention()+"151")
@@ -157,8 +157,8 @@ func TestLiveMessagesWaitForTheMissedOnes(t *testing.T) {
 
 func TestPlacesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	var list []chat.Heard
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	var list []chat.LastSeen
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		gone := s.address()
 		gone.Channel = "404"
 		hidden := s.address()
@@ -166,7 +166,7 @@ func TestPlacesThatCannotBeRead(t *testing.T) {
 		s.Say(hidden.Channel, s.ann, s.Mention()+" missed for good")
 		s.HideHistory(hidden.Channel)
 		s.Fail(sim.Fault{Match: history(s.general.ID), Status: 403, Body: `{"code":50001,"message":"Missing Access"}`})
-		list = []chat.Heard{all(s.address()), all(gone), all(hidden)}
+		list = []chat.LastSeen{all(s.address()), all(gone), all(hidden)}
 		return list
 	}})
 	s.logged(t, `msg="caught up" platform=discord conversations=0 messages=0 unreadable=3`)
@@ -187,7 +187,7 @@ func TestPlacesThatCannotBeRead(t *testing.T) {
 // Discord replays to a session that is resumed, and to no other.
 func TestOutagesAreCaughtUp(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{missed: func(s *stage) []chat.Heard { return []chat.Heard{all(s.address())} }})
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen { return []chat.LastSeen{all(s.address())} }})
 	s.logged(t, "caught up")
 	s.exchange(t, 0, 3)
 	reads := func() (n int) {
@@ -218,10 +218,10 @@ func TestOutagesAreCaughtUp(t *testing.T) {
 func TestNewSessionWhileCatchingUp(t *testing.T) {
 	t.Parallel()
 	var off func()
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		s.numbered(s.general.ID, 0, 2)
 		off = s.Fail(sim.Fault{Match: history(s.general.ID), Drop: true})
-		return []chat.Heard{all(s.address())}
+		return []chat.LastSeen{all(s.address())}
 	}})
 	s.numbered(s.general.ID, 2, 4)
 	s.logged(t, "trying again")
@@ -240,12 +240,12 @@ func TestNothingPassesBeforeThePlacesAreKnown(t *testing.T) {
 	var asked atomic.Int32
 	var at chat.Address
 	known := make(chan struct{})
-	s := open(t, script{discord: discord.Options{CatchUp: time.Hour, Heard: func(context.Context) ([]chat.Heard, error) {
+	s := open(t, script{discord: discord.Options{CatchUp: time.Hour, LastSeen: func(context.Context) ([]chat.LastSeen, error) {
 		if asked.Add(1) < 3 {
 			return nil, errors.New("disk full")
 		}
 		<-known
-		return []chat.Heard{all(at)}, nil
+		return []chat.LastSeen{all(at)}, nil
 	}}})
 	at = s.address()
 	s.numbered(s.general.ID, 0, 3)
@@ -261,10 +261,10 @@ func TestNothingPassesBeforeThePlacesAreKnown(t *testing.T) {
 
 func TestRateLimitWhileCatchingUp(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{missed: func(s *stage) []chat.Heard {
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
 		s.numbered(s.general.ID, 0, 3)
 		s.RateLimit(history(s.general.ID), 1, time.Second, "user")
-		return []chat.Heard{all(s.address())}
+		return []chat.LastSeen{all(s.address())}
 	}})
 	s.expect(t, 0, 3)
 	refused := 0

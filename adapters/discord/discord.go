@@ -49,8 +49,8 @@ type Options struct {
 	// CatchUp is how far back messages are read that were said while the bot was
 	// away, 30 days at most; 0: not at all. Heard lists the conversations to read,
 	// the most important first, with the last message taken of each.
-	CatchUp time.Duration
-	Heard   func(context.Context) ([]chat.Heard, error)
+	CatchUp  time.Duration
+	LastSeen func(context.Context) ([]chat.LastSeen, error)
 	// Shards is the number of gateway sessions among which servers are divided; 0:
 	// as many as Discord asks for.
 	Shards int

@@ -48,7 +48,7 @@ type script struct {
 	accept  func(context.Context, chat.Message) error
 	before  func(*simdiscord.Server)
 	// missed is what happens before the bot is there; it returns what the bot heard.
-	missed  func(*stage) []chat.Heard
+	missed  func(*stage) []chat.LastSeen
 	offline bool // a connection is not waited for
 	// openWithin replaces the deadline for connecting.
 	openWithin time.Duration
@@ -73,7 +73,7 @@ func open(t *testing.T, s script) *stage {
 	}
 	if s.missed != nil {
 		list := s.missed(st)
-		s.discord.Heard = func(context.Context) ([]chat.Heard, error) { return list, nil }
+		s.discord.LastSeen = func(context.Context) ([]chat.LastSeen, error) { return list, nil }
 	}
 	if s.missed != nil && s.discord.CatchUp == 0 {
 		s.discord.CatchUp = time.Hour
@@ -85,7 +85,7 @@ func open(t *testing.T, s script) *stage {
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)
 	}
-	if s.accept == nil && s.discord.Heard != nil {
+	if s.accept == nil && s.discord.LastSeen != nil {
 		s.accept = st.once
 	}
 	if s.accept == nil {

@@ -18,7 +18,7 @@ type taken struct {
 
 	mu   sync.Mutex
 	once map[string]bool
-	last chat.Heard
+	last chat.LastSeen
 }
 
 func (s *taken) accept(_ context.Context, m chat.Message) error {
@@ -26,7 +26,7 @@ func (s *taken) accept(_ context.Context, m chat.Message) error {
 	known := s.once[m.Key()]
 	s.once[m.Key()] = true
 	if !known {
-		s.last = chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time}
+		s.last = chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time}
 	}
 	s.mu.Unlock()
 	if !known {
@@ -35,13 +35,13 @@ func (s *taken) accept(_ context.Context, m chat.Message) error {
 	return nil
 }
 
-func (s *taken) heard(context.Context) ([]chat.Heard, error) {
+func (s *taken) heard(context.Context) ([]chat.LastSeen, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last.Message == "" {
 		return nil, nil
 	}
-	return []chat.Heard{s.last}, nil
+	return []chat.LastSeen{s.last}, nil
 }
 
 // talk says ten numbered things a second until stop, which tells how many.
@@ -72,7 +72,7 @@ func TestNothingIsLostHoweverOftenConnectionsEnd(t *testing.T) {
 		drops = n
 	}
 	store := &taken{got: make(chan chat.Message, 100_000), once: map[string]bool{}}
-	s := open(t, script{discord: discord.Options{CatchUp: time.Hour, Heard: store.heard}, accept: store.accept})
+	s := open(t, script{discord: discord.Options{CatchUp: time.Hour, LastSeen: store.heard}, accept: store.accept})
 	stop := s.talk()
 	began, fresh := time.Now(), 0
 	for i := range drops {

@@ -112,8 +112,8 @@ func TestHealthIsThatOfTheWorstShard(t *testing.T) {
 func TestShardsCatchUp(t *testing.T) {
 	t.Parallel()
 	var channels []simdiscord.Channel
-	s := open(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2}, offline: true, missed: func(s *stage) []chat.Heard {
-		var heard []chat.Heard
+	s := open(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2}, offline: true, missed: func(s *stage) []chat.LastSeen {
+		var heard []chat.LastSeen
 		for i := range 2 {
 			c := s.AddChannel(s.AddGuildOn(i, 2, "guild"), "general")
 			channels = append(channels, c)

@@ -22,7 +22,7 @@ const (
 
 // newCatchUp returns the reader of missed messages; nil if none are to be read.
 func (s *Slack) newCatchUp() *kit.CatchUp {
-	if s.o.CatchUp <= 0 || s.o.Heard == nil {
+	if s.o.CatchUp <= 0 || s.o.LastSeen == nil {
 		return nil
 	}
 	return &kit.CatchUp{
@@ -47,7 +47,7 @@ func newGap(at chat.Address) *kit.Gap { return &kit.Gap{Key: threadKey(at.Channe
 // gaps returns the conversations to be read, channels first. Of a channel nothing is read that is
 // older than a thread in it that the bot knows, because the bot saw that thread begin.
 func (s *Slack) gaps(ctx context.Context) ([]*kit.Gap, error) {
-	heard, err := s.o.Heard(ctx)
+	heard, err := s.o.LastSeen(ctx)
 	if err != nil {
 		return nil, err
 	}

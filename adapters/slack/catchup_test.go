@@ -23,13 +23,13 @@ import (
 )
 
 // known makes Options.Heard of conversations.
-func known(list ...chat.Heard) func(context.Context) ([]chat.Heard, error) {
-	return func(context.Context) ([]chat.Heard, error) { return list, nil }
+func known(list ...chat.LastSeen) func(context.Context) ([]chat.LastSeen, error) {
+	return func(context.Context) ([]chat.LastSeen, error) { return list, nil }
 }
 
 // in names a channel, or a thread in it, with the last message taken there.
-func in(channel, thread, last string) chat.Heard {
-	h := chat.Heard{Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel, Thread: thread}}
+func in(channel, thread, last string) chat.LastSeen {
+	h := chat.LastSeen{Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel, Thread: thread}}
 	if last != "" {
 		h.Message = simslack.TeamID + "/" + channel + "/" + last
 	}
@@ -90,7 +90,7 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 	server.DM(anna, "are you there?")
 	heard := live.wait(t, 13)
 	live.stop()
-	late := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, before.TS, before.TS), in(direct, "", ""))})
+	late := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(general, before.TS, before.TS), in(direct, "", ""))})
 	late.wait(t, 11)
 	late.sim.Say(general, berit, "that is all")
 	end := late.wait(t, 12)
@@ -115,7 +115,7 @@ func TestLiveMessagesWaitForWhatWasMissedBeforeThem(t *testing.T) {
 	broken := server.Fail(sim.Fault{Match: func(r sim.Request) bool {
 		return strings.HasSuffix(r.Path, "conversations.history") && strings.Contains(string(r.Body), busy)
 	}, Status: http.StatusBadGateway})
-	b := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(busy, root.TS, root.TS), in(calm, "", ""))})
+	b := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(busy, root.TS, root.TS), in(calm, "", ""))})
 	up(t, b)
 	for _, e := range []simslack.Event{server.Mention(busy, anna, "live"), server.ThreadReply(busy, root.TS, anna, "live in the thread")} {
 		if _, err := server.WaitDelivery(deadline(t), func(d simslack.Delivery) bool { return d.EventID == e.IDs[0] && d.Over }); err != nil {
@@ -151,7 +151,7 @@ func TestAThousandMessagesArriveThroughPagesAndLimits(t *testing.T) {
 		server.Say(channel, anna, want[n])
 	}
 	server.RateLimit("conversations.history", 2, time.Second)
-	b := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(channel, "", ""))})
+	b := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(channel, "", ""))})
 	if diff := cmp.Diff(want, texts(b.wait(t, len(want)))); diff != "" {
 		t.Error(diff)
 	}
@@ -163,7 +163,7 @@ func TestNothingIsReadFromBeforeItsBound(t *testing.T) {
 	root := server.Mention(channel, anna, "long ago")
 	server.ThreadReply(channel, root.TS, anna, "and more of it")
 	var log journal
-	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, Heard: known(in(channel, "", ""), in(channel, root.TS, "")), Log: log.logger(),
+	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, LastSeen: known(in(channel, "", ""), in(channel, root.TS, "")), Log: log.logger(),
 		Now: func() time.Time { return time.Now().Add(time.Hour) }})
 	log.wait(t, "caught up")
 	if len(b.got) != 0 {
@@ -215,7 +215,7 @@ func TestAChannelThatCannotBeReadHoldsUpNobody(t *testing.T) {
 	missed := server.Mention(general, anna, "hello")
 	var log journal
 	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(),
-		Heard: known(in(closed, "", ""), in(closed, "1700000000.000001", ""), in(direct, "", ""), in(general, "", ""), in(general, "1700000000.000001", ""))})
+		LastSeen: known(in(closed, "", ""), in(closed, "1700000000.000001", ""), in(direct, "", ""), in(general, "", ""), in(general, "1700000000.000001", ""))})
 	if got := b.wait(t, 1)[0]; got.Reply.MessageID != missed.TS {
 		t.Errorf("taken %+v", got)
 	}
@@ -284,7 +284,7 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	first.wait(t, 10)
 	first.stop()
 	var log journal
-	second := join(t, server, slack.Options{CatchUp: time.Hour, Heard: known(in(general, "", ""), in(direct, "", "")), Log: log.logger()})
+	second := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(general, "", ""), in(direct, "", "")), Log: log.logger()})
 	log.wait(t, "caught up")
 	got := texts(second.wait(t, 3))
 	if diff := cmp.Diff([]string{"open in the thread", "open in the channel", "open"}, got); diff != "" {
@@ -300,8 +300,8 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 	last.Store("")
 	var log journal
 	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
-		Heard: func(context.Context) ([]chat.Heard, error) {
-			return []chat.Heard{in(channel, "", last.Load().(string))}, nil
+		LastSeen: func(context.Context) ([]chat.LastSeen, error) {
+			return []chat.LastSeen{in(channel, "", last.Load().(string))}, nil
 		}})
 	up(t, b)
 	log.wait(t, "caught up")
@@ -347,7 +347,7 @@ func TestHTTPModeCatchesUpAndAnswersInTime(t *testing.T) {
 	}
 	server.Fail(sim.Fault{Match: reads(slow), Hang: time.Second, Times: 1})
 	mended := server.Fail(sim.Fault{Match: reads(broken), Status: http.StatusBadGateway})
-	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour, Heard: known(in(slow, "", ""), in(broken, "", ""))})
+	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour, LastSeen: known(in(slow, "", ""), in(broken, "", ""))})
 	door := httptest.NewServer(b.Handler())
 	t.Cleanup(door.Close)
 	server.DeliverHTTP(door.URL)
@@ -371,11 +371,11 @@ func TestAWrongClockHidesNothing(t *testing.T) {
 	server.ThreadReply(general, root.TS, anna, "and this")
 	server.Mention(general, anna, "another question")
 	later := func() time.Time { return time.Now().Add(72 * time.Hour) }
-	heard := []chat.Heard{in(direct, "", before.TS), in(general, root.TS, root.TS)}
+	heard := []chat.LastSeen{in(direct, "", before.TS), in(general, root.TS, root.TS)}
 	for i := range heard {
 		heard[i].At = later().Add(-time.Minute)
 	}
-	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, Now: later, Heard: known(heard...)})
+	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, Now: later, LastSeen: known(heard...)})
 	texts := map[string]bool{}
 	for _, m := range b.wait(t, 3) {
 		texts[m.Text] = true

@@ -42,9 +42,9 @@ type Options struct {
 	// CatchUp is how far back messages are read that were sent while the bot was not
 	// connected; 0: they are not.
 	CatchUp time.Duration
-	// Heard returns the conversations to be read, newest first, each with the last message
+	// LastSeen returns the conversations to be read, newest first, each with the last message
 	// that was taken there; nil: none are read.
-	Heard func(ctx context.Context) ([]chat.Heard, error)
+	LastSeen func(ctx context.Context) ([]chat.LastSeen, error)
 	// Commands are the words that may follow /raven.
 	Commands []chat.CommandSpec
 	// Former returns the forms that commands and buttons ask for; nil: none do.

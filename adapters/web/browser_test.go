@@ -85,8 +85,8 @@ func (digests) Preview(context.Context, string) (digest.Preview, error) {
 	return digest.Preview{Digest: "morning", Draft: news, Items: looked}, nil
 }
 
-func (digests) LastVerdicts(context.Context, string) (digest.Explained, bool, error) {
-	return digest.Explained{Due: noon, Items: looked, More: 12}, true, nil
+func (digests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, error) {
+	return digest.RunVerdicts{Due: noon, Items: looked, More: 12}, true, nil
 }
 
 func (digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {

@@ -146,7 +146,7 @@ func TestAMessageLeftByAnEarlierProcessIsShownAsBeingWorkedOn(t *testing.T) {
 	for _, e := range []store.Entry{
 		{ID: "room/old", At: time.Now().Add(-2 * cacheTime)}, {ID: "room/answered", At: time.Now()}, {ID: "room/left", At: time.Now()}} {
 		e.Room, e.User, e.Text = "general", &anna, "?"
-		if _, err := db.PutEntry(t.Context(), e); err != nil {
+		if _, err := db.SaveEntry(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +306,7 @@ type memory struct {
 	entries []store.Entry
 }
 
-func (m *memory) PutEntry(_ context.Context, e store.Entry) (store.Entry, error) {
+func (m *memory) SaveEntry(_ context.Context, e store.Entry) (store.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Seq = uint64(len(m.entries) + 1)

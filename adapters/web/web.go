@@ -28,7 +28,7 @@ import (
 // Log keeps the lines of rooms. An entry with the ID of an earlier one takes its
 // place and its Seq; a new one gets a higher Seq than all before it.
 type Log interface {
-	PutEntry(ctx context.Context, e store.Entry) (store.Entry, error)
+	SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	// Entries returns up to n lines with Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	// Rooms names the rooms that hold anything.
@@ -294,7 +294,7 @@ func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event)
 		}
 		r.isLastKnown = true
 	}
-	kept, err := w.o.Log.PutEntry(ctx, e)
+	kept, err := w.o.Log.SaveEntry(ctx, e)
 	if err != nil {
 		return err
 	}

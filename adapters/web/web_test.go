@@ -228,12 +228,12 @@ type forgetful struct {
 	fail int
 }
 
-func (f *forgetful) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
+func (f *forgetful) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	if f.fail > 0 {
 		f.fail--
 		return store.Entry{}, errors.New("disk full")
 	}
-	return f.Log.PutEntry(ctx, e)
+	return f.Log.SaveEntry(ctx, e)
 }
 
 func TestALineThatCouldNotBeWrittenComesWithTheAnswer(t *testing.T) {

@@ -71,8 +71,8 @@ type Conversations interface {
 	Rooms(ctx context.Context) ([]string, error)
 	// DeleteRoom removes the lines of a web room.
 	DeleteRoom(ctx context.Context, room string) error
-	// GivenUp returns the posts that could not be delivered.
-	GivenUp(ctx context.Context) ([]store.Post, error)
+	// Undelivered returns the posts that could not be delivered.
+	Undelivered(ctx context.Context) ([]store.Post, error)
 	// Feedback returns what people think of answers.
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }

@@ -151,7 +151,7 @@ func (b *bot) ToolsEnabled() bool { return true }
 
 func (b *bot) DeleteRoom(context.Context, string) error { return nil }
 
-func (b *bot) GivenUp(context.Context) ([]store.Post, error) { return nil, nil }
+func (b *bot) Undelivered(context.Context) ([]store.Post, error) { return nil, nil }
 
 func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, nil }
 
@@ -204,12 +204,12 @@ func (d digests) Get(_ context.Context, name string) (digest.Info, error) {
 	return digest.Info{Name: name, Paused: d.paused[name]}, nil
 }
 
-func (d digests) LastVerdicts(_ context.Context, name string) (digest.Explained, bool, error) {
+func (d digests) LastVerdicts(_ context.Context, name string) (digest.RunVerdicts, bool, error) {
 	if name == "made" {
-		return digest.Explained{}, false, nil
+		return digest.RunVerdicts{}, false, nil
 	}
 	_, err := d.Get(context.Background(), name)
-	return digest.Explained{Due: d.now, Items: []digest.Verdict{{Title: "a", Verdict: "too old"}}, More: 2}, true, err
+	return digest.RunVerdicts{Due: d.now, Items: []digest.Verdict{{Title: "a", Verdict: "too old"}}, More: 2}, true, err
 }
 
 func (d digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
@@ -679,7 +679,7 @@ type nastyConversations struct {
 	s string
 }
 
-func (n nastyConversations) GivenUp(context.Context) ([]store.Post, error) {
+func (n nastyConversations) Undelivered(context.Context) ([]store.Post, error) {
 	return []store.Post{{Key: n.s, To: chat.Address{Platform: "web", Channel: "general"}, Draft: chat.Draft{Text: n.s}, Error: n.s}}, nil
 }
 
@@ -712,8 +712,8 @@ func (n nastyDigests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
 	return []digest.FeedInfo{{Name: n.s, Title: n.s, Failure: n.s, UsedBy: []string{n.s}}}, nil
 }
 
-func (n nastyDigests) LastVerdicts(context.Context, string) (digest.Explained, bool, error) {
-	return digest.Explained{Items: []digest.Verdict{{Title: n.s, Link: n.s, Feed: n.s, Verdict: n.s, Reason: n.s}}}, true, nil
+func (n nastyDigests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, error) {
+	return digest.RunVerdicts{Items: []digest.Verdict{{Title: n.s, Link: n.s, Feed: n.s, Verdict: n.s, Reason: n.s}}}, true, nil
 }
 
 func (n nastyDigests) List(context.Context) ([]digest.Info, error) {

@@ -20,7 +20,7 @@ type Digests interface {
 	Get(ctx context.Context, name string) (digest.Info, error)
 	Preview(ctx context.Context, name string) (digest.Preview, error)
 	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
-	LastVerdicts(ctx context.Context, name string) (digest.Explained, bool, error)
+	LastVerdicts(ctx context.Context, name string) (digest.RunVerdicts, bool, error)
 	KnownFeeds(ctx context.Context) ([]digest.FeedInfo, error)
 
 	// Add and Replace take a digest as config.json has it.

@@ -67,7 +67,7 @@ func (s *Server) dashboard() *http.ServeMux {
 
 // postsPage shows the posts that could not be delivered, latest first, and the counts of feedback.
 func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Conversations.GivenUp(r.Context())
+	list, err := s.o.Conversations.Undelivered(r.Context())
 	if err != nil {
 		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 		s.page(w, http.StatusInternalServerError, "note-page", "The posts could not be listed; the bot's log has the reason.")

@@ -82,7 +82,7 @@ func TestAnEditedQuestionIsAnsweredAnewWithoutRepeatingWhatWasDone(t *testing.T)
 		t.Errorf("the tool ran %d times", runs.Load())
 	}
 	turns := b.memory.turns[room]
-	if len(turns) != 1 || turns[0].State != conversation.Answered || strings.Contains(fmt.Sprint(turns[0].Words()), "twnty") {
+	if len(turns) != 1 || turns[0].State != conversation.Answered || strings.Contains(fmt.Sprint(turns[0].UserMessages()), "twnty") {
 		t.Errorf("stored turns %+v, want the one with its new words", turns)
 	}
 	if d := b.answer(t, t.Context(), edit("1", "pay twenty")); d != nil {

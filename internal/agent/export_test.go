@@ -7,4 +7,6 @@ import (
 )
 
 // Compact does at once what Run would do later.
-func (e *Engine) Compact(ctx context.Context, a chat.Address) error { return e.compact(ctx, a) }
+func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
+	return e.compactConversation(ctx, a)
+}

@@ -97,7 +97,7 @@ func New(o Options) (*App, error) {
 	db, err := bolt.Open(o.Config.Store.Reveal(), o.Now)
 	if err != nil {
 		// A damaged store names the backup to go back to.
-		return nil, bolt.WayBack(context.Background(), o.Config.BackupFolder(), err)
+		return nil, bolt.SuggestBackup(context.Background(), o.Config.BackupFolder(), err)
 	}
 	a := &App{o: o, store: db, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{})}
 	if err := a.assemble(); err != nil {

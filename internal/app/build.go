@@ -58,8 +58,8 @@ type parts struct {
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
-	approvals *approval.Book
-	questions *elicit.Desk
+	approvals *approval.Queue
+	questions *elicit.Service
 	signIn    *signin.Service
 	calls     *invoke.Invoker
 	polls     *poll.Service
@@ -312,7 +312,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
 		Calls:     p.calls,
 		Approvals: p.approvals,
-		Files:     fileReader{a.platforms},
+		Files:     a.platforms,
 		Budget:    a.spending,
 		Window:    conversation.DefaultWindow(),
 		Log:       a.o.Log,
@@ -321,17 +321,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// fileReader reads the files of messages through the platform that they came from.
-type fileReader struct{ platforms *platform.Set }
-
-func (f fileReader) Fetch(ctx context.Context, name string, file chat.File, limit int64) ([]byte, error) {
-	fetcher, ok := f.platforms.Get(name).(chat.Fetcher)
-	if !ok {
-		return nil, fmt.Errorf("read file %q: %s cannot read files", file.Name, name)
-	}
-	return fetcher.Fetch(ctx, file, limit)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
@@ -412,7 +401,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
-		Changed:   func() { p.loop.Set(a.digests.Jobs()) },
+		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 	})

@@ -192,13 +192,13 @@ func (d *daemon) end() {
 		t.Fatalf("the store cannot be opened: %v", err)
 	}
 	defer db.Close()
-	for _, r := range must(db.Waiting(t.Context())) {
+	for _, r := range must(db.Unanswered(t.Context())) {
 		t.Errorf("left without an outcome: %q", r.Message.Text)
 	}
-	for _, p := range must(db.Pending(t.Context())) {
+	for _, p := range must(db.PendingPosts(t.Context())) {
 		t.Errorf("left without being sent: post %s to %s", p.Key, p.To)
 	}
-	for _, p := range must(db.GivenUp(t.Context())) {
+	for _, p := range must(db.Undelivered(t.Context())) {
 		t.Errorf("given up: post %s to %s: %s", p.Key, p.To, p.Error)
 	}
 }

@@ -52,7 +52,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Invoker: p.calls,
 			Tools:   a.registry,
 			Servers: a.mcp,
-			Record:  a.store.RecordCalls,
+			Record:  a.store.SaveCalls,
 			Shown:   a.maxResultBytes,
 			At:      chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"},
 		},
@@ -160,7 +160,7 @@ func (i instance) ToolsEnabled() bool { return i.a.conf().Tools.Enabled }
 func (i instance) Status() any {
 	a := i.a
 	posts := []string{}
-	undelivered, err := a.store.GivenUp(context.Background())
+	undelivered, err := a.store.Undelivered(context.Background())
 	for _, p := range undelivered {
 		posts = append(posts, p.To.String()+": "+p.Error)
 	}

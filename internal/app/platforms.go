@@ -28,7 +28,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		APIBaseURL:     d.APIBaseURL.Reveal(),
 		MessageContent: answersAll(c, "discord"),
 		CatchUp:        d.CatchUp.Std(),
-		Heard:          a.lastSeen("discord"),
+		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
 		Commands:       CommandSpecs(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
@@ -53,7 +53,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		Mode:          s.Mode,
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
-		Heard:         a.lastSeen("slack"),
+		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(),
 		Former:        a.openForm,
 		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
@@ -80,9 +80,9 @@ const catchUpFor = 30 * 24 * time.Hour
 
 // lastSeen returns the conversations of a platform that are to be read after an outage: those
 // with a message not long ago, and the channels that the configuration names.
-func (a *App) lastSeen(platform string) func(context.Context) ([]chat.Heard, error) {
-	return func(ctx context.Context) ([]chat.Heard, error) {
-		list, err := a.store.Heard(ctx, platform, a.o.Now().Add(-catchUpFor))
+func (a *App) lastSeen(platform string) func(context.Context) ([]chat.LastSeen, error) {
+	return func(ctx context.Context) ([]chat.LastSeen, error) {
+		list, err := a.store.LastSeen(ctx, platform, a.o.Now().Add(-catchUpFor))
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +91,8 @@ func (a *App) lastSeen(platform string) func(context.Context) ([]chat.Heard, err
 			if err != nil || named.Platform != platform || strings.Contains(rule.Match, "*") {
 				continue // a pattern names no channel
 			}
-			if !slices.ContainsFunc(list, func(h chat.Heard) bool { return h.Conversation == named }) {
-				list = append(list, chat.Heard{Conversation: named})
+			if !slices.ContainsFunc(list, func(h chat.LastSeen) bool { return h.Conversation == named }) {
+				list = append(list, chat.LastSeen{Conversation: named})
 			}
 		}
 		return list, nil

@@ -15,10 +15,10 @@ import (
 // greetServer is the program in README.
 func greetServer(t *testing.T) string {
 	t.Helper()
-	_, rest, found := strings.Cut(string(must(os.ReadFile("../../README.md"))), "```python\n")
+	_, rest, found := strings.Cut(string(must(os.ReadFile("../../docs/mcp.md"))), "```python\n")
 	program, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
-		t.Fatal("README has no program in Python")
+		t.Fatal("docs/mcp.md has no program in Python")
 	}
 	return program
 }

@@ -46,11 +46,11 @@ func (n native) Tools() []tool.Tool { return n }
 // resourceTools are the tools by which models read what MCP servers offer beside their tools.
 type resourceTools struct{ *mcp.Host }
 
-func (r resourceTools) Tools() []tool.Tool { return r.Pack() }
+func (r resourceTools) Tools() []tool.Tool { return r.ResourceTools() }
 
 // buildTools makes the native tools, the MCP host, and the registry of both.
 func (a *App) buildTools(_ context.Context, p *parts) error {
-	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.Known() }),
+	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.FeedURLs() }),
 		web.Fetch(p.pages),
 		channel.History(a.readHistory, a.readableConversation))
 	pack := packs(func() []tool.Tool {
@@ -69,9 +69,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
 		Servers:        mcp.FromEntries(c.MCPServers),
-		Keep:           serverBlobs{a.store},
-		After:          a.serversGo,
-		Taken:          reservedName(pack),
+		Store:          serverBlobs{a.store},
+		StartAfter:     a.serversGo,
+		IsReserved:     reservedName(pack),
 		Schemas:        schema.New(),
 		Ask:            askPerson(p.questions),
 		Sample:         sampler.Sample,
@@ -109,7 +109,7 @@ func (l lateAgent) Complete(ctx context.Context, on store.Usage, models []string
 func (l lateAgent) Route(m chat.Message) agent.Profile { return l.roster.Route(m) }
 
 // askPerson puts the question of an MCP server to the person on whose behalf it is called.
-func askPerson(desk *elicit.Desk) func(context.Context, mcp.Question) (mcp.Answer, error) {
+func askPerson(desk *elicit.Service) func(context.Context, mcp.Question) (mcp.Answer, error) {
 	return func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
 		got, err := desk.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
 		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err

@@ -389,3 +389,41 @@ func TestPlatforms_AreNamedInAdaptersAlone(t *testing.T) {
 		}
 	}
 }
+
+// place matches a path of the repository in the text.
+var place = regexp.MustCompile("`((?:internal|adapters|cmd|docs|deploy)/[a-z][A-Za-z0-9_./-]*|\\.env\\.example)`")
+
+func TestArchitecture_NamesFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := place.FindAllStringSubmatch(string(text), -1)
+	if len(found) < 60 {
+		t.Errorf("only %d paths are named", len(found))
+	}
+	for _, m := range found {
+		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
+		}
+	}
+}
+
+// Every package has its row in ARCHITECTURE.md, those below a vocabulary that of its parent.
+func TestArchitecture_HasARowForEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources(t) {
+		pkg := s.pkg
+		for _, parent := range []string{"internal/llm/", "internal/tool/", "internal/store/", "internal/sim/"} {
+			if covers(parent, pkg) {
+				pkg = strings.TrimSuffix(parent, "/")
+			}
+		}
+		if !strings.Contains(string(text), "\n| `"+pkg+"` |") {
+			t.Errorf("ARCHITECTURE.md has no row for %s", pkg)
+		}
+	}
+}

@@ -107,8 +107,8 @@ type Asked struct {
 // Last is the message that an answer refers to.
 func (q Asked) Last() Message { return q.Messages[len(q.Messages)-1] }
 
-// Heard says what was last taken from a conversation.
-type Heard struct {
+// LastSeen says what was last taken from a conversation.
+type LastSeen struct {
 	Conversation Address   `json:"conversation"`
 	Message      string    `json:"message"` // ID of the newest message taken; empty: none was
 	Time         time.Time `json:"time"`    // when the platform says that it was said

@@ -52,7 +52,8 @@ func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file stri
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		// The store may be locked by a daemon that listens elsewhere; the message says where it was looked for.
-		return c.explainInUse(cfg, bolt.WayBack(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
+		err = bolt.BackupFile(ctx, cfg.Store.Reveal(), file)
+		return c.explainInUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), err))
 	}
 	if err != nil {
 		return err

@@ -245,7 +245,7 @@ func TestSnippetsAreConfiguration(t *testing.T) {
 }
 
 func TestReadmeNamesTheScopesOfSlack(t *testing.T) {
-	_, text, _ := strings.Cut(readText(t, "README.md"), "It asks for the scopes")
+	_, text, _ := strings.Cut(readText(t, "docs/slack.md"), "It asks for the scopes")
 	text, _, ok := strings.Cut(text, ", switches")
 	if !ok {
 		t.Fatal("the sentence about scopes was not found")
@@ -262,7 +262,7 @@ func TestReadmeNamesTheScopesOfSlack(t *testing.T) {
 // TestDependenciesAreListed compares README's table with the modules of go.mod
 // that our packages import.
 func TestDependenciesAreListed(t *testing.T) {
-	_, table, _ := strings.Cut(readText(t, "README.md"), "## Dependencies")
+	_, table, _ := strings.Cut(readText(t, "docs/dependencies.md"), "# Dependencies")
 	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^\| (.+?) \|`).FindAllStringSubmatch(table, -1) {
 		for _, name := range strings.Split(regexp.MustCompile(`\]\([^)]*\)|\[`).ReplaceAllString(row[1], ""), ", ") {

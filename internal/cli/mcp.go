@@ -34,7 +34,7 @@ func listServers(ctx context.Context, c *invocation) error {
 	case err == nil:
 		err = d.requestJSON(ctx, http.MethodGet, serversPath, nil, &list)
 	case errors.Is(err, errNoDaemon):
-		list.Items, err = mcp.Unstarted(mcp.FromEntries(cfg.MCPServers)), nil
+		list.Items, err = mcp.ConfiguredStatus(mcp.FromEntries(cfg.MCPServers)), nil
 	}
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func checkStore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	return bolt.WayBack(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
+	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
 }
 
 // reportStore checks the store at path and prints the report.
@@ -65,7 +65,7 @@ func compactStore(ctx context.Context, c *invocation) error {
 	path := cfg.Store.Reveal()
 	before, after, err := bolt.Compact(ctx, path, time.Now())
 	if err != nil {
-		return bolt.WayBack(ctx, cfg.BackupFolder(), err)
+		return bolt.SuggestBackup(ctx, cfg.BackupFolder(), err)
 	}
 	if c.json {
 		return writeJSON(c.Out, map[string]int64{"before": before, "after": after})

@@ -24,18 +24,18 @@ func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 		current := i == len(turns)-1
 		messages := t.Messages
 		if !current && t.State != Answered {
-			messages = t.Words()
+			messages = t.UserMessages()
 		}
-		for _, m := range settle(messages) {
-			m = adapt(m, origin, w, current)
-			out = join(out, m)
+		for _, m := range pairResults(messages) {
+			m = fitToModel(m, origin, w, current)
+			out = appendMessage(out, m)
 		}
 	}
 	return startWithUser(out)
 }
 
-// Words are the user messages that the turn begins with.
-func (t Turn) Words() []llm.Message {
+// UserMessages are the user messages that the turn begins with.
+func (t Turn) UserMessages() []llm.Message {
 	from := slices.IndexFunc(t.Messages, func(m llm.Message) bool { return m.Role == llm.User })
 	if from < 0 {
 		return nil
@@ -47,9 +47,9 @@ func (t Turn) Words() []llm.Message {
 	return t.Messages[from : from+n]
 }
 
-// settle pairs calls with results: results are looked for anywhere in the turn,
+// pairResults pairs calls with results: results are looked for anywhere in the turn,
 // put in one tool message directly behind the calls, and made up where missing.
-func settle(messages []llm.Message) []llm.Message {
+func pairResults(messages []llm.Message) []llm.Message {
 	results := map[string]llm.Result{}
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -64,21 +64,21 @@ func settle(messages []llm.Message) []llm.Message {
 		if m.Role == llm.ToolRole {
 			continue
 		}
-		m.Parts = speech(m, used)
+		m.Parts = allowedParts(m, used)
 		if len(m.Parts) == 0 {
 			continue
 		}
 		out = append(out, m)
 		if calls := m.Calls(); len(calls) > 0 {
-			out = append(out, answers(calls, results))
+			out = append(out, resultsFor(calls, results))
 		}
 	}
 	return out
 }
 
-// speech drops what a user or assistant message may not hold: results, empty
+// allowedParts drops what a user or assistant message may not hold: results, empty
 // parts, and calls without a name or with an id already used in the turn.
-func speech(m llm.Message, used map[string]bool) []llm.Part {
+func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	var parts []llm.Part
 	for _, p := range m.Parts {
 		switch {
@@ -97,7 +97,7 @@ func speech(m llm.Message, used map[string]bool) []llm.Part {
 	return parts
 }
 
-func answers(calls []llm.Call, results map[string]llm.Result) llm.Message {
+func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	m := llm.Message{Role: llm.ToolRole}
 	for _, c := range calls {
 		r, ok := results[c.ID]
@@ -110,9 +110,9 @@ func answers(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	return m
 }
 
-// adapt fits a message to the model it goes to: foreign raw bytes and thoughts
+// fitToModel fits a message to the model it goes to: foreign raw bytes and thoughts
 // are dropped, malformed arguments become an empty object, old results are cut.
-func adapt(m llm.Message, origin string, w Window, current bool) llm.Message {
+func fitToModel(m llm.Message, origin string, w Window, current bool) llm.Message {
 	foreign := m.Origin != origin
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -126,9 +126,9 @@ func adapt(m llm.Message, origin string, w Window, current bool) llm.Message {
 			c := *p.Call
 			c.Args, p.Call, p.Raw = json.RawMessage(`{}`), &c, nil
 		}
-		if p.Result != nil && !current && w.Result > 0 && len(p.Result.Content) > w.Result {
+		if p.Result != nil && !current && w.MaxResultBytes > 0 && len(p.Result.Content) > w.MaxResultBytes {
 			r := *p.Result
-			r.Content = Cut(r.Content, w.Result)
+			r.Content = Cut(r.Content, w.MaxResultBytes)
 			p.Result = &r
 		}
 		parts = append(parts, p)
@@ -141,9 +141,9 @@ func isObject(raw json.RawMessage) bool {
 	return json.Valid(raw) && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
 }
 
-// join appends m, merging neighbours of one role. A message with calls never has
+// appendMessage appends m, merging neighbours of one role. A message with calls never has
 // a neighbour of its role: its results follow it.
-func join(out []llm.Message, m llm.Message) []llm.Message {
+func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 	if len(m.Parts) == 0 {
 		return out
 	}

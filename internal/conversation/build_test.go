@@ -79,7 +79,7 @@ func TestTrimCutsToHalfOnTurnBorders(t *testing.T) {
 	for i := range 41 {
 		turns = append(turns, conversation.Turn{ID: fmt.Sprint(i), Messages: []llm.Message{says(llm.User, "x")}})
 	}
-	w := conversation.Window{Turns: 40, Bytes: 1 << 20}
+	w := conversation.Window{MaxTurns: 40, MaxBytes: 1 << 20}
 	if got := w.Trim(turns[:40]); len(got) != 40 {
 		t.Errorf("a window of 40 was cut to %d although it fits", len(got))
 	}

@@ -82,26 +82,28 @@ func (t Turn) Size() int {
 
 // Window bounds what of a conversation is sent to the model.
 type Window struct {
-	Turns  int // most turns
-	Bytes  int // most text over all turns, as Turn.Size counts
-	Result int // most bytes of one tool result of an earlier turn
+	MaxTurns       int // most turns
+	MaxBytes       int // most text over all turns, as Turn.Size counts
+	MaxResultBytes int // most bytes of one tool result of an earlier turn
 }
 
 // DefaultWindow keeps requests small enough that their cost does not grow with
 // the age of a conversation: about 12,000 tokens.
-func DefaultWindow() Window { return Window{Turns: 40, Bytes: 48 << 10, Result: 2 << 10} }
+func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 48 << 10, MaxResultBytes: 2 << 10} }
 
 // Fits reports whether turns may be sent as they are.
-func (w Window) Fits(turns []Turn) bool { return len(turns) <= w.Turns && sum(turns) <= w.Bytes }
+func (w Window) Fits(turns []Turn) bool {
+	return len(turns) <= w.MaxTurns && totalSize(turns) <= w.MaxBytes
+}
 
-// fresh is how many turns keep their tool results whole when the window is
+// wholeResultTurns is how many turns keep their tool results whole when the window is
 // exceeded; stub is how many bytes the others keep of each.
 const (
-	fresh = 4
-	stub  = 200
+	wholeResultTurns = 4
+	stubBytes        = 200
 )
 
-// Trim gives the newest turns that fit. When the window is exceeded, tool results
+// Trim returns the newest turns that fit. When the window is exceeded, tool results
 // of older turns go first; where that is not enough it cuts to half, so that a
 // provider's prompt cache is not spoilt at every turn. It never cuts inside a turn,
 // and keeps the last one whatever its size.
@@ -109,13 +111,13 @@ func (w Window) Trim(turns []Turn) []Turn {
 	if w.Fits(turns) {
 		return turns
 	}
-	if turns = lean(turns); w.Fits(turns) {
+	if turns = dropOldResults(turns); w.Fits(turns) {
 		return turns
 	}
 	kept, size := 0, 0
 	for i := len(turns) - 1; i >= 0; i-- {
 		size += turns[i].Size()
-		if kept > 0 && (kept >= max(1, w.Turns/2) || size > w.Bytes/2) {
+		if kept > 0 && (kept >= max(1, w.MaxTurns/2) || size > w.MaxBytes/2) {
 			break
 		}
 		kept++
@@ -123,33 +125,33 @@ func (w Window) Trim(turns []Turn) []Turn {
 	return turns[len(turns)-kept:]
 }
 
-// lean cuts the tool results of all but the newest turns.
-func lean(turns []Turn) []Turn {
+// dropOldResults cuts the tool results of all but the newest turns.
+func dropOldResults(turns []Turn) []Turn {
 	out := slices.Clone(turns)
-	for i := range max(0, len(out)-fresh) {
+	for i := range max(0, len(out)-wholeResultTurns) {
 		out[i].Messages = slices.Clone(out[i].Messages)
 		for j, m := range out[i].Messages {
 			if m.Role == llm.ToolRole {
-				out[i].Messages[j].Parts = stubs(m.Parts)
+				out[i].Messages[j].Parts = shortenResults(m.Parts)
 			}
 		}
 	}
 	return out
 }
 
-func stubs(parts []llm.Part) []llm.Part {
+func shortenResults(parts []llm.Part) []llm.Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
-		if p.Result != nil && len(p.Result.Content) > 2*stub { // what was cut before is shorter
+		if p.Result != nil && len(p.Result.Content) > 2*stubBytes { // what was cut before is shorter
 			r := *p.Result
-			r.Content = Cut(r.Content, stub)
+			r.Content = Cut(r.Content, stubBytes)
 			out[i].Result = &r
 		}
 	}
 	return out
 }
 
-func sum(turns []Turn) int {
+func totalSize(turns []Turn) int {
 	n := 0
 	for _, t := range turns {
 		n += t.Size()

@@ -13,89 +13,106 @@ import (
 	"ravenbot/internal/store"
 )
 
-// answer makes the answer to a question, stores it and sends it.
-func (s *Service) answer(a chat.Address, l *lane, q *question) {
-	if !s.slots.enter(s.turns, a.Base()) {
+// answerInSlot answers a question when a worker slot of its channel is free.
+func (s *Service) answerInSlot(a chat.Address, l *queue, q *question) {
+	if !s.slots.acquire(s.workCtx, a.Base()) {
 		return
 	}
-	defer s.slots.leave(a.Base())
-	s.settle(a, l, q)
+	defer s.slots.release(a.Base())
+	s.answerQuestion(a, l, q)
 }
 
-// settle is answer where there is room for the work.
-func (s *Service) settle(a chat.Address, l *lane, q *question) {
+// answerQuestion makes the answer to a question, stores it and sends it. The order keeps the
+// promise of one visible outcome: turn and post are stored in one transaction before
+// anything is sent.
+func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	began := s.o.Now()
-	turn, draft, shown, done := s.workOut(a, l, q)
+	turn, draft, shown, done := s.produceAnswer(a, l, q)
 	if !done {
 		return
 	}
+	// Where a part of the answer is visible already, something has to replace it.
 	if draft == nil && len(shown.IDs) > 0 {
 		draft = &chat.Draft{Text: "What I was answering has been deleted."}
 	}
 	var posts []store.Post
 	if draft != nil {
-		p := s.post(a, q, turn, *draft, began)
+		p := s.newAnswerPost(a, q, turn, *draft, began)
 		if len(shown.IDs) > 0 {
 			p.Draft.Replaces = shown
 		}
-		// What an earlier process began to show without having its place on record has
-		// to be looked for; answers to commands are not shown before they are whole.
-		p.Draft.Again = q.left && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
+		// An earlier process may have begun to show the answer and crashed before it stored
+		// where: Again has the adapter look for it. Answers to commands (with a handle) are not
+		// shown before they are whole.
+		p.Draft.Again = q.resumed && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
 		posts = []store.Post{p}
 	}
-	err := s.insist(s.turns, "answer not stored", func() error { return s.o.Store.Answered(s.turns, a, q.keys, turn, posts) })
+	err := s.retryWrite(s.workCtx, "answer not stored", func() error {
+		return s.o.Store.SaveAnswer(s.workCtx, a, q.keys, turn, posts)
+	})
 	if err == nil && draft != nil {
 		failpoint.Here(failpoint.PostRecorded)
 		s.send(posts[0], nil)
 	}
 }
 
-// workOut asks for the answer until nothing has changed meanwhile, and gives where
-// it has been shown so far; false says that the service ended first. Afterwards
-// nobody else changes the question.
-func (s *Service) workOut(a chat.Address, l *lane, q *question) (turn *conversation.Turn, draft *chat.Draft, shown chat.Ref, done bool) {
-	ctx, stop := context.WithCancelCause(s.turns)
+// produceAnswer asks the agent, again when the question was revised meanwhile, and returns
+// the answer and where it has been shown so far. It returns false where the service ended
+// first. Afterwards nothing else changes the question.
+func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
+	turn *conversation.Turn,
+	draft *chat.Draft,
+	shown chat.Ref,
+	done bool,
+) {
+	ctx, stop := context.WithCancelCause(s.workCtx)
 	defer stop(nil)
-	defer s.typing(ctx, a)()
-	view := s.watch(ctx, a, q)
-	defer func() { shown = view.end() }()
+	defer s.showTyping(ctx, a)()
+	view := s.startLiveAnswer(ctx, a, q)
+	defer func() { shown = view.end() }() // known only when no partial post is under way
 	for {
-		asked, reply := s.begin(l, q, stop)
+		asked, reply := s.beginWork(l, q, stop)
 		switch {
 		case reply != nil:
 			turn, draft = nil, reply
 		case len(asked.Messages) == 0:
+			// All messages were deleted: what the agent keeps of them is deleted, too.
 			turn, draft = nil, nil
-			_ = s.insist(s.turns, "deleted message not purged", func() error { return s.o.Answerer.Purge(s.turns, asked.Turn) })
+			_ = s.retryWrite(s.workCtx, "deleted message not purged", func() error {
+				return s.o.Answerer.Purge(s.workCtx, asked.Turn)
+			})
 		default:
-			turn, draft = s.think(ctx, asked, view)
+			turn, draft = s.askAgent(ctx, asked, view)
 		}
-		if s.turns.Err() != nil {
+		if s.workCtx.Err() != nil {
 			return nil, nil, shown, false
 		}
-		if s.end(l, q, asked.Revised) {
+		if s.endWork(l, q, asked.Revised) {
 			return turn, draft, shown, true
 		}
 	}
 }
 
-// begin gives what is asked as it stands, and the answer where it is known.
-func (s *Service) begin(l *lane, q *question, stop context.CancelCauseFunc) (chat.Asked, *chat.Draft) {
+// beginWork returns the present question, and the answer where it is fixed. From then on
+// revisions and stops reach the work.
+func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc) (chat.Asked, *chat.Draft) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.revised == nil {
 		q.revised = make(chan struct{})
 	}
-	l.now, q.stop = q, stop
+	l.current, q.stop = q, stop
 	asked := chat.Asked{Turn: q.turn, Messages: q.messages, Revised: q.revised}
-	if q.again != nil && len(q.messages) == 0 {
-		asked.Turn = q.again.Subject()
+	// The deletion of a message that was answered before names the message, not the turn.
+	if q.followUp != nil && len(q.messages) == 0 {
+		asked.Turn = q.followUp.Subject()
 	}
-	return asked, q.reply
+	return asked, q.fixedReply
 }
 
-// end takes a question out of reach, unless it was revised since it was begun.
-func (s *Service) end(l *lane, q *question, revised <-chan struct{}) bool {
+// endWork makes a question final and returns true, unless it was revised since beginWork.
+// Both are one step under the lock, so that no revision is lost between them.
+func (s *Service) endWork(l *queue, q *question, revised <-chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -103,23 +120,31 @@ func (s *Service) end(l *lane, q *question, revised <-chan struct{}) bool {
 		return false
 	default:
 	}
-	l.now = nil
-	for _, h := range q.holds {
-		delete(s.subjects, h.subject)
-		s.crowd.release(h)
+	l.current = nil
+	for _, h := range q.pending {
+		delete(s.questions, h.subject)
+		s.limiter.remove(h)
 	}
-	q.holds = nil
+	q.pending = nil
 	return true
 }
 
-// lateAfter is how old a question that met nobody may be before its answer says so.
+// lateAfter is how old a question that the bot missed may be before its answer says so.
 const lateAfter = 2 * time.Minute
 
-// post makes the post of an answer.
-func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d chat.Draft, began time.Time) store.Post {
+// newAnswerPost returns the post of an answer.
+func (s *Service) newAnswerPost(
+	a chat.Address,
+	q *question,
+	turn *conversation.Turn,
+	d chat.Draft,
+	began time.Time,
+) store.Post {
+	// The turn's first post has the turn's key already, so one that changes it has the key of
+	// the change. Keys are the same after a crash, so nothing is posted twice.
 	key := q.turn
-	if q.again != nil {
-		key = q.again.Key()
+	if q.followUp != nil {
+		key = q.followUp.Key()
 	}
 	p := store.Post{Key: key, To: a, Message: q.keys[0], Also: q.keys[1:], At: s.o.Now()}
 	d.Key = p.Key
@@ -128,24 +153,25 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 		for _, m := range q.messages[:n-1] {
 			d.Answers = append(d.Answers, m.Reply)
 		}
-		if first := q.messages[0]; (first.Missed || q.left) && q.again == nil && began.Sub(first.Time) > lateAfter {
-			d.Footer = note(d.Footer, "asked "+ago(began.Sub(first.Time))+"; I could not answer sooner")
+		first, age := q.messages[0], began.Sub(q.messages[0].Time)
+		if (first.Missed || q.resumed) && q.followUp == nil && age > lateAfter {
+			d.Footer = appendNote(d.Footer, "asked "+describeAge(age)+"; I could not answer sooner")
 		}
 		if n > 1 {
-			d.Footer = note(d.Footer, "in answer to "+quotes(q.messages))
+			d.Footer = appendNote(d.Footer, "in answer to "+quoteMessages(q.messages))
 		}
 	}
-	d.Answers = append(d.Answers, q.answers...)
-	if q.again != nil && turn != nil && !d.Failed {
+	d.Answers = append(d.Answers, q.extraReplies...)
+	if q.followUp != nil && turn != nil && !d.Failed {
 		p.Replaces = turn.ID
-		d.Replaces = s.whereabouts(turn.ID)
+		d.Replaces = s.lookUpRef(turn.ID)
 		d.Reply.Handle = nil // a press is not answered by the post that it changes
 	}
 	if turn != nil {
 		if !d.Failed {
 			p.Turn = turn.ID
 		}
-		d.Buttons = below(turn.ID, d)
+		d.Buttons = answerButtons(turn.ID, d)
 		if _, shows := s.o.Platform(a.Platform).(chat.Watcher); !shows && len(d.Buttons) > 0 && len(d.Tools) > 0 {
 			d.Buttons = append(d.Buttons, chat.Button{Label: "What I did", Value: chat.PressTools + turn.ID})
 		}
@@ -154,13 +180,14 @@ func (s *Service) post(a chat.Address, q *question, turn *conversation.Turn, d c
 	return p
 }
 
-// mostValue is the most that a button's value may hold, in bytes.
-const mostValue = 90
+// maxButtonValue bounds the value of a button, in bytes: Discord's custom_id takes 100
+// characters (2025).
+const maxButtonValue = 90
 
-// below gives the buttons of an answer: to ask again where it failed, else to say
-// whether it helped.
-func below(turn string, d chat.Draft) []chat.Button {
-	if len(turn)+len(chat.PressRetry) > mostValue {
+// answerButtons returns the buttons of an answer: to try again where it failed, else to give
+// feedback. A turn whose name is too long for a button's value has none.
+func answerButtons(turn string, d chat.Draft) []chat.Button {
+	if len(turn)+len(chat.PressRetry) > maxButtonValue {
 		return nil
 	}
 	if d.Failed {
@@ -169,40 +196,41 @@ func below(turn string, d chat.Draft) []chat.Button {
 	return []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 }
 
-// whereabouts gives where a post is; nowhere, if that is not known any more.
-func (s *Service) whereabouts(key string) chat.Ref {
-	s.flush()
-	ref, _, err := s.o.Store.Ref(s.turns, key)
+// lookUpRef returns where a post is. It returns an empty Ref where that is no longer known:
+// then the answer becomes a new post.
+func (s *Service) lookUpRef(key string) chat.Ref {
+	s.flushOutcomes() // the outcome of the post may not be stored yet
+	ref, _, err := s.o.Store.PostRef(s.workCtx, key)
 	if err != nil {
 		s.o.Log.Error("place of an earlier answer not read, so it is posted anew", "post", key, "error", err)
 	}
 	return ref
 }
 
-// quotes names messages by their beginnings, so that everybody sees that theirs
+// quoteMessages returns the beginnings of messages, so that every author sees that theirs
 // was read.
-func quotes(messages []chat.Message) string {
-	const most = 48 // characters of each
+func quoteMessages(messages []chat.Message) string {
+	const maxQuote = 48 // characters of each
 	var list []string
 	for _, m := range messages {
 		words := []rune(strings.Join(strings.Fields(m.Text), " "))
-		if len(words) > most {
-			words = append(words[:most-1], '…')
+		if len(words) > maxQuote {
+			words = append(words[:maxQuote-1], '…')
 		}
 		list = append(list, "“"+string(words)+"”")
 	}
 	return strings.Join(list, ", ")
 }
 
-func note(footer, more string) string {
+func appendNote(footer, more string) string {
 	if footer == "" {
 		return more
 	}
 	return footer + " · " + more
 }
 
-// ago tells a length of time in the words of people.
-func ago(d time.Duration) string {
+// describeAge returns a duration in words.
+func describeAge(d time.Duration) string {
 	switch {
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%d minutes ago", int(d.Minutes()))
@@ -212,12 +240,15 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
 }
 
-// think asks the agent, and makes a panic there an error for this question alone.
-func (s *Service) think(ctx context.Context, q chat.Asked, view *live) (turn *conversation.Turn, draft *chat.Draft) {
+// askAgent asks the agent. A panic there fails this question alone.
+func (s *Service) askAgent(ctx context.Context, q chat.Asked, view *liveAnswer) (turn *conversation.Turn, draft *chat.Draft) {
 	m := q.Last()
 	defer func() {
 		if r := recover(); r != nil {
-			s.o.Log.Error("panic while answering", "message", m.Key(), "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			s.o.Log.Error("panic while answering",
+				"message", m.Key(),
+				"panic", fmt.Sprint(r),
+				"stack", string(debug.Stack()))
 			turn, draft = nil, &chat.Draft{Failed: true,
 				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell whoever runs it."}
 		}
@@ -240,9 +271,8 @@ const (
 	typingEvery = 8 * time.Second
 )
 
-// typing shows that an answer is being written until the returned function is
-// called.
-func (s *Service) typing(ctx context.Context, a chat.Address) func() {
+// showTyping shows a typing indicator until the returned function is called.
+func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
 	t, ok := s.o.Platform(a.Platform).(chat.Typist)
 	if !ok {
 		return func() {}

@@ -10,14 +10,14 @@ import (
 
 // What is known of users who have gone is forgotten.
 func TestIdleBucketsAreDropped(t *testing.T) {
-	c, now, most := newCrowd(Crowd{}, 256, 10_000), time.Unix(0, 0), 0
+	c, now, most := newLimiter(Limits{}, 256, 10_000), time.Unix(0, 0), 0
 	for n := range 100_000 {
 		m := chat.Message{ID: fmt.Sprint(n), Author: chat.User{ID: fmt.Sprint(n)}, Conversation: chat.Address{Platform: "slack", Channel: "C"}}
-		if !c.admits(m, 9_000, now) {
+		if !c.allow(m, 9_000, now) {
 			t.Fatalf("user %d may say nothing", n)
 		}
-		c.hold(holding(m))
-		c.release(holding(m))
+		c.add(newPendingMessage(m))
+		c.remove(newPendingMessage(m))
 		now = now.Add(100 * time.Millisecond)
 		most = max(most, len(c.buckets))
 	}

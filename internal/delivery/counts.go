@@ -5,27 +5,36 @@ import "sync/atomic"
 // counts are what has happened since the start.
 type counts struct {
 	accepted, repeats, busy, merged, revised, stopped atomic.Int64
-	posted, repeated, givenUp, told                   atomic.Int64
+	posted, repeated, givenUp, notified               atomic.Int64
 }
 
 // Counts are what has happened since the start.
 type Counts struct {
 	Accepted int64 `json:"accepted"` // messages and changes stored
-	Repeats  int64 `json:"repeats"`  // that came again
-	Busy     int64 `json:"busy"`     // not taken, because too much was waiting
+	Repeats  int64 `json:"repeats"`  // messages that came again
+	Busy     int64 `json:"busy"`     // refused, because too many were waiting
 	Merged   int64 `json:"merged"`   // answered together with another
 	Revised  int64 `json:"revised"`  // edits and deletions that reached work under way
 	Stopped  int64 `json:"stopped"`
-	Posted   int64 `json:"posted"`   // posts that the platform has named
-	Repeated int64 `json:"repeated"` // of them those that may be there twice
+	Posted   int64 `json:"posted"`   // posts that a platform accepted
+	Repeated int64 `json:"repeated"` // of them, those that may be there twice
 	GivenUp  int64 `json:"givenUp"`
-	Told     int64 `json:"told"` // of those given up, the ones that their place knows of
+	Notified int64 `json:"told"` // undelivered posts whose places were told
 }
 
-// Counts gives what has happened since the start.
+// Counts returns what has happened since the start.
 func (s *Service) Counts() Counts {
 	c := &s.counts
-	return Counts{Accepted: c.accepted.Load(), Repeats: c.repeats.Load(), Busy: c.busy.Load(), Merged: c.merged.Load(),
-		Revised: c.revised.Load(), Stopped: c.stopped.Load(), Posted: c.posted.Load(), Repeated: c.repeated.Load(),
-		GivenUp: c.givenUp.Load(), Told: c.told.Load()}
+	return Counts{
+		Accepted: c.accepted.Load(),
+		Repeats:  c.repeats.Load(),
+		Busy:     c.busy.Load(),
+		Merged:   c.merged.Load(),
+		Revised:  c.revised.Load(),
+		Stopped:  c.stopped.Load(),
+		Posted:   c.posted.Load(),
+		Repeated: c.repeated.Load(),
+		GivenUp:  c.givenUp.Load(),
+		Notified: c.notified.Load(),
+	}
 }

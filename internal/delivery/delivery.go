@@ -1,12 +1,14 @@
-// Package delivery brings messages to the agent and posts to the platforms. It
-// promises that a message is safe on disk before its platform is told so, that
-// the same message is taken once however often it comes, that one conversation's
-// messages are answered in order while conversations go on in parallel, that what
-// waits meanwhile is answered together, that an edit, a deletion and a stop reach
-// the work they are about, and that every post is recorded before it is sent and
-// again when the platform has named it; what a crash cut off is taken up again by
-// Run, and what could not be posted is told where it was to be. What an answer says
-// is the agent's business, how it looks the adapter's.
+// Package delivery brings messages to the agent and posts to the platforms. It promises:
+//   - A message is on disk before its platform is told that it was received.
+//   - A message that is delivered several times is handled once.
+//   - The messages of one conversation are answered in order, and conversations in
+//     parallel. Messages that wait meanwhile are answered together.
+//   - Edits, deletions and stops reach the work that they are about.
+//   - A post is stored before it is sent, and its outcome afterwards.
+//   - Run resumes the work that a crash cut off.
+//   - A place learns when a post to it could not be delivered.
+//
+// What an answer says is up to the agent, and how it looks up to the adapter.
 package delivery
 
 import (
@@ -25,52 +27,59 @@ import (
 
 // Inbox keeps messages until they have an outcome.
 type Inbox interface {
-	// Known gives the conversation of a message that waits or was answered.
-	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+	// ConversationOf returns the conversation of a message that waits or was answered, or
+	// false.
+	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
 	Accept(ctx context.Context, r store.Received) (bool, error)
-	Waiting(ctx context.Context) ([]store.Received, error)
-	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error
+	Unanswered(ctx context.Context) ([]store.Received, error)
+	SaveAnswer(
+		ctx context.Context,
+		to chat.Address,
+		messages []string,
+		turn *conversation.Turn,
+		posts []store.Post,
+	) error
 }
 
-// Outbox keeps posts until they have an outcome, and forgets old ones.
+// Outbox keeps posts until they have an outcome, and deletes old ones.
 type Outbox interface {
-	// Ref says where a post of not long ago is.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Streamed keeps where an answer has begun to be shown, until its post is made;
-	// Stream gives it back.
-	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	// PostRef returns where a post of the last days is, or false.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+	// SaveStream stores where an answer has begun to be shown, until its post has an outcome.
+	// Stream returns it.
+	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	GivenUp(ctx context.Context) ([]store.Post, error)
-	Told(ctx context.Context, keys []string) error
-	Record(ctx context.Context, posts []store.Post) error
-	Pending(ctx context.Context) ([]store.Post, error)
-	Posted(ctx context.Context, outcomes []store.Posted) error
+	Undelivered(ctx context.Context) ([]store.Post, error)
+	MarkNotified(ctx context.Context, keys []string) error
+	SavePosts(ctx context.Context, posts []store.Post) error
+	PendingPosts(ctx context.Context) ([]store.Post, error)
+	SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error
 	Prune(ctx context.Context) error
 }
 
-// Words keeps what people think of posts.
-type Words interface {
-	// Shown gives the turn that a message of the bot shows, by its id and the channel
-	// that it is in; false: none is known of.
-	Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error)
-	React(ctx context.Context, r store.Reaction) error
+// Reactions keeps the feedback that reactions to posts are.
+type Reactions interface {
+	// ShownTurn returns the turn that a message of the bot shows, by the message's id and
+	// channel, or false.
+	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
+	SaveReaction(ctx context.Context, r store.Reaction) error
 }
 
-// Store is both boxes, of which one transaction may touch both, and the words on what
-// was posted.
+// Store is the inbox and the outbox, which one transaction may change together, and the
+// feedback on posts.
 type Store interface {
 	Inbox
 	Outbox
-	Words
+	Reactions
 }
 
 // Answerer makes answers.
 type Answerer interface {
-	// Answer answers a message, or several at once. show may be called, from one
-	// goroutine at a time, with views of the work under way. The turn is nil where
-	// nothing is to be remembered, the draft where nothing is to be said. Both are
-	// ignored when what was asked is revised, and Answer is called again; and when ctx
-	// ends, unless with chat.ErrStopped as its cause: then the answer says so.
+	// Answer answers a message, or several at once. It may call show, from one goroutine at a
+	// time, with the progress of the work. The turn is nil where nothing is to be remembered,
+	// the draft where nothing is to be said. When a message is revised meanwhile, both are
+	// ignored and Answer is called again. When ctx ends, both are ignored, unless its cause is
+	// chat.ErrStopped: then the draft says so.
 	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
 	// Purge removes what is remembered of a message that was deleted.
 	Purge(ctx context.Context, subject string) error
@@ -80,81 +89,88 @@ type Answerer interface {
 type Options struct {
 	Store    Store
 	Answerer Answerer
-	// Platform gives the platform of a name, as it is now; nil: there is none.
+	// Platform returns the present platform of a name, or nil.
 	Platform func(name string) chat.Platform
-	// Admit reports whether a message is for the bot; other messages are dropped before
-	// they are stored. active says that something is queued or under way in the message's
-	// conversation. A reason is told to the author of a message that is refused.
+	// Admit reports whether a message is for the bot; other messages are dropped before they
+	// are stored. active says whether work is queued or under way in the message's
+	// conversation. The author of a refused message is told the reason, if there is one.
 	Admit func(ctx context.Context, m chat.Message, active bool) (ok bool, reason string)
-	// Urgent reports that a message is about work under way, such as a decision that it
-	// waits for, and must not wait behind it; nil: none is.
+	// Urgent reports whether a message must not wait behind the work under way, such as the
+	// decision that this work waits for. nil: no message is urgent.
 	Urgent func(m chat.Message) bool
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Turns bounds the answers worked on at a time, Backlog the messages that are
-	// not answered yet; 0 is 256 and 10,000. Crowd says how they are shared.
-	Turns, Backlog int
-	Crowd          Crowd
-	// Grace is how long Run lets answers finish when it is told to end.
+	// MaxTurns bounds the answers worked on at a time (0: 256), MaxBacklog the messages that
+	// are not answered yet (0: 10,000). Limits says how users and channels share them.
+	MaxTurns, MaxBacklog int
+	Limits               Limits
+	// Grace is how long Run lets answers finish when its context ends.
 	Grace time.Duration
 }
 
-// Among gives platforms that stay as they are.
-func Among(all map[string]chat.Platform) func(string) chat.Platform {
-	return func(name string) chat.Platform { return all[name] }
-}
-
-// Service is the inbox, the lanes and the outbox at work.
+// Service accepts messages, answers them in the queues of their conversations, and sends
+// posts. It is safe for concurrent use.
 type Service struct {
 	o      Options
-	slots  *slots
-	ready  chan struct{} // closed when Run has taken up what was left
-	ending chan struct{} // closed when Run is told to end
+	slots  *workerSlots
+	ready  chan struct{} // closed when Run has queued what an earlier process left
+	ending chan struct{} // closed when Run's context has ended
 
-	mu       sync.Mutex
-	lanes    map[chat.Address]*lane
-	subjects map[string]*question // the questions that wait or are being answered, by their messages
-	asides   []*question          // to be answered when the lanes begin
-	crowd    crowd
-	lost     []store.Post // given up, and not known yet where they were to be
-	waiting  int
-	held     bool // lanes do not begin to work yet
-	closed   bool
-	turns    context.Context // ends when answers under way are to stop
-	wg       sync.WaitGroup
+	mu          sync.Mutex
+	queues      map[chat.Address]*queue
+	questions   map[string]*question // waiting or being answered, by the subjects of their messages
+	urgent      []*question          // urgent questions that wait until recovery is over
+	limiter     limiter
+	undelivered []store.Post // given up, and their places are not told yet
+	queued      int          // jobs in all queues
+	recovering  bool         // queues are filled and not worked on yet
+	closed      bool
+	workCtx     context.Context // ends when answers under way have to stop
+	wg          sync.WaitGroup
 
-	outcomes chan outcome
+	outcomes chan outcomeEvent
 	counts   counts
 }
 
-// New returns a Service that begins to work with Run.
+// New returns a Service that begins to work when Run is called.
 func New(o Options) *Service {
-	if o.Turns == 0 {
-		o.Turns = 256
+	if o.MaxTurns == 0 {
+		o.MaxTurns = 256
 	}
-	if o.Backlog == 0 {
-		o.Backlog = 10_000
+	if o.MaxBacklog == 0 {
+		o.MaxBacklog = 10_000
 	}
-	c := newCrowd(o.Crowd, o.Turns, o.Backlog)
-	return &Service{o: o, crowd: c, slots: newSlots(o.Turns, c.Turns), ready: make(chan struct{}), ending: make(chan struct{}),
-		lanes: map[chat.Address]*lane{}, subjects: map[string]*question{}, outcomes: make(chan outcome, o.Turns)}
+	c := newLimiter(o.Limits, o.MaxTurns, o.MaxBacklog)
+	return &Service{
+		o:         o,
+		limiter:   c,
+		slots:     newWorkerSlots(o.MaxTurns, c.MaxTurnsPerChannel),
+		ready:     make(chan struct{}),
+		ending:    make(chan struct{}),
+		queues:    map[chat.Address]*queue{},
+		questions: map[string]*question{},
+		outcomes:  make(chan outcomeEvent, o.MaxTurns),
+	}
 }
 
-// Run takes up the posts and messages that an earlier process left, then works
-// until ctx ends and what is under way has finished or Grace is over.
+// Run resumes the posts and messages that an earlier process left, and works until ctx
+// ends. Then it waits for the work under way, at most for Options.Grace.
 func (s *Service) Run(ctx context.Context) error {
+	// Work outlives ctx by the grace period, so its context is a separate one.
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	s.turns = turns
+	s.workCtx = turns
 	recorded := make(chan struct{})
-	go func() { s.record(context.WithoutCancel(ctx)); close(recorded) }()
+	// The outcomes of the last posts are stored after all work has ended, so this goroutine
+	// ends last: when its channel is closed.
+	go func() { s.storeOutcomes(context.WithoutCancel(ctx)); close(recorded) }()
 	defer func() { close(s.outcomes); <-recorded }()
-	if err := s.recover(ctx); err != nil {
+	if err := s.resumeWork(ctx); err != nil {
 		return fmt.Errorf("take up what was left: %w", err)
 	}
 	close(s.ready)
-	s.tend(ctx)
-	s.close()
+	s.runPeriodic(ctx)
+	s.stopAccepting()
 	idle := make(chan struct{})
 	go func() { s.wg.Wait(); close(idle) }()
 	select {
@@ -166,9 +182,9 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// tend does what is due from time to time, until ctx ends.
-func (s *Service) tend(ctx context.Context) {
-	prune, tell := time.NewTicker(time.Hour), time.NewTicker(tellEvery)
+// runPeriodic prunes the store and retries notices of undelivered posts, until ctx ends.
+func (s *Service) runPeriodic(ctx context.Context) {
+	prune, tell := time.NewTicker(time.Hour), time.NewTicker(notifyEvery)
 	defer prune.Stop()
 	defer tell.Stop()
 	for ctx.Err() == nil {
@@ -178,70 +194,74 @@ func (s *Service) tend(ctx context.Context) {
 				s.o.Log.Error("old records not pruned", "error", err)
 			}
 		case <-tell.C:
-			s.wg.Go(func() { s.tell(s.turns, func(store.Post) bool { return true }) })
+			s.wg.Go(func() { s.notifyUndelivered(s.workCtx, func(store.Post) bool { return true }) })
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (s *Service) close() {
+func (s *Service) stopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	close(s.ending)
 }
 
-// recover queues what has no outcome: first posts, then the messages that have
-// no post yet. Lanes begin when all is queued, so that messages which were answered
-// together are answered together again.
-func (s *Service) recover(ctx context.Context) error {
-	posts, err := s.o.Store.Pending(ctx)
+// resumeWork queues what has no outcome: first the posts, then the messages without a post.
+// The queues start when all is queued, so that messages which were merged into one answer
+// are merged again.
+func (s *Service) resumeWork(ctx context.Context) error {
+	posts, err := s.o.Store.PendingPosts(ctx)
 	if err != nil {
 		return err
 	}
-	messages, err := s.o.Store.Waiting(ctx)
+	messages, err := s.o.Store.Unanswered(ctx)
 	if err != nil {
 		return err
 	}
-	if s.lost, err = s.untold(ctx); err != nil {
+	if s.undelivered, err = s.loadUndelivered(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.held = true
+	s.recovering = true
 	s.mu.Unlock()
 	answered := map[string]bool{}
 	for _, p := range posts {
 		for _, key := range p.Messages() {
 			answered[key] = true
 		}
+		// The post may have been sent before the crash: Again has the adapter look for it on
+		// the platform first.
 		p.Draft.Again = true
 		s.enqueue(p.To, job{post: &p})
 	}
 	for _, r := range messages {
+		// A message with a stored post has its answer; only the post is left to be sent.
 		if !answered[r.Message.Key()] {
-			s.take(r.Message)
+			s.route(r.Message)
 		}
 	}
-	s.release()
+	s.startQueues()
 	if len(posts)+len(messages) > 0 {
 		s.o.Log.Info("work left by the last run taken up", "posts", len(posts), "messages", len(messages))
 	}
 	return nil
 }
 
-// room tells whether a message can be taken now.
-func (s *Service) room(m chat.Message) bool {
+// hasRoom reports whether the limits allow a message now. Repeats are always let through:
+// they are recognized later and cost nothing.
+func (s *Service) hasRoom(m chat.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.subjects[m.Subject()] != nil {
-		return true // it came again
+	if s.questions[m.Subject()] != nil {
+		return true // a repeat
 	}
-	return s.crowd.admits(m, len(s.subjects), s.o.Now())
+	return s.limiter.allow(m, len(s.questions), s.o.Now())
 }
 
-// Accept stores a message and queues it; of a reaction it stores the word. A nil error means that it is safe on
-// disk, was so before, or is none of the bot's business. chat.ErrBusy means that
-// too much is waiting, of all or of its user or channel.
+// Accept stores a message and queues it; a reaction is stored as feedback. A nil error
+// means that the message is on disk, or is not for the bot. Accept returns chat.ErrBusy
+// where too many messages wait, in all or of the message's user or channel.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	select {
 	case <-s.ready:
@@ -249,21 +269,24 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		return ctx.Err()
 	}
 	if m.Reaction != nil {
-		return s.react(ctx, m)
+		return s.saveReaction(ctx, m)
 	}
+	// An edit or deletion goes to the conversation that the message itself went to: the
+	// platform may not tell of its thread.
 	if m.Change != "" {
-		at, known, err := s.o.Store.Known(ctx, m.Subject())
+		at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
 		if err != nil || !known {
 			return err
 		}
 		m.Conversation = at
 	} else if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
 		if reason != "" {
-			s.refuse(ctx, m, reason)
+			s.postRefusal(ctx, m, reason)
 		}
 		return nil
 	}
-	if m.Change == "" && !m.Stops() && !s.room(m) {
+	// Changes and stops are accepted when the bot is busy: they reduce the work.
+	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
 		s.counts.busy.Add(1)
 		return chat.ErrBusy
 	}
@@ -278,21 +301,21 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	}
 	failpoint.Here(failpoint.Stored)
 	s.counts.accepted.Add(1)
-	s.take(m)
+	s.route(m)
 	return nil
 }
 
-// refuse tells the author of a message why it is not carried out. A failure is logged and
-// nothing more: the message was not accepted, so that nothing is owed.
-func (s *Service) refuse(ctx context.Context, m chat.Message, reason string) {
+// postRefusal tells the author of a message why it was refused. A failure is only logged:
+// the message was not accepted, so no answer was promised.
+func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string) {
 	d := chat.Draft{Key: m.Key() + "/refused", Reply: m.Reply, Ephemeral: true, Failed: true, Text: reason}
 	if err := s.Interject(ctx, m.Conversation, d, ""); err != nil {
 		s.o.Log.Error("refusal not posted", "message", m.Key(), "error", err)
 	}
 }
 
-// Interject records a post and sends it at once, past what waits in its
-// conversation. With replaces it takes the place of the post that has this key.
+// Interject stores a post and sends it at once, past the queue of its conversation. With
+// replaces it replaces the post with that key.
 func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
 	select {
 	case <-s.ready:
@@ -301,21 +324,20 @@ func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, 
 	}
 	p := store.Post{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}
 	if replaces != "" {
-		p.Draft.Replaces = s.whereabouts(replaces)
+		p.Draft.Replaces = s.lookUpRef(replaces)
 	}
-	if err := s.o.Store.Record(ctx, []store.Post{p}); err != nil {
+	if err := s.o.Store.SavePosts(ctx, []store.Post{p}); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed { // else the store has it for the next start
+	if !s.closed { // else the next start sends it: it is stored
 		s.wg.Go(func() { s.send(p, nil) })
 	}
 	return nil
 }
 
-// Send records a post and queues it. A post with a key that was sent before is
-// left out.
+// Send stores a post and queues it. A post whose key was stored before is skipped.
 func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error {
 	select {
 	case <-s.ready:
@@ -323,22 +345,22 @@ func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error
 		return ctx.Err()
 	}
 	posts := []store.Post{{Key: d.Key, To: to, Draft: d, At: s.o.Now()}}
-	if err := s.o.Store.Record(ctx, posts); err != nil {
+	if err := s.o.Store.SavePosts(ctx, posts); err != nil {
 		return err
 	}
 	s.Deliver(posts)
 	return nil
 }
 
-// Ready is closed when Run has taken up what was left. A post that is recorded
-// before is taken up by Run, and must not be given to Deliver too.
+// Ready returns a channel that is closed when Run has queued what an earlier process left.
+// A post that is stored before that is queued by Run, and must not be passed to Deliver.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
-// Deliver queues posts that have been recorded since Ready; those without a Seq
-// were known before and are left out. The function that it returns waits for what becomes of
-// them, and gives the outcomes there are when ctx ends.
-func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Posted {
-	results := make(chan store.Posted, len(posts))
+// Deliver queues posts that were stored since Ready. Those without a Seq were stored before
+// and are skipped. The function that it returns waits for the outcomes of the posts; when
+// ctx ends it returns those that are known.
+func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome {
+	results := make(chan store.Outcome, len(posts)) // senders never block, also where nobody waits
 	queued := 0
 	for _, p := range posts {
 		if p.Seq != 0 {
@@ -346,8 +368,8 @@ func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.
 			s.enqueue(p.To, job{post: &p, result: results})
 		}
 	}
-	return func(ctx context.Context) []store.Posted {
-		var all []store.Posted
+	return func(ctx context.Context) []store.Outcome {
+		var all []store.Outcome
 		for len(all) < queued {
 			select {
 			case o := <-results:
@@ -364,21 +386,21 @@ func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.
 func (s *Service) Working(a chat.Address) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lanes[a] != nil
+	return s.queues[a] != nil
 }
 
-// Load says how much is under way.
+// Load is how much work there is.
 type Load struct {
 	Conversations int `json:"conversations"` // with work queued or under way
 	Waiting       int `json:"waiting"`       // messages and posts queued
 }
 
-// Load gives the present load.
+// Load returns the present load.
 func (s *Service) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{Conversations: len(s.lanes), Waiting: s.waiting}
+	return Load{Conversations: len(s.queues), Waiting: s.queued}
 }
 
-// errStopped ends a lane's work when the service is told to end.
+// errStopped is returned for work that is cut off because the service ends.
 var errStopped = errors.New("stopped")

@@ -105,9 +105,9 @@ func startWith(t *testing.T, path string, p *platform, a delivery.Answerer, o de
 		t.Fatal(err)
 	}
 	s := delivery.New(delivery.Options{
-		Store: db, Answerer: a, Platform: delivery.Among(map[string]chat.Platform{"web": p}),
+		Store: db, Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
 		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, Turns: o.Turns, Backlog: o.Backlog, Crowd: o.Crowd,
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns, MaxBacklog: o.MaxBacklog, Limits: o.Limits,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -169,11 +169,11 @@ func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
 		room := chat.Address{Platform: "web", Channel: "news"}
 		posts := []store.Post{{Key: "head", To: room, Draft: chat.Draft{Key: "head", Text: "head"}}, {Key: "rest", To: room, Draft: chat.Draft{Key: "rest", Text: "rest"}, Below: "head", Title: "News"},
 			{Key: "lost", To: room, Draft: chat.Draft{Key: "lost", Text: "lost"}, Below: "nothing"}}
-		if err := db.Record(t.Context(), posts); err != nil {
+		if err := db.SavePosts(t.Context(), posts); err != nil {
 			t.Fatal(err)
 		}
 		p := &threaded{down: 1}
-		s := delivery.New(delivery.Options{Store: db, Answerer: answerer(echo), Platform: delivery.Among(map[string]chat.Platform{"web": p}),
+		s := delivery.New(delivery.Options{Store: db, Answerer: answerer(echo), Platform: among(map[string]chat.Platform{"web": p}),
 			Log: slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -348,4 +348,9 @@ func TestSendPostsOnceForAKey(t *testing.T) {
 			t.Errorf("posted %q, want the digest once", got)
 		}
 	})
+}
+
+// among returns an Options.Platform of platforms that stay the same.
+func among(all map[string]chat.Platform) func(string) chat.Platform {
+	return func(name string) chat.Platform { return all[name] }
 }

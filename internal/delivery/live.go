@@ -10,16 +10,16 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Rules of showing an answer while it is made: what takes less than liveAfter
-// appears when it is whole; an edit may take liveTimeout.
+// Rules of showing an answer while it is made: one that takes less than liveAfter is shown
+// only as a whole; an edit may take liveTimeout.
 const (
 	liveAfter   = 1200 * time.Millisecond
 	liveTimeout = 15 * time.Second
 )
 
-// live shows an answer on a platform while it is being made: a post that is edited
-// at the platform's pace. The whole answer takes its place.
-type live struct {
+// liveAnswer shows an answer while it is made: a post that is edited at the platform's pace,
+// and that the whole answer replaces.
+type liveAnswer struct {
 	s        *Service
 	platform chat.Platform
 	to       chat.Address
@@ -37,31 +37,42 @@ type live struct {
 	done chan struct{}
 }
 
-// watch begins to show the answer to a question where the platform can; nil: it
-// cannot. A post that an earlier process began is taken up.
-func (s *Service) watch(ctx context.Context, a chat.Address, q *question) *live {
+// startLiveAnswer begins to show the answer to a question, in the post that an earlier
+// process began, if there is one. It returns nil where the answer is not shown while it is
+// made.
+func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *question) *liveAnswer {
 	s.mu.Lock()
-	messages, known := q.messages, q.again != nil || q.reply != nil
+	messages, known := q.messages, q.followUp != nil || q.fixedReply != nil
 	s.mu.Unlock()
 	platform := s.o.Platform(a.Platform)
 	if len(messages) == 0 || known || platform == nil || platform.Limits().Edits == 0 {
 		return nil
 	}
-	l := &live{s: s, platform: platform, to: a, key: q.turn, reply: messages[len(messages)-1].Reply,
-		stop: make(chan struct{}), done: make(chan struct{})}
+	l := &liveAnswer{
+		s:        s,
+		platform: platform,
+		to:       a,
+		key:      q.turn,
+		reply:    messages[len(messages)-1].Reply,
+		stop:     make(chan struct{}),
+		done:     make(chan struct{}),
+	}
 	ref, _, err := s.o.Store.Stream(ctx, l.key)
 	if err != nil {
 		s.o.Log.Error("begun answer not looked up", "post", l.key, "error", err)
 	}
-	if l.ref = ref; q.left && len(ref.IDs) == 0 {
-		return nil // it may have been begun: the whole answer is posted after a look
+	// An earlier process may have posted a beginning and crashed before it stored where. A
+	// second beginning could not be told from it, so only the whole answer is posted, and
+	// the adapter looks for an earlier post first.
+	if l.ref = ref; q.resumed && len(ref.IDs) == 0 {
+		return nil
 	}
 	s.wg.Go(func() { l.run(ctx) })
 	return l
 }
 
-// show takes note of progress; it never blocks.
-func (l *live) show(p chat.Progress) {
+// show adds progress to the answer. It never blocks.
+func (l *liveAnswer) show(p chat.Progress) {
 	if l == nil {
 		return
 	}
@@ -84,14 +95,14 @@ func (l *live) show(p chat.Progress) {
 	}
 }
 
-// end stops showing and gives the post that is there.
-func (l *live) end() chat.Ref {
+// end stops showing the answer, and returns where its post is.
+func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}
 	}
 	close(l.stop)
 	l.mu.Lock()
-	if l.cancel != nil { // the whole answer is a better edit
+	if l.cancel != nil { // an edit under way would only delay the whole answer
 		l.cancel()
 	}
 	l.mu.Unlock()
@@ -99,7 +110,7 @@ func (l *live) end() chat.Ref {
 	return l.ref
 }
 
-func (l *live) run(ctx context.Context) {
+func (l *liveAnswer) run(ctx context.Context) {
 	defer close(l.done)
 	timer := time.NewTimer(liveAfter)
 	defer timer.Stop()
@@ -111,31 +122,39 @@ func (l *live) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if d, changed := l.draft(); changed && !l.post(ctx, d) {
+		if d, changed := l.draft(); changed && !l.postPartial(ctx, d) {
 			return
 		}
 		timer.Reset(l.platform.Limits().Edits)
 	}
 }
 
-// draft is the answer as far as it has come, if that has changed.
-func (l *live) draft() (chat.Draft, bool) {
+// draft returns the answer so far. It returns false where it has not changed.
+func (l *liveAnswer) draft() (chat.Draft, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.dirty {
 		return chat.Draft{}, false
 	}
 	l.dirty = false
-	return chat.Draft{Key: l.key, Text: string(l.text), Tools: slices.Clone(l.tools), Reply: l.reply, Partial: true, Replaces: l.ref,
-		Buttons: []chat.Button{{Label: "Stop", Value: chat.PressStop, Style: chat.Danger}}}, true
+	return chat.Draft{
+		Key:      l.key,
+		Text:     string(l.text),
+		Tools:    slices.Clone(l.tools),
+		Reply:    l.reply,
+		Partial:  true,
+		Replaces: l.ref,
+		Buttons:  []chat.Button{{Label: "Stop", Value: chat.PressStop, Style: chat.Danger}},
+	}, true
 }
 
-// post shows the answer so far, and reports whether it makes sense to go on. The
-// first time the place of the post is recorded, so that a crash does not leave it
-// behind unfinished.
-func (l *live) post(ctx context.Context, d chat.Draft) bool {
+// postPartial shows the answer so far, and returns false where showing it has to end. The
+// first time it stores where the post is, so that after a crash the whole answer can
+// replace it.
+func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
+	// Only edits may be cancelled: a first post that is cut off could be there or not.
 	if len(l.ref.IDs) > 0 {
 		l.mu.Lock()
 		l.cancel = cancel
@@ -154,7 +173,7 @@ func (l *live) post(ctx context.Context, d chat.Draft) bool {
 		return true
 	}
 	l.ref = ref
-	if err := l.s.o.Store.Streamed(ctx, l.key, ref); err != nil {
+	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
 		l.s.o.Log.Error("place of a begun answer not stored", "post", l.key, "error", err)
 	}
 	return true

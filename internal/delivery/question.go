@@ -7,117 +7,121 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// question is a message to answer, or several that waited together, with what
-// became of them since. Service.mu guards it.
+// question is a message to answer, or several that waited together, with the changes made
+// to them since. Service.mu guards it.
 type question struct {
-	turn     string         // chat.Asked.Turn; empty: the turn that holds the message
-	messages []chat.Message // as they read now
-	holds    []held         // the messages that lead here, until it is answered
-	keys     []string       // of all that is done with the answer: messages, also deleted ones, and changes
-	again    *chat.Message  // the change of a message answered before, or the press of a button, that this is about
-	left     bool           // by an earlier process, which may have begun to show the answer
-	reply    *chat.Draft    // the answer, where it is known already
-	answers  []chat.Reply   // to messages answered besides, such as the word stop
+	turn         string           // chat.Asked.Turn; empty: the turn that holds the message
+	messages     []chat.Message   // with their present texts
+	pending      []pendingMessage // the messages that are counted as not answered until this is
+	keys         []string         // of all that the answer finishes: messages, also deleted ones, and changes
+	followUp     *chat.Message    // the change of an answered message, or the press of a button, that this is about
+	resumed      bool             // left by an earlier process, which may have begun to show the answer
+	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
+	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
 
 	revised chan struct{}           // closed when messages has changed; nil: not being answered
 	stop    context.CancelCauseFunc // ends the work
 }
 
-// Messages that wait are answered together up to these limits.
+// Waiting messages are answered together up to these limits.
 const (
-	mostMerged  = 20
-	mostMergedB = 16 << 10 // bytes of text
+	maxMergedMessages = 20
+	maxMergedBytes    = 16 << 10 // bytes of text
 )
 
-// take brings a stored message to where it belongs: a change to the question that
-// it is about, a stop to the work it ends, all else into its lane.
-func (s *Service) take(m chat.Message) {
+// route hands a stored message on: a change to the question that it is about, a stop to the
+// work that it ends, an urgent message past the queue, all others to their queue. The order
+// of the cases matters: a change of a waiting message must not become a question.
+func (s *Service) route(m chat.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.subjects[m.Subject()]
+	q := s.questions[m.Subject()]
 	switch {
 	case m.Change != "" && q != nil:
 		s.revise(q, m)
 	case m.Change == chat.Deleted:
-		s.ask(m, &question{keys: []string{m.Key()}, again: &m})
+		s.enqueueQuestion(m, &question{keys: []string{m.Key()}, followUp: &m})
 	case m.Change != "":
-		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
-	case m.Stops() && s.halt(m):
+		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
+	case m.Stops() && s.stopWork(m):
 	case s.o.Urgent != nil && s.o.Urgent(m):
-		s.aside(&question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}, left: s.held})
+		s.answerUrgent(&question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}, resumed: s.recovering})
 	case m.Command == chat.Pressed:
-		s.ask(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, again: &m})
+		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
 	default:
-		s.ask(m, &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}})
+		s.enqueueQuestion(m, &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}})
 	}
 }
 
-// aside answers a question beside what its conversation works on.
-func (s *Service) aside(q *question) {
+// answerUrgent answers a question beside its conversation's queue and without a worker
+// slot: the work that holds the slots may wait for this very message.
+func (s *Service) answerUrgent(q *question) {
 	switch {
-	case s.closed:
-	case s.held:
-		s.asides = append(s.asides, q)
+	case s.closed: // the next start does it
+	case s.recovering:
+		s.urgent = append(s.urgent, q)
 	default:
-		s.wg.Go(func() { s.settle(q.messages[0].Conversation, &lane{}, q) })
+		s.wg.Go(func() { s.answerQuestion(q.messages[0].Conversation, &queue{}, q) })
 	}
 }
 
-// ask queues a question.
-func (s *Service) ask(m chat.Message, q *question) {
-	q.left = s.held
-	s.subjects[m.Subject()] = q
-	q.holds = append(q.holds, holding(m))
-	s.crowd.hold(q.holds[0])
+// enqueueQuestion queues a question and counts its message as not answered.
+func (s *Service) enqueueQuestion(m chat.Message, q *question) {
+	q.resumed = s.recovering
+	s.questions[m.Subject()] = q
+	q.pending = append(q.pending, newPendingMessage(m))
+	s.limiter.add(q.pending[0])
 	s.enqueueLocked(m.Conversation, job{question: q})
 }
 
-// takes reports whether another question may be answered with q: plain messages
-// may, commands and changes of messages answered before may not.
-func (q *question) takes(other *question) bool {
-	if other == nil || !q.plain() || !other.plain() || len(q.messages)+len(other.messages) > mostMerged {
+// canMerge reports whether another question may be answered together with q: plain messages
+// may, commands and changes of answered messages may not.
+func (q *question) canMerge(other *question) bool {
+	if other == nil || !q.isPlain() || !other.isPlain() || len(q.messages)+len(other.messages) > maxMergedMessages {
 		return false
 	}
 	size := 0
 	for _, m := range slices.Concat(q.messages, other.messages) {
 		size += len(m.Text)
 	}
-	return size <= mostMergedB
+	return size <= maxMergedBytes
 }
 
-func (q *question) plain() bool {
-	return q.again == nil && q.reply == nil && !slices.ContainsFunc(q.messages, func(m chat.Message) bool {
+func (q *question) isPlain() bool {
+	return q.followUp == nil && q.fixedReply == nil && !slices.ContainsFunc(q.messages, func(m chat.Message) bool {
 		return m.Command != ""
 	})
 }
 
-// merge takes another question into q.
+// merge adds another question to q. Changes of its messages reach q from then on.
 func (s *Service) merge(q, other *question) {
-	if len(q.messages) == 0 && q.turn != "" { // all deleted while it waited; nothing was done for it
+	// All messages of q were deleted while it waited: no turn of that name was begun.
+	if len(q.messages) == 0 && q.turn != "" {
 		q.turn = other.turn
 	}
 	q.messages = append(q.messages, other.messages...)
 	q.keys = append(q.keys, other.keys...)
-	q.left = q.left || other.left
-	for _, h := range other.holds {
-		s.subjects[h.subject] = q
+	q.resumed = q.resumed || other.resumed
+	for _, h := range other.pending {
+		s.questions[h.subject] = q
 	}
-	q.holds, other.holds = append(q.holds, other.holds...), nil
+	q.pending, other.pending = append(q.pending, other.pending...), nil
 	s.counts.merged.Add(1)
 }
 
-// revise changes a question that waits or is being answered. An edit that came
-// late, after a newer one, changes nothing.
+// revise applies an edit or deletion to a question that waits or is being answered. An edit
+// that arrives after a newer one changes nothing.
 func (s *Service) revise(q *question, change chat.Message) {
 	q.keys = append(q.keys, change.Key())
 	i := slices.IndexFunc(q.messages, func(m chat.Message) bool { return m.Subject() == change.Subject() })
 	switch {
-	case i < 0:
+	case i < 0: // deleted before
 		return
 	case change.Change == chat.Deleted:
-		if q.again != nil {
-			q.again = &change
+		if q.followUp != nil {
+			q.followUp = &change
 		}
+		// The slice is cloned because the agent may be reading it without the lock.
 		q.messages = slices.Delete(slices.Clone(q.messages), i, i+1)
 	case change.Text == q.messages[i].Text || change.Revision < q.messages[i].Revision:
 		return
@@ -126,53 +130,56 @@ func (s *Service) revise(q *question, change chat.Message) {
 		q.messages[i].Text, q.messages[i].Revision = change.Text, change.Revision
 	}
 	s.counts.revised.Add(1)
+	// Work under way is told by the closed channel; the next try gets a new one.
 	if q.revised != nil {
 		close(q.revised)
 		q.revised = make(chan struct{})
 	}
 }
 
-// halt stops what is being answered where a message says stop, and reports whether
-// the message has thereby been dealt with. A command from the channel stops what
-// its author asked in the channel's threads, too. A command, and the word said to a
-// bot that does nothing, get an answer of their own.
-func (s *Service) halt(m chat.Message) bool {
-	running := s.running(m)
+// stopWork stops the work that a stop message is about, and reports whether the message is
+// handled. A command in a channel also stops what its author asked in the channel's
+// threads. A command, and the word stop where nothing is being answered, get an answer of
+// their own.
+func (s *Service) stopWork(m chat.Message) bool {
+	running := s.questionsToStop(m)
 	for _, q := range running {
-		if q.reply = stopped(); q.stop != nil {
+		if q.fixedReply = stoppedDraft(); q.stop != nil {
 			q.stop(chat.ErrStopped)
 		}
 		s.counts.stopped.Add(1)
 	}
 	own := &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()},
-		reply: stopped()}
-	own.reply.Ephemeral = true
+		fixedReply: stoppedDraft()}
+	own.fixedReply.Ephemeral = true
 	switch {
 	case len(running) > 0 && m.Command == "":
+		// The stopped answer says so, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())
-		running[0].answers = append(running[0].answers, m.Reply)
+		running[0].extraReplies = append(running[0].extraReplies, m.Reply)
 		return true
 	case len(running) == 0 && m.Reach != chat.Addressed:
-		return false // people talking to one another
+		return false // not addressed to the bot: people say stop to one another
 	case len(running) == 0:
-		own.reply.Text = "I am not working on anything here just now."
+		own.fixedReply.Text = "I am not working on anything here just now."
 	}
-	s.ask(m, own)
+	s.enqueueQuestion(m, own)
 	return true
 }
 
-// running gives what a stop is about. Before the lanes begin to work that is what
-// was being answered when the last run ended: the first in its lane.
-func (s *Service) running(m chat.Message) []*question {
+// questionsToStop returns the questions that a stop message is about. During recovery these
+// are the ones that were being answered when the last run ended: the first in each queue.
+func (s *Service) questionsToStop(m chat.Message) []*question {
 	var found []*question
-	for a, l := range s.lanes {
-		q := l.now
-		if s.held && len(l.queue) > 0 {
-			q = l.queue[0].question
+	for a, l := range s.queues {
+		q := l.current
+		if s.recovering && len(l.jobs) > 0 {
+			q = l.jobs[0].question
 		}
 		if q == nil {
 			continue
 		}
+		// What runs in the very place of the stop is meant, and nothing else.
 		if a == m.Conversation {
 			return []*question{q}
 		}
@@ -184,4 +191,4 @@ func (s *Service) running(m chat.Message) []*question {
 	return found
 }
 
-func stopped() *chat.Draft { return &chat.Draft{Text: "Stopped."} }
+func stoppedDraft() *chat.Draft { return &chat.Draft{Text: "Stopped."} }

@@ -301,7 +301,7 @@ func TestALostPostIsToldWhenItsPlaceCanBeReached(t *testing.T) {
 		w := start(t, path, p, answerer(echo))
 		accept(t, w, said("a", "1", "hello"))
 		soon()
-		if c := w.Counts(); c.GivenUp != 1 || c.Told != 0 || len(p.texts()) != 0 {
+		if c := w.Counts(); c.GivenUp != 1 || c.Notified != 0 || len(p.texts()) != 0 {
 			t.Fatalf("counted %+v and posted %q, want one post given up of which nobody knows", c, p.texts())
 		}
 		w.stop()

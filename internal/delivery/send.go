@@ -11,25 +11,25 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Rules of sending: an attempt may take postTimeout; waits double from firstWait
-// to longestWait unless the platform names a longer one; a post is given up when
-// it is refused for good, or giveUp after its first attempt.
+// Rules of sending: an attempt may take postTimeout. Waits between attempts double from
+// firstWait to maxWait, unless the platform names a longer one. A post is given up when it
+// is refused for good, or giveUpAfter its first attempt.
 const (
 	postTimeout = time.Minute
 	firstWait   = time.Second
-	longestWait = time.Minute
-	giveUp      = 6 * time.Hour
+	maxWait     = time.Minute
+	giveUpAfter = 6 * time.Hour
 )
 
-// send posts until the platform names the post or it is given up, and records
-// which. It holds its lane meanwhile, so that order is kept.
-func (s *Service) send(p store.Post, result chan<- store.Posted) {
-	ctx := s.turns
-	ref, err := s.try(ctx, p)
+// send posts p until the platform accepts it or it is given up, and has the outcome stored.
+// Its queue waits meanwhile, which keeps the order of a conversation's posts.
+func (s *Service) send(p store.Post, result chan<- store.Outcome) {
+	ctx := s.workCtx
+	ref, err := s.postWithRetries(ctx, p)
 	if errors.Is(err, errStopped) {
-		return
+		return // no outcome: the next start sends the post
 	}
-	out := store.Posted{Key: p.Key, Ref: ref, At: s.o.Now()}
+	out := store.Outcome{Key: p.Key, Ref: ref, At: s.o.Now()}
 	if err != nil {
 		out.Error = err.Error()
 		s.o.Log.Error("post given up", "post", p.Key, "to", p.To.String(), "error", err)
@@ -42,48 +42,51 @@ func (s *Service) send(p store.Post, result chan<- store.Posted) {
 		s.counts.repeated.Add(1)
 		s.o.Log.Warn("post may be there twice", "post", p.Key, "to", p.To.String())
 	}
-	s.outcomes <- outcome{Posted: out}
+	s.outcomes <- outcomeEvent{Outcome: out}
 	if result != nil {
 		result <- out
 	}
 	if err != nil {
-		s.lose(ctx, p)
+		s.addUndelivered(ctx, p)
 		return
 	}
-	s.tell(ctx, func(lost store.Post) bool { return lost.To.Base() == p.To.Base() })
+	// The place accepts posts again: a good moment for the notices that it missed.
+	s.notifyUndelivered(ctx, func(lost store.Post) bool { return lost.To.Base() == p.To.Base() })
 }
 
-// outcome is that of a post; or, with flushed, a wish to know when all before it
-// are stored.
-type outcome struct {
-	store.Posted
+// outcomeEvent is the outcome of a post or, with flushed, a request to close that channel
+// when all outcomes before it are stored.
+type outcomeEvent struct {
+	store.Outcome
 	flushed chan struct{}
 }
 
-// flush returns when the outcomes of all posts so far are stored, or the service
+// flushOutcomes returns when the outcomes of all posts so far are stored, or the service
 // ends.
-func (s *Service) flush() {
+func (s *Service) flushOutcomes() {
 	done := make(chan struct{})
-	s.outcomes <- outcome{flushed: done}
+	s.outcomes <- outcomeEvent{flushed: done}
 	select {
 	case <-done:
-	case <-s.turns.Done():
+	case <-s.workCtx.Done():
 	}
 }
 
-// gather is how long the outcome of a post may wait for others, to be stored with
-// them. Nobody waits for it: a crash meanwhile makes the post one that may have
-// been sent, which the platform is asked about before it is sent again.
-const gather = 20 * time.Millisecond
+// gatherFor is how long the outcome of a post may wait for others, to be stored with them.
+// Nobody waits for it: after a crash meanwhile the platform is asked for the post before it
+// is sent again.
+const gatherFor = 20 * time.Millisecond
 
-// record stores outcomes until there will be no more. Only a full or broken store
-// holds it up, and then the lanes too, once the queue is full.
-func (s *Service) record(ctx context.Context) {
+// storeOutcomes stores outcomes until the channel is closed. When the store is full or
+// broken it waits, and once the channel is full the queues wait, too.
+func (s *Service) storeOutcomes(ctx context.Context) {
 	for first := range s.outcomes {
-		batch, waiters := s.gathered(first)
+		batch, waiters := s.gatherBatch(first)
 		if len(batch) > 0 {
-			limited, cancel := context.WithTimeout(ctx, giveUp)
-			_ = s.insist(limited, "outcomes of posts not stored", func() error { return s.o.Store.Posted(limited, batch) })
+			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
+			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error {
+				return s.o.Store.SaveOutcomes(limited, batch)
+			})
 			cancel()
 		}
 		for _, w := range waiters {
@@ -92,16 +95,16 @@ func (s *Service) record(ctx context.Context) {
 	}
 }
 
-// gathered collects outcomes for a moment, or until somebody waits for them.
-func (s *Service) gathered(first outcome) (batch []store.Posted, waiters []chan struct{}) {
-	timer := time.NewTimer(gather)
+// gatherBatch collects outcomes for gatherFor, or until somebody waits for them.
+func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
+	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
 	next, more := first, true
 	for more {
 		if next.flushed != nil {
 			return batch, append(waiters, next.flushed)
 		}
-		if batch = append(batch, next.Posted); len(batch) == cap(s.outcomes) {
+		if batch = append(batch, next.Outcome); len(batch) == cap(s.outcomes) {
 			return batch, waiters
 		}
 		select {
@@ -113,15 +116,17 @@ func (s *Service) gathered(first outcome) (batch []store.Posted, waiters []chan 
 	return batch, waiters
 }
 
-func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
+// postWithRetries posts p until the platform accepts it. It returns errStopped where the
+// service ends first, and another error where p is given up.
+func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, error) {
 	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {
 		return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
 	}
 	since, wait := s.o.Now(), firstWait
-	p.Draft.Since = p.At
+	p.Draft.Since = p.At // how far back the adapter has to look for an earlier attempt
 	for {
-		ref, err := s.attempt(ctx, platform, p)
+		ref, err := s.postOnce(ctx, platform, p)
 		if err == nil {
 			return ref, nil
 		}
@@ -137,28 +142,29 @@ func (s *Service) try(ctx context.Context, p store.Post) (chat.Ref, error) {
 			p.Draft.Again = p.Draft.Again || refused.Maybe
 			pause = max(wait, refused.After)
 		} else {
+			// Nothing is known about this error, such as a lost connection: the post may be there.
 			p.Draft.Again = true
 		}
-		if s.o.Now().Sub(since)+pause > giveUp {
-			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUp, err)
+		if s.o.Now().Sub(since)+pause > giveUpAfter {
+			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUpAfter, err)
 		}
 		s.o.Log.Warn("post not taken, trying again", "post", p.Key, "to", p.To.String(), "wait", pause, "error", err)
-		if !s.rest(ctx, pause) {
+		if !s.waitToRetry(ctx, pause) {
 			return ref, errStopped
 		}
-		wait = min(2*wait, longestWait)
+		wait = min(2*wait, maxWait)
 	}
 }
 
-// attempt posts where the post belongs: in the thread of another one, if it is below
-// that and there can be a thread.
-func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
+// postOnce makes one attempt to post p: in the thread of the post that it belongs below, if
+// the platform has threads, else in its conversation.
+func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.Post) (chat.Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	to := p.To
 	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
-		s.flush()
-		head, found, err := s.o.Store.Ref(ctx, p.Below)
+		s.flushOutcomes() // the outcome of the post above may not be stored yet
+		head, found, err := s.o.Store.PostRef(ctx, p.Below)
 		if err == nil && found {
 			to, err = threads.Thread(ctx, p.To, head, p.Title)
 		}
@@ -169,9 +175,9 @@ func (s *Service) attempt(ctx context.Context, platform chat.Platform, p store.P
 	return platform.Post(ctx, to, p.Draft)
 }
 
-// rest waits between attempts to send, and reports whether there is to be another:
-// a post that waits when the service ends is sent after the next start.
-func (s *Service) rest(ctx context.Context, d time.Duration) bool {
+// waitToRetry waits between attempts. It returns false where the service ends: unlike work
+// under way, a waiting post gets no grace period and is sent after the next start.
+func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -183,9 +189,9 @@ func (s *Service) rest(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// insist repeats a write to the store until it succeeds: a full disk may get
-// space again, and going on without the record would break what was promised.
-func (s *Service) insist(ctx context.Context, what string, write func() error) error {
+// retryWrite repeats a write to the store until it succeeds or ctx ends: a full disk may get
+// space again, and to proceed without the record would break a promise.
+func (s *Service) retryWrite(ctx context.Context, what string, write func() error) error {
 	wait := firstWait
 	for {
 		err := write()
@@ -196,11 +202,11 @@ func (s *Service) insist(ctx context.Context, what string, write func() error) e
 		if !sleep(ctx, wait) {
 			return errStopped
 		}
-		wait = min(2*wait, longestWait)
+		wait = min(2*wait, maxWait)
 	}
 }
 
-// sleep waits, and reports whether ctx lasted.
+// sleep waits for d. It returns false where ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

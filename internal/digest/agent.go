@@ -84,7 +84,7 @@ func AgentTask(a Agent, turns Turns, now func() time.Time) func(context.Context,
 }
 
 // Task returns, for the conversation of a digest's task, the agent that the digest names, the
-// channel that it is posted to, and the tokens that it may use; false: it is no such
+// channel that it is posted to, and the tokens that it may use; it returns false where it is no such
 // conversation.
 func (s *Service) Task(at chat.Address) (agent string, channel chat.Address, maxTokens int, ok bool) {
 	if at.Platform != chat.TaskPlatform {

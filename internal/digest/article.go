@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// teaser is how many characters of text make an item more than one.
-	teaser = 280
+	// teaserLength is how many characters of text make an item more than one.
+	teaserLength = 280
 	// pageTimeout is for one page, pagesTimeout for all of a run, hostsAtOnce how many
 	// hosts are asked side by side; each is asked for one page at a time.
 	pageTimeout  = 10 * time.Second
 	pagesTimeout = 40 * time.Second
 	hostsAtOnce  = 4
-	mostPage     = 20_000 // bytes of a page's text
+	maxPageBytes = 20_000 // bytes of a page's text
 )
 
 // readPages reads the pages of the items of which feeds give only a teaser. What
@@ -27,7 +27,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	}
 	byHost := map[string][]*item{}
 	for _, st := range chosen {
-		if utf8.RuneCountInString(st.Item.Text()) < teaser {
+		if utf8.RuneCountInString(st.Item.Text()) < teaserLength {
 			byHost[host(st.Link)] = append(byHost[host(st.Link)], st.item)
 		}
 	}
@@ -55,14 +55,14 @@ func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 		s.o.Log.Debug("page of an item not read", "digest", d.Name, "link", i.Link, "error", err)
 		return
 	}
-	if utf8.RuneCountInString(text) > teaser && about(i.Heading(), text) {
-		i.page = strings.ToValidUTF8(text[:min(len(text), mostPage)], "")
+	if utf8.RuneCountInString(text) > teaserLength && mentionsTitle(i.Heading(), text) {
+		i.pageText = strings.ToValidUTF8(text[:min(len(text), maxPageBytes)], "")
 	}
 }
 
-// about reports whether a text holds at least half of the longer words of a title: a
+// mentionsTitle reports whether a text holds at least half of the longer words of a title: a
 // page that asks for consent or a password does not.
-func about(title, text string) bool {
+func mentionsTitle(title, text string) bool {
 	text = strings.ToLower(text)
 	words, found := 0, 0
 	for _, w := range strings.Fields(strings.ToLower(title)) {

@@ -46,7 +46,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Filters:   d.Filters,
 	}
 	for _, f := range d.Feeds {
-		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), Apart: !f.MergeDuplicates})
+		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), NoMerge: !f.MergeDuplicates})
 	}
 	return p
 }
@@ -77,10 +77,10 @@ func (c Catalog) Add(ctx context.Context, name string, entry json.RawMessage) (I
 	if err != nil {
 		return Info{}, err
 	}
-	return c.Make(ctx, p)
+	return c.Create(ctx, p)
 }
 
-// Replace gives a digest that is not the configuration's another entry. The error is a
+// Replace returns a digest that is not the configuration's another entry. The error is a
 // BadPlan, ErrUnknown or ErrConfigured.
 func (c Catalog) Replace(ctx context.Context, name string, entry json.RawMessage) (Info, error) {
 	p, err := c.parse(name, entry)

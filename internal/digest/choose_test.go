@@ -188,7 +188,7 @@ func TestTheSameStoryOfAnEarlierRunIsNotPostedAgain(t *testing.T) {
 		want  string
 	}{{24 * time.Hour, false, "merged into Story number 1 of a long series"}, {80 * time.Hour, false, "posted"}, {24 * time.Hour, true, "posted"}} {
 		feeds := from(a, b2)
-		feeds[1].Apart = c.apart
+		feeds[1].NoMerge = c.apart
 		b.now = monday.Add(c.after)
 		b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/general"}, Feeds: feeds})
 		p := b.preview(t)
@@ -218,7 +218,7 @@ func TestAnAddressIsPostedOnce(t *testing.T) {
 	}
 	b.feeds[a] = b.feeds[a][:1]
 	feeds := from(a, b2)
-	feeds[1].Apart = true
+	feeds[1].NoMerge = true
 	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String()}, Feeds: feeds})
 	if got := verdicts(b.preview(t))[again.Link]; got != "posted" {
 		t.Errorf("of a feed whose items are put together with none it is %q", got)

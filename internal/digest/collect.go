@@ -48,31 +48,31 @@ type Verdict struct {
 // item is a feed's item on its way through a digest.
 type item struct {
 	feed.Item
-	source string // the feed's title
-	feed   string // its address
-	id     string // identity within the digest
-	apart  bool   // to be put together with no other
-	fate   string
-	why    string // the fate
-	before string // title of what an earlier run posted, that it tells again
-	page   string // main text of its page
+	source       string // the feed's title
+	feed         string // its address
+	id           string // identity within the digest
+	noMerge      bool   // to be put together with no other
+	verdict      string
+	reason       string // the fate
+	postedBefore string // title of what an earlier run posted, that it tells again
+	pageText     string // main text of its page
 }
 
 // text is what is known of an item's contents.
 func (i *item) text() string {
-	if i.page != "" {
-		return i.page
+	if i.pageText != "" {
+		return i.pageText
 	}
 	return i.Item.Text()
 }
 
-// picture is the address of a picture that comes with the item, or empty.
-func (i *item) picture() string {
-	if web(i.Item.Image) {
+// imageURL is the address of a picture that comes with the item, or empty.
+func (i *item) imageURL() string {
+	if isWebURL(i.Item.Image) {
 		return i.Item.Image
 	}
 	for _, e := range i.Enclosures {
-		if strings.HasPrefix(e.Type, "image/") && web(e.URL) {
+		if strings.HasPrefix(e.Type, "image/") && isWebURL(e.URL) {
 			return e.URL
 		}
 	}
@@ -81,19 +81,19 @@ func (i *item) picture() string {
 
 // edition is a digest in the making.
 type edition struct {
-	items   []*item
-	chosen  []story
-	surplus []story  // of an instant digest: what was too much
-	saw     []string // the ids of all items
-	fresh   []string // of those that were not seen before
-	faults  []string // feeds that could not be read, for readers
-	failed  map[string]string
-	shown   map[string]string // feeds by address, as they may be shown
-	notes   []string          // what else was left out
-	first   bool              // no run before this one went well
-	hold    bool              // nothing is posted and nothing counts as seen
-	stock   bool              // everything counts as seen, nothing is posted
-	page
+	items     []*item
+	chosen    []story
+	surplus   []story  // of an instant digest: what was too much
+	seenIDs   []string // the ids of all items
+	newIDs    []string // of those that were not seen before
+	faults    []string // feeds that could not be read, for readers
+	failures  map[string]string
+	shownURLs map[string]string // feeds by address, as they may be shown
+	notes     []string          // what else was left out
+	firstRun  bool              // no run before this one went well
+	postpone  bool              // nothing is posted and nothing counts as seen
+	markOnly  bool              // everything counts as seen, nothing is posted
+	content
 	verdicts []Verdict
 }
 
@@ -106,61 +106,61 @@ type story struct {
 
 // collect reads the feeds and decides over every item.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
-	e := &edition{failed: map[string]string{}, shown: map[string]string{}}
-	if err := s.fetch(ctx, d, e); err != nil {
-		e.verdict()
+	e := &edition{failures: map[string]string{}, shownURLs: map[string]string{}}
+	if err := s.fetchFeeds(ctx, d, e); err != nil {
+		e.listVerdicts()
 		return e, err
 	}
 	for _, i := range e.items {
-		e.saw = append(e.saw, i.id)
+		e.seenIDs = append(e.seenIDs, i.id)
 	}
-	seen, ever, err := s.o.Store.Seen(ctx, d.Name, e.saw)
+	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, e.seenIDs)
 	if err != nil {
 		return e, err
 	}
-	if e.first = !ever; e.first {
+	if e.firstRun = !ever; e.firstRun {
 		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
 		if err != nil {
 			return e, err
 		}
-		e.first = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
+		e.firstRun = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
 	now := s.o.Now()
 	for _, i := range e.items {
 		if !seen[i.id] {
-			e.fresh = append(e.fresh, i.id)
+			e.newIDs = append(e.newIDs, i.id)
 		}
 		switch {
 		case seen[i.id]:
-			i.fate = seenBefore
-		case !web(i.Link):
-			i.fate = "no link"
+			i.verdict = seenBefore
+		case !isWebURL(i.Link):
+			i.verdict = "no link"
 		case d.MaxAge > 0 && !i.Item.Time().IsZero() && now.Sub(i.Item.Time()) > time.Duration(d.MaxAge):
-			i.fate = "too old"
+			i.verdict = "too old"
 		default:
-			i.fate = filtered(i, d.filters, now)
+			i.verdict = failedFilter(i, d.filters, now)
 		}
 	}
-	if err := s.choose(ctx, d, e); err != nil {
+	if err := s.chooseStories(ctx, d, e); err != nil {
 		return e, err
 	}
-	e.verdict()
+	e.listVerdicts()
 	return e, nil
 }
 
-// verdict writes down what became of every item, and of the feeds without any.
-func (e *edition) verdict() {
+// listVerdicts writes down what became of every item, and of the feeds without any.
+func (e *edition) listVerdicts() {
 	for _, i := range e.items {
-		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.fate, Reason: i.why})
+		e.verdicts = append(e.verdicts, Verdict{Title: i.Heading(), Link: i.Link, Feed: i.source, Verdict: i.verdict, Reason: i.reason})
 	}
-	for _, address := range slices.Sorted(maps.Keys(e.failed)) {
-		e.verdicts = append(e.verdicts, Verdict{Feed: e.shown[address], Verdict: feedFailed + e.failed[address]})
+	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
+		e.verdicts = append(e.verdicts, Verdict{Feed: e.shownURLs[address], Verdict: feedFailed + e.failures[address]})
 	}
-	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.place(), b.place()) })
+	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.order(), b.order()) })
 }
 
-// place orders verdicts by how much they tell.
-func (v Verdict) place() int {
+// order orders verdicts by how much they tell.
+func (v Verdict) order() int {
 	switch {
 	case strings.HasPrefix(v.Verdict, feedFailed):
 		return 0
@@ -174,8 +174,8 @@ func (v Verdict) place() int {
 	return 2
 }
 
-// fetch reads the feeds in parallel and keeps their items in the feeds' order.
-func (s *Service) fetch(ctx context.Context, d spec, e *edition) error {
+// fetchFeeds reads the feeds in parallel and keeps their items in the feeds' order.
+func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
@@ -194,19 +194,19 @@ func (s *Service) fetch(ctx context.Context, d spec, e *edition) error {
 	}
 	wg.Wait()
 	for n, f := range d.Feeds {
-		e.shown[f.URL] = f.shown()
+		e.shownURLs[f.URL] = f.displayURL()
 		if errs[n] != nil {
-			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.shown(), "error", errs[n])
-			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.shown())
-			e.faults, e.failed[f.URL] = append(e.faults, reason), reason
+			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
+			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.displayURL())
+			e.faults, e.failures[f.URL] = append(e.faults, reason), reason
 			continue
 		}
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
-			e.items = append(e.items, &item{Item: it, source: source, feed: f.URL, id: identity(f.URL, it), apart: f.Apart})
+			e.items = append(e.items, &item{Item: it, source: source, feed: f.URL, id: itemID(f.URL, it), noMerge: f.NoMerge})
 		}
 	}
-	if len(e.failed) == len(d.Feeds) {
+	if len(e.failures) == len(d.Feeds) {
 		return &UnreadError{e.faults}
 	}
 	return nil
@@ -218,7 +218,7 @@ type UnreadError struct{ Faults []string }
 
 func (e *UnreadError) Error() string { return "no feed could be read: " + strings.Join(e.Faults, "; ") }
 
-func identity(address string, it feed.Item) string { return hash(address + "\x00" + it.ID) }
+func itemID(address string, it feed.Item) string { return shortHash(address + "\x00" + it.ID) }
 
 func host(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -227,7 +227,7 @@ func host(address string) string {
 	return address
 }
 
-func web(link string) bool {
+func isWebURL(link string) bool {
 	u, err := url.Parse(link)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }

@@ -54,7 +54,7 @@ type Feeds interface {
 
 // Runs remembers what was seen, run and posted.
 type Runs interface {
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
@@ -75,8 +75,8 @@ type Store interface {
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	// Ref says where a post of not long ago is.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
+	// PostRef says where a post of not long ago is.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
 	// Feedback lists what people think of posts.
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
@@ -96,7 +96,7 @@ type Delivery interface {
 	Ready() <-chan struct{}
 	// Deliver queues posts that have been recorded. What it returns waits for their outcomes
 	// while ctx lasts.
-	Deliver(posts []store.Post) func(ctx context.Context) []store.Posted
+	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 	// Interject posts at once; with replaces it takes the place of the post of that key.
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 }
@@ -129,30 +129,30 @@ type Options struct {
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
-	// Changed is called when digests, or when they are due, have changed.
-	Changed func()
-	Log     *slog.Logger
-	Now     func() time.Time
+	// OnChange is called when digests, or when they are due, have changed.
+	OnChange func()
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
-	o     Options
-	polls sync.Mutex // one look at subscriptions and what is on-new at a time
+	o        Options
+	pollLock sync.Mutex // one look at subscriptions and what is on-new at a time
 
 	mu         sync.Mutex
 	configured map[string]spec
-	made       map[string]spec
-	paused     map[string]pause
-	busy       map[string]*sync.Mutex // one run of a digest at a time
-	wishes     map[string]wish
+	created    map[string]spec
+	pauses     map[string]pause
+	runLocks   map[string]*sync.Mutex // one run of a digest at a time
+	proposals  map[string]proposal
 }
 
 // New returns a Service that has no digests yet: Configure gives it those of the
 // configuration, Load those that were made in chat.
 func New(o Options) *Service {
-	return &Service{o: o, configured: map[string]spec{}, made: map[string]spec{}, paused: map[string]pause{},
-		busy: map[string]*sync.Mutex{}, wishes: map[string]wish{}}
+	return &Service{o: o, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none.
@@ -169,17 +169,17 @@ func (s *Service) Configure(plans []Plan) error {
 	s.mu.Lock()
 	s.configured = specs
 	s.mu.Unlock()
-	s.changed()
+	s.notifyChange()
 	return nil
 }
 
-func (s *Service) changed() {
-	if s.o.Changed != nil {
-		s.o.Changed()
+func (s *Service) notifyChange() {
+	if s.o.OnChange != nil {
+		s.o.OnChange()
 	}
 }
 
-// find gives a digest as it is now.
+// find returns a digest as it is now.
 func (s *Service) find(name string) (spec, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,21 +189,21 @@ func (s *Service) find(name string) (spec, bool) {
 func (s *Service) findLocked(name string) (spec, bool) {
 	d, ok := s.configured[name]
 	if !ok {
-		d, ok = s.made[name]
+		d, ok = s.created[name]
 	}
-	d.Paused = s.paused[name].Paused
+	d.Paused = s.pauses[name].Paused
 	return d, ok
 }
 
-// all gives all digests, by name.
-func (s *Service) all() []spec {
+// specs returns all digests, by name.
+func (s *Service) specs() []spec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := map[string]bool{}
 	for name := range s.configured {
 		names[name] = true
 	}
-	for name := range s.made {
+	for name := range s.created {
 		names[name] = true
 	}
 	var list []spec
@@ -215,13 +215,13 @@ func (s *Service) all() []spec {
 	return list
 }
 
-// lock keeps a digest from being run twice at a time.
-func (s *Service) lock(name string) (unlock func()) {
+// lockRun keeps a digest from being run twice at a time.
+func (s *Service) lockRun(name string) (unlock func()) {
 	s.mu.Lock()
-	m := s.busy[name]
+	m := s.runLocks[name]
 	if m == nil {
 		m = &sync.Mutex{}
-		s.busy[name] = m
+		s.runLocks[name] = m
 	}
 	s.mu.Unlock()
 	m.Lock()
@@ -231,8 +231,8 @@ func (s *Service) lock(name string) (unlock func()) {
 // Jobs are the digests that are due at certain times.
 func (s *Service) Jobs() []schedule.Job {
 	var jobs []schedule.Job
-	for _, d := range s.all() {
-		if !d.instant() {
+	for _, d := range s.specs() {
+		if !d.isInstant() {
 			jobs = append(jobs, schedule.Job{Name: d.Name, Schedule: d.when, CatchUp: d.CatchUp != "skip", Paused: d.Paused})
 		}
 	}
@@ -240,11 +240,11 @@ func (s *Service) Jobs() []schedule.Job {
 }
 
 // LastDue is the instant up to which nothing of a digest is to be caught up with:
-// its last run, or when it was made, changed or resumed; false: it never ran.
+// its last run, or when it was made, changed or resumed; it returns false where it never ran.
 func (s *Service) LastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
-	since := s.paused[name].Since
+	since := s.pauses[name].Since
 	s.mu.Unlock()
 	if d.At.After(since) {
 		since = d.At
@@ -283,7 +283,7 @@ type Info struct {
 // List describes all digests, by name.
 func (s *Service) List(ctx context.Context) ([]Info, error) {
 	list := []Info{}
-	for _, d := range s.all() {
+	for _, d := range s.specs() {
 		i, err := s.info(ctx, d)
 		if err != nil {
 			return nil, err
@@ -308,17 +308,17 @@ func (s *Service) Get(ctx context.Context, name string) (Info, error) {
 
 func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	i := Info{Name: d.Name, Source: d.Source, Schedule: d.Schedule, Timezone: d.Timezone, Paused: d.Paused, Feeds: []string{},
-		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID), OnNew: d.instant()}
-	if words := d.when.Describe(); !d.instant() && words != d.Schedule {
+		Post: d.Post, Prompt: d.Prompt, By: cmp.Or(d.By.Name, d.By.ID), OnNew: d.isInstant()}
+	if words := d.when.Describe(); !d.isInstant() && words != d.Schedule {
 		i.When = words
 	}
 	if d.Style != Brief {
 		i.Style = d.Style
 	}
 	for _, f := range d.Feeds {
-		i.Feeds = append(i.Feeds, f.shown())
+		i.Feeds = append(i.Feeds, f.displayURL())
 	}
-	if next, ok := d.next(s.o.Now()); ok {
+	if next, ok := d.nextRun(s.o.Now()); ok {
 		i.Next = &next
 	}
 	runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
@@ -331,7 +331,7 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	return i, nil
 }
 
-// Plan gives the plan of a digest; false: there is none of that name.
+// Plan returns the plan of a digest; it returns false where there is none of that name.
 func (s *Service) Plan(name string) (Plan, bool) {
 	d, ok := s.find(name)
 	return d.Plan, ok
@@ -340,18 +340,18 @@ func (s *Service) Plan(name string) (Plan, bool) {
 // Names are those of the digests that may be named in a conversation.
 func (s *Service) Names(at chat.Address) []string {
 	var names []string
-	for _, d := range s.all() {
-		if d.visible(chat.Message{Conversation: at}) {
+	for _, d := range s.specs() {
+		if d.isVisible(chat.Message{Conversation: at}) {
 			names = append(names, d.Name)
 		}
 	}
 	return names
 }
 
-// Known are the addresses of the feeds of all digests, each once.
-func (s *Service) Known() []string {
+// FeedURLs are the addresses of the feeds of all digests, each once.
+func (s *Service) FeedURLs() []string {
 	var all []string
-	for _, d := range s.all() {
+	for _, d := range s.specs() {
 		for _, f := range d.Feeds {
 			all = append(all, f.URL)
 		}

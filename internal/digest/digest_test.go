@@ -107,12 +107,12 @@ func (b *bench) Command(ctx context.Context, m chat.Message) chat.Draft {
 	return d
 }
 
-func (b *bench) Deliver(posts []store.Post) func(context.Context) []store.Posted {
+func (b *bench) Deliver(posts []store.Post) func(context.Context) []store.Outcome {
 	b.sent = append(b.sent, posts...)
-	return func(context.Context) []store.Posted {
-		var all []store.Posted
+	return func(context.Context) []store.Outcome {
+		var all []store.Outcome
 		for _, p := range posts {
-			o := store.Posted{Key: p.Key}
+			o := store.Outcome{Key: p.Key}
 			if b.refuse != nil {
 				o.Error = b.refuse(p.To)
 			}

@@ -4,9 +4,9 @@ import "ravenbot/internal/chat"
 
 // Grounded is what is left of a model's text about items with the given links.
 func Grounded(text string, links ...string) string {
-	p := &page{}
+	p := &content{}
 	for _, l := range links {
 		p.cards = append(p.cards, chat.Card{URL: l})
 	}
-	return p.grounded(text)
+	return p.keepCited(text)
 }

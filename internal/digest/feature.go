@@ -48,7 +48,7 @@ func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
-		{Word: strings.TrimSpace(pressApart), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
+		{Word: strings.TrimSpace(pressUnmerge), Who: "everybody in the conversation", Does: "shows items that were merged as entries of their own"},
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *Service) Complete(ctx context.Context, at chat.Address, command, option
 // hold a secret of the operator's, and is left out.
 func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []string {
 	var feeds []string
-	for _, f := range s.Known() {
+	for _, f := range s.FeedURLs() {
 		if u, err := url.Parse(f); err == nil && u.RawQuery == "" && u.User == nil {
 			feeds = append(feeds, f)
 		}

@@ -60,13 +60,13 @@ func plainRegexp(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
-// mostFiltered is how much of an item filters look at, in bytes.
-const mostFiltered = 16 << 10
+// maxFilterText is how much of an item filters look at, in bytes.
+const maxFilterText = 16 << 10
 
-// filtered names the filter that an item fails, or is empty.
-func filtered(i *item, filters []filter, now time.Time) string {
+// failedFilter names the filter that an item fails, or is empty.
+func failedFilter(i *item, filters []filter, now time.Time) string {
 	text := i.Heading() + "\n" + feed.PlainText(i.Summary) + "\n" + strings.Join(i.Categories, "\n")
-	text = text[:min(len(text), mostFiltered)]
+	text = text[:min(len(text), maxFilterText)]
 	var wanted []string
 	found := false
 	for _, f := range filters {

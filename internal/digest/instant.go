@@ -14,50 +14,50 @@ import (
 // How much is posted of what comes by itself: in one look, and in an hour. What is too
 // much for a look is told in one line; what is too much for the hour waits.
 const (
-	mostALook    = 5
-	mostAnHour   = 30
-	runsAnHour   = 150 // that are looked through to count
-	takenAsKnown = "taken as known"
+	maxPerPoll     = 5
+	maxPerHour     = 30
+	maxRunsPerHour = 150 // that are looked through to count
+	takenAsKnown   = "taken as known"
 )
 
-// ration chooses from what has come since the last look. The first look posts nothing:
+// chooseInstant chooses from what has come since the last look. The first look posts nothing:
 // what is there already is not new.
-func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []story) error {
-	if e.first && d.Source != fromSubscription {
-		e.stock = true
+func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories []story) error {
+	if e.firstRun && d.Source != fromSubscription {
+		e.markOnly = true
 		for _, st := range stories {
-			st.fate, st.why = takenAsKnown, "it was there before the first look"
+			st.verdict, st.reason = takenAsKnown, "it was there before the first look"
 		}
 		return nil
 	}
 	if len(stories) == 0 {
 		return nil
 	}
-	runs, err := s.o.Store.LastRuns(ctx, d.Name, runsAnHour)
+	runs, err := s.o.Store.LastRuns(ctx, d.Name, maxRunsPerHour)
 	if err != nil {
 		return err
 	}
-	room := mostAnHour
+	room := maxPerHour
 	for _, r := range runs {
 		if s.o.Now().Sub(r.Due) < time.Hour {
 			room -= r.Posted
 		}
 	}
 	if room <= 0 {
-		e.hold = true
+		e.postpone = true
 		for _, st := range stories {
-			st.fate, st.why = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", mostAnHour)
+			st.verdict, st.reason = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", maxPerHour)
 		}
 		return nil
 	}
-	limit := min(room, mostALook, d.MaxItems)
+	limit := min(room, maxPerPoll, d.MaxItems)
 	for n, st := range stories {
 		if n < limit {
-			st.fate = "posted"
+			st.verdict = "posted"
 			e.chosen = append(e.chosen, st)
 			continue
 		}
-		st.fate, st.why = overLimit, fmt.Sprintf("%d items a look are posted, the others named", limit)
+		st.verdict, st.reason = overLimit, fmt.Sprintf("%d items a look are posted, the others named", limit)
 		e.surplus = append(e.surplus, st)
 	}
 	return nil
@@ -66,9 +66,9 @@ func (s *Service) ration(ctx context.Context, d spec, e *edition, stories []stor
 // fromSubscription is the source of what a conversation follows by itself.
 const fromSubscription = "subscription"
 
-func subscribed(sub store.Subscription) spec {
-	return spec{Plan: Plan{Name: "subscription/" + hash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew, Feeds: []Feed{{URL: sub.URL}},
-		MaxItems: mostALook, Source: fromSubscription, Teasers: true}, title: sub.Title, zone: time.UTC, quiet: true, post: []chat.Address{sub.To}}
+func subscriptionSpec(sub store.Subscription) spec {
+	return spec{Plan: Plan{Name: "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew, Feeds: []Feed{{URL: sub.URL}},
+		MaxItems: maxPerPoll, Source: fromSubscription, Teasers: true}, title: sub.Title, zone: time.UTC, quiet: true, post: []chat.Address{sub.To}}
 }
 
 // Subscribe has what is new in a feed from now on posted to a conversation, and
@@ -82,9 +82,9 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 	sub := store.Subscription{To: to, URL: address, Title: cmp.Or(res.Feed.Heading(), host(address)), At: now}
 	var saw []string
 	for _, it := range res.Items {
-		saw = append(saw, identity(address, it))
+		saw = append(saw, itemID(address, it))
 	}
-	run := store.Run{Digest: subscribed(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
+	run := store.Run{Digest: subscriptionSpec(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true, Note: "subscribed"}
 	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
 	}
@@ -95,7 +95,7 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
 	err := s.o.Store.DeleteSubscription(ctx, to, address)
 	if err == nil {
-		err = s.forgetTroubles(ctx, subscribed(store.Subscription{To: to, URL: address}).Name)
+		err = s.deleteFailures(ctx, subscriptionSpec(store.Subscription{To: to, URL: address}).Name)
 	}
 	return err
 }
@@ -104,33 +104,33 @@ func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address stri
 // they come, and posts what is new. A feed that cannot be read is logged and looked
 // at again the next time.
 func (s *Service) Poll(ctx context.Context) {
-	s.polls.Lock()
-	defer s.polls.Unlock()
-	list := slices.DeleteFunc(s.all(), func(d spec) bool { return !d.instant() || d.Paused })
+	s.pollLock.Lock()
+	defer s.pollLock.Unlock()
+	list := slices.DeleteFunc(s.specs(), func(d spec) bool { return !d.isInstant() || d.Paused })
 	subs, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
 		s.o.Log.Error("subscriptions not read", "error", err)
 	}
 	for _, sub := range subs {
-		list = append(list, subscribed(sub))
+		list = append(list, subscriptionSpec(sub))
 	}
 	for _, d := range list {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := s.look(ctx, d); err != nil && ctx.Err() == nil {
+		if err := s.pollDigest(ctx, d); err != nil && ctx.Err() == nil {
 			s.o.Log.Warn("what is new could not be posted", "digest", d.Name, "to", d.Post, "error", err)
 		}
 	}
 }
 
-// lookTimeout bounds one look at one digest.
-const lookTimeout = 3 * time.Minute
+// pollTimeout bounds one look at one digest.
+const pollTimeout = 3 * time.Minute
 
-func (s *Service) look(ctx context.Context, d spec) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (s *Service) pollDigest(ctx context.Context, d spec) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	defer s.lock(d.Name)()
-	_, err := s.carryOut(ctx, d, s.o.Now(), false, leave)
+	defer s.lockRun(d.Name)()
+	_, err := s.runLocked(ctx, d, s.o.Now(), false, ignoreOutcomes)
 	return err
 }

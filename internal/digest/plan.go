@@ -60,9 +60,9 @@ type Plan struct {
 
 // Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates"}.
 type Feed struct {
-	URL   string
-	Shown string // without secrets; empty: as URL
-	Apart bool   // its items are put together with no others
+	URL     string
+	Shown   string // without secrets; empty: as URL
+	NoMerge bool   // its items are put together with no others
 }
 
 type feedJSON struct {
@@ -72,7 +72,7 @@ type feedJSON struct {
 
 // MarshalJSON writes the address itself: what is kept has to be fetched again.
 func (f Feed) MarshalJSON() ([]byte, error) {
-	if !f.Apart {
+	if !f.NoMerge {
 		return json.Marshal(f.URL)
 	}
 	no := false
@@ -86,11 +86,11 @@ func (f *Feed) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		err = json.Unmarshal(data, &long)
 	}
-	*f = Feed{URL: long.URL, Apart: long.Merge != nil && !*long.Merge}
+	*f = Feed{URL: long.URL, NoMerge: long.Merge != nil && !*long.Merge}
 	return err
 }
 
-func (f Feed) shown() string {
+func (f Feed) displayURL() string {
 	if f.Shown != "" {
 		return f.Shown
 	}
@@ -113,32 +113,32 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // spec is a plan that was read and can be carried out.
 type spec struct {
 	Plan
-	title   string // what readers see
-	zone    *time.Location
-	when    schedule.Schedule // of the zero value nothing is due
-	post    []chat.Address
-	filters []filter
-	layout  *template.Template
-	quiet   bool // a run without anything to post leaves no trace
+	title    string // what readers see
+	zone     *time.Location
+	when     schedule.Schedule // of the zero value nothing is due
+	post     []chat.Address
+	filters  []filter
+	template *template.Template
+	quiet    bool // a run without anything to post leaves no trace
 }
 
-func (d spec) instant() bool { return d.Schedule == OnNew }
-func (d spec) task() bool    { return len(d.Feeds) == 0 }
+func (d spec) isInstant() bool { return d.Schedule == OnNew }
+func (d spec) isTask() bool    { return len(d.Feeds) == 0 }
 
 // Limits of what a plan may hold that is not of the configuration.
 const (
-	mostFeeds   = 300
-	mostInChat  = 50   // feeds of a digest that was made in chat
-	mostText    = 4000 // bytes of a prompt or template
-	mostWords   = 200  // bytes of other texts
-	mostTargets = 20
-	usualItems  = 10
-	taskTokens  = 30_000  // of a run of a task that was made in chat, where nothing is said of it
-	mostTokens  = 200_000 // of the same, whatever is said of it
+	maxFeeds          = 300
+	maxInChat         = 50   // feeds of a digest that was made in chat
+	maxPromptBytes    = 4000 // bytes of a prompt or template
+	maxFieldBytes     = 200  // bytes of other texts
+	maxPlaces         = 20
+	defaultItems      = 10
+	defaultTaskTokens = 30_000  // of a run of a task that was made in chat, where nothing is said of it
+	maxTaskTokens     = 200_000 // of the same, whatever is said of it
 )
 
-// naming is what a digest made in chat may be called: it is part of commands.
-var naming = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
+// namePattern is what a digest made in chat may be called: it is part of commands.
+var namePattern = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
 
 // compile reads a plan. Its errors are for whoever wrote it.
 func compile(p Plan) (spec, error) {
@@ -147,13 +147,13 @@ func compile(p Plan) (spec, error) {
 		d.Timezone = "UTC"
 	}
 	if d.MaxItems == 0 {
-		d.MaxItems = usualItems
+		d.MaxItems = defaultItems
 	}
 	var err error
 	if d.zone, err = schedule.LoadZone(d.Timezone); err != nil {
 		return d, fmt.Errorf("timezone: %w", err)
 	}
-	if !d.instant() {
+	if !d.isInstant() {
 		if d.when, err = schedule.Parse(p.Schedule, d.zone); err != nil {
 			return d, fmt.Errorf("schedule: %w", err)
 		}
@@ -173,7 +173,7 @@ func compile(p Plan) (spec, error) {
 		d.filters = append(d.filters, f)
 	}
 	if p.Template != "" {
-		if d.layout, err = parseTemplate(p.Template); err != nil {
+		if d.template, err = parseTemplate(p.Template); err != nil {
 			return d, fmt.Errorf("template: %w", err)
 		}
 	}
@@ -183,9 +183,9 @@ func compile(p Plan) (spec, error) {
 // check judges what hangs together.
 func (d spec) check() error {
 	switch {
-	case d.task() && strings.TrimSpace(d.Prompt) == "":
+	case d.isTask() && strings.TrimSpace(d.Prompt) == "":
 		return errors.New("it has neither feeds nor a prompt")
-	case d.task() && d.instant():
+	case d.isTask() && d.isInstant():
 		return errors.New("schedule: on-new needs feeds")
 	case len(d.post) == 0:
 		return errors.New("post: it is posted nowhere")
@@ -212,40 +212,40 @@ func oneOf(s string, list []string) bool {
 	return false
 }
 
-// modest judges a plan that did not come from the operator's configuration.
-func modest(p Plan) error {
-	feeds := mostFeeds
+// checkLimits judges a plan that did not come from the operator's configuration.
+func checkLimits(p Plan) error {
+	feeds := maxFeeds
 	if p.Source == FromChat {
-		feeds = mostInChat
+		feeds = maxInChat
 	}
 	switch {
-	case !naming.MatchString(p.Name):
+	case !namePattern.MatchString(p.Name):
 		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _", p.Name)
-	case len(p.Feeds) > feeds || len(p.Post) > mostTargets || len(p.Filters) > mostInChat:
-		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, mostTargets, mostInChat)
-	case len(p.Prompt) > mostText || len(p.Template) > mostText:
-		return fmt.Errorf("prompt and template may have %d bytes each", mostText)
-	case p.Source == FromChat && len(p.Feeds) == 0 && (p.MaxTokens < 1 || p.MaxTokens > mostTokens):
-		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", mostTokens)
+	case len(p.Feeds) > feeds || len(p.Post) > maxPlaces || len(p.Filters) > maxInChat:
+		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
+	case len(p.Prompt) > maxPromptBytes || len(p.Template) > maxPromptBytes:
+		return fmt.Errorf("prompt and template may have %d bytes each", maxPromptBytes)
+	case p.Source == FromChat && len(p.Feeds) == 0 && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
+		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", maxTaskTokens)
 	case p.MaxItems > 100:
 		return errors.New("maxItems may be 100 at most")
 	}
 	for _, text := range append([]string{p.Schedule, p.Language, p.Agent}, p.Filters...) {
-		if len(text) > mostWords {
-			return fmt.Errorf("%.40q… is too long: %d bytes are taken", text, mostWords)
+		if len(text) > maxFieldBytes {
+			return fmt.Errorf("%.40q… is too long: %d bytes are taken", text, maxFieldBytes)
 		}
 	}
 	for _, f := range p.Feeds {
-		if !web(f.URL) && !strings.HasPrefix(f.URL, "bundled:") {
+		if !isWebURL(f.URL) && !strings.HasPrefix(f.URL, "bundled:") {
 			return fmt.Errorf("%.100q is no address of a feed: want http://…, https://… or bundled:NAME", f.URL)
 		}
 	}
 	return nil
 }
 
-// Next is when a digest is due after an instant; false: it never is.
-func (d spec) next(after time.Time) (time.Time, bool) {
-	if d.instant() || d.Paused {
+// Next is when a digest is due after an instant; it returns false where it never is.
+func (d spec) nextRun(after time.Time) (time.Time, bool) {
+	if d.isInstant() || d.Paused {
 		return time.Time{}, false
 	}
 	return d.when.Next(after)

@@ -15,66 +15,66 @@ import (
 const (
 	// halfLife is how long it takes until a story counts half.
 	halfLife = 24 * time.Hour
-	// undated is how old a story without a date counts.
-	undated = 24 * time.Hour
-	// greatest is the largest part of a digest that one source may fill, unless it is
+	// undatedAge is how old a story without a date counts.
+	undatedAge = 24 * time.Hour
+	// maxSourceShare is the largest part of a digest that one source may fill, unless it is
 	// alone.
-	greatest = 0.4
-	// doubt is how many opinions for and against a source are assumed to begin with,
+	maxSourceShare = 0.4
+	// priorOpinions is how many opinions for and against a source are assumed to begin with,
 	// boldest how much opinions can do.
-	doubt   = 3.0
-	boldest = 2.0
+	priorOpinions = 3.0
+	maxPreference = 2.0
 )
 
-// choose merges what tells the same, ranks, and takes as many as fit.
-func (s *Service) choose(ctx context.Context, d spec, e *edition) error {
+// chooseStories merges what tells the same, ranks, and takes as many as fit.
+func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	var left []*item
 	for _, i := range e.items {
-		if i.fate == "" {
+		if i.verdict == "" {
 			left = append(left, i)
 		}
 	}
 	if len(left) == 0 { // as at most looks
 		if d.quiet {
-			return s.ration(ctx, d, e, nil)
+			return s.chooseInstant(ctx, d, e, nil)
 		}
 		return nil
 	}
-	runs, err := s.pasts(ctx, d.Name)
+	runs, err := s.pastRuns(ctx, d.Name)
 	if err != nil {
 		return err
 	}
-	left = strangers(left, runs)
+	left = dropKnownPages(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
-	stories := merge(left, s.lately(runs))
-	if !e.first {
+	stories := mergeStories(left, s.recentEntries(runs))
+	if !e.firstRun {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {
 			return err
 		}
-		rank(stories, liking(runs, words), s.o.Now())
+		rankStories(stories, learnPreferences(runs, words), s.o.Now())
 	}
 	if d.quiet {
-		return s.ration(ctx, d, e, stories)
+		return s.chooseInstant(ctx, d, e, stories)
 	}
-	e.chosen = take(stories, d.MaxItems)
+	e.chosen = takeStories(stories, d.MaxItems)
 	return nil
 }
 
-// rank puts first what many sources tell, what is new, and what is like what people
+// rankStories puts first what many sources tell, what is new, and what is like what people
 // found helpful.
-func rank(stories []story, like map[string]float64, now time.Time) {
+func rankStories(stories []story, like map[string]float64, now time.Time) {
 	for n := range stories {
 		st := &stories[n]
 		sources := map[string]bool{st.feed: true}
 		for _, a := range st.also {
 			sources[a.feed] = true
 		}
-		age := undated
+		age := undatedAge
 		if t := st.Item.Time(); !t.IsZero() {
 			age = max(0, now.Sub(t))
 		}
-		st.score = float64(len(sources)) * math.Exp2(-age.Hours()/halfLife.Hours()) * likes(like, st.item)
+		st.score = float64(len(sources)) * math.Exp2(-age.Hours()/halfLife.Hours()) * preferenceFor(like, st.item)
 	}
 	slices.SortStableFunc(stories, func(a, b story) int { return cmp.Compare(b.score, a.score) })
 }
@@ -82,9 +82,9 @@ func rank(stories []story, like map[string]float64, now time.Time) {
 func sourceKey(source string) string { return "source " + source }
 func topicKey(topic string) string   { return "topic " + strings.ToLower(topic) }
 
-// likes is how much more than others an item is wanted: its source counts as much
+// preferenceFor is how much more than others an item is wanted: its source counts as much
 // as its best topic.
-func likes(like map[string]float64, i *item) float64 {
+func preferenceFor(like map[string]float64, i *item) float64 {
 	factor := func(key string) float64 {
 		if f, ok := like[key]; ok {
 			return f
@@ -101,10 +101,10 @@ func likes(like map[string]float64, i *item) float64 {
 	return math.Sqrt(factor(sourceKey(i.source)) * best)
 }
 
-// liking is what people think of the sources and topics of what they were given,
+// learnPreferences is what people think of the sources and topics of what they were given,
 // from 1/boldest to boldest. Each word counts for the parts of its post.
-func liking(runs []past, words []store.Feedback) map[string]float64 {
-	byTurn := map[string]past{}
+func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64 {
+	byTurn := map[string]pastRun{}
 	for _, p := range runs {
 		byTurn[p.Turn] = p
 	}
@@ -129,30 +129,30 @@ func liking(runs []past, words []store.Feedback) map[string]float64 {
 	like := map[string]float64{}
 	for _, m := range []map[string]float64{good, bad} {
 		for key := range m {
-			like[key] = min(boldest, max(1/boldest, (doubt+good[key])/(doubt+bad[key])))
+			like[key] = min(maxPreference, max(1/maxPreference, (priorOpinions+good[key])/(priorOpinions+bad[key])))
 		}
 	}
 	return like
 }
 
-// take marks the stories that are posted, at most limit, so that no source fills more
+// takeStories marks the stories that are posted, at most limit, so that no source fills more
 // than its part. All others are over the limit.
-func take(stories []story, limit int) []story {
+func takeStories(stories []story, limit int) []story {
 	bySource := map[string]int{}
 	for _, st := range stories {
 		bySource[st.source]++
 	}
-	most := portion(bySource, limit)
+	most := sourceLimit(bySource, limit)
 	var chosen []story
 	clear(bySource)
 	for _, st := range stories {
 		switch {
 		case len(chosen) == limit:
-			st.fate, st.why = overLimit, fmt.Sprintf("%d items are posted at most", limit)
+			st.verdict, st.reason = overLimit, fmt.Sprintf("%d items are posted at most", limit)
 		case bySource[st.source] == most:
-			st.fate, st.why = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*greatest))
+			st.verdict, st.reason = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*maxSourceShare))
 		default:
-			st.fate = "posted"
+			st.verdict = "posted"
 			bySource[st.source]++
 			chosen = append(chosen, st)
 		}
@@ -160,15 +160,15 @@ func take(stories []story, limit int) []story {
 	return chosen
 }
 
-// portion is how many stories of one source are taken, so that with three sources or
+// sourceLimit is how many stories of one source are taken, so that with three sources or
 // more none is above its part of what is posted in the end. Of two, one always is;
 // there it is the part of the places.
-func portion(bySource map[string]int, limit int) int {
+func sourceLimit(bySource map[string]int, limit int) int {
 	if len(bySource) == 1 {
 		return limit
 	}
 	for total := limit; ; {
-		most := max(1, int(greatest*float64(total)))
+		most := max(1, int(maxSourceShare*float64(total)))
 		fit := 0
 		for _, n := range bySource {
 			fit += min(n, most)

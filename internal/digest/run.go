@@ -27,11 +27,11 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	if !ok {
 		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
 	}
-	if d.task() {
-		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) + "** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
+	if d.isTask() {
+		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escapeMarkdown(name) + "** has no feeds: at each run an agent is told this, and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
-	e, err := s.make(ctx, d)
+	e, err := s.buildEdition(ctx, d)
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview digest %s: %w", name, err)
 	}
@@ -40,30 +40,30 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 
 // LastVerdicts tells what became of the items that the last run of a digest looked
 // at; false where none is known.
-func (s *Service) LastVerdicts(ctx context.Context, name string) (Explained, bool, error) {
+func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	if _, ok := s.find(name); !ok {
-		return Explained{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
+		return RunVerdicts{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
-	return s.lastVerdicts(ctx, name)
+	return s.loadVerdicts(ctx, name)
 }
 
 // Run makes and posts a digest for a due instant, and waits a while for what
 // becomes of its posts. A second run for the same instant posts nothing.
 func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	return s.run(ctx, name, due, manual, s.follow)
+	return s.lockAndRun(ctx, name, due, manual, s.awaitOutcomes)
 }
 
-// follower looks after the posts of a run.
-type follower func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Posted) (store.Run, error)
+// outcomeHandler looks after the posts of a run.
+type outcomeHandler func(context.Context, store.Run, *edition, []store.Post, func(context.Context) []store.Outcome) (store.Run, error)
 
-// leave does not: in a conversation that the digest is posted to, the posts wait
+// ignoreOutcomes does not: in a conversation that the digest is posted to, the posts wait
 // for the very message that asked for it.
-func leave(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Posted) (store.Run, error) {
+func ignoreOutcomes(_ context.Context, run store.Run, _ *edition, _ []store.Post, _ func(context.Context) []store.Outcome) (store.Run, error) {
 	return run, nil
 }
 
-func (s *Service) run(ctx context.Context, name string, due time.Time, manual bool, follow follower) (store.Run, error) {
-	defer s.lock(name)()
+func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
+	defer s.lockRun(name)()
 	d, ok := s.find(name)
 	if !ok {
 		return store.Run{}, fmt.Errorf("run digest %q: %w", name, ErrUnknown)
@@ -71,44 +71,44 @@ func (s *Service) run(ctx context.Context, name string, due time.Time, manual bo
 	if !manual && d.Paused {
 		return store.Run{Digest: name, Due: due.UTC()}, nil
 	}
-	return s.carryOut(ctx, d, due, manual, follow)
+	return s.runLocked(ctx, d, due, manual, follow)
 }
 
-// carryOut makes a digest, records the run with its posts, and sends them. The caller
+// runLocked makes a digest, records the run with its posts, and sends them. The caller
 // holds the digest's lock.
-func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bool, follow follower) (store.Run, error) {
+func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual bool, follow outcomeHandler) (store.Run, error) {
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
 	switch ended := ctx.Err(); {
 	case errors.Is(ended, context.DeadlineExceeded):
-		err = errors.Join(errSlow, err)
+		err = errors.Join(errTimeout, err)
 		ctx = context.WithoutCancel(ctx)
 	case ended != nil:
 		return run, ended // cut off, not failed: the next start catches up
 	}
-	if e.hold {
+	if e.postpone {
 		return run, nil
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")
-	told, notices, tellErr := s.troubles(ctx, d, e, run.Ended)
+	told, notices, tellErr := s.updateFailures(ctx, d, e, run.Ended)
 	if tellErr != nil {
 		return run, fmt.Errorf("run digest %s: %w", d.Name, tellErr)
 	}
 	switch {
 	case err != nil:
-		run.Note, e.saw = err.Error(), nil
+		run.Note, e.seenIDs = err.Error(), nil
 		if e.draft = (chat.Draft{}); !d.quiet {
-			e.draft, notices = failed(d, err), nil // says so already
+			e.draft, notices = failureDraft(d, err), nil // says so already
 		}
 	default:
 		run.OK, run.Posted = true, len(e.chosen)
 	}
-	if d.quiet && len(notices) == 0 && (err != nil || len(e.fresh) == 0 && !e.stock) {
-		return run, errors.Join(err, s.keepTroubles(ctx, d, told))
+	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
+		return run, errors.Join(err, s.saveFailures(ctx, d, told))
 	}
-	posts := s.posts(d, run, e)
-	recorded, storeErr := s.record(ctx, d, run, e, slices.Concat(posts, notices), told)
+	posts := s.buildPosts(d, run, e)
+	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), told)
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
@@ -130,16 +130,16 @@ func (s *Service) carryOut(ctx context.Context, d spec, due time.Time, manual bo
 
 // produce makes what is posted: from feeds, or by an agent.
 func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition, func(context.Context) error, error) {
-	if !d.task() {
-		e, err := s.make(ctx, d)
+	if !d.isTask() {
+		e, err := s.buildEdition(ctx, d)
 		return e, nil, err
 	}
 	e := &edition{}
 	if s.o.Task == nil {
 		return e, nil, errors.New("there is no agent here")
 	}
-	t := Task{Key: keyOf(d.Name, due), Plan: d.Plan, To: d.post[0], Prompt: d.Prompt}
-	if language := s.language(d); language != "" {
+	t := Task{Key: runKey(d.Name, due), Plan: d.Plan, To: d.post[0], Prompt: d.Prompt}
+	if language := s.languageOf(d); language != "" {
 		t.Prompt += "\n\nAnswer in this language: " + language + "."
 	}
 	draft, settled, err := s.o.Task(ctx, t)
@@ -147,35 +147,35 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 		err = errors.New(draft.Text)
 	}
 	if err == nil {
-		draft.Text = "**" + escape(d.title) + "**\n\n" + draft.Text
+		draft.Text = "**" + escapeMarkdown(d.title) + "**\n\n" + draft.Text
 		e.draft = draft
 	}
 	return e, settled, err
 }
 
-var errSlow = errors.New("it took too long")
+var errTimeout = errors.New("it took too long")
 
-func failed(d spec, err error) chat.Draft {
+func failureDraft(d spec, err error) chat.Draft {
 	why := "none of its feeds could be read"
 	switch {
-	case errors.Is(err, errSlow):
-		why = errSlow.Error()
-	case d.task():
+	case errors.Is(err, errTimeout):
+		why = errTimeout.Error()
+	case d.isTask():
 		why = "the agent found no answer"
 	}
-	return chat.Draft{Failed: true, Text: "The digest **" + escape(d.title) + "** could not be made: " + why + ". " +
+	return chat.Draft{Failed: true, Text: "The digest **" + escapeMarkdown(d.title) + "** could not be made: " + why + ". " +
 		"It is tried again at its next time; the bot's log has the reasons."}
 }
 
-// record keeps a run with its posts; the ones that are new come back, nil where the run
+// recordRun keeps a run with its posts; the ones that are new come back, nil where the run
 // was on record before.
-func (s *Service) record(ctx context.Context, d spec, run store.Run, e *edition, posts []store.Post, told map[string]trouble) ([]store.Post, error) {
+func (s *Service) recordRun(ctx context.Context, d spec, run store.Run, e *edition, posts []store.Post, told map[string]feedFailure) ([]store.Post, error) {
 	if run.OK {
-		if err := s.remember(ctx, d.Name, run.Due, e); err != nil {
+		if err := s.savePastRun(ctx, d.Name, run.Due, e); err != nil {
 			return nil, err
 		}
 	}
-	isNew, err := s.finishRun(ctx, run, e.saw, posts)
+	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts)
 	if err != nil || !isNew {
 		return nil, err
 	}
@@ -183,17 +183,17 @@ func (s *Service) record(ctx context.Context, d spec, run store.Run, e *edition,
 	if posts == nil {
 		posts = []store.Post{}
 	}
-	return posts, errors.Join(s.keepTroubles(keep, d, told), s.keepVerdicts(keep, d.Name, run.Due, e.verdicts), s.forget(keep, d.Name))
+	return posts, errors.Join(s.saveFailures(keep, d, told), s.saveVerdicts(keep, d.Name, run.Due, e.verdicts), s.deleteOldRuns(keep, d.Name))
 }
 
-// followFor is how long a run waits to hear what became of its posts. What takes
+// outcomeTimeout is how long a run waits to hear what became of its posts. What takes
 // longer is still on its way.
-const followFor = 20 * time.Second
+const outcomeTimeout = 20 * time.Second
 
-// follow amends a run by what became of its posts. Where no place took it the run
+// awaitOutcomes amends a run by what became of its posts. Where no place took it the run
 // has failed, and its items are new again for the next one.
-func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Posted) (store.Run, error) {
-	waiting, cancel := context.WithTimeout(ctx, followFor)
+func (s *Service) awaitOutcomes(ctx context.Context, run store.Run, e *edition, posts []store.Post, outcomes func(context.Context) []store.Outcome) (store.Run, error) {
+	waiting, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
 	places := map[string]chat.Address{}
 	for _, p := range posts {
@@ -213,7 +213,7 @@ func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts [
 	var forget []string
 	if len(refused) == len(posts) {
 		run.OK, run.Posted = false, 0
-		forget = e.fresh
+		forget = e.newIDs
 	}
 	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
 	if err == nil && !run.OK {
@@ -222,25 +222,25 @@ func (s *Service) follow(ctx context.Context, run store.Run, e *edition, posts [
 	return run, err
 }
 
-// keyOf names a run wherever it leaves a trace.
-func keyOf(name string, due time.Time) string {
+// runKey names a run wherever it leaves a trace.
+func runKey(name string, due time.Time) string {
 	return fmt.Sprintf("digest/%s/%s", name, due.UTC().Format(time.RFC3339Nano))
 }
 
 func postKey(name string, due time.Time, to chat.Address) string {
-	return keyOf(name, due) + "/" + to.String()
+	return runKey(name, due) + "/" + to.String()
 }
 
-func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
+func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 	if e.draft.Text == "" {
 		return nil
 	}
 	var press []chat.Button
 	turn := ""
 	if run.OK && run.Posted > 0 {
-		turn = turnOf(d.Name, run.Due)
+		turn = turnID(d.Name, run.Due)
 		if !d.quiet {
-			press = buttons(turn, e.cards)
+			press = feedbackButtons(turn, e.cards)
 		}
 	}
 	var posts []store.Post
@@ -264,15 +264,15 @@ func (s *Service) posts(d spec, run store.Run, e *edition) []store.Post {
 // restKey ends the key of what is in the thread below a post.
 const restKey = "/rest"
 
-// pressApart is what the button says that shows merged items as entries of their own;
+// pressUnmerge is what the button says that shows merged items as entries of their own;
 // behind it stands the name of the run.
-const pressApart = "apart "
+const pressUnmerge = "apart "
 
-// buttons are for saying whether a digest helped, and for looking at what was merged.
-func buttons(turn string, cards []chat.Card) []chat.Button {
+// feedbackButtons are for saying whether a digest helped, and for looking at what was merged.
+func feedbackButtons(turn string, cards []chat.Card) []chat.Button {
 	list := []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 	if slices.ContainsFunc(cards, func(c chat.Card) bool { return len(c.Also) > 0 }) {
-		list = append(list, chat.Button{Label: "Unmerge", Value: pressApart + turn})
+		list = append(list, chat.Button{Label: "Unmerge", Value: pressUnmerge + turn})
 	}
 	return list
 }

@@ -20,55 +20,55 @@ const (
 	lineLength    = 240 // characters of a line's text
 )
 
-// page is a digest as it is written.
-type page struct {
+// content is a digest as it is written.
+type content struct {
 	draft chat.Draft
 	// head and rest are the draft in two, where it is long; else they are empty.
-	head, rest chat.Draft
-	summary    string // Markdown
-	by         string // who wrote it
-	parts      []part // the entries in their order, under their topics
-	dropped    int    // statements of a model without an item
-	foreign    int    // links of a model that are no item's
-	cards      []chat.Card
+	head, rest       chat.Draft
+	summary          string // Markdown
+	by               string // who wrote it
+	parts            []part // the entries in their order, under their topics
+	droppedSentences int    // statements of a model without an item
+	foreignLinks     int    // links of a model that are no item's
+	cards            []chat.Card
 }
 
 // part is a topic with its entries; without a topic there is one part.
 type part struct {
 	topic   string
-	entries []line
+	entries []entryLine
 }
 
-// line is what is said of one entry.
-type line struct {
+// entryLine is what is said of one entry.
+type entryLine struct {
 	n         int    // index in cards
 	statement string // Markdown
 }
 
-// make collects and writes a digest.
-func (s *Service) make(ctx context.Context, d spec) (*edition, error) {
+// buildEdition collects and writes a digest.
+func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	e, err := s.collect(ctx, d)
 	if err != nil {
 		return e, err
 	}
-	if e.hold || e.stock {
+	if e.postpone || e.markOnly {
 		return e, nil
 	}
 	if len(e.chosen)+len(e.surplus) == 0 {
 		if d.WhenEmpty == "say" && !d.quiet {
-			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
+			e.draft = chat.Draft{Text: "**" + escapeMarkdown(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
 		}
 		return e, nil
 	}
 	s.readPages(ctx, d, e.chosen)
 	for n, st := range e.chosen {
-		e.cards = append(e.cards, card(n+1, st))
+		e.cards = append(e.cards, storyCard(n+1, st))
 	}
 	if d.quiet {
-		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + moreLine(e.surplus), Cards: e.cards}
+		e.draft = chat.Draft{Text: "**New in " + escapeMarkdown(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
-	s.write(ctx, d, e)
+	s.writeContent(ctx, d, e)
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
 	}
@@ -81,8 +81,8 @@ func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
-func card(n int, st story) chat.Card {
-	c := chat.Card{N: n, Title: st.Heading(), URL: st.Link, Source: st.source, Time: st.Item.Time(), Image: st.picture(),
+func storyCard(n int, st story) chat.Card {
+	c := chat.Card{N: n, Title: st.Heading(), URL: st.Link, Source: st.source, Time: st.Item.Time(), Image: st.imageURL(),
 		Text: shorten(strings.Join(summary.Summarize(st.Heading(), st.text(), cardSentences), " "), cardLength)}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
@@ -106,7 +106,7 @@ func shorten(s string, n int) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
-func count(cards []chat.Card) string {
+func countLine(cards []chat.Card) string {
 	var sources []string
 	for _, c := range cards {
 		if !slices.Contains(sources, c.Source) {
@@ -121,7 +121,7 @@ func count(cards []chat.Card) string {
 	if len(sources) > 3 {
 		from = fmt.Sprintf("%s and %d more", strings.Join(sources[:3], ", "), len(sources)-3)
 	}
-	return fmt.Sprintf("%d new %s from %s", len(cards), noun, escape(from))
+	return fmt.Sprintf("%d new %s from %s", len(cards), noun, escapeMarkdown(from))
 }
 
 const (
@@ -134,7 +134,7 @@ const (
 		"and below it for each item one plain sentence on a line of its own that begins with \"- \". " + writerRules
 )
 
-func rules(style string) string {
+func stylePrompt(style string) string {
 	switch style {
 	case Bullets:
 		return bulletRules
@@ -147,22 +147,22 @@ func rules(style string) string {
 // noModel says who wrote what no model did.
 const noModel = "summary: sentences of the items, chosen without a language model"
 
-// write fills the page: with what a model says, as far as it cites items, else with
+// writeContent fills the page: with what a model says, as far as it cites items, else with
 // the items' own sentences.
-func (s *Service) write(ctx context.Context, d spec, e *edition) {
+func (s *Service) writeContent(ctx context.Context, d spec, e *edition) {
 	if d.Style == Titles {
-		e.list(nil, e.cards)
+		e.putAllInOnePart(nil, e.cards)
 		return
 	}
-	written, model := s.written(ctx, d, e)
+	written, model := s.askModel(ctx, d, e)
 	if d.Style == Bullets || d.Style == Topics {
-		e.lines(d, written)
+		e.parseLines(d, written)
 	} else {
-		e.list(nil, e.cards)
-		e.summary = e.grounded(written)
+		e.putAllInOnePart(nil, e.cards)
+		e.summary = e.keepCited(written)
 	}
 	cited := e.summary != "" || slices.ContainsFunc(e.parts, func(p part) bool {
-		return slices.ContainsFunc(p.entries, func(l line) bool { return strings.Contains(l.statement, "](") })
+		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return strings.Contains(l.statement, "](") })
 	})
 	switch {
 	case cited:
@@ -170,30 +170,30 @@ func (s *Service) write(ctx context.Context, d spec, e *edition) {
 	case written != "":
 		s.o.Log.Warn("summary of a digest dropped: no sentence of it cites an item", "digest", d.Name, "model", model)
 	}
-	switch n := e.dropped; {
+	switch n := e.droppedSentences; {
 	case !cited && written != "":
 		e.notes = append(e.notes, "what the model wrote names none of the items, and is left out")
 	case n > 0 && written != "":
-		e.notes = append(e.notes, plural(n, "statement")+" of the model without an item left out")
+		e.notes = append(e.notes, pluralize(n, "statement")+" of the model without an item left out")
 	}
-	if n := e.foreign; n > 0 {
-		e.notes = append(e.notes, plural(n, "link")+" of the model that is no item's left out")
+	if n := e.foreignLinks; n > 0 {
+		e.notes = append(e.notes, pluralize(n, "link")+" of the model that is no item's left out")
 	}
 	if !cited {
 		e.by = noModel
-		e.fill(d)
+		e.fillWithoutModel(d)
 	}
 }
 
-func plural(n int, noun string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// written is what a model wrote, and which; empty where none did.
-func (s *Service) written(ctx context.Context, d spec, e *edition) (text, model string) {
+// askModel is what a model wrote, and which; empty where none did.
+func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model string) {
 	if s.o.Writer == nil {
 		return "", ""
 	}
@@ -201,14 +201,14 @@ func (s *Service) written(ctx context.Context, d spec, e *edition) (text, model 
 	if write == nil {
 		return "", ""
 	}
-	system := rules(d.Style)
-	if language := s.language(d); language != "" {
+	system := stylePrompt(d.Style)
+	if language := s.languageOf(d); language != "" {
 		system += " Write in this language, whatever the items are written in: " + language + "."
 	}
 	if d.Prompt != "" {
 		system += "\n\nWhoever made the digest adds, as far as the rules above allow it: " + d.Prompt
 	}
-	prompt, fits := within(d.MaxTokens, system, d.Style, e.cards)
+	prompt, fits := fitPrompt(d.MaxTokens, system, d.Style, e.cards)
 	if !fits {
 		e.notes = append(e.notes, fmt.Sprintf("no language model: its items do not fit into %d tokens", d.MaxTokens))
 		return "", ""
@@ -217,15 +217,15 @@ func (s *Service) written(ctx context.Context, d spec, e *edition) (text, model 
 	if err != nil {
 		if ctx.Err() == nil {
 			s.o.Log.Warn("summary of a digest not written by a model", "digest", d.Name, "error", err)
-			e.notes = append(e.notes, "no language model: "+whyNot(err))
+			e.notes = append(e.notes, "no language model: "+explainWriterError(err))
 		}
 		return "", ""
 	}
-	return text[:min(len(text), mostWritten)], model
+	return text[:min(len(text), maxWritten)], model
 }
 
-// whyNot tells a reader why no model wrote.
-func whyNot(err error) string {
+// explainWriterError tells a reader why no model wrote.
+func explainWriterError(err error) string {
 	var fault *llm.Error
 	if errors.As(err, &fault) && fault.Kind == llm.Capped && fault.Err != nil {
 		return fault.Err.Error()
@@ -233,7 +233,7 @@ func whyNot(err error) string {
 	return "it gave no answer"
 }
 
-func (s *Service) language(d spec) string {
+func (s *Service) languageOf(d spec) string {
 	if d.Language == "" && s.o.Language != nil && len(d.post) > 0 {
 		return s.o.Language(d.post[0])
 	}
@@ -241,24 +241,24 @@ func (s *Service) language(d spec) string {
 }
 
 const (
-	// mostWritten is how much of what a model wrote is read, in bytes.
-	mostWritten = 64 << 10
+	// maxWritten is how much of what a model wrote is read, in bytes.
+	maxWritten = 64 << 10
 	// bytesPerToken is about what models count as one.
 	bytesPerToken = 4
 	// answerTokens and lineTokens are what an answer takes: an opening, or a line an item.
 	answerTokens, lineTokens = 300, 60
 )
 
-// within writes the items out so that the request and its answer fit into a number
+// fitPrompt writes the items out so that the request and its answer fit into a number
 // of tokens (0: any): with their texts, with short ones, or with their titles. False:
 // not even those fit.
-func within(tokens int, system, style string, cards []chat.Card) (string, bool) {
+func fitPrompt(tokens int, system, style string, cards []chat.Card) (string, bool) {
 	answer := answerTokens
 	if style == Bullets || style == Topics {
 		answer = lineTokens * len(cards)
 	}
 	for _, length := range []int{cardLength, cardLength / 3, 0} {
-		prompt := numbered(cards, length)
+		prompt := numberItems(cards, length)
 		if tokens == 0 || (len(system)+len(prompt))/bytesPerToken+answer <= tokens {
 			return prompt, true
 		}
@@ -266,7 +266,7 @@ func within(tokens int, system, style string, cards []chat.Card) (string, bool) 
 	return "", false
 }
 
-func numbered(cards []chat.Card, length int) string {
+func numberItems(cards []chat.Card, length int) string {
 	var b strings.Builder
 	for n, c := range cards {
 		fmt.Fprintf(&b, "[%d] %s (%s)\n", n+1, c.Title, c.Source)
@@ -278,23 +278,23 @@ func numbered(cards []chat.Card, length int) string {
 	return b.String()
 }
 
-// list puts cards into one part.
-func (p *page) list(statements map[int]string, cards []chat.Card) {
+// putAllInOnePart puts cards into one part.
+func (p *content) putAllInOnePart(statements map[int]string, cards []chat.Card) {
 	one := part{}
 	for n := range cards {
-		one.entries = append(one.entries, line{n, statements[n]})
+		one.entries = append(one.entries, entryLine{n, statements[n]})
 	}
 	p.parts = []part{one}
 }
 
-// lines sorts what a model wrote, a line an item, perhaps below topics. An item that no
+// parseLines sorts what a model wrote, a line an item, perhaps below topics. An item that no
 // line cites comes last, without words.
-func (p *page) lines(d spec, written string) {
+func (p *content) parseLines(d spec, written string) {
 	told := map[int]bool{}
 	topic := ""
 	byTopic := map[string]int{}
 	p.parts = nil
-	add := func(l line) {
+	add := func(l entryLine) {
 		at, ok := byTopic[topic]
 		if !ok {
 			at = len(p.parts)
@@ -306,16 +306,16 @@ func (p *page) lines(d spec, written string) {
 	for _, raw := range strings.Split(written, "\n") {
 		raw = strings.TrimSpace(raw)
 		if name, ok := strings.CutPrefix(raw, "#"); ok && d.Style == Topics {
-			topic = topicOf(name)
+			topic = cleanTopic(name)
 			continue
 		}
-		text := p.grounded(strings.TrimLeft(raw, "-*• "))
+		text := p.keepCited(strings.TrimLeft(raw, "-*• "))
 		if text == "" {
 			continue
 		}
-		if first := p.firstCited(text); !told[first] {
+		if first := p.firstCitedItem(text); !told[first] {
 			told[first] = true
-			add(line{first, text})
+			add(entryLine{first, text})
 		}
 	}
 	if topic = ""; len(p.parts) > 0 && d.Style == Topics {
@@ -323,17 +323,17 @@ func (p *page) lines(d spec, written string) {
 	}
 	for n := range p.cards {
 		if !told[n] {
-			add(line{n: n})
+			add(entryLine{n: n})
 		}
 	}
 	if d.Style != Topics && len(p.parts) > 0 {
-		slices.SortStableFunc(p.parts[0].entries, func(a, b line) int { return a.n - b.n })
+		slices.SortStableFunc(p.parts[0].entries, func(a, b entryLine) int { return a.n - b.n })
 	}
 }
 
-// topicOf keeps of a heading what can state nothing: a few words.
-func topicOf(heading string) string {
-	plain, _ := unlinked(citation.ReplaceAllString(heading, ""))
+// cleanTopic keeps of a heading what can state nothing: a few words.
+func cleanTopic(heading string) string {
+	plain, _ := stripLinks(citation.ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("#*_[]()|~>", r) {
 			return -1
@@ -343,12 +343,12 @@ func topicOf(heading string) string {
 	return shorten(strings.Join(words[:min(len(words), 4)], " "), 60)
 }
 
-// fill writes what no model did: sentences of the items, and topics as the feeds name
+// fillWithoutModel writes what no model did: sentences of the items, and topics as the feeds name
 // them.
-func (e *edition) fill(d spec) {
+func (e *edition) fillWithoutModel(d spec) {
 	switch d.Style {
 	case Bullets:
-		e.list(nil, e.cards)
+		e.putAllInOnePart(nil, e.cards)
 	case Topics:
 		e.parts = nil
 		at := map[string]int{}
@@ -357,20 +357,20 @@ func (e *edition) fill(d spec) {
 			if len(st.Categories) > 0 {
 				topic = st.Categories[0]
 			}
-			topic = topicOf(topic)
+			topic = cleanTopic(topic)
 			if _, ok := at[topic]; !ok {
 				at[topic] = len(e.parts)
 				e.parts = append(e.parts, part{topic: topic})
 			}
-			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, line{n: n})
+			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, entryLine{n: n})
 		}
 	default:
-		e.summary = e.extract()
+		e.summary = e.extractSummary()
 	}
 }
 
-// extract is a summary made of the items' first sentences, each with its item.
-func (p *page) extract() string {
+// extractSummary is a summary made of the items' first sentences, each with its item.
+func (p *content) extractSummary() string {
 	var leads []string
 	said := map[string]int{} // by whom
 	for n, c := range p.cards {
@@ -387,34 +387,34 @@ func (p *page) extract() string {
 	var all []string
 	for _, one := range summary.Summarize("", strings.Join(leads, " "), headSentences) {
 		one = strings.TrimSpace(one)
-		text := escape(one)
+		text := escapeMarkdown(one)
 		if n, known := said[one]; known {
-			text += fmt.Sprintf(" [[%d]](%s)", n+1, target(p.cards[n].URL))
+			text += fmt.Sprintf(" [[%d]](%s)", n+1, linkTarget(p.cards[n].URL))
 		}
 		all = append(all, text)
 	}
 	return strings.Join(all, " ")
 }
 
-// own is what an entry says of itself: its statement, else its own first sentence.
-func (p *page) own(l line) string {
+// entryStatement is what an entry says of itself: its statement, else its own first sentence.
+func (p *content) entryStatement(l entryLine) string {
 	if l.statement != "" {
 		return l.statement
 	}
 	if lead := summary.Sentences(p.cards[l.n].Text); len(lead) > 0 {
-		return escape(shorten(lead[0], lineLength))
+		return escapeMarkdown(shorten(lead[0], lineLength))
 	}
 	return ""
 }
 
-// moreLine tells of what was too much, in one line.
-func moreLine(surplus []story) string {
+// surplusLine tells of what was too much, in one line.
+func surplusLine(surplus []story) string {
 	if len(surplus) == 0 {
 		return ""
 	}
 	var named []string
 	for _, st := range surplus[:min(len(surplus), 3)] {
-		named = append(named, link(cmp.Or(shorten(st.Heading(), 80), st.Link), st.Link))
+		named = append(named, markdownLink(cmp.Or(shorten(st.Heading(), 80), st.Link), st.Link))
 	}
 	text := fmt.Sprintf(", and %d more: %s", len(surplus), strings.Join(named, ", "))
 	if len(surplus) > len(named) {
@@ -423,11 +423,11 @@ func moreLine(surplus []story) string {
 	return text
 }
 
-// escape keeps what a feed says from being Markdown.
-func escape(s string) string {
+// escapeMarkdown keeps what a feed says from being Markdown.
+func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]", "<", "\\<", "~", "\\~", "|", "\\|", "#", "\\#", "\n", " ").Replace(s)
 }
 
-func link(title, address string) string {
-	return "[" + escape(title) + "](" + target(address) + ")"
+func markdownLink(title, address string) string {
+	return "[" + escapeMarkdown(title) + "](" + linkTarget(address) + ")"
 }

@@ -76,10 +76,10 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	}
 	began := i.o.Now()
 	in.Caller.Shown = shown
-	res, note := i.perform(ctx, &in)
+	res, note := i.callAllowed(ctx, &in)
 	res.Text = text.Clean(res.Text)
 	record := i.record(in, res, note, began, shown)
-	i.log(ctx, record)
+	i.logCall(ctx, record)
 	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
@@ -91,11 +91,11 @@ func (i *Invoker) Refuse(ctx context.Context, in tool.Intent, why string, shown 
 	}
 	res := tool.Failure(why)
 	record := i.record(in, res, "", i.o.Now(), shown)
-	i.log(ctx, record)
+	i.logCall(ctx, record)
 	return tool.Outcome{Result: res, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
-func (i *Invoker) log(ctx context.Context, c store.ToolCall) {
+func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	outcome := "done"
 	switch {
 	case ctx.Err() != nil:
@@ -106,9 +106,9 @@ func (i *Invoker) log(ctx context.Context, c store.ToolCall) {
 	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool, "ms", c.Took.Milliseconds(), "outcome", outcome)
 }
 
-// perform does what Call says. The intent ends as it was carried out.
-func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result, note string) {
-	if fault := i.fit(in, in.Args); fault != nil {
+// callAllowed does what Call says. The intent ends as it was carried out.
+func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Result, note string) {
+	if fault := i.checkArgs(in, in.Args); fault != nil {
 		return *fault, ""
 	}
 	decision, reason := tool.Allow, ""
@@ -123,14 +123,14 @@ func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result
 		ruling, err := h.Before(ctx, *in)
 		switch {
 		case ctx.Err() != nil:
-			return ended(in), ""
+			return endedResult(in), ""
 		case err != nil:
-			return i.broken(*in, "was not run, because a hook before it failed", err), ""
+			return i.hostFailure(*in, "was not run, because a hook before it failed", err), ""
 		case ruling.Decision == tool.Deny, ruling.Decision == tool.Ask && decision == tool.Allow:
-			decision, reason = ruling.Decision, "a hook of the operator's "+hookWord(ruling)
+			decision, reason = ruling.Decision, "a hook of the operator's "+describeRuling(ruling)
 		}
 		if len(ruling.Args) > 0 && decision != tool.Deny {
-			if fault := i.fit(in, ruling.Args); fault != nil {
+			if fault := i.checkArgs(in, ruling.Args); fault != nil {
 				return *fault, ""
 			}
 		}
@@ -144,20 +144,20 @@ func (i *Invoker) perform(ctx context.Context, in *tool.Intent) (res tool.Result
 		report(in.Caller, "")
 		switch {
 		case err != nil:
-			return ended(in), ""
+			return endedResult(in), ""
 		case !ok:
 			return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, words)), words
 		}
 		note = words
 		if err := i.o.Approvals.Begin(ctx, *in); err != nil {
-			return i.broken(*in, "was not run, because its approval could not be noted", err), note
+			return i.hostFailure(*in, "was not run, because its approval could not be noted", err), note
 		}
 	}
-	res = i.run(ctx, *in)
+	res = i.runTool(ctx, *in)
 	for _, h := range hooks {
 		changed, err := h.After(ctx, *in, res)
 		if err != nil {
-			return i.broken(*in, "was run, but a hook after it failed and its result is withheld", err), note
+			return i.hostFailure(*in, "was run, but a hook after it failed and its result is withheld", err), note
 		}
 		res = changed
 	}
@@ -171,7 +171,7 @@ func report(c tool.Caller, note string) {
 	}
 }
 
-func hookWord(r tool.Ruling) string {
+func describeRuling(r tool.Ruling) string {
 	word := "denies it"
 	if r.Decision == tool.Ask {
 		word = "wants an approval for it"
@@ -182,9 +182,9 @@ func hookWord(r tool.Ruling) string {
 	return word
 }
 
-// fit gives an intent arguments that fit its tool, or a result that says what is
+// checkArgs gives an intent arguments that fit its tool, or a result that says what is
 // wrong with them.
-func (i *Invoker) fit(in *tool.Intent, args json.RawMessage) *tool.Result {
+func (i *Invoker) checkArgs(in *tool.Intent, args json.RawMessage) *tool.Result {
 	fitting, err := i.o.Check(in.Tool.Tool.Spec().Schema, args)
 	if err != nil {
 		r := tool.Failure(fmt.Sprintf("The arguments of %s do not fit its schema: %v. Nothing was run; correct them and call again.", in.Tool.Name, err))
@@ -194,15 +194,15 @@ func (i *Invoker) fit(in *tool.Intent, args json.RawMessage) *tool.Result {
 	return nil
 }
 
-func ended(in *tool.Intent) tool.Result {
+func endedResult(in *tool.Intent) tool.Result {
 	return tool.Failure(fmt.Sprintf("%s was not run: the work was ended first.", in.Tool.Name))
 }
 
-// run runs the tool itself.
-func (i *Invoker) run(ctx context.Context, in tool.Intent) (res tool.Result) {
+// runTool runs the tool itself.
+func (i *Invoker) runTool(ctx context.Context, in tool.Intent) (res tool.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = i.broken(in, "", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			res = i.hostFailure(in, "", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, in.Caller), Timeout)
@@ -211,14 +211,14 @@ func (i *Invoker) run(ctx context.Context, in tool.Intent) (res tool.Result) {
 	res, err := in.Tool.Tool.Call(ctx, in.Args)
 	failpoint.Here(failpoint.ToolDone)
 	if err != nil {
-		return i.broken(in, "", err)
+		return i.hostFailure(in, "", err)
 	}
 	return res
 }
 
-// broken is the result of a call that the host could not make. The chain of causes
+// hostFailure is the result of a call that the host could not make. The chain of causes
 // is for the log alone.
-func (i *Invoker) broken(in tool.Intent, what string, err error) tool.Result {
+func (i *Invoker) hostFailure(in tool.Intent, what string, err error) tool.Result {
 	if what == "" {
 		what = "could not be run"
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	mostArgs   = 16 << 10  // bytes of arguments in a record
-	mostResult = 256 << 10 // bytes of a result that are kept
-	masked     = "***"
+	maxArgs     = 16 << 10  // bytes of arguments in a record
+	maxResult   = 256 << 10 // bytes of a result that are kept
+	maskedValue = "***"
 )
 
 // record describes a call that ended, with nothing secret in it.
@@ -26,7 +26,7 @@ func (i *Invoker) record(in tool.Intent, res tool.Result, note string, began tim
 	if in.Tool.Tool != nil {
 		spec = in.Tool.Tool.Spec()
 	}
-	c := store.ToolCall{ID: in.Caller.Call, Turn: in.Caller.Turn, Conversation: in.Caller.Conversation, User: userOf(in.Caller),
+	c := store.ToolCall{ID: in.Caller.Call, Turn: in.Caller.Turn, Conversation: in.Caller.Conversation, User: userID(in.Caller),
 		Server: spec.Server, Tool: in.Tool.Name, Args: i.maskArgs(in.Args), Note: note, Began: began, Took: i.o.Now().Sub(began)}
 	text := i.o.Rules.Mask(res.Text)
 	if res.IsError {
@@ -37,13 +37,13 @@ func (i *Invoker) record(in tool.Intent, res tool.Result, note string, began tim
 	if len(res.Text) > shown {
 		// Whole is what a model may read on in: as the tool wrote it, as the transcript
 		// has it, too.
-		c.ResultID, c.Whole = resultID(began), cut(res.Text, mostResult)
+		c.ResultID, c.Whole = resultID(began), cut(res.Text, maxResult)
 	}
 	return c
 }
 
-// userOf names the caller over all platforms; empty: several people, or nobody.
-func userOf(c tool.Caller) string {
+// userID names the caller over all platforms; empty: several people, or nobody.
+func userID(c tool.Caller) string {
 	if c.User.ID == "" {
 		return ""
 	}
@@ -60,8 +60,8 @@ func reference() string {
 	return hex.EncodeToString(b[:])
 }
 
-// secretKey matches names of arguments whose values are nobody's business.
-var secretKey = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api_?-?key|authorization|credential|private_?-?key|cookie`)
+// secretName matches names of arguments whose values are nobody's business.
+var secretName = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api_?-?key|authorization|credential|private_?-?key|cookie`)
 
 // maskArgs gives arguments without their secrets; ones too long to keep are told
 // by their size.
@@ -73,19 +73,19 @@ func (i *Invoker) maskArgs(args json.RawMessage) json.RawMessage {
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
-		return tell("arguments that are no JSON")
+		return describeArgs("arguments that are no JSON")
 	}
 	out, err := json.Marshal(maskValue(v))
-	if err != nil || len(out) > mostArgs {
-		return tell(fmt.Sprintf("%d bytes of arguments", len(args)))
+	if err != nil || len(out) > maxArgs {
+		return describeArgs(fmt.Sprintf("%d bytes of arguments", len(args)))
 	}
 	if out = []byte(i.o.Rules.Mask(string(out))); !json.Valid(out) {
-		return tell("arguments that hold a secret")
+		return describeArgs("arguments that hold a secret")
 	}
 	return out
 }
 
-func tell(what string) json.RawMessage {
+func describeArgs(what string) json.RawMessage {
 	b, _ := json.Marshal("(" + what + ")") // a string always can
 	return b
 }
@@ -94,8 +94,8 @@ func maskValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, inner := range v {
-			if _, text := inner.(string); text && secretKey.MatchString(k) {
-				v[k] = masked
+			if _, text := inner.(string); text && secretName.MatchString(k) {
+				v[k] = maskedValue
 			} else {
 				v[k] = maskValue(inner)
 			}

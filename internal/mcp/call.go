@@ -16,123 +16,139 @@ import (
 
 const (
 	defaultTimeout = 30 * time.Second
-	// againTime is how long a call waits for a server that was lost and is about to
-	// come back.
-	againTime = 5 * time.Second
+	// reconnectWait is how long a call waits for a lost server that is about to be
+	// connected again.
+	reconnectWait = 5 * time.Second
 )
 
-// remote is a tool of a server, whichever connection the server has at the time.
-type remote struct {
-	s *server
-	t inspected
+// serverTool is a tool of a server, called over whichever connection the server has at
+// the time.
+type serverTool struct {
+	s    *server
+	tool inspectedTool
 }
 
 // Spec describes the tool as the server listed it when this value was made.
-func (r remote) Spec() tool.Spec {
-	return tool.Spec{Server: r.s.c.Name, Name: r.t.Name, Description: r.t.shown, Schema: r.t.schema, Hints: r.t.hints()}
+func (r serverTool) Spec() tool.Spec {
+	return tool.Spec{
+		Server:      r.s.c.Name,
+		Name:        r.tool.Name,
+		Description: r.tool.description,
+		Schema:      r.tool.schema,
+		Hints:       r.tool.hints(),
+	}
 }
 
-// Call runs the tool. What goes wrong on the server's side is a result that says
-// so, at once if the server is down and not about to come back; an error is returned
-// only when ctx ends.
-func (r remote) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+// Call runs the tool. A failure of the server becomes a result that says so, at once if
+// the server is down and not about to come back. Call returns an error only when ctx
+// ends.
+func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	if object(args) == nil {
+	if jsonObject(args) == nil {
 		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
 	}
-	defer r.s.h.hold(r.s)() // it is not ended in the middle of a call
-	s, conn, why := r.s.reach(ctx)
-	if r.s.waits(r.t.Name) { // which may have shown only now that the server was started
-		return tool.Failure(fmt.Sprintf("The tool %q of the MCP server %q has changed, and waits until an administrator approves it. Nothing was run.", r.t.Name, r.s.c.Name)), nil
+	defer r.s.h.leaseServer(r.s)() // a reload does not end the server in the middle of a call
+	s, conn, why := r.s.connectionFor(ctx)
+	// Checked only now: a server that this call has started may have listed a changed tool.
+	if r.s.isQuarantined(r.tool.Name) {
+		return tool.Failure(fmt.Sprintf("The tool %q of the MCP server %q has changed, "+
+			"and waits until an administrator approves it. Nothing was run.", r.tool.Name, r.s.c.Name)), nil
 	}
+	// At most two attempts: the second over a new connection, where that does no harm.
 	for again := false; conn != nil; again = true {
-		raw, err := conn.call(ctx, r.t.Name, args, s.timeout())
+		raw, err := conn.call(ctx, r.tool.Name, args, s.callTimeout())
 		if err == nil {
-			return r.checked(resultOf(raw)), nil
+			return r.checkOutput(parseResult(raw)), nil
 		}
-		if ctx.Err() == nil && !again && repeatable(err, r.t.hints()) {
-			conn = s.next(ctx, conn)
+		if ctx.Err() == nil && !again && mayRepeat(err, r.tool.hints()) {
+			conn = s.nextConnection(ctx, conn)
 		} else {
 			conn = nil
 		}
 		if conn == nil && ctx.Err() == nil {
-			return tool.Failure(s.excuse(err)), nil
+			return tool.Failure(s.failureText(err)), nil
 		}
 	}
 	if ctx.Err() != nil {
-		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.t.Name, r.s.c.Name, context.Cause(ctx))
+		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.tool.Name, r.s.c.Name, context.Cause(ctx))
 	}
 	return tool.Failure(why), nil
 }
 
-// reach gives the server as it is called on behalf of ctx and its connection, or,
-// without one, what to tell the model.
-func (s *server) reach(ctx context.Context) (*server, *connection, string) {
-	mine, why := s.mine(ctx)
+// connectionFor returns the server that serves the caller of ctx and its connection, or,
+// without a connection, what to tell the model.
+func (s *server) connectionFor(ctx context.Context) (*server, *connection, string) {
+	callers, why := s.forCaller(ctx)
 	if why != "" {
 		return s, nil, why
 	}
-	conn, down := mine.ready(ctx)
+	conn, state := callers.awaitConnection(ctx)
 	switch {
 	case conn != nil:
-		return mine, conn, ""
-	case mine.consentURL() != "":
-		return mine, nil, fmt.Sprintf("The MCP server %q cannot be used before somebody has consented to that, at a link that is sent privately. Nothing was run; try again after that.", s.c.Name)
+		return callers, conn, ""
+	case callers.consentURL() != "":
+		return callers, nil, fmt.Sprintf("The MCP server %q cannot be used before somebody has consented to that, "+
+			"at a link that is sent privately. Nothing was run; try again after that.", s.c.Name)
 	}
-	return mine, nil, fmt.Sprintf("The MCP server %q is not available (state: %s). Nothing was run; it is tried again in the background.", s.c.Name, down)
+	return callers, nil, fmt.Sprintf("The MCP server %q is not available (state: %s). "+
+		"Nothing was run; it is tried again in the background.", s.c.Name, state)
 }
 
-// checked tells where a result is not what the tool said that it would be.
-func (r remote) checked(res tool.Result) tool.Result {
-	if res.IsError || len(r.t.Output) == 0 || r.s.o.Schemas == nil {
+// checkOutput returns a result with a note where it does not satisfy the tool's own
+// output schema.
+func (r serverTool) checkOutput(res tool.Result) tool.Result {
+	if res.IsError || len(r.tool.Output) == 0 || r.s.o.Schemas == nil {
 		return res
 	}
 	if res.Structured == nil {
 		res.Text += "\n[The tool gave no structured result, though it says that it always does.]"
-	} else if err := r.s.o.Schemas.Fits(r.t.Output, res.Structured); err != nil {
+	} else if err := r.s.o.Schemas.Fits(r.tool.Output, res.Structured); err != nil {
 		res.Text += fmt.Sprintf("\n[The structured result is not what the tool says that it gives: %.500s]", err)
 	}
 	return res
 }
 
-// repeatable reports whether a call that was lost may be sent once more: if the
-// server has not run it, or if running it twice is as good as once.
-func repeatable(err error, h tool.Hints) bool {
-	var lost lostError
+// mayRepeat reports whether a lost call may be sent once more: if the server has not run
+// it (a terminated session refuses before it runs anything), or if running it twice does
+// no harm.
+func mayRepeat(err error, h tool.Hints) bool {
+	var lost connectionLostError
 	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, &lost) && h.Repeatable()
 }
 
-func (s *server) timeout() time.Duration {
+func (s *server) callTimeout() time.Duration {
 	if s.c.Timeout > 0 {
 		return s.c.Timeout
 	}
 	return defaultTimeout
 }
 
-// ready gives the connection, or the state that is instead of one. A server that
-// was not started because its tools were known is started now; one that was lost and
-// is about to be tried again is waited for, as is one that is being asked whether it
-// lives, since what is sent to a dead one is lost.
-func (s *server) ready(ctx context.Context) (*connection, State) {
+// awaitConnection returns the connection, or nil and the state of the server. A server
+// that was not started because its tools were known is started now. A lost server that
+// is about to be connected again is waited for, and so is one that is being checked: a
+// request to a dead server would be lost.
+func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
-	conn, state, soon := s.conn, s.state, s.soon()
+	conn, state, soon := s.conn, s.state, s.isReconnecting()
 	s.mu.Unlock()
 	switch {
-	case conn != nil && !conn.silent() || !s.h.running():
+	case conn != nil && !conn.isSilent() || !s.h.isRunning():
 		return conn, state
-	case s.o.Keep != nil && (state == Uninitialized || state == Connecting && !s.tried()):
-		s.want(true, nil)
-		s.await(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
+	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !s.hasTried()):
+		// A first start may take long (44 s measured for mongodb-mcp-server through npx, 2026-11):
+		// the deadline is the caller's, not reconnectWait.
+		s.setWanted(true, nil)
+		s.awaitState(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 	case conn != nil || soon:
-		ctx, cancel := context.WithTimeout(ctx, againTime)
+		ctx, cancel := context.WithTimeout(ctx, reconnectWait)
 		defer cancel()
-		s.await(ctx, func() bool {
+		s.awaitState(ctx, func() bool {
 			if s.conn != nil {
-				return !s.conn.silent()
+				return !s.conn.isSilent()
 			}
-			return !s.soon()
+			return !s.isReconnecting()
 		})
 	}
 	s.mu.Lock()
@@ -140,34 +156,35 @@ func (s *server) ready(ctx context.Context) (*connection, State) {
 	return s.conn, s.state
 }
 
-// soon reports whether a server whose tools were known a moment ago is being
-// connected, or will be within againTime; s.mu is held.
-func (s *server) soon() bool {
+// isReconnecting reports whether a server that has worked is being connected again, or
+// will be within reconnectWait; s.mu is held.
+func (s *server) isReconnecting() bool {
 	switch s.state {
-	case Connecting, Connected, NoToolsFound: // the last two where a connection has just ended
+	case Connecting, Connected, NoToolsFound: // the last two: its connection has just ended
 		return len(s.tools) > 0
 	case Failed:
-		return !s.due.IsZero() && s.due.Sub(s.o.Now()) < againTime
+		return !s.retryAt.IsZero() && s.retryAt.Sub(s.o.Now()) < reconnectWait
 	}
 	return false
 }
 
-// tried reports that the first attempt to connect has ended.
-func (s *server) tried() bool {
+// hasTried reports whether the first attempt to connect has ended.
+func (s *server) hasTried() bool {
 	select {
-	case <-s.settled:
+	case <-s.firstAttempt:
 		return true
 	default:
 		return false
 	}
 }
 
-// next waits for the connection that follows a lost one; nil if none comes soon.
-func (s *server) next(ctx context.Context, lost *connection) *connection {
-	ctx, cancel := context.WithTimeout(ctx, againTime)
+// nextConnection returns the connection that follows a lost one; nil if none is made
+// within reconnectWait.
+func (s *server) nextConnection(ctx context.Context, lost *connection) *connection {
+	ctx, cancel := context.WithTimeout(ctx, reconnectWait)
 	defer cancel()
 	var conn *connection
-	s.await(ctx, func() bool {
+	s.awaitState(ctx, func() bool {
 		if s.conn != lost {
 			conn = s.conn
 		}
@@ -176,22 +193,30 @@ func (s *server) next(ctx context.Context, lost *connection) *connection {
 	return conn
 }
 
-// excuse tells the model why there is no result.
-func (s *server) excuse(err error) string {
-	var lost lostError
-	var late noAnswer
+// failureText returns what the model is told where there is no result.
+func (s *server) failureText(err error) string {
+	var lost connectionLostError
+	var late callTimeoutError
 	switch {
 	case errors.As(err, &late):
-		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.", s.c.Name, late.after)
+		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.",
+			s.c.Name, late.after)
 	case errors.As(err, &lost):
-		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. Whether it had an effect is not known; it was not repeated.", s.c.Name)
+		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. "+
+			"Whether it had an effect is not known; it was not repeated.", s.c.Name)
 	}
-	return fmt.Sprintf("The call to the MCP server %q failed: %.500s", s.c.Name, s.mask(plain(readable(err).Error())))
+	return fmt.Sprintf("The call to the MCP server %q failed: %.500s",
+		s.c.Name, s.mask(plainLine(unwrapTransportError(err).Error())))
 }
 
-// call makes one call, and takes note of what its failure says about the
-// connection. An error means that there is no result.
-func (c *connection) call(ctx context.Context, name string, args json.RawMessage, timeout time.Duration) (json.RawMessage, error) {
+// call makes one tool call and returns its result as it came. It returns an error where
+// there is no result.
+func (c *connection) call(
+	ctx context.Context,
+	name string,
+	args json.RawMessage,
+	timeout time.Duration,
+) (json.RawMessage, error) {
 	return c.request(ctx, name, timeout, func(ctx context.Context, token *sdk.Meta) error {
 		request := sdk.CallToolRequest{}
 		request.Params.Name, request.Params.Arguments, request.Params.Meta = name, args, token
@@ -200,28 +225,36 @@ func (c *connection) call(ctx context.Context, name string, args json.RawMessage
 	})
 }
 
-// request makes a request that takes its time: a call, or the reading of what a
-// server offers. It gives the result as it came.
-func (c *connection) request(ctx context.Context, name string, timeout time.Duration, send func(context.Context, *sdk.Meta) error) (json.RawMessage, error) {
-	f, landed := c.fly(ctx, name, timeout)
-	inner, got := capturing(f.ctx)
+// request makes a request that may take long: a tool call, or reading a resource or a
+// prompt. It returns the result as it came, and notes what a failure says about the
+// connection.
+func (c *connection) request(
+	ctx context.Context,
+	name string,
+	timeout time.Duration,
+	send func(context.Context, *sdk.Meta) error,
+) (json.RawMessage, error) {
+	f, end := c.beginCall(ctx, name, timeout)
+	inner, got := withCapture(f.ctx)
 	err := send(inner, &sdk.Meta{ProgressToken: f.token})
+	// The cause is read before end, which sets one of its own.
 	raw, cause := got.result(), context.Cause(f.ctx)
-	landed()
+	end()
 	switch {
-	case raw != nil: // the library refuses parts that it does not know
-		c.answered.Store(true)
+	case raw != nil: // even with an error: the library refuses content that it does not know
+		c.hasAnswered.Store(true)
 		return raw, nil
 	case cause != nil:
 		err = cause
 	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):
-		err = c.why() // another call found the loss first
+		err = c.lossReason() // more precise than what the library makes of a closed connection
 	}
+	// A call that the caller has given up says nothing about the connection.
 	if ctx.Err() == nil {
-		if errors.As(err, new(noAnswer)) {
-			c.late(f)
+		if errors.As(err, new(callTimeoutError)) {
+			c.noteTimeout(f)
 		}
-		c.failed(err)
+		c.noteFailure(err)
 	}
 	return nil, err
 }
@@ -235,5 +268,7 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// wantsInput reports whether a result asks for something that was not given.
-func wantsInput(raw json.RawMessage) bool { return text(object(raw)["resultType"]) == "input_required" }
+// needsInput reports whether a result asks for input before the request is made again.
+func needsInput(raw json.RawMessage) bool {
+	return jsonString(jsonObject(raw)["resultType"]) == "input_required"
+}

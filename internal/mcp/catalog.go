@@ -111,7 +111,8 @@ func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
 // Add starts a server and keeps its entry. The error is an InputError, or wraps ErrExists.
 func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
 	if !serverName.MatchString(name) {
-		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
+		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: "+
+			"use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
 	}
 	entry, err := c.parse(name, raw)
 	if err != nil {

@@ -17,13 +17,14 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// discoverTime is how long an HTTP server may take to say whether it knows the
-// newest protocol. A process may take as long as it takes to start: see tap.
-const discoverTime = 5 * time.Second
+// discoverTimeout is how long an HTTP server may take to say whether it knows the newest
+// protocol. A process has all of StartTimeout, see wrappedTransport: the library's own
+// limit of 5 s takes a server that boots longer for an old one (mcp-go v1.2.1, 2026-11).
+const discoverTimeout = 5 * time.Second
 
-// known is what was learnt of a server by connecting it, so that the next time
-// nothing need be tried in vain.
-type known struct {
+// learned is what an earlier connection has shown of a server, so that the next attempt
+// does not try other transports and protocols first.
+type learned struct {
 	transport string // Stdio, HTTP or SSE
 	era       era
 }
@@ -33,86 +34,96 @@ type connection struct {
 	s      *server
 	number int64 // of this connection among the server's
 	client *client.Client
-	about  about
-	logs   *ring
+	info   serverInfo
+	logs   *logBuffer
 
-	instructions string // what the server says of its use; a stranger's text
+	instructions string // the server's own words on its use: untrusted text
 
-	lost    <-chan struct{} // closed when it is gone
-	why     func() error
-	lose    func(error)
-	ready   func()        // to be done when its tools are known
-	first   func()        // to be done before it is closed, if not nil
-	last    []func()      // to be done after
-	relist  chan struct{} // the server says that its tools have changed
-	suspect chan struct{} // the server should be asked whether it lives
+	lost          <-chan struct{} // closed when the connection is lost
+	lossReason    func() error
+	fail          func(error)   // ends the connection for a reason
+	onToolsListed func()        // called when its tools are known
+	beforeClose   func()        // called before it is closed, if not nil
+	afterClose    []func()      // called after it is closed
+	relistWanted  chan struct{} // signalled when the server says that its tools have changed
+	checkWanted   chan struct{} // signalled when the server should be checked
 
-	answered atomic.Bool // a call was
+	hasAnswered atomic.Bool // a call was answered
 
-	made  time.Time
-	heard atomic.Int64 // nanoseconds from made to the last message of the server
-	deaf  atomic.Int64 // heard, when a call ran out of time during which nothing was; else -1
+	createdAt   time.Time
+	lastMessage atomic.Int64 // nanoseconds from createdAt to the last message of the server
+	silentSince atomic.Int64 // lastMessage when a call timed out in silence; else -1
 
-	life     context.Context // of what is done in the background
-	end      func()
-	work     sync.WaitGroup
-	busyness chan struct{} // as much as is done there at a time
+	ctx             context.Context // of background work; ends with the connection
+	cancel          func()
+	work            sync.WaitGroup // background work
+	backgroundSlots chan struct{}  // bounds background work
 
-	mu         sync.Mutex
-	flights    map[string]*flight                 // calls under way, by token
-	flown      int                                // how many there were
-	asks       map[string]context.CancelCauseFunc // requests of the server that are being answered
-	questions  int                                // how many there were
-	elsewheres map[string]chan struct{}           // what a person does at addresses that the server named
+	mu              sync.Mutex
+	calls           map[string]*pendingCall            // by token
+	callCount       int                                // calls made so far
+	requests        map[string]context.CancelCauseFunc // of the server, while they are answered
+	questionCount   int                                // questions that came without an id
+	urlElicitations map[string]chan struct{}           // by id; closed when the person is done at the address
 }
 
-// connection makes one that a carrier is to be given to.
-func (s *server) connection(carrier *duplex) *connection {
-	s.connections++
-	c := &connection{s: s, number: s.connections, logs: s.logs, ready: func() {},
-		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), busyness: make(chan struct{}, maxAnswering),
-		flights: map[string]*flight{}, asks: map[string]context.CancelCauseFunc{}, elsewheres: map[string]chan struct{}{}}
-	c.life, c.end = context.WithCancel(context.Background())
-	c.made = time.Now()
-	c.deaf.Store(-1)
-	if carrier != nil {
-		c.lost, c.why, c.lose = carrier.done, carrier.why, carrier.lose
-		carrier.handle, carrier.heard = c.answer, c.hear
+// newConnection returns a connection over a transport of ours, or, for nil, one whose
+// loss the caller reports.
+func (s *server) newConnection(over *rpcConn) *connection {
+	s.attempts++
+	c := &connection{
+		s:               s,
+		number:          s.attempts,
+		logs:            s.logs,
+		onToolsListed:   func() {},
+		relistWanted:    make(chan struct{}, 1),
+		checkWanted:     make(chan struct{}, 1),
+		createdAt:       time.Now(),
+		backgroundSlots: make(chan struct{}, maxConcurrentAnswers),
+		calls:           map[string]*pendingCall{},
+		requests:        map[string]context.CancelCauseFunc{},
+		urlElicitations: map[string]chan struct{}{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.silentSince.Store(-1)
+	if over != nil {
+		c.lost, c.lossReason, c.fail = over.done, over.lossReason, over.fail
+		over.onRequest, over.onMessage = c.answerRequest, c.noteMessage
 	}
 	return c
 }
 
 var errNotReady = errors.New("it was not ready")
 
-// connect makes a connection and agrees on a protocol version, within the time
-// that a start may take.
+// connect makes a connection and agrees on a protocol version, within StartTimeout.
 func (s *server) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartTimeout,
 		fmt.Errorf("%w within %s", errNotReady, s.o.StartTimeout))
 	defer cancel()
 	conn, err := s.dial(ctx)
 	if err != nil {
-		s.known = known{}
+		s.learned = learned{} // another program may run there now: the next attempt tries everything
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, s.explained(err)
+		return nil, s.explainConnectError(err)
 	}
-	s.known.transport, s.known.era = conn.about.transport, legacy
-	if sdk.IsModernProtocol(conn.about.protocol) {
-		s.known.era = modern
+	s.learned.transport, s.learned.era = conn.info.transport, legacy
+	if sdk.IsModernProtocol(conn.info.protocol) {
+		s.learned.era = modern
 	}
 	return conn, nil
 }
 
-// dial tries what the entry, or what is known, leaves open.
+// dial connects over the transport that the entry names or an earlier connection has
+// shown, else tries what is possible.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
-		conn, err := s.overStdio(ctx, s.era())
-		var lost lostError
-		if s.era() == unknown && errors.As(err, &lost) && ctx.Err() == nil {
+		conn, err := s.connectStdio(ctx, s.protocolEra())
+		var lost connectionLostError
+		if s.protocolEra() == unknown && errors.As(err, &lost) && ctx.Err() == nil {
 			// Some older servers end at a request that they do not know.
-			return s.overStdio(ctx, legacy)
+			return s.connectStdio(ctx, legacy)
 		}
 		return conn, err
 	}
@@ -121,18 +132,18 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 		return nil, errors.New("its url is not an http or https address")
 	}
 	switch {
-	case s.c.Transport == HTTP || s.known.transport == HTTP:
-		return s.overHTTP(ctx, at)
-	case s.c.Transport == SSE || s.known.transport == SSE:
-		return s.overSSE(ctx, at)
+	case s.c.Transport == HTTP || s.learned.transport == HTTP:
+		return s.connectHTTP(ctx, at)
+	case s.c.Transport == SSE || s.learned.transport == SSE:
+		return s.connectSSE(ctx, at)
 	}
-	conn, err := s.overHTTP(ctx, at)
+	conn, err := s.connectHTTP(ctx, at)
 	if err == nil || !errors.Is(err, transport.ErrLegacySSEServer) {
 		return conn, err
 	}
-	conn, second := s.overSSE(ctx, at)
+	conn, second := s.connectSSE(ctx, at)
 	if second != nil {
-		return nil, fmt.Errorf("it takes neither Streamable HTTP (%w) nor SSE (%w)", readable(err), second)
+		return nil, fmt.Errorf("it takes neither Streamable HTTP (%w) nor SSE (%w)", unwrapTransportError(err), second)
 	}
 	return conn, nil
 }
@@ -144,69 +155,93 @@ func checkProtocol(version string) error {
 	return fmt.Errorf("unknown protocol version %q; known are %s", version, strings.Join(sdk.ValidProtocolVersions, ", "))
 }
 
-// era is what is known of a server, or configured.
-func (s *server) era() era {
+// protocolEra returns the era that is configured or learned.
+func (s *server) protocolEra() era {
 	switch {
 	case s.c.Protocol == "":
-		return s.known.era
+		return s.learned.era
 	case sdk.IsModernProtocol(s.c.Protocol):
 		return modern
 	}
 	return legacy
 }
 
-func (s *server) overStdio(ctx context.Context, e era) (*connection, error) {
-	carrier, err := newStdio(s.c, s.logs, s.o.Watch)
+func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
+	process, err := newStdio(s.c, s.logs, s.o.Watch)
 	if err != nil {
 		return nil, err
 	}
-	conn := s.connection(carrier.duplex)
-	conn.ready = carrier.ready
-	return s.shake(ctx, conn, &tap{Interface: carrier, conn: conn, era: e, only: s.c.Protocol, silence: s.o.silence, hello: s.initialize}, Stdio, -1)
+	conn := s.newConnection(process.rpcConn)
+	conn.onToolsListed = process.endDeprioritized
+	over := &wrappedTransport{
+		Interface:        process,
+		conn:             conn,
+		era:              e,
+		version:          s.c.Protocol,
+		silence:          s.o.silence,
+		initializeParams: s.initializeParams,
+	}
+	return s.handshake(ctx, conn, over, Stdio, -1)
 }
 
-func (s *server) overSSE(ctx context.Context, at *url.URL) (*connection, error) {
-	g := s.guard(at)
-	carrier := newSSE(at, g.client(), s.logs)
-	conn := s.connection(carrier.duplex)
-	conn.last = []func(){g.close}
-	return s.shake(ctx, conn, versioned{&tap{Interface: carrier, conn: conn, era: legacy}, carrier}, SSE, -1)
+func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, error) {
+	g := s.originTransport(at)
+	stream := newSSE(at, g.client(), s.logs)
+	conn := s.newConnection(stream.rpcConn)
+	conn.afterClose = []func(){g.close}
+	over := &wrappedTransport{Interface: stream, conn: conn, era: legacy}
+	return s.handshake(ctx, conn, versionedTransport{over, stream}, SSE, -1)
 }
 
-func (s *server) overHTTP(ctx context.Context, at *url.URL) (*connection, error) {
-	g := s.guard(at)
-	carrier, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
+func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, error) {
+	g := s.originTransport(at)
+	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
+	// The library's transport reports no loss: each request is an exchange of its own. The
+	// connection is lost when noteFailure finds the session terminated.
 	lost, cancel := context.WithCancelCause(context.Background())
-	conn := s.connection(nil)
-	conn.lost, conn.why, conn.lose = lost.Done(), func() error { return lostError{context.Cause(lost)} }, cancel
-	conn.last = []func(){func() { cancel(errors.New("closed")) }, g.close}
-	t := &tap{Interface: carrier, conn: conn, era: s.era(), only: s.c.Protocol}
-	beside := courier{s.c.URL, g.client(), t.header}
-	carrier.SetRequestHandler(conn.answering(beside))
-	conn, err = s.shake(ctx, conn, versioned{t, carrier}, HTTP, discoverTime)
-	if err == nil && !sdk.IsModernProtocol(conn.about.protocol) {
-		t.beside.Store(&beside)
-		conn.first = overhear(beside, conn)
+	conn := s.newConnection(nil)
+	conn.lost, conn.fail = lost.Done(), cancel
+	conn.lossReason = func() error { return connectionLostError{context.Cause(lost)} }
+	conn.afterClose = []func(){func() { cancel(errors.New("closed")) }, g.close}
+	t := &wrappedTransport{Interface: streamable, conn: conn, era: s.protocolEra(), version: s.c.Protocol}
+	poster := httpPoster{s.c.URL, g.client(), t.postHeader}
+	streamable.SetRequestHandler(conn.requestHandler(poster))
+	conn, err = s.handshake(ctx, conn, versionedTransport{t, streamable}, HTTP, discoverTimeout)
+	// The newest protocol has no GET stream and no cancel notification over HTTP.
+	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
+		t.poster.Store(&poster)
+		conn.beforeClose = openListenStream(poster, conn)
 	}
 	return conn, err
 }
 
-// versioned adds what the library asks of carriers over HTTP.
-type versioned struct {
-	*tap
+// versionedTransport adds the method that the library expects of transports over HTTP.
+type versionedTransport struct {
+	*wrappedTransport
 	http transport.HTTPConnection
 }
 
 // SetProtocolVersion passes the version on.
-func (v versioned) SetProtocolVersion(version string) { v.http.SetProtocolVersion(version) }
+func (v versionedTransport) SetProtocolVersion(version string) { v.http.SetProtocolVersion(version) }
 
-// shake starts a carrier and shakes hands over it.
-func (s *server) shake(ctx context.Context, conn *connection, over transport.Interface, name string, discover time.Duration) (*connection, error) {
-	options := []client.ClientOption{client.WithDiscoverTimeout(discover), client.WithClientCapabilities(s.capabilities())}
+// handshake starts a transport and agrees with the server on a protocol version. name is
+// Stdio, HTTP or SSE; discover limits the question for the newest protocol, -1: no limit.
+// On an error the connection is closed.
+func (s *server) handshake(
+	ctx context.Context,
+	conn *connection,
+	over transport.Interface,
+	name string,
+	discover time.Duration,
+) (*connection, error) {
+	options := []client.ClientOption{
+		client.WithDiscoverTimeout(discover),
+		client.WithClientCapabilities(s.clientCapabilities()),
+	}
 	switch {
 	case s.c.Protocol != "":
 		options = append(options, client.WithProtocolVersion(s.c.Protocol))
@@ -214,16 +249,20 @@ func (s *server) shake(ctx context.Context, conn *connection, over transport.Int
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	conn.client = client.NewClient(over, options...)
-	conn.client.OnNotification(conn.notified)
+	conn.client.OnNotification(conn.handleNotification)
 	err := conn.client.Start(ctx)
 	if err == nil {
 		var result *sdk.InitializeResult
 		request := sdk.InitializeRequest{}
-		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.version()}
+		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.clientVersion()}
 		if result, err = conn.client.Initialize(ctx, request); err == nil {
-			conn.about = about{name, result.ProtocolVersion, strings.TrimSpace(plain(result.ServerInfo.Name + " " + result.ServerInfo.Version))}
+			conn.info = serverInfo{
+				transport: name,
+				protocol:  result.ProtocolVersion,
+				version:   strings.TrimSpace(plainLine(result.ServerInfo.Name + " " + result.ServerInfo.Version)),
+			}
 			conn.instructions = result.Instructions
-			conn.listen()
+			conn.watchChanges()
 			return conn, nil
 		}
 	}
@@ -231,144 +270,158 @@ func (s *server) shake(ctx context.Context, conn *connection, over transport.Int
 	return nil, err
 }
 
-func (s *server) version() string {
+func (s *server) clientVersion() string {
 	if s.o.Version == "" {
 		return "dev"
 	}
 	return s.o.Version
 }
 
-// initialize are the parameters of the older handshake, for tap.
-func (s *server) initialize() any {
+// initializeParams returns the parameters of the older handshake, for wrappedTransport.
+func (s *server) initializeParams() any {
 	return map[string]any{
 		"protocolVersion": sdk.LATEST_LEGACY_PROTOCOL_VERSION,
-		"capabilities":    s.capabilities(),
-		"clientInfo":      sdk.Implementation{Name: "ravenbot", Version: s.version()},
+		"capabilities":    s.clientCapabilities(),
+		"clientInfo":      sdk.Implementation{Name: "ravenbot", Version: s.clientVersion()},
 	}
 }
 
-// listen asks a server of the newest protocol to say when its tools change, which
-// others do unasked; and for the log that it offers.
-func (c *connection) listen() {
+// watchChanges asks a server of the newest protocol to say when its tools change (older
+// servers do so unasked), and a server of an older one for its log messages.
+func (c *connection) watchChanges() {
 	offers := c.client.GetServerCapabilities()
-	modern := sdk.IsModernProtocol(c.about.protocol)
+	modern := sdk.IsModernProtocol(c.info.protocol)
 	if offers.Logging != nil && !modern {
-		c.background(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, answerTime)
+		c.runInBackground(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 			defer cancel()
-			request := transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: sdk.NewRequestId("level"), Method: "logging/setLevel",
-				Params: map[string]string{"level": "info"}}
-			_, _ = c.client.GetTransport().SendRequest(ctx, request) // its own choice of level will do
+			request := transport.JSONRPCRequest{
+				JSONRPC: sdk.JSONRPC_VERSION,
+				ID:      sdk.NewRequestId("level"),
+				Method:  "logging/setLevel",
+				Params:  map[string]string{"level": "info"},
+			}
+			_, _ = c.client.GetTransport().SendRequest(ctx, request) // if refused, the server's default level will do
 		})
 	}
-	filter := sdk.SubscriptionFilter{ToolsListChanged: offers.Tools != nil && offers.Tools.ListChanged,
+	filter := sdk.SubscriptionFilter{
+		ToolsListChanged:     offers.Tools != nil && offers.Tools.ListChanged,
 		PromptsListChanged:   offers.Prompts != nil && offers.Prompts.ListChanged,
-		ResourcesListChanged: offers.Resources != nil && offers.Resources.ListChanged}
+		ResourcesListChanged: offers.Resources != nil && offers.Resources.ListChanged,
+	}
 	if !modern || filter.IsEmpty() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { reopened(ctx, func(ctx context.Context) bool { return c.subscribed(ctx, filter) }) })
-	c.first = func() {
+	wg.Go(func() {
+		reopenUntilRefused(ctx, func(ctx context.Context) bool { return c.listenForChanges(ctx, filter) })
+	})
+	c.beforeClose = func() {
 		cancel()
 		wg.Wait()
 	}
 }
 
-// subscribed waits for the end of a stream of changes. Without one the regular
-// check finds them.
-func (c *connection) subscribed(ctx context.Context, to sdk.SubscriptionFilter) (refused bool) {
+// listenForChanges reads a stream of change notifications to its end, and reports whether
+// the server refused it. Without a stream the regular check finds changes.
+func (c *connection) listenForChanges(ctx context.Context, to sdk.SubscriptionFilter) (refused bool) {
 	return errors.Is(c.client.Listen(ctx, to), sdk.ErrMethodNotFound)
 }
 
-// notified must not block, nor call the server: the connection reads no further
-// until it returns.
-func (c *connection) notified(n sdk.JSONRPCNotification) {
-	c.hear()
+// handleNotification handles a notification of the server. It must not block, nor call the
+// server: the connection reads no further message until it returns, and the library
+// deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
+func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
+	c.noteMessage()
 	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
-		sdk.MethodNotificationSubscriptionsAcknowledged: // from here on changes are told; there may have been one before
-		poke(c.relist)
+		sdk.MethodNotificationSubscriptionsAcknowledged: // there may have been a change before the subscription
+		wake(c.relistWanted)
 	case sdk.MethodNotificationPromptsListChanged, sdk.MethodNotificationResourcesListChanged:
-		// They are listed anew whenever somebody asks for them.
+		// Nothing of them is kept: they are listed whenever somebody asks.
 	case string(sdk.MethodNotificationMessage):
-		c.logged(fields)
+		c.handleLog(fields)
 	case string(sdk.MethodNotificationProgress):
-		c.progressed(fields)
+		c.handleProgress(fields)
 	case string(sdk.MethodNotificationCancelled):
-		c.takenBack(fields)
+		c.cancelRequest(fields)
 	case string(sdk.MethodNotificationElicitationComplete):
 		id, _ := fields["elicitationId"].(string)
-		c.completed(id)
+		c.finishURLElicitation(id)
 	}
 }
 
-// ask has the supervisor find out whether the server lives.
-func (c *connection) ask() { poke(c.suspect) }
+// requestCheck asks the supervisor to find out whether the server is alive.
+func (c *connection) requestCheck() { wake(c.checkWanted) }
 
-func poke(ch chan<- struct{}) {
+// wake signals a channel of size 1 without waiting; a signal that is there already stands
+// for both.
+func wake(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
 	}
 }
 
-func (c *connection) busy() bool {
+// hasCalls reports whether any call waits for its answer.
+func (c *connection) hasCalls() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.flights) > 0
+	return len(c.calls) > 0
 }
 
-// hear notes that a message of the server came.
-func (c *connection) hear() { c.heard.Store(int64(time.Since(c.made))) }
+// noteMessage records that a message of the server has come.
+func (c *connection) noteMessage() { c.lastMessage.Store(int64(time.Since(c.createdAt))) }
 
-// late notes that a call ran out of time. What was heard at its very beginning may have
-// been under way before.
-func (c *connection) late(f *flight) {
-	heard := c.heard.Load()
-	if time.Duration(heard) < f.began.Add(f.timeout/10).Sub(c.made) {
-		c.deaf.Store(heard)
+// noteTimeout records that a call has timed out, if the server was silent meanwhile. A
+// message in the first tenth of the call's time does not count as a sign of life: the
+// server may have sent it before it read the call.
+func (c *connection) noteTimeout(f *pendingCall) {
+	last := c.lastMessage.Load()
+	if time.Duration(last) < f.startedAt.Add(f.timeout/10).Sub(c.createdAt) {
+		c.silentSince.Store(last)
 	}
 }
 
-// silent reports whether nothing has been heard of the server since a call was given its
-// whole time in vain.
-func (c *connection) silent() bool { return c.deaf.Load() == c.heard.Load() }
+// isSilent reports whether no message has come since a call timed out in silence.
+func (c *connection) isSilent() bool { return c.silentSince.Load() == c.lastMessage.Load() }
 
-// failed takes note of what an error says about the connection.
-func (c *connection) failed(err error) {
-	var carrier *transport.Error
-	var late noAnswer
+// noteFailure draws conclusions about the connection from the error of a request.
+func (c *connection) noteFailure(err error) {
+	var failed *transport.Error
+	var late callTimeoutError
 	switch {
 	case errors.Is(err, transport.ErrSessionTerminated):
-		c.lose(errors.New("the server has forgotten the session"))
-	case errors.As(err, &carrier), errors.As(err, &late):
-		c.ask()
+		c.fail(errors.New("the server has forgotten the session"))
+	case errors.As(err, &failed), errors.As(err, &late):
+		c.requestCheck()
 	}
 }
 
-// close ends the connection and waits for its process.
+// close ends the connection and returns when its process and background work have ended.
 func (c *connection) close() {
+	// Under the lock, so that runInBackground adds no work once Wait may run.
 	c.mu.Lock()
-	c.end()
+	c.cancel()
 	c.mu.Unlock()
-	if c.first != nil {
-		c.first()
+	if c.beforeClose != nil {
+		c.beforeClose()
 	}
-	_ = c.client.Close() // what could not be closed is of no use either
-	for _, do := range c.last {
+	_ = c.client.Close() // on an error there is nothing left to do
+	for _, do := range c.afterClose {
 		do()
 	}
 	c.work.Wait()
 }
 
-// explained adds to an error what helps the operator.
-func (s *server) explained(err error) error {
-	err = readable(err)
-	if last := s.logs.last("stderr", s.mask); last != "" && s.c.Command != "" {
-		var lost lostError
+// explainConnectError returns an error in words for the operator, with the last line that
+// a failed process wrote.
+func (s *server) explainConnectError(err error) error {
+	err = unwrapTransportError(err)
+	if last := s.logs.lastLine("stderr", s.mask); last != "" && s.c.Command != "" {
+		var lost connectionLostError
 		if errors.As(err, &lost) || errors.Is(err, errNotReady) {
 			return fmt.Errorf("%w; its last words: %.300s", err, last)
 		}
@@ -376,32 +429,34 @@ func (s *server) explained(err error) error {
 	return err
 }
 
-// readable takes the library's wrapping off an error where its text is for
+// unwrapTransportError returns an error without the library's wrapping, whose text is for
 // programmers.
-func readable(err error) error {
-	var carrier *transport.Error
+func unwrapTransportError(err error) error {
+	var failed *transport.Error
 	var address *url.Error
-	var refused authorizing
+	var refused authorizationError
 	switch {
-	case errors.As(err, &refused): // whose text says what is to be done
+	case errors.As(err, &refused): // its text says what to do
 		return refused
 	case errors.Is(err, transport.ErrAuthorizationRequired):
 		return statusError(http.StatusUnauthorized)
 	case errors.Is(err, transport.ErrLegacySSEServer):
 		return errors.New("it refuses to initialize")
-	case errors.As(err, &address): // its text would repeat the address, with any secret in it
+	case errors.As(err, &address): // its text repeats the address, which may hold a secret
 		return fmt.Errorf("it cannot be reached: %w", address.Err)
-	case errors.As(err, &carrier):
-		return carrier.Err
+	case errors.As(err, &failed):
+		return failed.Err
 	}
 	return err
 }
 
-// authorizing is an error of what Options.Authorize gave. Its text has no secret.
-type authorizing interface {
+// authorizationError is an error of the transport that Options.Authorize returned. Its
+// text holds no secret.
+type authorizationError interface {
 	error
 	Authorizing()
 }
 
-// hasNoTools reports whether a server says that it knows no tools at all.
-func hasNoTools(err error) bool { return errors.Is(err, sdk.ErrMethodNotFound) }
+// isMethodNotFound reports whether a server says that it does not know a method, as one
+// without tools says of their list.
+func isMethodNotFound(err error) bool { return errors.Is(err, sdk.ErrMethodNotFound) }

@@ -48,6 +48,7 @@ func FromEntry(name string, e config.MCPServer) Config {
 	}
 }
 
+// reveal returns a table of secrets in clear.
 func reveal[M ~map[string]config.Secret](m M) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {

@@ -16,52 +16,54 @@ func ownGroup() *syscall.SysProcAttr {
 }
 
 func signalGroup(leader *os.Process, sig syscall.Signal) {
-	_ = syscall.Kill(-leader.Pid, sig) // nobody left is what we want
+	_ = syscall.Kill(-leader.Pid, sig) // fails only where none of the group is left
 }
 
-// modesty is how far below us in priority (nice) a server is while it starts.
-const modesty = 15
+// startNiceness is added to our niceness for a server that starts.
+const startNiceness = 15
 
-// mayRise tells whether the system lets us raise a priority again that was lowered:
-// for that it wants CAP_SYS_NICE, or a limit on it (RLIMIT_NICE) of 20.
-var mayRise = sync.OnceValue(func() bool {
+// canRestorePriority reports whether the system lets us raise a priority again that was
+// lowered, which takes CAP_SYS_NICE or an RLIMIT_NICE of 20. It tries once, on a thread of
+// its own.
+var canRestorePriority = sync.OnceValue(func() bool {
 	may := make(chan bool)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: a thread that stays low ends here
-		own, err := nice(syscall.PRIO_PROCESS, 0)
+		runtime.LockOSThread() // never unlocked: if the priority stays low, the thread ends with the goroutine
+		own, err := niceness(syscall.PRIO_PROCESS, 0)
 		may <- err == nil && syscall.Setpriority(syscall.PRIO_PROCESS, 0, own+1) == nil &&
 			syscall.Setpriority(syscall.PRIO_PROCESS, 0, own) == nil
 	}()
 	return <-may
 })
 
-// yield lets a process group come after everybody else who wants the processor, until
-// rise is called: starting one costs hundreds of milliseconds of it, which calls to
-// other servers would wait for. A group that has chosen a priority of its own keeps it,
-// and where we could not undo it nothing is done.
-func yield(group int) (rise func()) {
-	own, err := nice(syscall.PRIO_PROCESS, 0)
-	low := min(own+modesty, 18) // not the lowest: one that asks for less is told from it
-	if err != nil || own >= low || !mayRise() {
+// deprioritize lowers the priority of a process group until restore is called: starting a
+// server takes hundreds of milliseconds of processor time, for which calls to other
+// servers would wait (see ARCHITECTURE for the measurement). A group that has set a
+// priority of its own keeps it. Where the priority could not be restored, nothing is done.
+func deprioritize(group int) (restore func()) {
+	own, err := niceness(syscall.PRIO_PROCESS, 0)
+	low := min(own+startNiceness, 18) // not 19: a process that lowers itself to the minimum is told apart
+	if err != nil || own >= low || !canRestorePriority() {
 		return func() {}
 	}
 	move := func(from, to int) {
-		if now, err := nice(syscall.PRIO_PGRP, group); err == nil && now == from {
-			_ = syscall.Setpriority(syscall.PRIO_PGRP, group, to) // of one that has ended
+		if now, err := niceness(syscall.PRIO_PGRP, group); err == nil && now == from {
+			_ = syscall.Setpriority(syscall.PRIO_PGRP, group, to) // fails where the group has ended
 		}
 	}
 	move(own, low)
 	return func() { move(low, own) }
 }
 
-// nice is the priority of a process, or the best one in a group: -20 to 19, where
-// less is before others.
-func nice(which, id int) (int, error) {
-	turned, err := syscall.Getpriority(which, id) // the kernel gives 20 less it
-	return 20 - turned, err
+// niceness returns the niceness of a process, or the lowest in a group: -20 to 19, where
+// less goes before others.
+func niceness(which, id int) (int, error) {
+	inverted, err := syscall.Getpriority(which, id) // the system call returns 20-nice, to stay positive
+	return 20 - inverted, err
 }
 
-// awaitExit waits until a child has ended, and leaves it to be reaped.
+// awaitExit waits until a child has ended, and leaves it to be reaped. It reports false if
+// the system call fails.
 func awaitExit(pid int) bool {
 	const (
 		idOfProcess = 1

@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// ownGroup has nothing to ask for where there are no process groups.
+// ownGroup returns nil: there are no process groups here.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// signalGroup ends the process alone, and by force, which is all that can be done.
+// signalGroup kills the process alone, which is all that can be done here.
 func signalGroup(leader *os.Process, _ syscall.Signal) {
-	_ = leader.Kill() // one that has ended is what we want
+	_ = leader.Kill() // fails only where it has ended already
 }
 
-// yield does nothing where a priority that was lowered cannot be raised again.
-func yield(int) (rise func()) { return func() {} }
+// deprioritize does nothing: a lowered priority could not be raised again here.
+func deprioritize(int) (restore func()) { return func() {} }
 
-// awaitExit cannot wait here without reaping.
+// awaitExit reports false: the exit cannot be awaited here without reaping the process.
 func awaitExit(int) bool { return false }

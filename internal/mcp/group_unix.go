@@ -12,11 +12,11 @@ import (
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(leader *os.Process, sig syscall.Signal) {
-	_ = syscall.Kill(-leader.Pid, sig) // nobody left is what we want
+	_ = syscall.Kill(-leader.Pid, sig) // fails only where none of the group is left
 }
 
-// yield does nothing where a priority that was lowered cannot be raised again.
-func yield(int) (rise func()) { return func() {} }
+// deprioritize does nothing: a lowered priority could not be raised again here.
+func deprioritize(int) (restore func()) { return func() {} }
 
-// awaitExit cannot wait here without reaping.
+// awaitExit reports false: the exit cannot be awaited here without reaping the process.
 func awaitExit(int) bool { return false }

@@ -16,11 +16,11 @@ import (
 // FromConfig is the Source of servers given by Options and Apply.
 const FromConfig = "config"
 
-// maxHold is how long a server that was replaced or removed lives on for those
-// who hold it.
-const maxHold = 30 * time.Minute
+// maxLease is how long a server that was replaced or removed keeps running for those
+// who hold a lease on it.
+const maxLease = 30 * time.Minute
 
-// What may be wrong with a change of the servers. Errors of Host wrap them.
+// Reasons why a change of the servers is refused. Errors of Host wrap them.
 var (
 	ErrNotFound   = errors.New("there is no such MCP server")
 	ErrExists     = errors.New("the name is taken by another MCP server")
@@ -34,28 +34,33 @@ var (
 type Host struct {
 	o Options
 
-	mu      sync.Mutex
-	servers map[string]*server
-	holds   map[*hold]bool
-	claims  claims
-	wrote   chan struct{} // a server's log has more lines
-	started bool
-	ctx     context.Context // while it runs, else nil
-	work    sync.WaitGroup  // what was started for ctx
+	mu          sync.Mutex
+	servers     map[string]*server
+	leases      map[*lease]bool
+	toolNames   nameRegistry
+	logAppended chan struct{} // signalled when a server's log has new lines
+	started     bool
+	ctx         context.Context // while Run runs, else nil
+	work        sync.WaitGroup  // goroutines started for ctx
 
-	once     sync.Once // recall
-	recalled bool      // what is kept of the servers has been taken, or is being
+	restoreOnce sync.Once // see restoreSaved
+	restored    bool      // restoring the saved state has begun
 }
 
-// hold keeps alive what there was when it began: all servers, or one.
-type hold struct {
-	on   *server // nil: all
-	done chan struct{}
+// lease keeps the servers running that existed when it began: all of them, or one.
+type lease struct {
+	server *server // nil: all
+	done   chan struct{}
 }
 
 // NewHost checks the options. It starts nothing; Run does.
 func NewHost(o Options) (*Host, error) {
-	h := &Host{o: withDefaults(o), servers: map[string]*server{}, holds: map[*hold]bool{}, wrote: make(chan struct{}, 1)}
+	h := &Host{
+		o:           withDefaults(o),
+		servers:     map[string]*server{},
+		leases:      map[*lease]bool{},
+		logAppended: make(chan struct{}, 1),
+	}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
 	}
@@ -73,10 +78,10 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.started, h.ctx = true, ctx
 	for _, s := range h.servers {
-		h.start(s)
+		h.startServer(s)
 	}
-	if h.o.Keep != nil {
-		h.work.Go(func() { h.keepLogs(ctx) })
+	if h.o.Store != nil {
+		h.work.Go(func() { h.runLogSaver(ctx) })
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
@@ -84,13 +89,13 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
-	h.writeLogs() // with their last words
+	h.saveLogs() // again, with what the servers wrote while they were ended
 	return nil
 }
 
-// start has a server run; h.mu is held.
-func (h *Host) start(s *server) {
-	if h.ctx == nil {
+// startServer starts the supervisor of a server; h.mu is held.
+func (h *Host) startServer(s *server) {
+	if h.ctx == nil { // Run starts all servers
 		return
 	}
 	ctx, quit := context.WithCancel(h.ctx)
@@ -102,9 +107,9 @@ func (h *Host) start(s *server) {
 }
 
 // Apply makes servers the configured set: entries that differ from before are
-// replaced, new ones start, missing ones end, all others go on untouched. A
-// configured server takes the place of one that was added under the same name.
-// If anything is wrong with the set, nothing changes.
+// replaced, new ones start, missing ones end, all others keep running. A configured
+// server replaces one that was added under the same name. If any entry is invalid,
+// Apply returns an error and changes nothing.
 func (h *Host) Apply(servers []Config) error {
 	var faults []error
 	wanted := map[string]Config{}
@@ -131,13 +136,13 @@ func (h *Host) Apply(servers []Config) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		h.set(wanted[name], FromConfig)
+		h.setServer(wanted[name], FromConfig)
 	}
 	return nil
 }
 
-// Add adds a server beside the configured ones; source tells where it comes from.
-// The error wraps ErrExists if the name is taken.
+// Add adds a server beside the configured ones; source says where it comes from. It
+// returns an error that wraps ErrExists if the name is taken.
 func (h *Host) Add(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil {
@@ -147,8 +152,8 @@ func (h *Host) Add(c Config, source string) error {
 	})
 }
 
-// Put adds a server, or replaces the one of that name. The error wraps
-// ErrConfigured if that is a configured one.
+// Put adds a server, or replaces the one of that name. It returns an error that wraps
+// ErrConfigured if that one belongs to the configuration.
 func (h *Host) Put(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil && there.source == FromConfig {
@@ -168,12 +173,12 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 	if err != nil {
 		return fmt.Errorf("MCP server %q: %w", c.Name, err)
 	}
-	h.set(c, source)
+	h.setServer(c, source)
 	return nil
 }
 
-// Remove ends a server that was added, and forgets what is kept of it. The error
-// wraps ErrNotFound or ErrConfigured.
+// Remove ends a server that was added, and deletes its saved state. The error wraps
+// ErrNotFound or ErrConfigured.
 func (h *Host) Remove(name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,13 +191,13 @@ func (h *Host) Remove(name string) error {
 	}
 	delete(h.servers, name)
 	h.retire(s)
-	return s.forgetKept()
+	return s.deleteSaved()
 }
 
-// set puts a server into its place, unless it is there already; h.mu is held.
-func (h *Host) set(c Config, source string) {
+// setServer adds or replaces a server, unless the same entry runs already; h.mu is held.
+func (h *Host) setServer(c Config, source string) {
 	old := h.servers[c.Name]
-	if old != nil && old.source == source && reflect.DeepEqual(normal(old.c), normal(c)) {
+	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
 		return
 	}
 	if old != nil {
@@ -200,15 +205,16 @@ func (h *Host) set(c Config, source string) {
 	}
 	s := newServer(h, c, source)
 	if old != nil {
-		s.logs = &ring{now: h.o.Now, wrote: h.wrote, fresh: true}
-		s.logs.inherit(old.logs.lines(old.mask))
+		s.logs = &logBuffer{now: h.o.Now, appended: h.logAppended, unsaved: true}
+		s.logs.prepend(old.logs.lines(old.mask))
 	}
 	h.servers[c.Name] = s
-	h.start(s)
+	h.startServer(s)
 }
 
-// normal is an entry with nothing instead of what is empty.
-func normal(c Config) Config {
+// normalize returns an entry with nil for empty lists and maps, so that entries from
+// JSON and from code compare equal.
+func normalize(c Config) Config {
 	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
 			*list = nil
@@ -222,26 +228,27 @@ func normal(c Config) Config {
 	return c
 }
 
-// retire ends a server when nobody who held it before holds it any longer; h.mu
-// is held.
+// retire ends a server once every lease on it that exists now has been released, or
+// maxLease has passed; h.mu is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
-	h.claims.release(s.c.Name)
+	h.toolNames.release(s.c.Name)
 	if h.ctx == nil {
 		return
 	}
-	var held []<-chan struct{}
-	for hold := range h.holds {
-		if hold.on == nil || hold.on == s {
-			held = append(held, hold.done)
+	// Leases taken after this moment do not count: their holders never saw this server.
+	var leases []<-chan struct{}
+	for l := range h.leases {
+		if l.server == nil || l.server == s {
+			leases = append(leases, l.done)
 		}
 	}
 	ctx := h.ctx
 	h.work.Go(func() {
 		defer s.quit()
-		limit := time.NewTimer(maxHold)
+		limit := time.NewTimer(maxLease)
 		defer limit.Stop()
-		for _, done := range held {
+		for _, done := range leases {
 			select {
 			case <-done:
 			case <-limit.C:
@@ -253,27 +260,28 @@ func (h *Host) retire(s *server) {
 	})
 }
 
-// Hold keeps the servers that there are: one that is replaced or removed from now
-// on goes on serving the tools that the holder has, until release is called or
-// half an hour has passed. Whoever works with a list of tools holds it meanwhile.
-func (h *Host) Hold() (release func()) { return h.hold(nil) }
+// Lease keeps all current servers running: one that is replaced or removed from now on
+// still serves the tools that the holder has listed, until release is called or half an
+// hour has passed. Whoever works with a list of tools holds a lease meanwhile.
+func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-func (h *Host) hold(on *server) (release func()) {
-	held := &hold{on: on, done: make(chan struct{})}
+// leaseServer keeps one server running, or all for nil.
+func (h *Host) leaseServer(s *server) (release func()) {
+	l := &lease{server: s, done: make(chan struct{})}
 	h.mu.Lock()
-	h.holds[held] = true
+	h.leases[l] = true
 	h.mu.Unlock()
 	return sync.OnceFunc(func() {
 		h.mu.Lock()
-		delete(h.holds, held)
+		delete(h.leases, l)
 		h.mu.Unlock()
-		close(held.done)
+		close(l.done)
 	})
 }
 
-// server gives the server of a name, or an error that wraps ErrNotFound.
+// server returns the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
-	h.recall()
+	h.restoreSaved()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.servers[name]; s != nil {
@@ -282,28 +290,29 @@ func (h *Host) server(name string) (*server, error) {
 	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
 }
 
-// recall takes what is kept of the servers, once, when it is first asked for: starting
-// needs none of it. They come in the order of their names, as the first that has a
-// tool's name keeps it.
-func (h *Host) recall() {
-	h.once.Do(func() {
+// restoreSaved reads the saved state of all servers, once, when it is first needed: the
+// start of the program does not wait for it. The servers are read in the order of their
+// names, because the first one that claims the name of a tool keeps it.
+func (h *Host) restoreSaved() {
+	h.restoreOnce.Do(func() {
 		h.mu.Lock()
 		names := slices.Sorted(maps.Keys(h.servers))
 		list := make([]*server, len(names))
 		for i, name := range names {
 			list[i] = h.servers[name]
 		}
-		h.recalled = true
+		h.restored = true
+		// Reading the store takes time: h.mu is not held meanwhile.
 		h.mu.Unlock()
 		for _, s := range list {
-			s.recall()
+			s.restoreSaved()
 		}
 	})
 }
 
-// all gives every server, sorted by name.
-func (h *Host) all() []*server {
-	h.recall()
+// sortedServers returns every server, sorted by name.
+func (h *Host) sortedServers() []*server {
+	h.restoreSaved()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := make([]*server, 0, len(h.servers))
@@ -313,16 +322,16 @@ func (h *Host) all() []*server {
 	return list
 }
 
-// Servers gives the status of every server, sorted by name.
+// Servers returns the status of every server, sorted by name.
 func (h *Host) Servers() []Status {
 	list := []Status{}
-	for _, s := range h.all() {
+	for _, s := range h.sortedServers() {
 		list = append(list, s.status())
 	}
 	return list
 }
 
-// Server gives the status of one server.
+// Server returns the status of one server; false: there is no such server.
 func (h *Host) Server(name string) (Status, bool) {
 	s, err := h.server(name)
 	if err != nil {
@@ -342,16 +351,16 @@ func (h *Host) Config(name string) (Config, bool) {
 	return s.c, true
 }
 
-// Start connects a server that was stopped, or is waiting to be tried again, in
-// the background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
+// Start connects a server that was stopped, or waits for its next attempt, in the
+// background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
 func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
 
-// Stop ends a server's connection and process, and returns when both are gone.
-// Errors are as those of Start.
+// Stop ends a server's connection and process, and returns when both are gone. It
+// returns the errors of Start.
 func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
 
-// Restart ends a server's connection and connects it anew, in the background.
-// Errors are as those of Start.
+// Restart ends a server's connection and connects again, in the background. It returns
+// the errors of Start.
 func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
 
 func (h *Host) control(name string, do func(*server) error) error {
@@ -362,7 +371,7 @@ func (h *Host) control(name string, do func(*server) error) error {
 	switch {
 	case s.c.Disabled:
 		err = ErrDisabled
-	case !h.running():
+	case !h.isRunning():
 		return ErrNotRunning
 	default:
 		err = do(s)
@@ -373,14 +382,14 @@ func (h *Host) control(name string, do func(*server) error) error {
 	return nil
 }
 
-func (h *Host) running() bool {
+func (h *Host) isRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ctx != nil
 }
 
-// Logs gives the newest lines of a server's log, oldest first, those from before
-// a restart too; nil if there is no such server.
+// Logs returns the newest lines of a server's log, oldest first, including those from
+// before a restart; nil if there is no such server.
 func (h *Host) Logs(name string) []LogLine {
 	s, err := h.server(name)
 	if err != nil {
@@ -389,50 +398,51 @@ func (h *Host) Logs(name string) []LogLine {
 	return s.logs.lines(s.mask)
 }
 
-// Wait returns when the first attempt to connect a server has ended, well or
-// badly, or will not be made before somebody asks for it. The error is that of
-// ctx, or wraps ErrNotFound.
+// Wait returns when the first attempt to connect a server has succeeded or failed, or
+// when the server will only be started by a call. The error is that of ctx, or wraps
+// ErrNotFound.
 func (h *Host) Wait(ctx context.Context, name string) error {
 	s, err := h.server(name)
 	if err != nil {
 		return err
 	}
 	select {
-	case <-s.settled:
+	case <-s.firstAttempt:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for MCP server %q: %w", name, context.Cause(ctx))
 	}
 }
 
-// Tools gives the tools of all servers, by server and name. It makes Host a
-// tool.Source.
+// Tools returns the offered tools of all servers, sorted by server and name. It makes
+// Host a tool.Source.
 func (h *Host) Tools() []tool.Tool {
 	var list []tool.Tool
-	for _, s := range h.all() {
-		list = append(list, s.offered()...)
+	for _, s := range h.sortedServers() {
+		list = append(list, s.offeredTools()...)
 	}
 	return list
 }
 
-// Source gives the tools of one server; none if there is no such server.
+// Source returns the tools of one server; none if there is no such server.
 func (h *Host) Source(name string) tool.Source {
 	return source(func() []tool.Tool {
 		s, err := h.server(name)
 		if err != nil {
 			return nil
 		}
-		return s.offered()
+		return s.offeredTools()
 	})
 }
 
 type source func() []tool.Tool
 
+// Tools makes source a tool.Source.
 func (s source) Tools() []tool.Tool { return s() }
 
 // WaitAll returns when the first attempt to connect each server has ended, or ctx ends.
 func (h *Host) WaitAll(ctx context.Context) {
-	for _, s := range h.all() {
+	for _, s := range h.sortedServers() {
 		if h.Wait(ctx, s.c.Name) != nil {
 			return
 		}

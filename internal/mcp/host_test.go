@@ -146,7 +146,7 @@ func until(t *testing.T, h *Host, name string, want State) Status {
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	s := must(h.server(name))
-	if !s.await(ctx, func() bool { return s.shown() == want }) {
+	if !s.awaitState(ctx, func() bool { return s.publicState() == want }) {
 		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, h.Logs(name))
 	}
 	return s.status()

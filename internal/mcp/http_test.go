@@ -125,7 +125,7 @@ func withoutDiscover(next http.Handler) http.Handler {
 
 func respond(w http.ResponseWriter, request []byte, result string) {
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, object(request)["id"], result)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, jsonObject(request)["id"], result)
 }
 
 // scripted is a Streamable HTTP server of the older kind whose tool is do.
@@ -139,7 +139,7 @@ func scripted(do func(w http.ResponseWriter, r *http.Request, request []byte)) h
 		if err != nil {
 			return
 		}
-		switch text(object(body)["method"]) {
+		switch jsonString(jsonObject(body)["method"]) {
 		case "initialize":
 			w.Header().Set("Mcp-Session-Id", "s1")
 			respond(w, body, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}`)
@@ -355,9 +355,9 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
-	id := string(object(body)["id"])
+	id := string(jsonObject(body)["id"])
 	answer := func(result string) { e.say(fmt.Sprintf("{\"jsonrpc\":\"2.0\",\n\"id\":%s,\"result\":%s}", id, result)) }
-	switch text(object(body)["method"]) {
+	switch jsonString(jsonObject(body)["method"]) {
 	case "initialize":
 		answer(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"events","version":"1"}}`)
 	case "tools/list":
@@ -380,7 +380,7 @@ func TestFaultsOverSSE(t *testing.T) {
 		}, ""},
 		// The library waits for a minute.
 		{"drops the stream", func(e *events, _ string) { e.drop() }, "was lost during the call"},
-		{"sends too much", func(e *events, _ string) { e.say(strings.Repeat("x", maxMessage+2)) }, "was lost during the call"},
+		{"sends too much", func(e *events, _ string) { e.say(strings.Repeat("x", maxMessageBytes+2)) }, "was lost during the call"},
 		{"sends junk", func(e *events, id string) {
 			e.say(`junk`)
 			e.say(`{"jsonrpc":"2.0","id":"` + id + `","result":{"content":[{"type":"text","text":"done"}]}}`) // the id as text

@@ -1,23 +1,23 @@
-// Package mcp is the host of MCP servers: it starts or reaches each one that is
-// configured, or added while the bot runs, keeps it connected, and offers its tools.
+// Package mcp is the host of MCP servers: it starts or connects to each configured
+// server and each one added at run time, keeps it connected, and offers its tools.
 //
-// It promises that a server cannot hurt the bot or another server. Each has a
-// supervisor of its own, which connects in the background, asks again and again
-// whether the server lives, and starts it anew with growing delays when it does
-// not; every request has a deadline, every message a size limit, every log an
-// end. Processes get a short list of harmless environment variables, are ended
-// with all that they started, and are always reaped. A call is sent once: it is
-// repeated after a loss only if the tool says that this does no harm. A change of
-// the servers touches only those that changed, and not who holds them (Hold).
+// It promises that a server cannot hurt the bot or another server. Each server has
+// its own supervisor, which connects in the background, checks regularly whether the
+// server is alive, and restarts it with growing delays when it is not. Every request
+// has a deadline, every message and every log a size limit. Processes get a short
+// list of harmless environment variables, are ended together with everything they
+// started, and are always reaped. A call is sent once: after a lost connection it is
+// repeated only if the tool declares that repeating is harmless. Changing the set of
+// servers affects only those that changed, and not who holds a lease on them (Lease).
 //
-// What a server says of its tools is pinned when it is first seen: a tool that
-// changes is withheld until somebody approves it, what hides something is shown
-// without it, and no tool takes the name of another's. Servers may ask people and
-// models only on behalf of whoever called them, where that is plain.
+// The description of a tool is pinned when it is first seen. A tool that changes is
+// quarantined until somebody approves it, hidden characters are removed before a
+// model sees them, and no tool can take the name of another server's tool. Servers
+// may ask people and models only on behalf of the caller of a running call.
 //
-// Tool schemas are kept as the server wrote them. Arguments are expected to have
-// been checked; who may call what is policy's business. Results are strangers'
-// text: bounded here, made safe to show by whoever shows them.
+// Tool schemas are kept as the server wrote them. Callers validate arguments before a
+// call; package policy decides who may call what. Results are untrusted text: their
+// size is limited here, whoever shows them makes them safe to show.
 package mcp
 
 import (
@@ -46,29 +46,29 @@ type Config struct {
 	Description string // for people
 
 	Command string            // the program; looked for in PATH, or relative to Dir
-	Args    []string          // handed over as they are; no shell reads them
+	Args    []string          // passed unchanged; no shell reads them
 	Env     map[string]string // added to the few variables that every server gets
-	Dir     string            // working folder; "": the bot's
+	Dir     string            // working directory; "": the bot's
 
 	URL       string            // http or https
-	Headers   map[string]string // sent to the origin of URL alone
+	Headers   map[string]string // sent only to the origin of URL
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
-	PerUser   bool              // each user signs in for himself: see Authorize
-	User      string            // set by the host: whose connection it is; "": everybody's, or the operator's
-	Protocol  string            // the one version to speak, as "2025-06-18"; "": what the server prefers
+	PerUser   bool              // each user signs in separately: see Authorize
+	User      string            // set by the host: the user of this connection; "": shared, or the operator's
+	Protocol  string            // the only version to speak, as "2025-06-18"; "": what the server prefers
 
 	Timeout  time.Duration // of one call; 0: 30 s
-	Include  []string      // names of tools to offer, * stands for anything; empty: all
-	Exclude  []string      // names of tools to leave out
-	Eager    bool          // connect with the host although the tools are known from Keep
+	Include  []string      // names of tools to offer, * matches anything; empty: all
+	Exclude  []string      // names of tools not to offer
+	Eager    bool          // connect when the host starts, even if the tools are known from Store
 	Disabled bool          // never connect
 
-	SignIn SignIn // how the bot signs in where the server asks for it
+	SignIn SignIn // how the bot signs in where the server requires it
 	// AllowPrivateHosts are private hosts and networks that a sign-in may reach.
 	AllowPrivateHosts []string
 }
 
-// SignIn is what is configured of the OAuth sign-in to a server. All may be empty.
+// SignIn configures the OAuth sign-in to a server. Every field may be empty.
 type SignIn struct {
 	ClientID     string
 	ClientSecret string
@@ -78,71 +78,73 @@ type SignIn struct {
 	Grant        string
 }
 
-// Keep is what is known of servers over restarts: "tools", so that a server need
-// not be started before its first call, "pins", what its tools were when they were
+// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a
+// server need not be started before its first call, "pins", the tools as they were
 // first seen or approved, and "log". It must be safe for concurrent use.
-type Keep interface {
-	// Load gives what was last saved of a server, or nil.
+type StateStore interface {
+	// Load returns what was last saved of a server, or nil.
 	Load(what, server string) ([]byte, error)
-	// Save takes JSON; null stands for nothing.
+	// Save stores JSON; null deletes.
 	Save(what, server string, data []byte) error
 }
 
-// Schemas checks JSON against JSON Schema. It must be safe for concurrent use, with
-// whatever strangers write as either.
+// Schemas checks JSON against JSON Schema. It must be safe for concurrent use and for
+// schemas and values from untrusted servers.
 type Schemas interface {
-	// Check gives an object as it fits a schema, mended if need be, or says what is wrong.
+	// Check returns an object that satisfies a schema, repaired if necessary, or an
+	// error that says what is wrong.
 	Check(schema, object json.RawMessage) (json.RawMessage, error)
-	// Fits says what is wrong with any value, as it is.
+	// Fits returns an error that says what is wrong with a value; it repairs nothing.
 	Fits(schema, value json.RawMessage) error
 }
 
-// Options are what a Host is made of.
+// Options are what NewHost needs.
 type Options struct {
 	Servers []Config
 
 	// HealthInterval is how often a connected server is asked for its tools,
-	// which also shows that it lives; 0: 60 s.
+	// which also shows that it is alive; 0: 60 s.
 	HealthInterval time.Duration
-	// StatusTTL is the age at which a status that is read is checked anew; 0: 300 s.
+	// StatusTTL is the age at which reading a status triggers a check; 0: 300 s.
 	StatusTTL time.Duration
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	Keep Keep // nil: nothing is kept, and every server is connected when the host starts
-	// After keeps servers from starting until it is closed; what Keep knows of them
-	// is listed at once. nil: they start with the host.
-	After <-chan struct{}
+	Store StateStore // nil: nothing is kept, and every server is connected when the host starts
+	// StartAfter delays the start of servers until it is closed; tools known from Store
+	// are listed at once. nil: servers start with the host.
+	StartAfter <-chan struct{}
 	// Ask puts a server's question to the person on whose behalf it is called: ctx
-	// carries the tool.Caller, and ends with the call. It may take 15 minutes; an error
-	// tells the server that there is no answer. nil: servers are not told that anybody
-	// could be asked.
+	// carries the tool.Caller and ends with the call. It may take 15 minutes; on an
+	// error the server is told that there is no answer. nil: elicitation is not
+	// announced to servers.
 	Ask func(ctx context.Context, q Question) (Answer, error)
-	// Sample has a model go on for a server, with ctx as that of Ask; an error refuses.
-	// nil: servers are not told that they could have that.
-	Sample func(ctx context.Context, s Sampling) (Sampled, error)
-	Roots  []Root // nil: servers are not told that there are roots
-	// Schemas checks what goes to servers, and comes from them. nil: nothing is checked
-	// here.
+	// Sample has a model answer a server, with a ctx as for Ask; on an error the server
+	// is refused. nil: sampling is not announced to servers.
+	Sample func(ctx context.Context, s SamplingRequest) (SamplingResult, error)
+	Roots  []Root // nil: roots are not announced to servers
+	// Schemas checks answers to servers, and structured results from them. nil: nothing
+	// is checked here.
 	Schemas Schemas
 
-	// Taken reports whether a tool of the bot itself goes by a name. It must not call
-	// the Host. nil: none does.
-	Taken   func(name string) bool
-	Version string // what servers are told of our version
-	Log     *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	// IsReserved reports whether a name belongs to a tool of the bot itself. It must not
+	// call the Host. nil: no name does.
+	IsReserved func(name string) bool
+	Version    string // our version, as servers are told
+	Log        *slog.Logger
+	Now        func() time.Time // nil: time.Now
 
-	Authorize Authorize // nil: servers get the configured headers alone
-	// Waiting gives the consent that a server waits for, as Authorize has told; nil if
-	// none. It must not call the Host. nil: there never is one.
+	Authorize Authorize // nil: servers get only the configured headers
+	// Waiting returns the consent that a server waits for, as Authorize has reported, or
+	// nil. It must not call the Host. nil: there never is one.
 	Waiting func(c Config) *Consent
 
-	// Watch is told of every group of processes that is started, and gives what is to be
-	// called before its id can be given to another. It must not wait. nil: nobody is told.
+	// Watch is called with the id of every process group that is started, and returns a
+	// function to be called before the system can reuse that id. It must not block.
+	// nil: nobody is told.
 	Watch func(group int) (done func())
 
-	silence time.Duration // see tap; set by tests
+	silence time.Duration // see wrappedTransport; set by tests
 }
 
 func withDefaults(o Options) Options {
@@ -156,7 +158,7 @@ func withDefaults(o Options) Options {
 		o.StartTimeout = 120 * time.Second
 	}
 	if o.silence <= 0 {
-		o.silence = silence
+		o.silence = defaultSilence
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -172,6 +174,7 @@ func withDefaults(o Options) Options {
 
 const maxServerName = 100 // bytes
 
+// check returns what is wrong with an entry, for the operator.
 func check(c Config) error {
 	switch {
 	case c.Name == "":
@@ -185,7 +188,8 @@ func check(c Config) error {
 	case !slices.Contains([]string{"", Stdio, HTTP, SSE}, c.Transport):
 		return fmt.Errorf("unknown transport %q; known are stdio, http and sse", c.Transport)
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
-		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url", c.Transport)
+		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url",
+			c.Transport)
 	}
 	if c.PerUser && c.URL == "" {
 		return errors.New("users cannot sign in to a process for themselves: perUser needs a url")

@@ -161,7 +161,7 @@ func killOnce(t *testing.T, h *Host, name string) {
 	wg.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if !s.await(ctx, func() bool { return s.conn != nil && s.conn != conn }) {
+	if !s.awaitState(ctx, func() bool { return s.conn != nil && s.conn != conn }) {
 		t.Errorf("server %s did not come back: %+v", name, s.status())
 	}
 }

@@ -38,7 +38,7 @@ func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) St
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	s := must(h.server(name))
-	s.await(ctx, func() bool { return s.state == Connected })
+	s.awaitState(ctx, func() bool { return s.state == Connected })
 	st := s.status()
 	if st.State != Connected {
 		t.Fatalf("%+v\n%v", st, h.Logs(name))
@@ -76,7 +76,7 @@ func useEverything(t *testing.T, h *Host, name string) {
 	if res := call(t, find1(t, h, name, "get-tiny-image"), `{}`); !strings.Contains(res.Text, "[image: image/png, ") {
 		t.Errorf("the image is shown as %.200q", res.Text)
 	}
-	if res := call(t, find1(t, h, name, "get-structured-content"), `{"location":"New York"}`); len(object(res.Structured)) == 0 {
+	if res := call(t, find1(t, h, name, "get-structured-content"), `{"location":"New York"}`); len(jsonObject(res.Structured)) == 0 {
 		t.Errorf("the structured result is %+v", res)
 	}
 }
@@ -102,7 +102,7 @@ func publishedAt(t *testing.T, mode string) string {
 	port, address := freePort(t)
 	c := everything(mode)
 	c.Env["PORT"] = port
-	logs := &ring{now: time.Now}
+	logs := &logBuffer{now: time.Now}
 	process, err := newStdio(c, logs, func(int) func() { return func() {} }) // ended with all that npx starts
 	if err != nil {
 		t.Fatal(err)
@@ -122,9 +122,9 @@ func publishedAt(t *testing.T, mode string) string {
 		select {
 		case <-tick.C:
 		case <-process.done:
-			t.Fatalf("the server ended: %v", logs.lines(plain))
+			t.Fatalf("the server ended: %v", logs.lines(plainLine))
 		case <-deadline:
-			t.Fatalf("the server does not listen: %v", logs.lines(plain))
+			t.Fatalf("the server does not listen: %v", logs.lines(plainLine))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestNinePublishedServers(t *testing.T) {
 	}
 	keep := &shelf{}
 	list := nine(t.TempDir())
-	o := Options{Keep: keep, StartTimeout: 2 * atFirst}
+	o := Options{Store: keep, StartTimeout: 2 * atFirst}
 	for _, c := range list {
 		o.Servers = append(o.Servers, c.Config)
 	}

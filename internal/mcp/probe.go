@@ -6,15 +6,21 @@ import (
 	"log/slog"
 )
 
-// Unstarted returns the status of servers that no host runs.
-func Unstarted(servers []Config) []Status {
+// ConfiguredStatus returns the status of servers that no host runs.
+func ConfiguredStatus(servers []Config) []Status {
 	list := []Status{}
 	for _, c := range servers {
 		state := Uninitialized
 		if c.Disabled {
 			state = Disabled
 		}
-		list = append(list, Status{Name: c.Name, State: state, Description: c.Description, Source: FromConfig, Tools: []ToolInfo{}})
+		list = append(list, Status{
+			Name:        c.Name,
+			State:       state,
+			Description: c.Description,
+			Source:      FromConfig,
+			Tools:       []ToolInfo{},
+		})
 	}
 	return list
 }

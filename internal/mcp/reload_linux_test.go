@@ -59,7 +59,7 @@ func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
 	}
 	defer w.Close()
 	c := fakeServer("a", "plain", "FAKE_FILE="+pipe)
-	c.Timeout = 3 * probeTime
+	c.Timeout = 3 * probeTimeout
 	h := running(t, Options{Servers: []Config{c}})
 	settled(t, h, "a")
 	next := find1(t, h, "a", "next")
@@ -87,7 +87,7 @@ func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
 	if got := <-answers; !strings.Contains(got, "did not answer") {
 		t.Fatalf("the second call gave %q", got)
 	}
-	<-time.After(probeTime + probeTime/4) // it was asked whether it lives, and had no time
+	<-time.After(probeTimeout + probeTimeout/4) // it was asked whether it lives, and had no time
 	say("2")
 	say("3")
 	if got := <-answers; got != "3" {

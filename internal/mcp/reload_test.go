@@ -24,7 +24,7 @@ func ended(t *testing.T, s *server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if !s.await(ctx, func() bool { return s.state == Stopped }) {
+	if !s.awaitState(ctx, func() bool { return s.state == Stopped }) {
 		t.Fatalf("server %s has not ended: %+v", s.c.Name, s.status())
 	}
 }
@@ -81,13 +81,13 @@ func TestATurnKeepsTheServersItBeganWith(t *testing.T) {
 	h := running(t, Options{Servers: []Config{entry}})
 	settled(t, h, "a")
 	first := pid(t, h, "a")
-	release := h.Hold()
+	release := h.Lease()
 	tools, old := find1(t, h, "a", "pid"), must(h.server("a"))
 	entry.Timeout = time.Minute
 	if err := h.Apply([]Config{entry}); err != nil {
 		t.Fatal(err)
 	}
-	later := h.Hold() // begins after the change: holds only what is new
+	later := h.Lease() // begins after the change: holds only what is new
 	defer later()
 	until(t, h, "a", Connected)
 	second := pid(t, h, "a")
@@ -111,13 +111,13 @@ func TestAHoldThatIsNeverReleasedEnds(t *testing.T) {
 		go func() { done <- h.Run(ctx) }()
 		synctest.Wait()
 		old := must(h.server("a"))
-		h.Hold()
+		h.Lease()
 		if err := h.Apply(nil); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if !old.await(t.Context(), func() bool { return old.state == Stopped }) || time.Since(began) != maxHold {
-			t.Errorf("the server ended after %v, want %v", time.Since(began), maxHold)
+		if !old.awaitState(t.Context(), func() bool { return old.state == Stopped }) || time.Since(began) != maxLease {
+			t.Errorf("the server ended after %v, want %v", time.Since(began), maxLease)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -129,7 +129,7 @@ func TestAHoldThatIsNeverReleasedEnds(t *testing.T) {
 func TestServersAddedBesideTheConfiguration(t *testing.T) {
 	keep := &shelf{}
 	config, added := Config{Name: "config", Command: "no-such-program"}, Config{Name: "added", Command: "no-such-program"}
-	h := must(NewHost(Options{Servers: []Config{config}, Keep: keep}))
+	h := must(NewHost(Options{Servers: []Config{config}, Store: keep}))
 	wants := func(what string, err, want error) {
 		t.Helper()
 		if !errors.Is(err, want) || want == nil && err != nil {
@@ -176,7 +176,7 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 func TestLookingStartsNothing(t *testing.T) {
 	keep := &shelf{}
 	known := Config{Name: "known", Command: os.Args[0], Args: []string{"fake", "plain"}}
-	first, end := hosted(t, Options{Servers: []Config{known}, Keep: keep})
+	first, end := hosted(t, Options{Servers: []Config{known}, Store: keep})
 	settled(t, first, "known")
 	end()
 
@@ -189,7 +189,7 @@ func TestLookingStartsNothing(t *testing.T) {
 		}
 		good.ServeHTTP(w, r)
 	}))
-	h := running(t, Options{Keep: keep, HealthInterval: 5 * time.Millisecond, StatusTTL: time.Nanosecond,
+	h := running(t, Options{Store: keep, HealthInterval: 5 * time.Millisecond, StatusTTL: time.Nanosecond,
 		Servers: []Config{known, {Name: "busy", URL: busy.URL}}})
 	settled(t, h, "busy")
 	<-polled

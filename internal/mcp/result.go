@@ -8,28 +8,28 @@ import (
 	"mime"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
 const (
-	// maxResult is how much text of one result is kept, in bytes.
-	maxResult = 4 << 20
-	// maxFiles is how much data of one result is kept beside its text, in bytes.
-	maxFiles = 8 << 20
+	// maxResultBytes is how much text of one result is kept.
+	maxResultBytes = 4 << 20
+	// maxFileBytes is how much binary data of one result is kept.
+	maxFileBytes = 8 << 20
 )
 
-// resultOf reads the result of a call from its exact keys. Text stays, data becomes
-// files and is described, and of structured data alone the JSON is the text.
-func resultOf(raw json.RawMessage) tool.Result {
-	o := object(raw)
-	room := maxFiles
-	said, files := contents(o["content"], &room)
-	failed := flag(o["isError"])
-	r := tool.Result{Text: bounded(said), Files: files, IsError: failed != nil && *failed}
-	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResult {
+// parseResult returns the result of a call. Text stays; data becomes files, which the text
+// mentions; a result with nothing but structured data has its JSON as text.
+func parseResult(raw json.RawMessage) tool.Result {
+	o := jsonObject(raw)
+	room := maxFileBytes
+	said, files := parseContents(o["content"], &room)
+	failed := jsonBool(o["isError"])
+	r := tool.Result{Text: truncateResult(said), Files: files, IsError: failed != nil && *failed}
+	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResultBytes {
 		r.Structured = data
 		if r.Text == "" {
 			r.Text = string(data)
@@ -38,62 +38,65 @@ func resultOf(raw json.RawMessage) tool.Result {
 	return r
 }
 
-// contents reads what servers put into results and messages, one part or a list of
-// them. Data takes from room, in bytes; what has no room is only described.
-func contents(raw json.RawMessage, room *int) (string, []chat.File) {
-	list := items(raw)
+// parseContents reads the content of a result or a message: one part, or a list of them. It
+// takes the size of the data from room; data for which there is no room is only described.
+func parseContents(raw json.RawMessage, room *int) (string, []chat.File) {
+	list := jsonList(raw)
 	if bytes.HasPrefix(raw, []byte("{")) {
 		list = []json.RawMessage{raw}
 	}
 	var parts []string
 	var files []chat.File
 	for _, item := range list {
-		o := object(item)
-		if part := partOf(o); part != "" {
+		o := jsonObject(item)
+		if part := partText(o); part != "" {
 			parts = append(parts, part)
 		}
-		if f, ok := fileOf(o, len(files)+1, room); ok {
+		if f, ok := parseFile(o, len(files)+1, room); ok {
 			files = append(files, f)
 		}
 	}
 	return strings.Join(parts, "\n"), files
 }
 
-func partOf(o map[string]json.RawMessage) string {
-	switch kind := text(o["type"]); kind {
+// partText returns a part as text for the model; data is described.
+func partText(o map[string]json.RawMessage) string {
+	switch kind := jsonString(o["type"]); kind {
 	case "text":
-		return text(o["text"])
+		return jsonString(o["text"])
 	case "image", "audio":
-		return fmt.Sprintf("[%s: %s, %s]", kind, orUnknown(text(o["mimeType"])), size(o["data"]))
+		return fmt.Sprintf("[%s: %s, %s]", kind, typeOrUnknown(jsonString(o["mimeType"])), dataSize(o["data"]))
 	case "resource_link":
-		return "[resource" + described(o) + "]"
+		return "[resource" + resourceLabel(o) + "]"
 	case "resource":
-		return resourcePart(object(o["resource"]))
+		return resourceText(jsonObject(o["resource"]))
 	case "":
 		return ""
 	default:
-		return fmt.Sprintf("[%.40s]", plain(kind))
+		return fmt.Sprintf("[%.40s]", plainLine(kind))
 	}
 }
 
-// resourcePart writes the content of a resource.
-func resourcePart(o map[string]json.RawMessage) string {
+// resourceText returns the content of a resource as text; data is described.
+func resourceText(o map[string]json.RawMessage) string {
 	if o["text"] != nil {
-		return fmt.Sprintf("[resource%s]\n%s", described(o), text(o["text"]))
+		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), jsonString(o["text"]))
 	}
-	return fmt.Sprintf("[resource%s: %s]", described(o), size(o["blob"]))
+	return fmt.Sprintf("[resource%s: %s]", resourceLabel(o), dataSize(o["blob"]))
 }
 
-// fileOf takes the data of a part, if it has any and there is room.
-func fileOf(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
-	kind := text(o["type"])
-	encoded, media, name := text(o["data"]), text(o["mimeType"]), ""
+// parseFile returns the data of a part as a file; false: it has none, or there is no room.
+// number tells files without a name apart.
+func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
+	kind := jsonString(o["type"])
+	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""
 	if kind == "resource" {
-		inner := object(o["resource"])
-		encoded, media, name = text(inner["blob"]), text(inner["mimeType"]), baseName(text(inner["uri"]))
+		inner := jsonObject(o["resource"])
+		encoded, media, name = jsonString(inner["blob"]), jsonString(inner["mimeType"]), baseName(jsonString(inner["uri"]))
 	} else if kind != "image" && kind != "audio" {
 		return chat.File{}, false
 	}
+	// Checked before decoding; DecodedLen counts up to 2 bytes of padding.
 	if encoded == "" || base64.StdEncoding.DecodedLen(len(encoded)) > *room+2 {
 		return chat.File{}, false
 	}
@@ -104,12 +107,12 @@ func fileOf(o map[string]json.RawMessage, number int, room *int) (chat.File, boo
 	*room -= len(data)
 	media = mediaType(media)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d%s", kind, number, extension(media))
+		name = fmt.Sprintf("%s-%d%s", kind, number, fileExtension(media))
 	}
 	return chat.File{Name: name, Type: media, Size: int64(len(data)), Data: data}, true
 }
 
-// mediaType gives a media type without parameters; what is none is data of any kind.
+// mediaType returns a media type without its parameters, or application/octet-stream.
 func mediaType(s string) string {
 	kind, _, err := mime.ParseMediaType(s)
 	if err != nil || !strings.Contains(kind, "/") || len(kind) > 100 {
@@ -118,32 +121,35 @@ func mediaType(s string) string {
 	return kind
 }
 
-// extension is the usual one of the types that servers send.
-func extension(media string) string {
-	known := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
+// fileExtension returns the usual extension of a media type, or .bin.
+func fileExtension(media string) string {
+	// The table of package mime depends on the system.
+	known := map[string]string{
+		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
 		"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
-		"application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt"}
+		"application/pdf": ".pdf", "application/json": ".json", "text/plain": ".txt",
+	}
 	if e, ok := known[media]; ok {
 		return e
 	}
 	return ".bin"
 }
 
-// baseName is the last part of a URI as a name of a file.
+// baseName returns the last part of a URI as the name of a file; "" if it is none.
 func baseName(uri string) string {
 	uri, _, _ = strings.Cut(uri, "?")
-	name := path.Base(plain(uri))
+	name := path.Base(plainLine(uri))
 	if name == "." || name == "/" || name == ".." || strings.ContainsAny(name, `\:`) {
 		return ""
 	}
-	return cut(name, 100)
+	return text.Cut(name, 100)
 }
 
-// described names a resource by what is known of it.
-func described(o map[string]json.RawMessage) string {
+// resourceLabel returns the name, address, type and size of a resource, as far as given.
+func resourceLabel(o map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, key := range []string{"name", "uri", "mimeType"} {
-		if v := plain(text(o[key])); v != "" {
+		if v := plainLine(jsonString(o[key])); v != "" {
 			fmt.Fprintf(&b, " %.500s", v)
 		}
 	}
@@ -154,15 +160,16 @@ func described(o map[string]json.RawMessage) string {
 	return b.String()
 }
 
-func orUnknown(kind string) string {
+// typeOrUnknown returns a media type made safe to show.
+func typeOrUnknown(kind string) string {
 	if kind == "" {
 		return "unknown type"
 	}
-	return fmt.Sprintf("%.100s", plain(kind))
+	return fmt.Sprintf("%.100s", plainLine(kind))
 }
 
-// size tells how large base64 data is.
-func size(encoded json.RawMessage) string {
+// dataSize returns the decoded size of a JSON string in base64, for people.
+func dataSize(encoded json.RawMessage) string {
 	length := len(encoded) - 2 // without its quotes
 	n := base64.StdEncoding.DecodedLen(max(0, length))
 	for end := length; n > 0 && end > 0 && encoded[end] == '='; end-- {
@@ -174,21 +181,11 @@ func size(encoded json.RawMessage) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-func bounded(s string) string {
-	if len(s) <= maxResult {
+// truncateResult returns a text of at most maxResultBytes, with a note if it was cut.
+func truncateResult(s string) string {
+	if len(s) <= maxResultBytes {
 		return s
 	}
-	shown := cut(s, maxResult)
+	shown := text.Cut(s, maxResultBytes)
 	return fmt.Sprintf("%s\n[cut: %d of %d bytes are shown]", shown, len(shown), len(s))
-}
-
-// cut gives the beginning of a text, at most limit bytes of it.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

@@ -15,20 +15,20 @@ import (
 const (
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
-	// steady is how long a connection must have lasted, if nothing was called on
-	// it, for the next delay to be a first one.
-	steady = time.Minute
-	// relistGap is the least time between two lists that a server asks for.
-	relistGap = time.Second
-	// probeTime is how long a server that did not answer a call has to show that
-	// it lives.
-	probeTime = 1500 * time.Millisecond
-	// healthTime is the same at the regular check.
-	healthTime = 10 * time.Second
-	// patience is how many regular checks may fail while calls are under way: a
-	// server that does one thing at a time answers none meanwhile. One that lets a
-	// call's whole time pass in silence is not waited for.
-	patience = 3
+	// steadyAfter is how long a connection without an answered call must have lasted for
+	// the delays to begin again with firstDelay.
+	steadyAfter = time.Minute
+	// minRelistInterval is the minimum time between two lists that a server asks for.
+	minRelistInterval = time.Second
+	// probeTimeout is how long a server that did not answer a call has to show that it
+	// is alive.
+	probeTimeout = 1500 * time.Millisecond
+	// healthTimeout is the same for the regular check.
+	healthTimeout = 10 * time.Second
+	// maxMissedChecks is how many regular checks in a row may fail while calls are
+	// running: a server that handles one request at a time answers none meanwhile. A
+	// server that let a whole call timeout pass in silence does not get this grace.
+	maxMissedChecks = 3
 )
 
 var (
@@ -36,86 +36,94 @@ var (
 	errRestarted = errors.New("restarted")
 )
 
-// server supervises one entry: at most one connection at a time, made, watched
-// and ended by the goroutine in run.
+// server supervises one entry: at most one connection at a time, made, watched and ended
+// by the goroutine in run.
 type server struct {
 	c       Config
 	h       *Host
 	o       *Options
 	source  string
 	log     *slog.Logger
-	logs    *ring
+	logs    *logBuffer
 	mask    func(string) string
 	quit    context.CancelFunc // ends run; set when it is started
-	retired atomic.Bool        // another has its place, or nobody has: nothing more is kept of it
+	retired atomic.Bool        // replaced or removed: nothing of it is saved any more
 
-	settled chan struct{} // closed when the first attempt has ended, or none will be made
-	settle  func()
-	kick    chan struct{} // wanted has changed, or a delay is to be cut short
+	firstAttempt    chan struct{} // closed when the first attempt has ended, or none will be made
+	endFirstAttempt func()
+	wakeup          chan struct{} // signalled when wanted has changed, or to cut a delay short
 
-	mu        sync.Mutex
-	state     State
-	problem   string
-	since     time.Time
-	due       time.Time // the next attempt, after a connection that was good was lost
-	checked   time.Time
-	wanted    bool
-	interrupt context.CancelCauseFunc // ends the attempt or connection there is
-	conn      *connection             // nil unless connected
-	about     about
-	listed    listed
-	seen      []inspected // the tools of listed
-	cautions  []string    // what is suspicious in what it says of its use
-	pins      *pins       // nil: none of its tools was ever seen
-	judged    []judged
-	held      map[string]bool // tools that wait for Approve
-	tools     []tool.Tool     // those that are offered
-	changed   chan struct{}   // closed at the next change of state
-	users     users
+	mu                  sync.Mutex
+	state               State
+	problem             string
+	since               time.Time
+	retryAt             time.Time // of the next attempt, after a good connection was lost
+	checkedAt           time.Time
+	wanted              bool
+	endSession          context.CancelCauseFunc // ends the current attempt or connection
+	conn                *connection             // nil unless connected
+	info                serverInfo
+	listing             listing
+	inspected           []inspectedTool // the tools of listed
+	instructionWarnings []string        // what is suspicious in its instructions
+	pins                *pins           // nil: none of its tools was ever seen
+	decisions           []decidedTool
+	quarantined         map[string]bool // tools that wait for Approve
+	tools               []tool.Tool     // those that are offered
+	changed             chan struct{}   // closed at the next change of state
+	users               userConnections
 
-	pinning sync.Mutex // held while pins are saved
+	savingPins sync.Mutex // held while pins are saved
 
-	connections int64 // how many were tried; only run uses it
+	attempts int64 // connections that were tried; used only by run
 
-	known    known // what was learnt of the server; only run uses it
-	restored bool  // its tools are known from an earlier process
+	learned  learned // used only by run
+	restored bool    // its tools are known from an earlier process
 }
 
-// about is what a server said of itself when it was connected.
-type about struct{ transport, protocol, version string }
+// serverInfo is what a server said of itself when it was connected.
+type serverInfo struct{ transport, protocol, version string }
 
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o
-	settled := make(chan struct{})
+	firstAttempt := make(chan struct{})
 	s := &server{
-		c: c, h: h, o: o, source: source, mask: masker(c), quit: func() {},
-		log:     o.Log.With("server", c.Name),
-		logs:    &ring{now: o.Now, wrote: h.wrote},
-		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
-		kick:   make(chan struct{}, 1),
-		state:  Uninitialized,
-		since:  o.Now(),
-		wanted: true, changed: make(chan struct{}),
+		c:               c,
+		h:               h,
+		o:               o,
+		source:          source,
+		mask:            newMasker(c),
+		quit:            func() {},
+		log:             o.Log.With("server", c.Name),
+		logs:            &logBuffer{now: o.Now, appended: h.logAppended},
+		firstAttempt:    firstAttempt,
+		endFirstAttempt: sync.OnceFunc(func() { close(firstAttempt) }),
+		wakeup:          make(chan struct{}, 1),
+		state:           Uninitialized,
+		since:           o.Now(),
+		wanted:          true,
+		changed:         make(chan struct{}),
 	}
 	if c.Disabled {
 		s.state, s.wanted = Disabled, false
-		s.settle()
+		s.endFirstAttempt()
 		return s
 	}
-	if h.recalled { // else that is done for all together, when it is first asked for
-		s.recall()
+	if h.restored { // else Host.restoreSaved does it for all servers, when it is first needed
+		s.restoreSaved()
 	}
 	return s
 }
 
-// recall takes what is kept of the server.
-func (s *server) recall() {
+// restoreSaved reads the saved state of the server. The pins come before the tools, which
+// are compared with them.
+func (s *server) restoreSaved() {
 	if s.c.Disabled {
 		return
 	}
 	s.restoreLog()
 	s.restorePins()
-	s.restored = s.restore()
+	s.restored = s.restoreListing()
 }
 
 // run keeps the server connected while it is wanted, until ctx ends.
@@ -123,61 +131,64 @@ func (s *server) run(ctx context.Context) {
 	if s.c.Disabled {
 		return
 	}
-	defer s.end()
-	defer s.dismiss()
-	if s.o.After != nil {
+	defer s.markStopped()
+	defer s.closeUsers()
+	if s.o.StartAfter != nil {
 		select {
-		case <-s.o.After:
+		case <-s.o.StartAfter:
 		case <-ctx.Done():
 		}
 	}
-	s.h.recall()
-	if s.lazy() {
-		s.settle()
-		s.pause(ctx, nil)
+	s.h.restoreSaved()
+	if s.startsOnCall() {
+		s.endFirstAttempt()
+		s.waitForWakeup(ctx, nil)
 	}
 	failures := 0
 	for ctx.Err() == nil {
 		if !s.isWanted() {
-			s.move(Stopped, "")
-			s.settle()
-			s.pause(ctx, nil)
+			s.setState(Stopped, "")
+			s.endFirstAttempt()
+			s.waitForWakeup(ctx, nil)
 			continue
 		}
-		select { // whoever asked for an attempt has one now
-		case <-s.kick:
+		// A pending wakeup asked for the attempt that begins now: it must not also cut
+		// the delay after it short.
+		select {
+		case <-s.wakeup:
 		default:
 		}
 		began := s.o.Now()
-		reached, err := s.session(ctx)
+		reached, err := s.runSession(ctx)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errStopped):
 			continue
 		case errors.Is(err, errRestarted):
 			failures = 0
 			continue
-		case reached == useful || reached == told && s.o.Now().Sub(began) >= steady:
+		case reached == callAnswered || reached == toolsListed && s.o.Now().Sub(began) >= steadyAfter:
 			failures = 0
-		case reached == nothing:
-			s.forget()
+		case reached == notConnected:
+			s.dropTools()
 		}
 		failures++
-		wait := delay(failures, rand.Float64())
-		s.fail(err, wait, reached)
+		wait := retryDelay(failures, rand.Float64())
+		s.recordFailure(err, wait, reached)
 		timer := time.NewTimer(wait)
-		if s.pause(ctx, timer.C) {
+		if s.waitForWakeup(ctx, timer.C) {
 			failures = 0
 		}
 		timer.Stop()
 	}
 }
 
-// lazy reports whether the server is started at its first call.
-func (s *server) lazy() bool { return s.restored && !s.c.Eager }
+// startsOnCall reports whether the server is started by its first call.
+func (s *server) startsOnCall() bool { return s.restored && !s.c.Eager }
 
-// delay before attempt n+1: doubling, at most maxDelay, and shortened by up to a
-// half by luck, so that servers which fell together do not rise together.
-func delay(n int, luck float64) time.Duration {
+// retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and
+// shortened by up to a half by luck in [0,1), so that servers which failed at the same
+// time are not restarted at the same time.
+func retryDelay(n int, luck float64) time.Duration {
 	d := maxDelay
 	if n < 16 {
 		d = min(firstDelay<<(n-1), maxDelay)
@@ -185,164 +196,172 @@ func delay(n int, luck float64) time.Duration {
 	return d - time.Duration(luck*float64(d)/2)
 }
 
-// pause waits and reports whether it was ended by a command.
-func (s *server) pause(ctx context.Context, until <-chan time.Time) bool {
+// waitForWakeup waits until ctx ends, until fires or s.wakeup is signalled, and reports
+// whether it was the last.
+func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
 	case <-until:
-	case <-s.kick:
+	case <-s.wakeup:
 		return true
 	}
 	return false
 }
 
-// reached is how far a session came.
-type reached int
+// outcome is how far a session got.
+type outcome int
 
 const (
-	nothing reached = iota
-	told            // its tools are known
-	useful          // a call was answered
+	notConnected outcome = iota
+	toolsListed          // the server has listed its tools
+	callAnswered         // a call was answered
 )
 
-// session connects and watches until that ends, and says why.
-func (s *server) session(ctx context.Context) (reached, error) {
+// runSession connects and watches until that ends, and says why.
+func (s *server) runSession(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.mu.Lock()
-	s.interrupt = cancel
-	if !s.wanted { // stopped since it was looked at
+	s.endSession = cancel
+	if !s.wanted { // stop was called before endSession was set, and could not call it
 		cancel(errStopped)
 	}
 	s.mu.Unlock()
-	s.move(Connecting, "")
+	s.setState(Connecting, "")
 	began := s.o.Now()
 	conn, err := s.connect(ctx)
 	if err != nil {
-		return nothing, cause(ctx, err)
+		return notConnected, preferCause(ctx, err)
 	}
 	defer conn.close()
 	list, err := conn.list(ctx, s.o.StartTimeout)
 	if err != nil {
-		return nothing, cause(ctx, err)
+		return notConnected, preferCause(ctx, err)
 	}
-	conn.ready()
-	s.connected(conn, list)
-	defer s.disconnected()
-	s.settle()
-	s.log.Info("mcp server connected", "transport", conn.about.transport, "protocol", conn.about.protocol,
+	conn.onToolsListed()
+	s.recordListing(conn, list)
+	defer s.clearConnection()
+	s.endFirstAttempt()
+	s.log.Info("mcp server connected", "transport", conn.info.transport, "protocol", conn.info.protocol,
 		"tools", len(list), "ms", s.o.Now().Sub(began).Milliseconds())
-	err = cause(ctx, s.watch(ctx, conn))
-	if conn.answered.Load() {
-		return useful, err
+	err = preferCause(ctx, s.watch(ctx, conn))
+	if conn.hasAnswered.Load() {
+		return callAnswered, err
 	}
-	return told, err
+	return toolsListed, err
 }
 
-// cause prefers the reason for which we ended things to what followed from it.
-func cause(ctx context.Context, err error) error {
+// preferCause returns the reason why ctx was ended, if it was, in place of the error that
+// followed from it.
+func preferCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// watch follows a connection until it is lost, found dead, or no longer wanted.
+// watch watches a connection until it is lost, found dead, or no longer wanted, and
+// returns why.
 func (s *server) watch(ctx context.Context, conn *connection) error {
 	health := time.NewTicker(s.o.HealthInterval)
 	defer health.Stop()
-	relist, suspect := conn.relist, conn.suspect
-	var gap, calm <-chan time.Time // until when either is not looked at
+	relist, suspect := conn.relistWanted, conn.checkWanted
+	// A nil channel blocks: while relist or suspect is nil, its signals wait for the timer.
+	var gap, calm <-chan time.Time
 	missed := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-conn.lost:
-			return conn.why()
+			return conn.lossReason()
 		case <-relist:
-			relist, gap = nil, time.After(relistGap)
-			if err := s.refresh(ctx, conn, healthTime); err != nil {
+			relist, gap = nil, time.After(minRelistInterval)
+			if err := s.refresh(ctx, conn, healthTimeout); err != nil {
 				s.log.Warn("mcp server did not list its changed tools", "error", s.mask(err.Error()))
 			}
 		case <-gap:
-			relist, gap = conn.relist, nil
+			relist, gap = conn.relistWanted, nil
 		case <-suspect:
-			err := s.refresh(ctx, conn, probeTime)
-			if err != nil && (!conn.busy() || conn.silent()) {
+			// No answer is proof of death only where no call keeps the server busy, or
+			// where it was silent for the whole time of a call.
+			err := s.refresh(ctx, conn, probeTimeout)
+			if err != nil && (!conn.hasCalls() || conn.isSilent()) {
 				return err
 			}
 			s.mu.Lock()
-			s.wake() // calls wait for the outcome
+			s.wakeWaiters() // awaitConnection waits for the outcome of this check
 			s.mu.Unlock()
-			suspect, calm = nil, time.After(relistGap)
+			suspect, calm = nil, time.After(minRelistInterval)
 		case <-calm:
-			suspect, calm = conn.suspect, nil
+			suspect, calm = conn.checkWanted, nil
 		case <-health.C:
-			err := s.refresh(ctx, conn, healthTime)
+			err := s.refresh(ctx, conn, healthTimeout)
 			if err == nil {
 				missed = 0
 				continue
 			}
-			if missed++; !conn.busy() || missed >= patience {
+			if missed++; !conn.hasCalls() || missed >= maxMissedChecks {
 				return err
 			}
 		}
 	}
 }
 
-// refresh asks for the tools, which shows at once whether the server lives.
+// refresh lists the tools, which also shows whether the server is alive.
 func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Duration) error {
 	list, err := conn.list(ctx, timeout)
 	if err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // it is to be ended, and has nothing to tell any more
+	if ctx.Err() != nil { // the connection is being ended: its list must not set a state
 		return ctx.Err()
 	}
-	s.connected(conn, list)
+	s.recordListing(conn, list)
 	return nil
 }
 
-// connected notes that the server has just told its tools.
-func (s *server) connected(conn *connection, list []spec) {
+// recordListing records the tools that the server has just listed.
+func (s *server) recordListing(conn *connection, list []toolSpec) {
 	state := Connected
 	if len(list) == 0 {
 		state = NoToolsFound
 	}
-	now := listed{Tools: list, Instructions: conn.instructions, Offers: conn.offers()}
+	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
 	s.mu.Lock()
-	same := equal(s.listed, now)
+	same := equalListings(s.listing, now)
 	s.mu.Unlock()
 	if same {
-		s.rejudge()
+		s.decideAgain()
 	} else {
-		s.adopt(now)
+		s.setListing(now)
 	}
-	s.mu.Lock() // calls are made from here on, and know what is withheld
-	s.conn, s.about, s.checked = conn, conn.about, s.o.Now()
-	s.moved(state, "")
+	// The connection is published last: calls begin here, and have to find changed tools
+	// in quarantine.
+	s.mu.Lock()
+	s.conn, s.info, s.checkedAt = conn, conn.info, s.o.Now()
+	s.setStateLocked(state, "")
 	s.mu.Unlock()
 	if !same {
-		s.remember(now)
+		s.saveListing(now)
 	}
 }
 
-func (s *server) disconnected() {
+func (s *server) clearConnection() {
 	s.mu.Lock()
 	s.conn = nil
 	s.mu.Unlock()
 }
 
-// move changes the state and wakes who waits for that.
-func (s *server) move(to State, problem string) {
+// setState changes the state and wakes those who wait for a change.
+func (s *server) setState(to State, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.moved(to, problem)
+	s.setStateLocked(to, problem)
 }
 
-// moved is move with s.mu held.
-func (s *server) moved(to State, problem string) {
+// setStateLocked is move with s.mu held.
+func (s *server) setStateLocked(to State, problem string) {
 	if s.state == to && s.problem == problem {
 		return
 	}
@@ -350,47 +369,48 @@ func (s *server) moved(to State, problem string) {
 		s.since = s.o.Now()
 	}
 	s.state, s.problem = to, problem
-	s.wake()
+	s.wakeWaiters()
 }
 
-// wake wakes who waits for a change; s.mu is held.
-func (s *server) wake() {
+// wakeWaiters wakes all callers of awaitState; s.mu is held.
+func (s *server) wakeWaiters() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-func (s *server) fail(err error, wait time.Duration, came reached) {
-	problem := s.mask(plain(err.Error()))
+func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
+	problem := s.mask(plainLine(err.Error()))
 	s.mu.Lock()
-	if s.due = (time.Time{}); came != nothing {
-		s.due = s.o.Now().Add(wait)
+	if s.retryAt = (time.Time{}); came != notConnected {
+		s.retryAt = s.o.Now().Add(wait)
 	}
-	s.moved(Failed, problem)
+	s.setStateLocked(Failed, problem)
 	s.mu.Unlock()
-	s.settle() // not before: whoever waits asks for the problem
+	s.endFirstAttempt() // after the state is set: whoever waits for it reads the problem next
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
 }
 
-func (s *server) end() {
+func (s *server) markStopped() {
 	s.mu.Lock()
 	s.wanted = false
 	s.mu.Unlock()
-	s.move(Stopped, "")
-	s.settle()
+	s.setState(Stopped, "")
+	s.endFirstAttempt()
 }
 
-// forget drops the tools of a server that cannot be connected.
-func (s *server) forget() {
+// dropTools drops the tools of a server that could not be connected.
+func (s *server) dropTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed, s.seen, s.cautions, s.judged, s.tools, s.held = listed{}, nil, nil, nil, nil, nil
+	s.listing, s.inspected, s.instructionWarnings = listing{}, nil, nil
+	s.decisions, s.tools, s.quarantined = nil, nil, nil
 }
 
-// offered are the tools that may be called now. A lost connection keeps its
-// tools until an attempt to make it anew has failed, so that a passing fault
-// does not change what models see.
-func (s *server) offered() []tool.Tool {
+// offeredTools returns the tools that may be called now. A server keeps its tools after
+// a lost connection until an attempt to connect again has failed, so that a passing
+// fault does not change what models see.
+func (s *server) offeredTools() []tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == Stopped || s.state == Disabled {
@@ -408,55 +428,57 @@ func (s *server) isWanted() bool {
 func (s *server) start() error {
 	s.mu.Lock()
 	if s.conn == nil {
-		s.moved(Connecting, "") // whoever asked for it sees that it was heard
+		s.setStateLocked(Connecting, "") // at once, so that the caller's next status shows it
 	}
 	s.mu.Unlock()
-	s.want(true, nil)
-	s.everyone(true, nil)
+	s.setWanted(true, nil)
+	s.setUsersWanted(true, nil)
 	return nil
 }
 
 func (s *server) restart() error {
 	s.mu.Lock()
-	s.conn = nil // new calls wait for the next
-	s.moved(Connecting, "")
+	s.conn = nil // new calls wait for the next connection
+	s.setStateLocked(Connecting, "")
 	s.mu.Unlock()
-	s.want(true, errRestarted)
-	s.everyone(true, errRestarted)
+	s.setWanted(true, errRestarted)
+	s.setUsersWanted(true, errRestarted)
 	return nil
 }
 
-// stop returns when the process or connection is gone. Ending a process takes a
-// few seconds at most; the deadline is for one that the kernel cannot end.
+// stop returns when the process or connection is gone. Ending a process takes a few
+// seconds at most; the deadline is for one that the kernel cannot end, as one that hangs
+// in a system call.
 func (s *server) stop() error {
-	s.everyone(false, errStopped)
-	s.want(false, errStopped)
+	s.setUsersWanted(false, errStopped)
+	s.setWanted(false, errStopped)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	if !s.await(ctx, func() bool { return s.state == Stopped }) {
+	if !s.awaitState(ctx, func() bool { return s.state == Stopped }) {
 		return errors.New("the server has not ended yet")
 	}
 	return nil
 }
 
-// want says whether the server is to run, and ends what there is for a reason.
-func (s *server) want(wanted bool, reason error) {
+// setWanted sets whether the server is to run and wakes the supervisor. With a reason it
+// also ends the current attempt or connection.
+func (s *server) setWanted(wanted bool, reason error) {
 	s.mu.Lock()
 	s.wanted = wanted
-	interrupt := s.interrupt
+	interrupt := s.endSession
 	s.mu.Unlock()
 	if reason != nil && interrupt != nil {
 		interrupt(reason)
 	}
 	select {
-	case s.kick <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// await waits until a condition on the state holds; it is looked at with the
-// lock held. It reports false if ctx ended first.
-func (s *server) await(ctx context.Context, holds func() bool) bool {
+// awaitState waits until a condition on the state holds, which is called with s.mu held.
+// It reports false if ctx ended first.
+func (s *server) awaitState(ctx context.Context, holds func() bool) bool {
 	for {
 		s.mu.Lock()
 		ok, changed := holds(), s.changed

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -9,7 +10,7 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// State is where a server stands.
+// State is the state of a server's connection.
 type State string
 
 // The states of a server.
@@ -18,8 +19,8 @@ const (
 	Connecting    State = "connecting"
 	Connected     State = "connected"
 	NoToolsFound  State = "no_tools_found" // connected, but it offers nothing
-	Quarantined   State = "quarantined"    // tools of it wait for Approve; the others can be called
-	Failed        State = "error"          // will be tried again by itself
+	Quarantined   State = "quarantined"    // some of its tools wait for Approve; the others can be called
+	Failed        State = "error"          // will be tried again automatically
 	Stopped       State = "stopped"        // by Stop, or because the host ended
 	Disabled      State = "disabled"       // by configuration
 )
@@ -66,53 +67,75 @@ type ToolState string
 
 // The states of a tool.
 const (
-	Offered  ToolState = "offered"
-	Withheld ToolState = "quarantined" // until Approve
-	Refused  ToolState = "refused"     // its name is another's, or cannot be shown
-	Excluded ToolState = "excluded"    // by includeTools or excludeTools
+	ToolOffered     ToolState = "offered"
+	ToolQuarantined ToolState = "quarantined" // until Approve
+	ToolRefused     ToolState = "refused"     // its name is another's, or cannot be shown
+	ToolExcluded    ToolState = "excluded"    // by includeTools or excludeTools
 )
 
-// status gives what is known; a status that is old is checked anew meanwhile.
+// status returns the status as last seen. One older than StatusTTL is checked in the
+// background, for the next reader.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Name: s.c.Name, State: s.shown(), Error: s.problem, Tools: []ToolInfo{}, Source: s.source,
-		Pending: len(s.held), Warnings: s.warnings(), ConsentURL: s.consentURL(), Description: s.c.Description, Transport: s.about.transport, Protocol: s.about.protocol,
-		Version: s.about.version, Since: s.since, Checked: s.checked}
-	for _, t := range s.infos() {
-		if t.State == Offered {
+	st := Status{
+		Name:        s.c.Name,
+		State:       s.publicState(),
+		Error:       s.problem,
+		Tools:       []ToolInfo{},
+		Source:      s.source,
+		Pending:     len(s.quarantined),
+		Warnings:    s.warnings(),
+		ConsentURL:  s.consentURL(),
+		Description: s.c.Description,
+		Transport:   s.info.transport,
+		Protocol:    s.info.protocol,
+		Version:     s.info.version,
+		Since:       s.since,
+		Checked:     s.checkedAt,
+	}
+	for _, t := range s.toolInfos() {
+		if t.State == ToolOffered {
 			st.Tools = append(st.Tools, t)
 		}
 	}
-	if s.conn != nil && s.o.Now().Sub(s.checked) > s.o.StatusTTL {
-		s.conn.ask()
+	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
+		s.conn.requestCheck()
 	}
 	return st
 }
 
-// shown is the state as it is told; s.mu is held.
-func (s *server) shown() State {
+// publicState returns the state as Status shows it; s.mu is held.
+func (s *server) publicState() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
-		if len(s.held) > 0 {
+		if len(s.quarantined) > 0 {
 			return Quarantined
 		}
 	}
 	return s.state
 }
 
-// infos describes every tool that the server has; s.mu is held.
-func (s *server) infos() []ToolInfo {
-	list := make([]ToolInfo, 0, len(s.judged))
-	for _, j := range s.judged {
-		list = append(list, ToolInfo{Name: j.Name, Description: j.shown, Schema: j.spec.Schema, Output: j.Output,
-			Hints: j.hints(), State: j.state, Why: j.why, Flags: j.flags})
+// toolInfos returns every tool that the server has; s.mu is held.
+func (s *server) toolInfos() []ToolInfo {
+	list := make([]ToolInfo, 0, len(s.decisions))
+	for _, j := range s.decisions {
+		list = append(list, ToolInfo{
+			Name:        j.Name,
+			Description: j.description,
+			Schema:      j.toolSpec.Schema,
+			Output:      j.Output,
+			Hints:       j.hints(),
+			State:       j.state,
+			Why:         j.why,
+			Flags:       j.flags,
+		})
 	}
 	return list
 }
 
-// ToolsOf gives every tool of a server, also those that are not offered; nil if
-// there is no such server.
+// ToolsOf returns every tool of a server, also those that are not offered; nil if there is
+// no such server.
 func (h *Host) ToolsOf(name string) []ToolInfo {
 	s, err := h.server(name)
 	if err != nil {
@@ -120,7 +143,7 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.infos()
+	return s.toolInfos()
 }
 
 // consentURL returns where somebody has to agree before the server can be used; empty: nobody
@@ -135,9 +158,9 @@ func (s *server) consentURL() string {
 	return ""
 }
 
-// plain makes a stranger's line safe for logs and terminals: one line, UTF-8,
-// no control characters.
-func plain(s string) string {
+// plainLine returns an untrusted text made safe for logs and terminals: one line of valid
+// UTF-8 without control and format characters.
+func plainLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\t' {
 			return ' '
@@ -149,35 +172,32 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// masker hides the secrets of an entry wherever a server or a library repeats
-// them: header values, and variables that are named like secrets.
-func masker(c Config) func(string) string {
+// newMasker returns a function that masks the secrets of an entry wherever a server or a
+// library repeats them: header values, and variables that are named like secrets.
+func newMasker(c Config) func(string) string {
 	var pairs []string
 	hide := func(value string) {
-		if len(value) >= 4 {
+		if len(value) >= 4 { // shorter values would mask parts of ordinary words
 			pairs = append(pairs, value, "***")
 		}
 	}
 	for _, v := range c.Headers {
 		hide(v)
 		if _, credential, ok := strings.Cut(v, " "); ok {
-			hide(strings.TrimSpace(credential))
+			hide(strings.TrimSpace(credential)) // servers repeat a token without its scheme
 		}
 	}
 	for k, v := range c.Env {
-		if secretName(k) {
+		if isSecretName(k) {
 			hide(v)
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
 
-func secretName(name string) bool {
+// isSecretName reports whether a variable is named like one that holds a secret.
+func isSecretName(name string) bool {
+	parts := []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"}
 	name = strings.ToUpper(name)
-	for _, part := range []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }

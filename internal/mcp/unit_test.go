@@ -49,7 +49,7 @@ func TestResultOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, resultOf(json.RawMessage(tt.raw))); diff != "" {
+			if diff := cmp.Diff(tt.want, parseResult(json.RawMessage(tt.raw))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -61,8 +61,8 @@ func TestDataOfAResultIsBounded(t *testing.T) {
 	part := func(n int) string {
 		return fmt.Sprintf(`{"type":"image","mimeType":"image/png","data":%q}`, strings.Repeat("AAAA", n/3))
 	}
-	r := resultOf(json.RawMessage(`{"content":[` + part(6<<20) + "," + part(3<<20) + "," + part(1<<20) + `]}`))
-	if len(r.Files) != 2 || r.Files[0].Size+r.Files[1].Size > maxFiles || !strings.Contains(r.Text, "[image: image/png, 3072.0 KiB]") {
+	r := parseResult(json.RawMessage(`{"content":[` + part(6<<20) + "," + part(3<<20) + "," + part(1<<20) + `]}`))
+	if len(r.Files) != 2 || r.Files[0].Size+r.Files[1].Size > maxFileBytes || !strings.Contains(r.Text, "[image: image/png, 3072.0 KiB]") {
 		t.Errorf("%d files, text %q", len(r.Files), r.Text)
 	}
 }
@@ -76,7 +76,7 @@ func TestMatch(t *testing.T) {
 		{"*c", "abc", true}, {"a*c", "abc", true}, {"a*a", "a", false}, {"a*b*c", "a-b-c", true}, {"a*b*c", "a-c", false},
 		{"*b*b*", "ab", false}, {"*b*b*", "bb", true}, {"", "", true}, {"", "a", false},
 	} {
-		if got := match(tt.pattern, tt.name); got != tt.want {
+		if got := matchesPattern(tt.pattern, tt.name); got != tt.want {
 			t.Errorf("match(%q, %q) = %v", tt.pattern, tt.name, got)
 		}
 	}
@@ -84,35 +84,35 @@ func TestMatch(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
-		if got := delay(n, 0); got != want {
+		if got := retryDelay(n, 0); got != want {
 			t.Errorf("delay(%d, 0) = %v, want %v", n, got, want)
 		}
-		if got := delay(n, 1); got != want/2 {
+		if got := retryDelay(n, 1); got != want/2 {
 			t.Errorf("delay(%d, 1) = %v, want %v", n, got, want/2)
 		}
 	}
 }
 
 func TestRing(t *testing.T) {
-	r := ring{now: func() time.Time { return time.Time{} }}
-	for i := range maxLines + 7 {
+	r := logBuffer{now: func() time.Time { return time.Time{} }}
+	for i := range maxLogLines + 7 {
 		r.add("stderr", fmt.Appendf(nil, "line %d", i))
 	}
-	r.add("stdout", []byte("\x1b]0;title\x07bad \xff\u202e"+strings.Repeat("x", 2*maxLine)))
+	r.add("stdout", []byte("\x1b]0;title\x07bad \xff\u202e"+strings.Repeat("x", 2*maxLogLine)))
 	got := r.lines(func(s string) string { return s })
-	if len(got) != maxLines || got[0].Text != "line 8" || got[maxLines-2].Text != fmt.Sprint("line ", maxLines+6) {
+	if len(got) != maxLogLines || got[0].Text != "line 8" || got[maxLogLines-2].Text != fmt.Sprint("line ", maxLogLines+6) {
 		t.Errorf("%d lines from %q", len(got), got[0].Text)
 	}
-	if last := got[maxLines-1].Text; !strings.HasPrefix(last, "]0;titlebad \uFFFDx") || len(last) > maxLine+8 {
+	if last := got[maxLogLines-1].Text; !strings.HasPrefix(last, "]0;titlebad \uFFFDx") || len(last) > maxLogLine+8 {
 		t.Errorf("the last line is %.60q of %d bytes", last, len(last))
 	}
-	if last := r.last("stderr", func(s string) string { return s }); last != fmt.Sprint("line ", maxLines+6) {
+	if last := r.lastLine("stderr", func(s string) string { return s }); last != fmt.Sprint("line ", maxLogLines+6) {
 		t.Errorf("the last line of stderr is %q", last)
 	}
 }
 
 func TestMasker(t *testing.T) {
-	mask := masker(Config{
+	mask := newMasker(Config{
 		Headers: map[string]string{"Authorization": "Bearer sesame-open", "X": "ab"},
 		Env:     map[string]string{"API_TOKEN": "open-sesame", "MODE": "production"},
 	})
@@ -130,7 +130,7 @@ func TestFrames(t *testing.T) {
 		"byte by byte":  iotest.OneByteReader(strings.NewReader("a\r\n\n" + long + "\nlast")),
 		"with the data": iotest.DataErrReader(strings.NewReader("a\r\n\n" + long + "\nlast")),
 	} {
-		f := frames{r: bufio.NewReaderSize(reader, 64), max: limit}
+		f := lineReader{r: bufio.NewReaderSize(reader, 64), max: limit}
 		for _, want := range []string{"a", "", long, "last"} {
 			if got, err := f.next(); err != nil || string(got) != want {
 				t.Fatalf("%s: line %.20q of %d bytes, %v; want %.20q", name, got, len(got), err, want)
@@ -140,12 +140,12 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%s: at the end: %v", name, err)
 		}
 	}
-	f := frames{r: bufio.NewReader(strings.NewReader(long + "xx\n")), max: limit}
+	f := lineReader{r: bufio.NewReader(strings.NewReader(long + "xx\n")), max: limit}
 	if got, err := f.next(); !errors.Is(err, errTooLong) || len(got) != limit {
 		t.Errorf("a line that is too long: %d bytes, %v", len(got), err)
 	}
 	broken := errors.New("broken")
-	f = frames{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"), iotest.ErrReader(broken))), max: limit}
+	f = lineReader{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"), iotest.ErrReader(broken))), max: limit}
 	if got, err := f.next(); !errors.Is(err, broken) {
 		t.Errorf("a line that breaks off: %q, %v", got, err)
 	}
@@ -158,7 +158,7 @@ func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGuard(own, map[string]string{"Authorization": "Bearer sesame-open"})
+	g := newOriginTransport(own, map[string]string{"Authorization": "Bearer sesame-open"})
 	defer g.close()
 	resp, err := g.client().Get(other.URL)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestLimitedBody(t *testing.T) {
 		for range n {
 			parts = append(parts, strings.NewReader(event+end))
 		}
-		l := &limited{ReadCloser: io.NopCloser(io.MultiReader(parts...)), events: events, cancel: func() {}}
+		l := &limitedBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), events: events, cancel: func() {}}
 		_, err := io.Copy(io.Discard, struct{ io.Reader }{l})
 		return err
 	}
@@ -209,7 +209,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
-		d := newDuplex(func([]byte) {})
+		d := newRPCConn(func([]byte) {})
 		sent := make(chan struct{}, 1)
 		d.send = func(context.Context, []byte) error {
 			select {
@@ -239,9 +239,9 @@ func FuzzMessages(f *testing.F) {
 func FuzzResultOf(f *testing.F) {
 	f.Add([]byte(`{"content":[{"type":"resource","resource":{"uri":"x","blob":5}},{"type":"image","data":""}],"structuredContent":[1],"isError":"x"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if r := resultOf(raw); len(r.Text) > maxResult+200 {
+		if r := parseResult(raw); len(r.Text) > maxResultBytes+200 {
 			t.Errorf("a result of %d bytes", len(r.Text))
 		}
-		specOf(raw)
+		parseTool(raw)
 	})
 }

@@ -16,17 +16,17 @@ func BenchmarkWarm(b *testing.B) {
 	for s := range 9 {
 		o.Servers = append(o.Servers, Config{Name: fmt.Sprint("server", s), Command: "x"})
 	}
-	o.Keep = keep
+	o.Store = keep
 	h := must(NewHost(o))
 	for i, c := range o.Servers {
-		var now listed
+		var now listing
 		for n := range 16 {
 			schema := fmt.Sprintf(`{"type":"object","properties":{"a%d":{"type":"string","description":%q},"b":{"type":"array","items":{"type":"string","description":%q}},"c":{"enum":["x","y"]}},"required":["b"],"x":%q}`, i, words, words, words+words)
-			now.Tools = append(now.Tools, spec{Name: fmt.Sprint("tool", n), Description: words, Schema: json.RawMessage(schema)})
+			now.Tools = append(now.Tools, toolSpec{Name: fmt.Sprint("tool", n), Description: words, Schema: json.RawMessage(schema)})
 		}
 		s := must(h.server(c.Name))
-		s.adopt(now)
-		s.remember(now)
+		s.setListing(now)
+		s.saveListing(now)
 	}
 	for b.Loop() {
 		if h := must(NewHost(o)); len(h.Tools()) != 9*16 {

@@ -42,13 +42,13 @@ type Calls interface {
 	// Call returns what became of a call, and its record. shown is how many bytes of a result
 	// are shown at once.
 	Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall)
-	RecordCalls(ctx context.Context, calls []store.ToolCall) error
+	SaveCalls(ctx context.Context, calls []store.ToolCall) error
 }
 
 // Servers are the sources of tools that come and go.
 type Servers interface {
-	// Hold keeps the tools that there are now until release is called.
-	Hold() (release func())
+	// Lease keeps the tools that there are now until release is called.
+	Lease() (release func())
 }
 
 // Options are what a Server needs. All functions may be called concurrently.
@@ -77,7 +77,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{o: o}
 	s.mcp = server.NewMCPServer("ravenbot", o.Version, server.WithToolCapabilities(false), server.WithRecovery(),
-		server.WithInstructions(o.Discovery.Prompt()), server.WithLogger(slog.New(slog.DiscardHandler)), server.WithToolFilter(s.allowed))
+		server.WithInstructions(o.Discovery.Prompt()), server.WithLogger(slog.New(slog.DiscardHandler)), server.WithToolFilter(s.allowedTools))
 	return s
 }
 
@@ -85,9 +85,9 @@ type grantKey struct{}
 
 // grant is what the caller may do.
 type grant struct {
-	who   string   // the token's name
-	owner string   // and whose it is
-	tools []string // patterns
+	tokenName string   // the token's name
+	owner     string   // and whose it is
+	tools     []string // patterns
 }
 
 func grantFrom(ctx context.Context) (grant, bool) {
@@ -107,7 +107,7 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 			refuse(w, r)
 			return
 		}
-		s.sync()
+		s.syncTools()
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), grantKey{}, grant{token.Name, token.Owner, token.Tools})))
 	})
 }
@@ -115,28 +115,28 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 // Serve speaks MCP over two streams, a message a line, for the operator, until the
 // input ends and what was asked before is answered.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, owner string) error {
-	s.sync()
+	s.syncTools()
 	std := server.NewStdioServer(s.mcp)
 	std.SetContextFunc(func(ctx context.Context) context.Context {
 		return context.WithValue(ctx, grantKey{}, grant{"stdio", owner, []string{"*"}})
 	})
-	d := newDrain(ctx, in, out)
+	d := newDrainingStream(ctx, in, out)
 	return std.Listen(ctx, d, d)
 }
 
-// usable gives the tools that a caller may use.
-func (s *Server) usable(g grant) []tool.Named {
+// usableTools gives the tools that a caller may use.
+func (s *Server) usableTools(g grant) []tool.Named {
 	return slices.DeleteFunc(slices.Clone(s.o.Tools()), func(n tool.Named) bool { return !s.o.Matches(g.tools, n) })
 }
 
-// offered gives the tools that are listed: the native ones and those that find.
-func (s *Server) offered(ctx context.Context) []tool.Named {
+// listedTools gives the tools that are listed: the native ones and those that find.
+func (s *Server) listedTools(ctx context.Context) []tool.Named {
 	list := s.o.Discovery.Tools(func() []tool.Named {
 		g, ok := grantFrom(ctx)
 		if !ok {
 			return nil
 		}
-		return s.usable(g)
+		return s.usableTools(g)
 	})
 	for _, n := range s.o.Tools() {
 		if n.Tool.Spec().Native {
@@ -146,10 +146,10 @@ func (s *Server) offered(ctx context.Context) []tool.Named {
 	return list
 }
 
-// sync has the library know the tools that there are now: it looks names up before it
+// syncTools has the library know the tools that there are now: it looks names up before it
 // asks allowed.
-func (s *Server) sync() {
-	all := s.offered(context.Background())
+func (s *Server) syncTools() {
+	all := s.listedTools(context.Background())
 	s.o.Discovery.Sync(s.o.Tools())
 	names := make([]string, len(all))
 	for i, n := range all {
@@ -164,32 +164,32 @@ func (s *Server) sync() {
 	s.names = names
 	list := make([]server.ServerTool, len(all))
 	for i, n := range all {
-		list[i] = server.ServerTool{Tool: described(n), Handler: s.call}
+		list[i] = server.ServerTool{Tool: sdkTool(n), Handler: s.call}
 	}
 	s.mcp.SetTools(list...)
 }
 
-// allowed is the list of tools for one caller.
-func (s *Server) allowed(ctx context.Context, _ []sdk.Tool) []sdk.Tool {
+// allowedTools is the list of tools for one caller.
+func (s *Server) allowedTools(ctx context.Context, _ []sdk.Tool) []sdk.Tool {
 	list := []sdk.Tool{}
 	g, ok := grantFrom(ctx)
-	for _, n := range s.offered(ctx) {
-		if ok && (finder(n) || s.o.Matches(g.tools, n)) {
-			list = append(list, described(n))
+	for _, n := range s.listedTools(ctx) {
+		if ok && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
+			list = append(list, sdkTool(n))
 		}
 	}
 	slices.SortFunc(list, func(a, b sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-// finder reports that a tool only finds and runs others, which are judged instead, or
+// isDiscovery reports that a tool only finds and runs others, which are judged instead, or
 // reads on in what they gave.
-func finder(n tool.Named) bool {
+func isDiscovery(n tool.Named) bool {
 	spec := n.Tool.Spec()
 	return spec.Native && (spec.Server == "discovery" || spec.Server == "result")
 }
 
-func described(n tool.Named) sdk.Tool {
+func sdkTool(n tool.Named) sdk.Tool {
 	spec := n.Tool.Spec()
 	schema := spec.Schema
 	if len(schema) == 0 {
@@ -208,7 +208,7 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 		return sdk.NewToolResultError("This call comes from nobody."), nil
 	}
 	if s.o.Servers != nil {
-		defer s.o.Servers.Hold()()
+		defer s.o.Servers.Lease()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
 	if err != nil {
@@ -218,25 +218,25 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 	if name, args, err = s.o.Discovery.Unwrap(name, args); err != nil {
 		return sdk.NewToolResultError(err.Error()), nil
 	}
-	for _, n := range append(s.offered(ctx), s.usable(g)...) {
-		if n.Name == name && (finder(n) || s.o.Matches(g.tools, n)) {
-			return s.run(ctx, g, n, args), nil
+	for _, n := range append(s.listedTools(ctx), s.usableTools(g)...) {
+		if n.Name == name && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
+			return s.makeCall(ctx, g, n, args), nil
 		}
 	}
 	return sdk.NewToolResultError("There is no tool " + name + " that this token may use. discover_tools finds those it may."), nil
 }
 
-func (s *Server) run(ctx context.Context, g grant, n tool.Named, args json.RawMessage) *sdk.CallToolResult {
+func (s *Server) makeCall(ctx context.Context, g grant, n tool.Named, args json.RawMessage) *sdk.CallToolResult {
 	in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{
-		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.who},
-		User:         chat.User{ID: g.owner + "/" + g.who, Name: g.who},
+		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.tokenName},
+		User:         chat.User{ID: g.owner + "/" + g.tokenName, Name: g.tokenName},
 		Servers: func(name string) bool { // as if it had a tool without a name
 			return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: name}}})
 		}}}
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.o.Calls.RecordCalls(keep, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.SaveCalls(keep, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

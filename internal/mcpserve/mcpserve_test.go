@@ -176,7 +176,7 @@ func (h *host) Call(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, s
 	return out, store.ToolCall{Tool: in.Tool.Name}
 }
 
-func (h *host) RecordCalls(_ context.Context, calls []store.ToolCall) error {
+func (h *host) SaveCalls(_ context.Context, calls []store.ToolCall) error {
 	h.kept = append(h.kept, calls...)
 	return nil
 }

@@ -17,14 +17,14 @@ import (
 	"ravenbot/internal/store"
 )
 
-// tokenItems is the kind under which tokens are kept.
-const tokenItems = "mcp token"
+// tokenKind is the kind under which tokens are kept.
+const tokenKind = "mcp token"
 
-// prefix makes tokens easy to find by programs that look for leaked ones.
-const prefix = "rvnmcp_"
+// tokenPrefix makes tokens easy to find by programs that look for leaked ones.
+const tokenPrefix = "rvnmcp_"
 
-// usedEvery is how exactly it is kept when a token was last used.
-const usedEvery = time.Hour
+// usedPrecision is how exactly it is kept when a token was last used.
+const usedPrecision = time.Hour
 
 // Store keeps tokens, which it never sees: only their hashes.
 type Store interface {
@@ -43,22 +43,22 @@ type Token struct {
 	Used    time.Time `json:"lastUsed,omitzero"`
 }
 
-// keptToken is a token in the store.
-type keptToken struct {
+// storedToken is a token in the store.
+type storedToken struct {
 	Token
 	Hash string `json:"hash"` // SHA-256, in hex: a token is 256 random bits, so that no slower hash adds anything
 }
 
-func (t keptToken) key() string { return t.Owner + "\x00" + t.Name }
+func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
 
 // Tokens are the tokens of all owners. It is safe for concurrent use.
 type Tokens struct {
 	store Store
 	now   func() time.Time
 
-	mu     sync.Mutex
-	byHash map[string]keptToken
-	making sync.Mutex // one change at a time
+	mu       sync.Mutex
+	byHash   map[string]storedToken
+	changeMu sync.Mutex // one change at a time
 }
 
 // What may be wrong with a request about a token.
@@ -73,13 +73,13 @@ var tokenName = regexp.MustCompile(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-]
 
 // LoadTokens reads what is kept.
 func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
-	t := &Tokens{store: s, now: now, byHash: map[string]keptToken{}}
-	items, err := s.Items(ctx, tokenItems)
+	t := &Tokens{store: s, now: now, byHash: map[string]storedToken{}}
+	items, err := s.Items(ctx, tokenKind)
 	if err != nil {
 		return nil, err
 	}
 	for name, raw := range items {
-		var k keptToken
+		var k storedToken
 		if err := json.Unmarshal(raw, &k); err != nil {
 			return nil, fmt.Errorf("read MCP token %q: %w", name, err)
 		}
@@ -88,7 +88,7 @@ func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, er
 	return t, nil
 }
 
-func hash(token string) string {
+func hashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
@@ -105,15 +105,15 @@ func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string,
 	case len(tools) == 0 || slices.Contains(tools, ""):
 		return Token{}, "", ErrTokenTools
 	}
-	t.making.Lock()
-	defer t.making.Unlock()
-	secret := prefix + rand.Text() + rand.Text()
-	k := keptToken{Token: Token{Name: name, Owner: owner, Tools: tools, Created: t.now()}, Hash: hash(secret)}
+	t.changeMu.Lock()
+	defer t.changeMu.Unlock()
+	secret := tokenPrefix + rand.Text() + rand.Text()
+	k := storedToken{Token: Token{Name: name, Owner: owner, Tools: tools, Created: t.now()}, Hash: hashToken(secret)}
 	if life > 0 {
 		k.Expires = k.Created.Add(life)
 	}
 	old, live := t.find(owner, name)
-	live = live && !t.over(old)
+	live = live && !t.isExpired(old)
 	if live && !overwrite {
 		return Token{}, "", ErrTokenExists
 	}
@@ -121,7 +121,7 @@ func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string,
 	if err != nil {
 		return Token{}, "", err
 	}
-	if err := t.store.SaveItem(ctx, tokenItems, k.key(), raw, true); err != nil {
+	if err := t.store.SaveItem(ctx, tokenKind, k.key(), raw, true); err != nil {
 		return Token{}, "", err
 	}
 	t.mu.Lock()
@@ -131,9 +131,11 @@ func (t *Tokens) Create(ctx context.Context, owner, name string, tools []string,
 	return k.Token, secret, nil
 }
 
-func (t *Tokens) over(k keptToken) bool { return !k.Expires.IsZero() && !t.now().Before(k.Expires) }
+func (t *Tokens) isExpired(k storedToken) bool {
+	return !k.Expires.IsZero() && !t.now().Before(k.Expires)
+}
 
-func (t *Tokens) find(owner, name string) (keptToken, bool) {
+func (t *Tokens) find(owner, name string) (storedToken, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range t.byHash {
@@ -141,7 +143,7 @@ func (t *Tokens) find(owner, name string) (keptToken, bool) {
 			return k, true
 		}
 	}
-	return keptToken{}, false
+	return storedToken{}, false
 }
 
 // List gives the live tokens of an owner, by name.
@@ -150,7 +152,7 @@ func (t *Tokens) List(owner string) []Token {
 	defer t.mu.Unlock()
 	list := []Token{}
 	for _, k := range t.byHash {
-		if k.Owner == owner && !t.over(k) {
+		if k.Owner == owner && !t.isExpired(k) {
 			list = append(list, k.Token)
 		}
 	}
@@ -161,7 +163,7 @@ func (t *Tokens) List(owner string) []Token {
 // Get gives a live token of an owner, or ErrNoToken.
 func (t *Tokens) Get(owner, name string) (Token, error) {
 	k, ok := t.find(owner, name)
-	if !ok || t.over(k) {
+	if !ok || t.isExpired(k) {
 		return Token{}, ErrNoToken
 	}
 	return k.Token, nil
@@ -169,19 +171,19 @@ func (t *Tokens) Get(owner, name string) (Token, error) {
 
 // Revoke ends a token at once; ErrNoToken: there is none.
 func (t *Tokens) Revoke(ctx context.Context, owner, name string) error {
-	t.making.Lock()
-	defer t.making.Unlock()
+	t.changeMu.Lock()
+	defer t.changeMu.Unlock()
 	k, ok := t.find(owner, name)
 	if !ok {
 		return ErrNoToken
 	}
-	if err := t.store.DeleteItem(ctx, tokenItems, k.key()); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := t.store.DeleteItem(ctx, tokenKind, k.key()); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byHash, k.Hash)
-	if t.over(k) {
+	if t.isExpired(k) {
 		return ErrNoToken
 	}
 	return nil
@@ -202,15 +204,15 @@ func (t *Tokens) RevokeAll(ctx context.Context, owner string) (int, error) {
 // Check gives what a token stands for, and notes that it was used; false: it is none
 // that lives. It compares hashes, so that how long it takes tells nothing.
 func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
-	h := hash(secret)
+	h := hashToken(secret)
 	t.mu.Lock()
 	k, ok := t.byHash[h]
-	if !ok || t.over(k) {
+	if !ok || t.isExpired(k) {
 		t.mu.Unlock()
 		return Token{}, false
 	}
 	now := t.now()
-	note := now.Sub(k.Used) > usedEvery
+	note := now.Sub(k.Used) > usedPrecision
 	if note {
 		k.Used = now
 		t.byHash[h] = k
@@ -224,13 +226,13 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 
 // noteUse keeps when a token was used, unless it is gone meanwhile. That this fails
 // keeps nobody from using it.
-func (t *Tokens) noteUse(ctx context.Context, k keptToken) {
-	t.making.Lock()
-	defer t.making.Unlock()
+func (t *Tokens) noteUse(ctx context.Context, k storedToken) {
+	t.changeMu.Lock()
+	defer t.changeMu.Unlock()
 	if now, ok := t.find(k.Owner, k.Name); !ok || now.Hash != k.Hash {
 		return
 	}
 	if raw, err := json.Marshal(k); err == nil {
-		_ = t.store.SaveItem(ctx, tokenItems, k.key(), raw, true)
+		_ = t.store.SaveItem(ctx, tokenKind, k.key(), raw, true)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Store is what a Bot counts in the store.
 type Store interface {
-	GivenUp(ctx context.Context) ([]store.Post, error)
+	Undelivered(ctx context.Context) ([]store.Post, error)
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 	Size() (bytes, free int64, err error)
 	Commits() uint64
@@ -44,7 +44,7 @@ func (b Bot) Samples() []Sample {
 		gauge("ravenbot_work_waiting", "Messages and posts queued.", float64(load.Waiting)),
 		counter("ravenbot_posts_repeated_total",
 			"Posts that may be there twice, because a crash left unknown whether they had been accepted.", float64(c.Repeated)),
-		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Told)),
+		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Notified)),
 	}
 	for outcome, n := range map[string]int64{
 		"accepted":     c.Accepted,
@@ -71,7 +71,7 @@ func (b Bot) Samples() []Sample {
 
 func (b Bot) storeSamples() []Sample {
 	var list []Sample
-	if posts, err := b.Store.GivenUp(context.Background()); err == nil {
+	if posts, err := b.Store.Undelivered(context.Background()); err == nil {
 		list = append(list, gauge("ravenbot_posts_undelivered", "Posts given up in the last week.", float64(len(posts))))
 	}
 	if feedback, err := b.Store.Feedback(context.Background()); err == nil {

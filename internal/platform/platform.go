@@ -6,6 +6,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -63,6 +64,15 @@ func (s *Set) CanPost(to chat.Address) bool { return s.Get(to.Platform) != nil }
 func (s *Set) CanThread(to chat.Address) bool {
 	t, ok := s.Get(to.Platform).(chat.Threader)
 	return ok && t.CanThread(to)
+}
+
+// Fetch returns a file of a message of a platform; more than limit bytes are an error.
+func (s *Set) Fetch(ctx context.Context, name string, f chat.File, limit int64) ([]byte, error) {
+	fetcher, ok := s.Get(name).(chat.Fetcher)
+	if !ok {
+		return nil, fmt.Errorf("read file %q: %s cannot read files", f.Name, name)
+	}
+	return fetcher.Fetch(ctx, f, limit)
 }
 
 // Run connects the platforms and returns when ctx has ended and all are disconnected.

@@ -114,9 +114,9 @@ func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdi
 			}
 			why := fmt.Sprintf("MCP server %s is %s", s.Name, s.State)
 			switch t.State {
-			case mcp.Withheld:
+			case mcp.ToolQuarantined:
 				why = fmt.Sprintf("it waits for an approval, because %s: ravenbot mcp approve %s", t.Why, s.Name)
-			case mcp.Refused, mcp.Excluded:
+			case mcp.ToolRefused, mcp.ToolExcluded:
 				why = t.Why
 			}
 			agent, _ := r.agentAt(r.state.Load(), channel)

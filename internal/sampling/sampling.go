@@ -56,7 +56,7 @@ type Sampler struct {
 
 // Sample has the model of the caller's conversation write for a server. An error refuses,
 // in words for the server.
-func (s *Sampler) Sample(ctx context.Context, q mcp.Sampling) (mcp.Sampled, error) {
+func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.SamplingResult, error) {
 	caller := tool.CallerFrom(ctx)
 	named := tool.Named{
 		Name: tool.SafeName(q.Server, "sampling"),
@@ -68,10 +68,10 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.Sampling) (mcp.Sampled, erro
 	}
 	prompt := transcript(q.Messages)
 	if len(prompt) > maxPrompt {
-		return mcp.Sampled{}, fmt.Errorf("the request has %d bytes; at most %d are accepted", len(prompt), maxPrompt)
+		return mcp.SamplingResult{}, fmt.Errorf("the request has %d bytes; at most %d are accepted", len(prompt), maxPrompt)
 	}
-	if err := s.permit(ctx, named, caller, q.System, prompt); err != nil {
-		return mcp.Sampled{}, err
+	if err := s.checkPermission(ctx, named, caller, q.System, prompt); err != nil {
+		return mcp.SamplingResult{}, err
 	}
 	profile := s.Roster.Route(chat.Message{Conversation: caller.Conversation, Author: caller.User})
 	// The server's own system prompt stands behind ours: it cannot present itself as a person.
@@ -79,14 +79,14 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.Sampling) (mcp.Sampled, erro
 	on := store.Usage{Channel: caller.Conversation, User: caller.Conversation.Platform + "/" + caller.User.ID}
 	text, served, err := s.Agent.Complete(ctx, on, profile.Models, system, strings.TrimSpace(prompt))
 	if err != nil {
-		return mcp.Sampled{}, err
+		return mcp.SamplingResult{}, err
 	}
 	limit := bytesPerToken * min(max(q.MaxTokens, 1), maxTokens)
-	return mcp.Sampled{Text: conversation.Cut(text, limit), Model: served}, nil
+	return mcp.SamplingResult{Text: conversation.Cut(text, limit), Model: served}, nil
 }
 
-// permit asks the rules, and a person where they say so.
-func (s *Sampler) permit(ctx context.Context, n tool.Named, caller tool.Caller, system, prompt string) error {
+// checkPermission asks the rules, and a person where they say so.
+func (s *Sampler) checkPermission(ctx context.Context, n tool.Named, caller tool.Caller, system, prompt string) error {
 	decision, why := s.Rules().Decide(n)
 	switch decision {
 	case tool.Deny:

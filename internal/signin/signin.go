@@ -80,8 +80,8 @@ func New(o Options) (*Service, error) {
 		Store:         grants{o.Store},
 		Key:           key,
 		RedirectURL:   o.BaseURL + CallbackPath,
-		NotifyConsent: s.offer,
-		OnGranted:     s.granted,
+		NotifyConsent: s.offerLink,
+		OnGranted:     s.startServer,
 		Now:           o.Now,
 		Log:           o.Log,
 	}
@@ -107,9 +107,9 @@ func (s *Service) attached() *mcp.Host {
 	return s.host
 }
 
-// granted starts a server that was waiting for a consent; one that was stopped meanwhile
+// startServer starts a server that was waiting for a consent; one that was stopped meanwhile
 // stays stopped.
-func (s *Service) granted(server, _ string) { _ = s.attached().Start(server) }
+func (s *Service) startServer(server, _ string) { _ = s.attached().Start(server) }
 
 // Handlers returns what serves CallbackPath and ClientPath.
 func (s *Service) Handlers() map[string]http.Handler {
@@ -153,8 +153,8 @@ func (s *Service) NoteCaller(c tool.Caller, n tool.Named) {
 	}
 }
 
-// offer brings a link to the person concerned.
-func (s *Service) offer(ctx context.Context, c oauth.Consent) error {
+// offerLink brings a link to the person concerned.
+func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 	if c.User == "" {
 		s.o.Log.Warn("MCP server needs a sign-in by the operator", "server", c.Server,
 			"remedy", "open the page Servers of the dashboard: "+s.o.BaseURL+"/servers")

@@ -7,29 +7,29 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Feedback is what somebody thinks of an answer. A later one of the same user
-// takes the place of an earlier one.
+// Feedback is what a user thinks of an answer. A later one of the same user replaces the
+// earlier one.
 type Feedback struct {
 	Turn string    `json:"turn"`
 	User string    `json:"user"`
 	Good bool      `json:"good"`
 	At   time.Time `json:"at"`
-	// Signs are the reactions that say so, oldest first; none: a button did.
+	// Signs are the reactions that it rests on, oldest first; empty: a button was pressed.
 	Signs []Sign `json:"signs,omitempty"`
-	// Withdrawn: the reactions that said so were taken away. Who lists feedback is not
-	// shown it.
+	// Withdrawn: all reactions were removed. The record stays so that a late or repeated
+	// event is recognized; lists leave it out.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
-// Sign is a reaction that stands below a post.
+// Sign is a reaction below a post.
 type Sign struct {
 	Post string `json:"post"`
 	Name string `json:"name"`
 	Good bool   `json:"good,omitempty"`
 }
 
-// Reaction is a sign below a post that shows a turn, or the end of one. Without a User
-// it is that of everybody, without a Sign whatever there is.
+// Reaction is an event: a sign was added below a post that shows a turn, or (Gone) was
+// removed. An empty User means all users, an empty Sign all signs.
 type Reaction struct {
 	Turn, User string
 	Post, Sign string
@@ -37,15 +37,20 @@ type Reaction struct {
 	At         time.Time
 }
 
-// After gives what somebody thinks after a reaction of theirs: what the last of those
-// that stand says. What is told late, or again, changes nothing; false says so. For
-// that the end of a reaction that was never told of is kept, too.
-func (f Feedback) After(r Reaction) (Feedback, bool) {
+// Apply returns the feedback after a reaction: the newest sign that is left decides. It
+// returns false where nothing changes: the event is older than the record, or a removal
+// cannot undo a button press. The removal of an unknown sign is recorded as well, so that
+// its addition, delivered late, changes nothing.
+func (f Feedback) Apply(r Reaction) (Feedback, bool) {
+	// Feedback without signs that is not withdrawn came from a button. A later reaction
+	// replaces it, an event about an earlier reaction does not.
 	pressed := !f.At.IsZero() && !f.Withdrawn && len(f.Signs) == 0
 	if !pressed && r.At.Before(f.At) || pressed && r.Gone {
 		return f, false
 	}
-	signs := slices.DeleteFunc(slices.Clone(f.Signs), func(s Sign) bool { return s.Post == r.Post && (r.Sign == "" || s.Name == r.Sign) })
+	signs := slices.DeleteFunc(slices.Clone(f.Signs), func(s Sign) bool {
+		return s.Post == r.Post && (r.Sign == "" || s.Name == r.Sign)
+	})
 	if !r.Gone {
 		signs = append(signs, Sign{Post: r.Post, Name: r.Sign, Good: r.Good})
 	}
@@ -56,8 +61,8 @@ func (f Feedback) After(r Reaction) (Feedback, bool) {
 	return after, true
 }
 
-// Shown is where a post is and the turn that it shows.
-type Shown struct {
+// ShownTurn says where a post is and which turn it shows.
+type ShownTurn struct {
 	To   chat.Address `json:"to"`
 	Turn string       `json:"turn"`
 }

@@ -22,14 +22,14 @@ type Store interface {
 	Rooms
 	Notes
 
-	// CountUsage adds what a model used to the sums of the day, channel, user and model.
+	// CountUsage adds the usage of a model to the sums of the day, channel, user and model.
 	CountUsage(ctx context.Context, u Usage) error
 	// Usage returns the sums from a day on, written as 2006-01-02.
 	Usage(ctx context.Context, from string) ([]Usage, error)
 
 	// Settings returns every layer of settings, which is JSON, by its scope.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SaveSetting keeps a layer; nil removes it.
+	// SaveSetting stores a layer; nil deletes it.
 	SaveSetting(ctx context.Context, scope string, layer []byte) error
 
 	// LoadBlob returns what was last saved under a key, or nil.
@@ -45,7 +45,7 @@ type Store interface {
 	// DeleteItem returns ErrNotFound where there is no such item.
 	DeleteItem(ctx context.Context, kind, name string) error
 
-	// Prune deletes what is over its time.
+	// Prune deletes the records that are older than they are kept.
 	Prune(ctx context.Context) error
 
 	// Size returns the bytes of the store's file, and how many of them are free for reuse.
@@ -59,56 +59,64 @@ type Store interface {
 type Inbox interface {
 	// Accept stores a message. It returns false where the message was accepted before.
 	Accept(ctx context.Context, r Received) (bool, error)
-	// Waiting returns the messages without an outcome, oldest first.
-	Waiting(ctx context.Context) ([]Received, error)
-	// Answered stores the outcome of messages, named by their keys: the turn, if there is
-	// one, and the posts, in one transaction.
-	Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []Post) error
-	// Heard returns what was last accepted from each conversation of a platform since a time.
-	Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error)
-	// Known returns the conversation of a message that waits or was answered.
-	Known(ctx context.Context, subject string) (chat.Address, bool, error)
+	// Unanswered returns the messages without an outcome, oldest first.
+	Unanswered(ctx context.Context) ([]Received, error)
+	// SaveAnswer stores the answer to messages, named by their keys: the turn, which may be
+	// nil, and the posts, in one transaction. Without posts the messages are done.
+	SaveAnswer(
+		ctx context.Context,
+		to chat.Address,
+		messages []string,
+		turn *conversation.Turn,
+		posts []Post,
+	) error
+	// LastSeen returns the newest accepted message of each conversation of a platform, of
+	// those accepted since a time.
+	LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error)
+	// ConversationOf returns the conversation of a message that waits or was answered, by the
+	// message's subject. It returns false where it is neither.
+	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
 }
 
 // Outbox keeps posts until they have an outcome, and what people think of them.
 type Outbox interface {
-	// Record stores posts to be sent, and sets their Seq. A post whose key was stored before
-	// is left out, and its Seq stays 0.
-	Record(ctx context.Context, posts []Post) error
-	// Pending returns the posts without an outcome, oldest first.
-	Pending(ctx context.Context) ([]Post, error)
-	// Posted stores the outcomes of posts.
-	Posted(ctx context.Context, outcomes []Posted) error
-	// GivenUp returns the posts of the last week that were given up.
-	GivenUp(ctx context.Context) ([]Post, error)
-	// Told marks that the places of posts that were given up have been told so.
-	Told(ctx context.Context, keys []string) error
-	// Ref returns where a post of the last days is on its platform.
-	Ref(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Streamed stores where an answer has begun to be shown, until its post is made.
-	Streamed(ctx context.Context, key string, ref chat.Ref) error
+	// SavePosts stores posts to be sent, and sets their Seq. A post whose key was stored before
+	// is skipped, and its Seq is 0.
+	SavePosts(ctx context.Context, posts []Post) error
+	// PendingPosts returns the posts without an outcome, oldest first.
+	PendingPosts(ctx context.Context) ([]Post, error)
+	// SaveOutcomes stores the outcomes of posts and marks the messages that they answer as done.
+	SaveOutcomes(ctx context.Context, outcomes []Outcome) error
+	// Undelivered returns the posts of the last week that were given up.
+	Undelivered(ctx context.Context) ([]Post, error)
+	// MarkNotified records that the places of undelivered posts were told so.
+	MarkNotified(ctx context.Context, keys []string) error
+	// PostRef returns where a post of the last days is on its platform, or false.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+	// SaveStream stores where an answer has begun to be shown, until its post has an outcome.
+	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	// Stream returns what Streamed stored.
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	// Shown returns the turn that a message of the bot shows, by the message's id and channel.
-	Shown(ctx context.Context, in chat.Address, id string) (Shown, bool, error)
+	// ShownTurn returns the turn that a message of the bot shows, by the message's id and channel.
+	ShownTurn(ctx context.Context, in chat.Address, id string) (ShownTurn, bool, error)
 
-	// SaveFeedback keeps the last word of a user on an answer.
+	// SaveFeedback stores the feedback of a user on a turn and replaces their earlier one.
 	SaveFeedback(ctx context.Context, f Feedback) error
-	// Feedback returns the words of the last year.
+	// Feedback returns the feedback of the last year.
 	Feedback(ctx context.Context) ([]Feedback, error)
-	// React stores a reaction to a post, or that it was taken back.
-	React(ctx context.Context, r Reaction) error
+	// SaveReaction applies a reaction to a post, or its removal, to the feedback of its user.
+	SaveReaction(ctx context.Context, r Reaction) error
 }
 
-// Conversations keeps what was said.
+// Conversations keeps the turns of conversations.
 type Conversations interface {
-	// SaveTurn keeps a turn, and sets its Seq if it is new, with the calls that ended since
-	// it was last saved.
+	// SaveTurn stores a turn, with the calls that ended since it was last saved. It sets the
+	// Seq of a new turn.
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...ToolCall) error
 	// Turns returns the turns of a range, oldest first.
 	Turns(ctx context.Context, a chat.Address, r Range) ([]conversation.Turn, error)
 	// TurnOf returns the turn that holds a message. It returns ErrNotFound where none does;
-	// the conversation is returned also where the turn itself is gone.
+	// where the turn itself was deleted the conversation is returned with the error.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
@@ -120,11 +128,11 @@ type Conversations interface {
 	DeleteConversation(ctx context.Context, a chat.Address) error
 }
 
-// ToolCalls keeps what tools were asked and returned.
+// ToolCalls keeps the calls of tools, their results and their approvals.
 type ToolCalls interface {
-	RecordCalls(ctx context.Context, calls []ToolCall) error
-	// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0:
-	// from the newest on.
+	SaveCalls(ctx context.Context, calls []ToolCall) error
+	// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0
+	// begins with the newest.
 	ToolCalls(ctx context.Context, before uint64, n int, match func(ToolCall) bool) ([]ToolCall, error)
 	// ToolResult returns a result that was too large to be shown at once, or ErrNotFound.
 	ToolResult(ctx context.Context, id string) (ToolResult, error)
@@ -138,8 +146,8 @@ type Digests interface {
 	SaveFeed(ctx context.Context, f Feed) error
 	// LastRuns returns the newest n runs of a digest, newest first.
 	LastRuns(ctx context.Context, digest string, n int) ([]Run, error)
-	// Seen returns which of some items a digest has seen, and whether it ever ran.
-	Seen(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	// SeenItems returns which of some items a digest has seen, and whether it ever ran.
+	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
 	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
 	// false where a run for that due time is stored already.
 	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
@@ -153,8 +161,8 @@ type Digests interface {
 
 // Rooms keeps the lines of web rooms.
 type Rooms interface {
-	// PutEntry keeps a line under its ID, in the place of one with that ID.
-	PutEntry(ctx context.Context, e Entry) (Entry, error)
+	// SaveEntry stores a line, and returns it with its Seq. It replaces a line with the same ID.
+	SaveEntry(ctx context.Context, e Entry) (Entry, error)
 	// Entries returns up to n lines with a Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]Entry, error)
 	// Rooms returns the names of the rooms that hold any line.
@@ -164,9 +172,9 @@ type Rooms interface {
 
 // Notes keeps what people want remembered, by scope.
 type Notes interface {
-	// SaveMemory keeps a note, and returns it with its number; false: it was kept before. It
-	// returns ErrFull where the scope holds most notes already.
-	SaveMemory(ctx context.Context, m Memory, most int) (Memory, bool, error)
+	// SaveMemory stores a note, and returns it with its number. It returns the stored note and
+	// false where the scope has one with the same text, and ErrFull where it holds limit notes.
+	SaveMemory(ctx context.Context, m Memory, limit int) (Memory, bool, error)
 	Memories(ctx context.Context, scope string) ([]Memory, error)
 	// DeleteMemory returns ErrNotFound where there is no such note.
 	DeleteMemory(ctx context.Context, scope string, n uint64) error

@@ -1,7 +1,7 @@
-// Package store is the vocabulary of what is kept: records, each versioned by
-// the codec that writes it, and the errors of keeping them. Implementations are
-// folders below it (bolt). Whoever needs storage declares the few methods that
-// it calls; the implementations offer them all and pass one suite, storetest.
+// Package store defines what the bot stores: the records, the errors and the Store
+// interface. Implementations are packages below it (bolt), version their records, and pass
+// one test suite, storetest. A package that needs storage declares the few methods that it
+// calls.
 package store
 
 import (
@@ -14,65 +14,65 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// ErrNotFound is returned where a named record is not there.
+// ErrNotFound is returned where a named record does not exist.
 var ErrNotFound = errors.New("not found")
 
-// ErrExists is returned where a record is there and was not to be replaced.
+// ErrExists is returned where a record exists and must not be replaced.
 var ErrExists = errors.New("already there")
 
-// ErrFull is returned where no more is kept.
+// ErrFull is returned where the limit of records is reached.
 var ErrFull = errors.New("full")
 
-// InUseError says that another process has the store open.
+// InUseError is returned where another process has the store open.
 type InUseError struct{ Path string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own", e.Path)
+	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own",
+		e.Path)
 }
 
-// DamagedError says that the store cannot be trusted. The file is left as it is.
+// DamagedError is returned where the store cannot be trusted. The file is left unchanged.
 type DamagedError struct {
-	Path string
-	What string // what was found
-	Way  string // what the operator can do
+	Path   string
+	What   string // what was found
+	Remedy string // what the operator can do
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Way)
+	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Remedy)
 }
 
-// Received is an accepted message that has no visible outcome yet.
+// Received is an accepted message without an outcome.
 type Received struct {
 	Message chat.Message `json:"message"`
 	At      time.Time    `json:"at"`
 }
 
-// Post is a draft on its way to a platform. Key is the draft's and is unique:
-// a second post with the key of a first is not stored.
+// Post is a draft on its way to a platform. Key is the draft's and is unique: a second post
+// with the same key is not stored.
 type Post struct {
 	Key   string       `json:"key"`
 	Seq   uint64       `json:"seq"` // order in which posts were recorded
 	To    chat.Address `json:"to"`
 	Draft chat.Draft   `json:"draft"`
-	// Message is the key of the message that this post answers, Also those of
-	// further ones; they are done when the post is. Empty for posts that answer
-	// nothing.
+	// Message is the key of the message that this post answers, Also the keys of further
+	// ones. They are done when the post has an outcome. Empty: the post answers nothing.
 	Message string   `json:"message,omitempty"`
 	Also    []string `json:"also,omitempty"`
-	// Replaces is the key of the post that this one takes the place of.
+	// Replaces is the key of the post that this one replaces.
 	Replaces string `json:"replaces,omitempty"`
-	// Below is the key of the post in whose thread this one belongs, recorded before it,
-	// Title what the thread is called where it needs a name.
+	// Below is the key of the post in whose thread this one belongs; it is stored first. Title
+	// names the thread where the platform needs a name.
 	Below string `json:"below,omitempty"`
 	Title string `json:"title,omitempty"`
-	// Turn is what a reaction to the post is a word on; empty: reactions say nothing.
-	Turn  string    `json:"turn,omitempty"`
-	At    time.Time `json:"at"`
-	Error string    `json:"error,omitempty"` // why it was given up; empty while it waits
-	Told  bool      `json:"told,omitempty"`  // the channel knows that it was given up
+	// Turn is the turn that reactions to the post are feedback on; empty: they are ignored.
+	Turn     string    `json:"turn,omitempty"`
+	At       time.Time `json:"at"`
+	Error    string    `json:"error,omitempty"` // why it was given up; empty while it waits
+	Notified bool      `json:"told,omitempty"`  // the channel knows that it was given up
 }
 
-// Messages are the keys of all messages that the post answers.
+// Messages returns the keys of all messages that the post answers.
 func (p Post) Messages() []string {
 	if p.Message == "" {
 		return nil
@@ -80,24 +80,22 @@ func (p Post) Messages() []string {
 	return append([]string{p.Message}, p.Also...)
 }
 
-// Range picks turns of a conversation: the newest Newest of those with a Seq
-// above After and, unless it is 0, of at most Upto.
+// Range selects turns of a conversation: the newest ones, Newest at most, whose Seq is
+// above After and, unless Upto is 0, not above Upto.
 type Range struct {
 	After, Upto uint64
 	Newest      int
 }
 
-// Posted is the outcome of a post: the platform's own names for it, or why it
-// was given up.
-type Posted struct {
+// Outcome is what became of a post: where it is on its platform, or why it was given up.
+type Outcome struct {
 	Key   string
 	Ref   chat.Ref
 	Error string
 	At    time.Time
 }
 
-// Feed is what is remembered of a feed between fetches; Data is the feed
-// package's own record.
+// Feed is the state of a feed between fetches; Data is the record of package feed.
 type Feed struct {
 	URL  string          `json:"url"`
 	Data json.RawMessage `json:"data"`
@@ -115,7 +113,7 @@ type Run struct {
 	Note   string    `json:"note,omitempty"` // what went wrong or was left out
 }
 
-// Subscription is a conversation's wish to be told what is new in a feed.
+// Subscription has new items of a feed posted to a conversation.
 type Subscription struct {
 	To    chat.Address `json:"to"`
 	URL   string       `json:"url"`
@@ -123,7 +121,7 @@ type Subscription struct {
 	At    time.Time    `json:"at"`
 }
 
-// Usage is what was asked of a model on a day, for one user in one channel.
+// Usage is the sum of a model's usage on a day, by one user in one channel.
 type Usage struct {
 	Day     string       `json:"day"` // 2006-01-02, in UTC
 	Model   string       `json:"model"`
@@ -133,7 +131,7 @@ type Usage struct {
 	Tokens  llm.Usage    `json:"tokens"`
 }
 
-// Memory is a note that somebody asked to have kept, for a channel or a user.
+// Memory is a note that somebody asked the bot to remember, for a channel or a user.
 type Memory struct {
 	Scope string    `json:"scope"` // whose it is, in the words of whoever keeps it
 	N     uint64    `json:"n"`     // counts up within the scope, from 1 again when all of it were removed at once
@@ -160,8 +158,7 @@ type ConversationInfo struct {
 	Last    time.Time    `json:"last"`
 }
 
-// ToolCall is one call of a tool that was made or refused, for whoever wants to
-// know what was done. Secrets are masked in it.
+// ToolCall is the record of one call of a tool, made or refused. Secrets are masked in it.
 type ToolCall struct {
 	Seq          uint64          `json:"seq"`            // order in which calls ended
 	ID           string          `json:"id"`             // of the call in its turn
@@ -189,17 +186,17 @@ type ToolResult struct {
 	Text         string       `json:"text"`
 }
 
-// Decision is what became of an Approval.
+// Decision is the state of an Approval.
 type Decision string
 
-// The decisions; the empty one is still to be made.
+// The decisions; empty: not decided yet.
 const (
 	Approved Decision = "approved"
 	Denied   Decision = "denied"
 	Expired  Decision = "expired" // nobody decided in time: denied
 )
 
-// Approval is somebody's word on one tool call, asked for or given.
+// Approval is a request to allow one tool call, and the decision on it.
 type Approval struct {
 	ID           string          `json:"id"`
 	Turn         string          `json:"turn"` // with Call it names the call
@@ -214,6 +211,6 @@ type Approval struct {
 	Expires      time.Time       `json:"expires"`
 	Decision     Decision        `json:"decision,omitempty"`
 	By           string          `json:"by,omitempty"` // name of who decided
-	// Begun: the call has been let go; whether it took effect is for its result to say.
-	Begun bool `json:"begun,omitempty"`
+	// Started: the call was allowed to run. Whether it took effect is for its result to say.
+	Started bool `json:"begun,omitempty"`
 }

@@ -14,13 +14,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Backup copies the store to path, which must not exist yet: to a file beside it
-// first, which is synced and read as a whole before it gets its name. Writers are
-// not kept waiting for the disk of the copy longer than the copying takes.
+// Backup copies the store to path, which must not exist. The copy is written under a
+// temporary name, synced and checked as a whole before it gets its own.
 func (db *DB) Backup(ctx context.Context, path string) error {
-	err := create(path, func(f *os.File) error {
+	err := createFile(path, func(f *os.File) error {
 		if err := db.copyTo(ctx, f); err != nil {
-			return full(path, err)
+			return explainFullDisk(path, err)
 		}
 		return Verify(ctx, f.Name())
 	})
@@ -30,29 +29,29 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 	return nil
 }
 
-// BackupFile is Backup of the store at path that nobody has open; else it gives a
-// *store.InUseError.
+// BackupFile is Backup for a store that no process has open. It returns a
+// *store.InUseError where one has.
 func BackupFile(ctx context.Context, path, to string) error {
-	if err := present(path); err != nil {
+	if err := requireStore(path); err != nil {
 		return err
 	}
 	release, err := lock(path)
 	if err != nil {
 		return err
 	}
-	err = create(to, func(f *os.File) error { return copyFile(ctx, path, f) })
+	err = createFile(to, func(f *os.File) error { return copyFile(ctx, path, f) })
 	if err = errors.Join(err, release()); err != nil {
 		return fmt.Errorf("back up store %s to %s: %w", path, to, err)
 	}
 	return nil
 }
 
-// Receive writes a copy of a store that comes from elsewhere to path, which must not
-// exist yet, once it was read as a whole.
+// Receive writes a copy of a store that is read from r to path, which must not exist. The
+// copy is checked as a whole before it gets its name.
 func Receive(ctx context.Context, r io.Reader, path string) error {
-	err := create(path, func(f *os.File) error {
-		if _, err := io.Copy(cancelled{ctx, f}, r); err != nil {
-			return full(path, err)
+	err := createFile(path, func(f *os.File) error {
+		if _, err := io.Copy(contextWriter{ctx, f}, r); err != nil {
+			return explainFullDisk(path, err)
 		}
 		return errors.Join(f.Sync(), Verify(ctx, f.Name()))
 	})
@@ -63,37 +62,38 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 }
 
 func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
-	defer guard(db.path, &err)()
+	defer catchFaults(db.path, &err)()
 	if err := db.bolt.View(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(cancelled{ctx, f})
+		_, err := tx.WriteTo(contextWriter{ctx, f})
 		return err
 	}); err != nil {
-		return cmp.Or(ctx.Err(), err) // bbolt tells of the first as text alone
+		return cmp.Or(ctx.Err(), err) // bbolt returns a cancelled write as text only
 	}
 	return f.Sync()
 }
 
-// cancelled is a writer until ctx ends.
-type cancelled struct {
+// contextWriter writes to w until ctx ends.
+type contextWriter struct {
 	ctx context.Context
 	w   io.Writer
 }
 
-func (c cancelled) Write(p []byte) (int, error) {
+func (c contextWriter) Write(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return c.w.Write(p)
 }
 
-// create makes a file at path that is either whole or not there, and replaces none:
-// fill writes a file of another name in the same folder, and syncs it.
-func create(path string, fill func(*os.File) error) error {
+// createFile makes a file at path that is either whole or not there, and replaces none.
+// fill writes and syncs it under a temporary name in the same folder.
+func createFile(path string, fill func(*os.File) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
 	}
-	return beside(path, fill, func(name string) error {
-		err := os.Link(name, path) // unlike a rename this replaces nothing
+	return writeBeside(path, fill, func(name string) error {
+		// Unlike a rename, a link fails where the name was taken meanwhile.
+		err := os.Link(name, path)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return errors.Join(err, os.Remove(name))
 		}
@@ -101,9 +101,9 @@ func create(path string, fill func(*os.File) error) error {
 	})
 }
 
-// beside has fill write a temporary file in the folder of path, and take make it what
-// it is to be; where either fails nothing is left.
-func beside(path string, fill func(*os.File) error, take func(name string) error) error {
+// writeBeside has fill write a temporary file in the folder of path, and take move it into
+// place. Where either fails, the temporary file is removed.
+func writeBeside(path string, fill func(*os.File) error, take func(name string) error) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -123,54 +123,55 @@ func beside(path string, fill func(*os.File) error, take func(name string) error
 	return syncFolder(dir)
 }
 
-// syncFolder makes names in a folder safe on disk, where the system can do that.
+// syncFolder makes the names in a folder durable, where the system can do that.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	_ = f.Sync() // not every file system knows it for folders
+	_ = f.Sync() // not every file system supports it for folders
 	return f.Close()
 }
 
-// Verify reads the whole of a copy of a store that nobody writes to, such as a
-// backup. A *store.DamagedError says that it is not one, or not whole.
+// Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It
+// returns a *store.DamagedError where the file is no store or is damaged.
 func Verify(ctx context.Context, path string) error {
 	s, err := scanFile(ctx, path)
 	if err != nil {
 		return fmt.Errorf("check %s: %w", path, err)
 	}
-	if !s.inbox && len(s.faults) == 0 {
-		s.fault("it holds no records of ravenbot")
+	if !s.hasInbox && len(s.faults) == 0 {
+		s.addFault("it holds no records of ravenbot")
 	}
 	if len(s.faults) > 0 {
-		return damaged(path, s.what(), "take another copy")
+		return damagedError(path, s.describeFaults(), "take another copy")
 	}
 	return nil
 }
 
-// Restore puts a copy of a store in the place of the one at path, which may be
-// damaged or missing and is kept under another name, which is returned. The copy is
-// checked first and must not change meanwhile. A *store.InUseError says that
-// somebody has the present store open.
+// Restore replaces the store at path, which may be damaged or missing, by a copy. The old
+// store is kept under the name that is returned. The copy is checked first and must not
+// change meanwhile. Restore returns a *store.InUseError where a process has the present
+// store open.
 func Restore(ctx context.Context, file, path string, now time.Time) (kept string, err error) {
 	release, err := lock(path)
 	if err != nil {
 		return "", err
 	}
-	if err := differ(file, path); err != nil {
+	if err := refuseSameFile(file, path); err != nil {
 		return "", errors.Join(err, release())
 	}
-	err = beside(path, func(f *os.File) error {
+	err = writeBeside(path, func(f *os.File) error {
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
 		}
-		return settle(ctx, f.Name())
+		return finishCopy(ctx, f.Name())
 	}, func(name string) (err error) {
-		if kept, err = keep(path, path+".before-restore-"+now.UTC().Format(stamp)); err != nil {
+		// The old file keeps its name too until the rename, so that a crash leaves a store.
+		if kept, err = keepAs(path, path+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(name, path), mark(path))
+		return errors.Join(os.Rename(name, path), writeMarker(path))
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -178,11 +179,11 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 	return kept, nil
 }
 
-// stamp is how instants are written in names of files, in UTC.
-const stamp = "20060102-150405"
+// fileTimeFormat is the format of times in file names, in UTC.
+const fileTimeFormat = "20060102-150405"
 
-// differ refuses a file that is the store itself.
-func differ(file, path string) error {
+// refuseSameFile returns an error where file is the store itself.
+func refuseSameFile(file, path string) error {
 	a, err := os.Stat(file)
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func differ(file, path string) error {
 	return nil
 }
 
-// copyFile copies a store that nobody writes to, and that must be whole.
+// copyFile copies a store that nobody writes to, after checking it.
 func copyFile(ctx context.Context, from string, to *os.File) error {
 	if err := Verify(ctx, from); err != nil {
 		return err
@@ -203,18 +204,18 @@ func copyFile(ctx context.Context, from string, to *os.File) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.Copy(cancelled{ctx, to}, f); err != nil {
-		return full(to.Name(), err)
+	if _, err := io.Copy(contextWriter{ctx, to}, f); err != nil {
+		return explainFullDisk(to.Name(), err)
 	}
 	return to.Sync()
 }
 
-// keep gives the file at path another name beside its own, so that there is one at
-// path at all times; "" says that there was none.
-func keep(path, name string) (string, error) {
+// keepAs gives the file at path a second name, so that there is a file at path at all
+// times. It returns the name, or "" where there was no file.
+func keepAs(path, name string) (string, error) {
 	base := name
 	err := os.Link(path, name)
-	for i := 2; errors.Is(err, fs.ErrExist) && i < 100; i++ { // one of the same second
+	for i := 2; errors.Is(err, fs.ErrExist) && i < 100; i++ { // made within the same second
 		name = fmt.Sprint(base, "-", i)
 		err = os.Link(path, name)
 	}
@@ -227,9 +228,8 @@ func keep(path, name string) (string, error) {
 	return name, err
 }
 
-// settle makes a new file, which nobody else knows of, a store of this version, and
-// checks it.
-func settle(ctx context.Context, path string) error {
+// finishCopy brings a new copy to this version of the store, and checks it.
+func finishCopy(ctx context.Context, path string) error {
 	found, err := scanFile(ctx, path)
 	if err != nil {
 		return err
@@ -240,10 +240,12 @@ func settle(ctx context.Context, path string) error {
 	}
 	db := &DB{path: path, bolt: b}
 	err = db.update(ctx, func(tx *tx) error {
-		if !found.tallied() {
-			return tx.adopt(found)
+		if !found.hasTallies() {
+			return tx.createTallies(found)
 		}
-		return tx.load() // the tallies are written again, as of this transaction
+		// The tallies carry the number of their transaction, which differs in a copy. Loading
+		// them has them written again as of this one.
+		return tx.loadTallies()
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
@@ -251,12 +253,11 @@ func settle(ctx context.Context, path string) error {
 	return Verify(ctx, path)
 }
 
-// Compact writes the store at path anew without the space that is free in it, and
-// gives its size before and after, in bytes. It makes a store whole of which one
-// header is damaged; that file is kept. A *store.InUseError says that somebody has
-// the store open.
+// Compact rewrites the store at path without its free space, and returns its size before
+// and after, in bytes. It repairs a store with one damaged header, and keeps the damaged
+// file. It returns a *store.InUseError where a process has the store open.
 func Compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
-	if err := present(path); err != nil {
+	if err := requireStore(path); err != nil {
 		return 0, 0, err
 	}
 	release, err := lock(path)
@@ -275,31 +276,32 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := s.judge(path); err != nil && !s.headerOnly() {
+	// A damaged header is the one fault that compacting repairs: the copy has two good ones.
+	if err := s.damageError(path); err != nil && !s.isHeaderOnly() {
 		return 0, 0, err
 	}
-	err = beside(path, func(f *os.File) error {
-		if err := shrink(path, f.Name()); err != nil {
-			return full(path, err)
+	err = writeBeside(path, func(f *os.File) error {
+		if err := compactInto(path, f.Name()); err != nil {
+			return explainFullDisk(path, err)
 		}
-		return settle(ctx, f.Name())
+		return finishCopy(ctx, f.Name())
 	}, func(name string) error {
 		info, err := os.Stat(name)
-		if err == nil && s.headerOnly() {
-			_, err = keep(path, path+".before-compact-"+now.UTC().Format(stamp))
+		if err == nil && s.isHeaderOnly() {
+			_, err = keepAs(path, path+".before-compact-"+now.UTC().Format(fileTimeFormat))
 		}
 		if err != nil {
 			return err
 		}
 		after = info.Size()
-		return errors.Join(os.Rename(name, path), mark(path))
+		return errors.Join(os.Rename(name, path), writeMarker(path))
 	})
 	return s.size, after, err
 }
 
-// shrink copies the records of one file to another, which is empty.
-func shrink(from, to string) (err error) {
-	defer guard(from, &err)()
+// compactInto copies the records of one file to another, which is empty.
+func compactInto(from, to string) (err error) {
+	defer catchFaults(from, &err)()
 	src, err := openFile(from, true)
 	if err != nil {
 		return err
@@ -308,7 +310,7 @@ func shrink(from, to string) (err error) {
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
-	dst.AllocSize = 1 << 20 // no more room at the end than that
-	err = bbolt.Compact(dst, src, 16<<20)
+	dst.AllocSize = 1 << 20               // bounds the free space at the end of the file
+	err = bbolt.Compact(dst, src, 16<<20) // in transactions of 16 MB, which bounds the memory
 	return errors.Join(err, dst.Close(), src.Close())
 }

@@ -240,7 +240,7 @@ func TestCompactMendsAHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.Way, "ravenbot store compact") {
+	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.Remedy, "ravenbot store compact") {
 		t.Fatalf("opening gave %v, want a DamagedError that names the way back", err)
 	}
 	if _, _, err := bolt.Compact(t.Context(), path, day); err != nil {
@@ -313,7 +313,7 @@ func TestWhatVanishedIsNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.PutEntry(t.Context(), store.Entry{ID: "1", Room: "general"}); err != nil {
+			if _, err := db.SaveEntry(t.Context(), store.Entry{ID: "1", Room: "general"}); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {
@@ -420,10 +420,10 @@ func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
 	}
 	_, err := bolt.Open(path, time.Now)
 	want := "ravenbot restore " + filepath.Join(folder, "ravenbot-20260102-000000.db")
-	if got := bolt.WayBack(t.Context(), folder, err).Error(); !strings.Contains(got, want) {
+	if got := bolt.SuggestBackup(t.Context(), folder, err).Error(); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant in it %s", got, want)
 	}
-	if got := bolt.WayBack(t.Context(), dir, err); got != err {
+	if got := bolt.SuggestBackup(t.Context(), dir, err); got != err {
 		t.Errorf("without backups: %v", got)
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"ravenbot/internal/store"
 )
 
-// BackupOptions are what Backups need.
+// BackupOptions configure Backups.
 type BackupOptions struct {
-	Folder string        // where backups are kept; it is made
+	Folder string        // where backups are kept; it is created
 	Every  time.Duration // 0: none are made
 	Keep   int           // how many
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// BackupStatus tells of the newest backup and of what went wrong since.
+// BackupStatus describes the newest backup and the last failure since.
 type BackupStatus struct {
 	Folder string    `json:"folder"`
 	File   string    `json:"file,omitempty"` // in the folder
@@ -34,8 +34,8 @@ type BackupStatus struct {
 	Failed time.Time `json:"failed,omitzero"`
 }
 
-// Backups makes a verified copy of a store from time to time and keeps the newest
-// of them. A copy that fails takes the place of none. It is safe for concurrent use.
+// Backups makes verified copies of a store at intervals and keeps the newest ones. A copy
+// that fails replaces none. It is safe for concurrent use.
 type Backups struct {
 	db *DB
 	o  BackupOptions
@@ -51,10 +51,9 @@ type Backups struct {
 func NewBackups(db *DB, o BackupOptions) *Backups { return &Backups{db: db, o: o} }
 
 const (
-	// firstBackup is how long after the start one is made that is due: starting is
-	// busy enough.
+	// firstBackup is how long an overdue backup waits after the start, which is busy enough.
 	firstBackup = time.Minute
-	// retryBackup is how long after a failure the next is tried, at most.
+	// retryBackup bounds the time until a failed backup is tried again.
 	retryBackup = time.Hour
 )
 
@@ -63,6 +62,8 @@ func (b *Backups) Run(ctx context.Context) {
 	if b.o.Every <= 0 {
 		return
 	}
+	// The interval counts from the newest backup, also across restarts. One from the future
+	// (the clock was set back) does not count.
 	due := b.o.Now().Add(firstBackup)
 	if newest, ok := b.newest(); ok {
 		if next := newest.time.Add(b.o.Every); next.After(due) && !newest.time.After(b.o.Now()) {
@@ -78,22 +79,22 @@ func (b *Backups) Run(ctx context.Context) {
 		case <-wait.C:
 		}
 		due = b.o.Now().Add(b.o.Every)
-		if err := b.make(ctx); err != nil {
+		if err := b.makeBackup(ctx); err != nil {
 			due = b.o.Now().Add(min(b.o.Every, retryBackup))
 		}
 	}
 }
 
-// make makes one backup, and removes those that are too many by it.
-func (b *Backups) make(ctx context.Context) error {
+// makeBackup makes one backup, and then removes the oldest ones above the number to keep.
+func (b *Backups) makeBackup(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
-	b.sweep()
+	b.removeLeftovers()
 	began := b.o.Now()
 	path := filepath.Join(b.o.Folder, backupName(began))
 	err := b.db.Backup(ctx, path)
 	if ctx.Err() != nil {
-		return err
+		return err // cut off by the end of the program: no failure
 	}
 	b.mu.Lock()
 	b.err, b.failed = err, began
@@ -115,13 +116,13 @@ func (b *Backups) make(ctx context.Context) error {
 	return nil
 }
 
-// Copy makes a copy of the store, verified as every backup is, that is gone when the
-// caller closes it.
+// Copy returns an open, verified copy of the store, which is deleted when the caller
+// closes it.
 func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	b.making.Lock()
 	defer b.making.Unlock()
-	b.sweep()
-	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(stamp))
+	b.removeLeftovers()
+	path := filepath.Join(b.o.Folder, ".ravenbot-copy.db-"+b.o.Now().UTC().Format(fileTimeFormat))
 	if err := b.db.Backup(ctx, path); err != nil {
 		return nil, err
 	}
@@ -129,32 +130,32 @@ func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the copy of store %s: %w", b.db.path, err)
 	}
-	_ = os.Remove(path) // where an open file cannot be removed, the next copy removes it
+	_ = os.Remove(path) // where an open file cannot be removed, the next copy does it
 	return f, nil
 }
 
-// sweep removes what a backup left behind that was cut short.
-func (b *Backups) sweep() {
-	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // the pattern is right
+// removeLeftovers removes the temporary files of backups that were cut short.
+func (b *Backups) removeLeftovers() {
+	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // fails for bad patterns only
 	for _, path := range left {
-		_ = os.Remove(path) // the next time
+		_ = os.Remove(path) // tried again the next time
 	}
 }
 
 func (b *Backups) surplus() []backupFile {
-	list := backups(b.o.Folder)
+	list := listBackups(b.o.Folder)
 	return list[min(len(list), max(b.o.Keep, 1)):]
 }
 
 func (b *Backups) newest() (backupFile, bool) {
-	list := backups(b.o.Folder)
+	list := listBackups(b.o.Folder)
 	if len(list) == 0 {
 		return backupFile{}, false
 	}
 	return list[0], true
 }
 
-// Status tells of the newest backup there is, whoever made it.
+// Status returns the state of the newest backup in the folder, whoever made it.
 func (b *Backups) Status() BackupStatus {
 	s := BackupStatus{Folder: b.o.Folder}
 	if newest, ok := b.newest(); ok {
@@ -171,21 +172,20 @@ func (b *Backups) Status() BackupStatus {
 	return s
 }
 
-func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(stamp) + ".db" }
+func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(fileTimeFormat) + ".db" }
 
 type backupFile struct {
 	path string
 	time time.Time
 }
 
-// backups lists the backups in a folder, the newest first. Other files there are
-// nobody's business.
-func backups(folder string) []backupFile {
+// listBackups returns the backups in a folder, newest first. Other files are ignored.
+func listBackups(folder string) []backupFile {
 	var list []backupFile
-	entries, _ := os.ReadDir(folder) // one that cannot be read holds none
+	entries, _ := os.ReadDir(folder) // an unreadable folder counts as empty
 	for _, e := range entries {
 		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "ravenbot-"), ".db")
-		if t, err := time.Parse(stamp, text); err == nil && e.Name() == backupName(t) {
+		if t, err := time.Parse(fileTimeFormat, text); err == nil && e.Name() == backupName(t) {
 			list = append(list, backupFile{filepath.Join(folder, e.Name()), t})
 		}
 	}
@@ -193,19 +193,19 @@ func backups(folder string) []backupFile {
 	return list
 }
 
-// WayBack has the error of a damaged store name the newest backup of a folder that
-// is whole, and how to go back to it. Any other error, and one for which there is no
-// backup, comes back as it was.
-func WayBack(ctx context.Context, folder string, err error) error {
+// SuggestBackup returns a *store.DamagedError whose remedy names the newest intact backup
+// in a folder and how to restore it. Any other error, and one without such a backup, is
+// returned unchanged.
+func SuggestBackup(ctx context.Context, folder string, err error) error {
 	var d *store.DamagedError
 	if !errors.As(err, &d) {
 		return err
 	}
-	for _, b := range backups(folder) {
+	for _, b := range listBackups(folder) {
 		if Verify(ctx, b.path) == nil {
 			way := fmt.Sprintf("`ravenbot restore %s` goes back to %s and keeps the damaged file; or %s",
-				b.path, b.time.Format(time.RFC3339), d.Way)
-			return damaged(d.Path, d.What, way)
+				b.path, b.time.Format(time.RFC3339), d.Remedy)
+			return damagedError(d.Path, d.What, way)
 		}
 	}
 	return err

@@ -77,10 +77,10 @@ func turn(tb testing.TB, db *bolt.DB, w, i int) error {
 	t := &conversation.Turn{ID: m.Key(), State: conversation.Answered, Began: time.Now(), Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: words[:100]}}}, {Role: llm.Assistant, Parts: []llm.Part{{Text: words}}}}}
 	p := store.Post{Key: "answer/" + m.Key(), To: to, Draft: chat.Draft{Text: words}, Message: m.Key(), At: time.Now()}
-	if err := db.Answered(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
+	if err := db.SaveAnswer(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
 		return err
 	}
-	return db.Posted(ctx, []store.Posted{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
 }
 
 // bareTurn has bbolt itself share commits where there are many writers.

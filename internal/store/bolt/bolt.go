@@ -1,15 +1,17 @@
-// Package bolt keeps the bot's records in one bbolt file, and makes and takes back
-// copies of it. It promises that one process at a time has the file open; that a file
-// which cannot be trusted is reported, and never opened nor replaced; that a record
-// which is wrong, missing, back from the past or too many is noticed when the store is
-// opened, a wrong one also when it is read, a missing one when all of its bucket are;
-// that a copy has its name only when it was read as a whole; and that concurrent
-// writers share one fsync without waiting for one another on purpose. No read
-// transaction outlives the call that made it. It is the only importer of bbolt.
+// Package bolt keeps the bot's records in one bbolt file, and makes and restores copies
+// of it. It promises:
+//   - One process at a time has the file open.
+//   - A damaged file is reported and is neither opened nor replaced.
+//   - Opening the store finds every record that is wrong, missing, outdated or unexpected.
+//     Reading a record finds that it is wrong; reading a whole bucket finds that one is
+//     missing.
+//   - A copy gets its name only after all of it was read and checked.
+//   - Concurrent writers share one fsync, and a lone writer waits for nobody.
+//   - No read transaction outlives the call that began it.
 //
-// What a disk says it wrote and did not is noticed unless all of the last change is
-// gone, the header that told of it included: then the store is that of the change
-// before. A header that is damaged is never taken for that.
+// It is the only importer of bbolt. One kind of loss stays unnoticed: a disk that reports
+// a write as done and then loses all of the last transaction, its header included. Then
+// the store is in the state before that transaction. A damaged header is reported.
 package bolt
 
 import (
@@ -43,12 +45,12 @@ const (
 	entriesBucket       = "entries"       // nested: room → entry id → seq
 	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
 	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
-	heardBucket         = "heard"         // address → chat.Heard
-	placesBucket        = "places"        // message identity → the turn that holds it
+	lastSeenBucket      = "heard"         // address → chat.Heard
+	messageTurnsBucket  = "places"        // message identity → the turn that holds it
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
-	shownBucket         = "shown"         // platform, id of a message and address → the turn that it shows
+	shownTurnsBucket    = "shown"         // platform, id of a message and address → the turn that it shows
 	settingsBucket      = "settings"      // scope → a layer of settings
 	usageBucket         = "usage"         // day, model, channel and user → store.Usage
 	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
@@ -59,11 +61,11 @@ const (
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
-func buckets() []string {
+func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
-		heardBucket, placesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, shownBucket, settingsBucket, usageBucket, memoriesBucket,
+		lastSeenBucket, messageTurnsBucket, summariesBucket, streamsBucket,
+		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
 }
 
@@ -83,10 +85,12 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	fresh, err := unused(path)
+	fresh, err := isUnused(path)
 	if err != nil {
 		return nil, err
 	}
+	// The whole file is checked before bbolt opens it for writing: bbolt trusts its pages,
+	// and a wrong one can make it overwrite good records.
 	var found *scan
 	if !fresh {
 		if found, err = inspect(path); err != nil {
@@ -104,36 +108,37 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	return db, nil
 }
 
-// The marker beside the store says that one was made, and that it has tallies.
+// The marker file beside the store says that a store was made here, and that it has
+// tallies. Without it a lost file would look like a first start.
 const (
-	markMade    = "A store was made here; see the file beside this one.\n"
-	markTallied = "Its records are counted.\n"
+	markerMade    = "A store was made here; see the file beside this one.\n"
+	markerTallied = "Its records are counted.\n"
 )
 
-func marker(path string) string { return path + ".initialized" }
+func markerPath(path string) string { return path + ".initialized" }
 
-func marks(path string) (made, tallied bool) {
-	text, err := os.ReadFile(marker(path))
-	return err == nil, strings.Contains(string(text), markTallied)
+func readMarker(path string) (made, tallied bool) {
+	text, err := os.ReadFile(markerPath(path))
+	return err == nil, strings.Contains(string(text), markerTallied)
 }
 
-func mark(path string) error {
-	if _, tallied := marks(path); tallied {
+func writeMarker(path string) error {
+	if _, tallied := readMarker(path); tallied {
 		return nil
 	}
-	return os.WriteFile(marker(path), []byte(markMade+markTallied), 0o600)
+	return os.WriteFile(markerPath(path), []byte(markerMade+markerTallied), 0o600)
 }
 
-// unused reports that no store was ever made at path; an empty file is what a
-// first start leaves that was cut short. A store that was made and is now missing
-// or empty is damage: a new one would hide the loss.
-func unused(path string) (bool, error) {
-	made, _ := marks(path)
+// isUnused reports whether no store was ever made at path. An empty file without a marker
+// is left by a first start that was cut short. A store that was made and is now missing
+// or empty is a *store.DamagedError: a new one would hide the loss.
+func isUnused(path string) (bool, error) {
+	made, _ := readMarker(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && made:
-		return false, damaged(path, "the file is missing, although a store was made here before",
-			"put the file or a backup back, or remove "+marker(path)+" to begin with an empty store")
+		return false, damagedError(path, "the file is missing, although a store was made here before",
+			"put the file or a backup back, or remove "+markerPath(path)+" to begin with an empty store")
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
 	case err != nil:
@@ -141,27 +146,32 @@ func unused(path string) (bool, error) {
 	case info.Size() == 0 && !made:
 		return true, nil
 	case info.Size() == 0:
-		return false, damaged(path, "the file is empty",
-			"put a backup in its place, or remove the file and "+marker(path)+" to begin with an empty store")
+		return false, damagedError(path, "the file is empty",
+			"put a backup in its place, or remove the file and "+markerPath(path)+" to begin with an empty store")
 	}
 	return false, nil
 }
 
-func damaged(path, what, way string) error {
-	return &store.DamagedError{Path: path, What: what, Way: way}
+func damagedError(path, what, way string) error {
+	return &store.DamagedError{Path: path, What: what, Remedy: way}
 }
 
 const (
-	restore   = "put a backup in its place, or move the file away to begin with an empty store"
-	headerWay = "ravenbot store compact makes it whole again, perhaps without the last change; or put a backup in its place"
+	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store"
+	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last change; " +
+		"or put a backup in its place"
 )
 
-// openFile opens the file with bbolt, which locks it: for all others, or where it is
-// only read for writers alone.
+// openFile opens the file with bbolt, which locks it: exclusively, or with readOnly
+// against writers alone.
 func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
-	defer guard(path, &err)()
-	b, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly,
-		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+	defer catchFaults(path, &err)()
+	b, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		ReadOnly:     readOnly,
+		Timeout:      time.Second, // for the file lock: a process that ends may need a moment
+		FreelistType: bbolt.FreelistMapType,
+		NoStatistics: true,
+	})
 	switch {
 	case err == nil:
 		return b, nil
@@ -170,11 +180,11 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	return nil, damaged(path, err.Error(), restore)
+	return nil, damagedError(path, err.Error(), restoreRemedy)
 }
 
-// lock keeps others from writing to the file at path. What is damaged so badly that
-// bbolt does not open it, no store opens: then there is nothing to keep out.
+// lock keeps other processes from writing to the file at path until release is called. A
+// file that bbolt refuses to open needs no lock: no process can open it as a store.
 func lock(path string) (release func() error, err error) {
 	b, err := openFile(path, true)
 	var broken *store.DamagedError
@@ -187,36 +197,39 @@ func lock(path string) (release func() error, err error) {
 	return nil, err
 }
 
-// guard turns a memory fault or panic of reading a damaged file, until the
-// returned function runs, into a *store.DamagedError.
-func guard(path string, err *error) func() {
+// catchFaults turns a memory fault or a panic into a *store.DamagedError in err. The
+// caller defers the returned function. bbolt reads the file through mmap, so a damaged
+// or truncated file shows as a fault.
+func catchFaults(path string, err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {
 		debug.SetPanicOnFault(before)
 		if r := recover(); r != nil {
-			*err = damaged(path, fmt.Sprint("reading it failed: ", r), restore)
+			*err = damagedError(path, fmt.Sprint("reading it failed: ", r), restoreRemedy)
 		}
 	}
 }
 
-// prepare makes what is missing in the file, and the tallies of one that is older
-// than they are.
+// prepare creates the buckets that the file lacks, and the tallies where an old version
+// wrote it without them. found is nil for a new file.
 func (db *DB) prepare(found *scan) error {
 	err := db.update(context.Background(), func(tx *tx) error {
-		if found == nil || !found.tallied() {
-			if err := tx.adopt(found); err != nil {
+		if found == nil || !found.hasTallies() {
+			if err := tx.createTallies(found); err != nil {
 				return err
 			}
 		}
-		for _, name := range buckets() {
-			if err := tx.makeTop(name); err != nil {
+		for _, name := range bucketNames() {
+			if err := tx.createTop(name); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	// The marker comes last: a first start that is cut short leaves a file without records,
+	// which is damage only beside a marker.
 	if err == nil {
-		err = mark(db.path)
+		err = writeMarker(db.path)
 	}
 	if err != nil {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
@@ -224,8 +237,8 @@ func (db *DB) prepare(found *scan) error {
 	return nil
 }
 
-// inspect reads the whole file at path, before bbolt trusts it, while nobody else
-// can write to it.
+// inspect checks the whole file at path while no other process can write to it. It
+// returns a *store.DamagedError where the file cannot be trusted.
 func inspect(path string) (*scan, error) {
 	release, err := lock(path)
 	if err != nil {
@@ -235,21 +248,24 @@ func inspect(path string) (*scan, error) {
 	if err = errors.Join(err, release()); err != nil {
 		return nil, fmt.Errorf("check store: %w", err)
 	}
-	return s, s.judge(path)
+	return s, s.damageError(path)
 }
 
-// judge says whether a store can be trusted.
-func (s *scan) judge(path string) error {
-	marked, tallied := marks(path)
+// damageError returns a *store.DamagedError where the store cannot be trusted, else nil.
+func (s *scan) damageError(path string) error {
+	marked, tallied := readMarker(path)
 	switch {
-	case s.headerOnly():
-		return damaged(path, s.what(), headerWay)
+	// The other header is whole, but one transaction older. Using it in silence could lose a
+	// message or send a post twice, so the operator decides.
+	case s.isHeaderOnly():
+		return damagedError(path, s.describeFaults(), compactRemedy)
 	case len(s.faults) > 0:
-		return damaged(path, s.what(), restore)
-	case !s.inbox && (s.top || marked):
-		return damaged(path, "it holds no records of ravenbot", restore)
-	case !s.tallied() && tallied:
-		return damaged(path, "the tallies of its records are missing", restore)
+		return damagedError(path, s.describeFaults(), restoreRemedy)
+	// Buckets of somebody else's file, or none where a store was made.
+	case !s.hasInbox && (s.hasBuckets || marked):
+		return damagedError(path, "it holds no records of ravenbot", restoreRemedy)
+	case !s.hasTallies() && tallied:
+		return damagedError(path, "the tallies of its records are missing", restoreRemedy)
 	}
 	return nil
 }
@@ -257,8 +273,9 @@ func (s *scan) judge(path string) error {
 // Close waits for commits under way and closes the file.
 func (db *DB) Close() error { return db.bolt.Close() }
 
-// view runs fn in a read transaction, with damage turned into an error.
+// view runs fn in a read transaction. It returns a *store.DamagedError where reading
+// fails because of damage.
 func (db *DB) view(fn func(*tx) error) (err error) {
-	defer guard(db.path, &err)()
+	defer catchFaults(db.path, &err)()
 	return db.bolt.View(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 }

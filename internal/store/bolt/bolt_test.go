@@ -115,7 +115,7 @@ func fill(t *testing.T, path string) {
 	}
 	for i := range 200 {
 		e := store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "needle in the room " + string(make([]byte, 600))}
-		if _, err := db.PutEntry(t.Context(), e); err != nil {
+		if _, err := db.SaveEntry(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,24 +8,24 @@ import (
 	"ravenbot/internal/store"
 )
 
-// How many calls, and texts of large results, are kept at most.
+// How many calls, and texts of large results, are kept.
 const (
-	mostCalls   = 20_000
-	mostResults = 256
+	maxCalls   = 20_000
+	maxResults = 256
 )
 
-// RecordCalls keeps calls that no turn was saved with.
-func (db *DB) RecordCalls(ctx context.Context, calls []store.ToolCall) error {
-	if err := db.update(ctx, func(tx *tx) error { return recordCalls(tx, calls) }); err != nil {
+// SaveCalls stores calls that belong to no turn, or whose turn is saved later.
+func (db *DB) SaveCalls(ctx context.Context, calls []store.ToolCall) error {
+	if err := db.update(ctx, func(tx *tx) error { return saveCalls(tx, calls) }); err != nil {
 		return fmt.Errorf("store tool calls: %w", err)
 	}
 	return nil
 }
 
-func recordCalls(tx *tx, calls []store.ToolCall) error {
+func saveCalls(tx *tx, calls []store.ToolCall) error {
 	for _, c := range calls {
 		b := tx.top(callsBucket)
-		seq, err := b.next()
+		seq, err := b.nextSequence()
 		if err != nil {
 			return err
 		}
@@ -33,48 +33,57 @@ func recordCalls(tx *tx, calls []store.ToolCall) error {
 		if err := b.put(seqKey(seq), c); err != nil {
 			return err
 		}
-		if err := b.shed(mostCalls); err != nil {
+		if err := b.dropFirstAbove(maxCalls); err != nil {
 			return err
 		}
 		if c.ResultID == "" {
 			continue
 		}
 		results := tx.top(resultsBucket)
-		if err := results.put([]byte(c.ResultID), store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, Text: c.Whole}); err != nil {
+		r := store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, Text: c.Whole}
+		if err := results.put([]byte(c.ResultID), r); err != nil {
 			return err
 		}
-		if err := results.shed(mostResults); err != nil {
+		// Identifiers of results sort by time, so the first is the oldest.
+		if err := results.dropFirstAbove(maxResults); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shed removes the first record where there are more than most.
-func (b *bucket) shed(most int) error {
-	kept, err := b.kept()
-	if err != nil || kept.count <= uint64(most) {
+// dropFirstAbove removes the first record where there are more than limit. The tally knows
+// their number, so counting costs nothing.
+func (b *bucket) dropFirstAbove(limit int) error {
+	kept, err := b.expectedTally()
+	if err != nil || kept.count <= uint64(limit) {
 		return err
 	}
 	k, _ := b.cursor().first()
 	return b.delete(k)
 }
 
-// ToolCalls lists calls that match accepts, newest first: at most n with a Seq below
-// before; 0 begins with the newest.
-func (db *DB) ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
+// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0
+// begins with the newest.
+func (db *DB) ToolCalls(
+	ctx context.Context,
+	before uint64,
+	n int,
+	match func(store.ToolCall) bool,
+) ([]store.ToolCall, error) {
 	var list []store.ToolCall
 	err := db.view(func(tx *tx) error {
 		c := tx.top(callsBucket).cursor()
 		k, v := c.last()
 		if before > 0 {
+			// seek finds the first key from before on. Where there is none, all are below it.
 			if at, _ := c.seek(seqKey(before)); at != nil {
-				k, v = c.before()
+				k, v = c.prev()
 			} else {
 				k, v = c.last()
 			}
 		}
-		for ; k != nil && len(list) < n && ctx.Err() == nil; k, v = c.before() {
+		for ; k != nil && len(list) < n && ctx.Err() == nil; k, v = c.prev() {
 			var call store.ToolCall
 			if err := db.decode(k, v, &call); err != nil {
 				return err
@@ -91,8 +100,8 @@ func (db *DB) ToolCalls(ctx context.Context, before uint64, n int, match func(st
 	return list, nil
 }
 
-// ToolResult gives the text of a large result; store.ErrNotFound: it is not kept
-// any more.
+// ToolResult returns the text of a large result. It returns store.ErrNotFound where it is
+// no longer kept.
 func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
 	var r store.ToolResult
 	err := db.view(func(tx *tx) error {
@@ -108,16 +117,16 @@ func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error)
 	return r, nil
 }
 
-// dropResults removes the results of a conversation.
-func (db *DB) dropResults(tx *tx, a chat.Address) error {
-	return db.drop(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
+// deleteResults removes the large results of a conversation.
+func (db *DB) deleteResults(tx *tx, a chat.Address) error {
+	return db.deleteWhere(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
 		var r store.ToolResult
 		err := db.decode(k, v, &r)
 		return r.Conversation == a, err
 	})
 }
 
-// SaveApproval keeps an approval in the place of what was kept of its call.
+// SaveApproval stores an approval and replaces an earlier one of the same call.
 func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(approvalsBucket).put([]byte(a.Turn+nul+a.Call), a)
@@ -128,7 +137,7 @@ func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
 	return nil
 }
 
-// Approvals lists all that are kept.
+// Approvals returns all that are kept.
 func (db *DB) Approvals(context.Context) ([]store.Approval, error) {
 	var list []store.Approval
 	err := db.view(func(tx *tx) error {

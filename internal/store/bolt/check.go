@@ -29,13 +29,13 @@ type Report struct {
 	Damage []string `json:"damage"`
 }
 
-// Check reads the whole of the store at path, which nobody may have open: else it
-// gives a *store.InUseError. The report is filled as far as the store could be read
-// also where the error is a *store.DamagedError. Nothing is changed.
+// Check reads the whole store at path and changes nothing. It returns a *store.InUseError
+// where a process has the store open. With a *store.DamagedError the report is filled as
+// far as the store could be read.
 func Check(ctx context.Context, path string) (Report, error) {
 	r := Report{Path: path, Items: []Count{}, Damage: []string{}}
-	if err := present(path); err != nil {
-		return r.with(err)
+	if err := requireStore(path); err != nil {
+		return r.withDamage(err)
 	}
 	release, err := lock(path)
 	if err != nil {
@@ -45,16 +45,17 @@ func Check(ctx context.Context, path string) (Report, error) {
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("check store %s: %w", path, err)
 	}
-	r.Bytes, r.Items, r.Damage = s.size, s.items(), append(r.Damage, s.faults...)
+	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
 	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
-	if s.metas == 0 {
+	if s.goodHeaders == 0 {
 		r.Free = 0
 	}
-	return r.with(s.judge(path))
+	return r.withDamage(s.damageError(path))
 }
 
-// with adds the damage that only an error tells of.
-func (r Report) with(err error) (Report, error) {
+// withDamage returns the report and err, with the damage that only err tells of added to
+// the report.
+func (r Report) withDamage(err error) (Report, error) {
 	var d *store.DamagedError
 	if errors.As(err, &d) && len(r.Damage) == 0 {
 		r.Damage = append(r.Damage, d.What)
@@ -62,17 +63,18 @@ func (r Report) with(err error) (Report, error) {
 	return r, err
 }
 
-// present says what is wrong where there is no store at all.
-func present(path string) error {
-	fresh, err := unused(path)
+// requireStore returns fs.ErrNotExist, wrapped, where there is no store at path, and a
+// *store.DamagedError where it vanished.
+func requireStore(path string) error {
+	fresh, err := isUnused(path)
 	if err == nil && fresh {
 		return fmt.Errorf("there is no store at %s yet: %w", path, fs.ErrNotExist)
 	}
 	return err
 }
 
-// items adds up what was found, by the buckets of the file.
-func (s *scan) items() []Count {
+// bucketCounts returns what was found in each top-level bucket, by name.
+func (s *scan) bucketCounts() []Count {
 	all := map[string]*Count{}
 	for name := range s.counts {
 		outer, _, _ := strings.Cut(name, nul)
@@ -82,7 +84,7 @@ func (s *scan) items() []Count {
 		outer, _, nested := strings.Cut(name, nul)
 		c := all[outer]
 		if c.Records += found.count; nested {
-			c.Records-- // it was counted as one itself
+			c.Records-- // the nested bucket itself was counted as a record
 			c.Parts++
 		}
 	}
@@ -93,8 +95,8 @@ func (s *scan) items() []Count {
 	return items
 }
 
-// Size gives the bytes of the store's file and how many of them are free to be
-// used again, as of some moment ago.
+// Size returns the bytes of the store's file and how many of them are free for reuse. It
+// reads the file without a transaction, so the figures may be of a moment ago.
 func (db *DB) Size() (bytes, free int64, err error) {
 	f, err := os.Open(db.path)
 	if err != nil {
@@ -107,13 +109,14 @@ func (db *DB) Size() (bytes, free int64, err error) {
 	}
 	m, _, err := readMetas(f)
 	if err != nil {
-		return 0, 0, damaged(db.path, err.Error(), restore)
+		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
 	}
 	free = info.Size() - int64(m.pages)*int64(m.pageSize)
 	head := make(page, m.pageSize)
-	// A list that was given up since is no list any more, and not counted.
-	if _, err := f.ReadAt(head, int64(m.freelist)*int64(m.pageSize)); err == nil && head.id() == m.freelist && head.kind() == freelistPage {
-		free += int64(head.listed()) * int64(m.pageSize)
+	// A writer may have moved the list since the header was read; then it is not counted.
+	_, err = f.ReadAt(head, int64(m.freelist)*int64(m.pageSize))
+	if err == nil && head.id() == m.freelist && head.kind() == freelistPage {
+		free += int64(head.freeCount()) * int64(m.pageSize)
 	}
 	return info.Size(), max(free, 0), nil
 }

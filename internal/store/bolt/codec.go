@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// version is the first byte of every value; then come four bytes of CRC-32C
+// recordVersion is the first byte of every value; then come four bytes of CRC-32C
 // over the rest, and the record as JSON.
-const version = 1
+const recordVersion = 1
 
-const header = 5
+const headerSize = 5
 
-func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func seal(body []byte) []byte {
-	v := make([]byte, header, header+len(body))
-	v[0] = version
-	binary.BigEndian.PutUint32(v[1:], castagnoli(body))
+	v := make([]byte, headerSize, headerSize+len(body))
+	v[0] = recordVersion
+	binary.BigEndian.PutUint32(v[1:], checksum(body))
 	return append(v, body...)
 }
 
 func unseal(v []byte) ([]byte, error) {
 	switch {
-	case len(v) < header:
+	case len(v) < headerSize:
 		return nil, errors.New("it is too short")
-	case v[0] != version:
+	case v[0] != recordVersion:
 		return nil, fmt.Errorf("its format %d is not known to this version of ravenbot", v[0])
-	case binary.BigEndian.Uint32(v[1:header]) != castagnoli(v[header:]):
+	case binary.BigEndian.Uint32(v[1:headerSize]) != checksum(v[headerSize:]):
 		return nil, errors.New("its checksum is wrong")
 	}
-	return v[header:], nil
+	return v[headerSize:], nil
 }
 
 func encode(record any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // a provider's own bytes come back as they were
+	enc.SetEscapeHTML(false) // raw parts of a provider must come back byte by byte
 	if err := enc.Encode(record); err != nil {
 		return nil, err
 	}
@@ -53,12 +53,12 @@ func (db *DB) decode(key, v []byte, record any) error {
 		err = json.Unmarshal(body, record)
 	}
 	if err != nil {
-		return damaged(db.path, fmt.Sprintf("record %q: %v", key, err), restore)
+		return damagedError(db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)
 	}
 	return nil
 }
 
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// timeKey sorts as the instants do.
+// timeKey returns a key that sorts by time.
 func timeKey(t time.Time) []byte { return []byte(t.UTC().Format("2006-01-02T15:04:05.000000000Z")) }

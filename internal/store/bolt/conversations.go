@@ -12,19 +12,20 @@ import (
 	"ravenbot/internal/store"
 )
 
-// putTurn writes a turn, giving it its place where it has none.
+// putTurn writes a turn, and sets its Seq where it has none.
 func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
-	b, err := tx.top(turnsBucket).makeNested(a.String())
+	b, err := tx.top(turnsBucket).createNested(a.String())
 	if err != nil {
 		return err
 	}
 	if turn.Seq == 0 {
-		if turn.Seq, err = b.next(); err != nil {
+		if turn.Seq, err = b.nextSequence(); err != nil {
 			return err
 		}
 	}
-	places := tx.top(placesBucket)
+	places := tx.top(messageTurnsBucket)
 	for _, subject := range turn.Subjects() {
+		// A turn is saved at each step; its messages are indexed once.
 		if !places.has([]byte(subject)) {
 			if err := places.put([]byte(subject), place{a, turn.Seq}); err != nil {
 				return err
@@ -40,11 +41,11 @@ type place struct {
 	Seq          uint64       `json:"seq"`
 }
 
-// SaveTurn keeps a turn as far as it has come, and sets its Seq. The calls are
-// those that ended since it was saved last.
+// SaveTurn stores a turn as far as it has come, with the calls that ended since it was
+// saved last, in one transaction. It sets the turn's Seq.
 func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error {
 	err := db.update(ctx, func(tx *tx) error {
-		if err := recordCalls(tx, calls); err != nil {
+		if err := saveCalls(tx, calls); err != nil {
 			return err
 		}
 		return db.putTurn(tx, a, turn)
@@ -55,7 +56,7 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 	return nil
 }
 
-// Turns gives turns of a conversation, oldest first.
+// Turns returns turns of a conversation, oldest first.
 func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
 	var turns []conversation.Turn
 	err := db.view(func(tx *tx) error {
@@ -65,15 +66,17 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 		}
 		c := b.cursor()
 		k, v := c.last()
+		// Turns are read from the newest back, so that the cost does not grow with the age of
+		// the conversation. Where no key lies above Upto, the last one is in the range.
 		if r.Upto > 0 && r.Upto < math.MaxUint64 {
 			if after, _ := c.seek(seqKey(r.Upto + 1)); after != nil {
-				k, v = c.before()
+				k, v = c.prev()
 			} else {
 				k, v = c.last()
 			}
 		}
 		var found tally
-		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.before() {
+		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
@@ -81,8 +84,9 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 			turns = append(turns, t)
 			found.add(digest(k, v))
 		}
+		// Only where all turns were read does the tally show that one is missing.
 		if all := k == nil && r.Upto == 0; all {
-			return b.whole(found)
+			return b.checkComplete(found)
 		}
 		return nil
 	})
@@ -93,13 +97,13 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 	return turns, nil
 }
 
-// TurnOf gives the turn that holds a message, and its conversation;
-// store.ErrNotFound says that none does, or with a conversation that it is gone.
+// TurnOf returns the turn that holds a message, and its conversation. It returns
+// store.ErrNotFound where none does; with a conversation, the turn was deleted or pruned.
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
 	var at place
 	var t conversation.Turn
 	err := db.view(func(tx *tx) error {
-		found, err := tx.top(placesBucket).get([]byte(subject), &at)
+		found, err := tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		if err != nil {
 			return err
 		}
@@ -130,8 +134,9 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 		if err != nil || !found {
 			return err
 		}
+		// The index goes with the turn: a deleted message must not be traceable.
 		for _, subject := range t.Subjects() {
-			if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
+			if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
 				return err
 			}
 		}
@@ -143,8 +148,8 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 	return nil
 }
 
-// Summary gives what stands for the older turns of a conversation; its Upto is 0
-// where nothing does.
+// Summary returns the summary of the older turns of a conversation; its Upto is 0 where
+// there is none.
 func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary, error) {
 	var s conversation.Summary
 	err := db.view(func(tx *tx) error {
@@ -157,7 +162,7 @@ func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary
 	return s, nil
 }
 
-// SaveSummary keeps what stands for the older turns of a conversation.
+// SaveSummary stores the summary of the older turns of a conversation.
 func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error {
 	err := db.update(ctx, func(tx *tx) error { return tx.top(summariesBucket).put([]byte(a.String()), s) })
 	if err != nil {
@@ -176,7 +181,7 @@ func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	return has, err
 }
 
-// Conversations lists what is kept, by address.
+// Conversations returns all conversations, by address.
 func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, error) {
 	var list []store.ConversationInfo
 	err := db.view(func(tx *tx) error {
@@ -185,7 +190,8 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 			if err != nil {
 				return err
 			}
-			kept, err := b.kept()
+			// The tally has the number of turns; only the last one is read.
+			kept, err := b.expectedTally()
 			if err != nil {
 				return err
 			}
@@ -207,7 +213,8 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 	return list, nil
 }
 
-// DeleteConversation removes all turns of a conversation.
+// DeleteConversation removes the turns, the summary and the large results of a
+// conversation. It returns store.ErrNotFound where nothing is kept.
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	err := db.update(ctx, func(tx *tx) error {
 		turns := tx.top(turnsBucket).nested(a.String())
@@ -215,13 +222,13 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 			return store.ErrNotFound
 		}
 		c := turns.cursor()
-		for k, v := c.first(); k != nil; k, v = c.after() {
+		for k, v := c.first(); k != nil; k, v = c.next() {
 			var t conversation.Turn
 			if db.decode(k, v, &t) != nil {
-				continue // what cannot be read can still be removed
+				continue // a turn that cannot be decoded can still be deleted
 			}
 			for _, subject := range t.Subjects() {
-				if err := tx.top(placesBucket).delete([]byte(subject)); err != nil {
+				if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
 					return err
 				}
 			}
@@ -229,10 +236,10 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {
 			return err
 		}
-		if err := db.dropResults(tx, a); err != nil {
+		if err := db.deleteResults(tx, a); err != nil {
 			return err
 		}
-		return tx.top(turnsBucket).dropNested(a.String())
+		return tx.top(turnsBucket).deleteNested(a.String())
 	})
 	if err != nil {
 		return fmt.Errorf("delete conversation %s: %w", a, err)

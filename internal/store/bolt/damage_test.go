@@ -244,10 +244,10 @@ func population(t *testing.T, dir string) (older, whole []byte) {
 			check(db.SaveFeed(t.Context(), store.Feed{URL: fmt.Sprint("https://example.org/", i), Data: []byte(fmt.Sprintf(`{"half":%d,"text":%q}`, half, words))}))
 			check(db.SaveSubscription(t.Context(), store.Subscription{To: room(i), URL: fmt.Sprint("https://example.org/", i), Title: fmt.Sprint(half), At: day}))
 			check(db.SaveFeedback(t.Context(), store.Feedback{Turn: fmt.Sprint("web/", i), User: fmt.Sprint("U", half), Good: i%2 == 0, At: day}))
-			check(db.Streamed(t.Context(), fmt.Sprint("post/", i), chat.Ref{IDs: []string{fmt.Sprint(half, i)}}))
+			check(db.SaveStream(t.Context(), fmt.Sprint("post/", i), chat.Ref{IDs: []string{fmt.Sprint(half, i)}}))
 			check(db.SaveBlob(t.Context(), fmt.Sprint("server", i), []byte(fmt.Sprintf(`{"half":%d}`, half))))
 			check(db.SaveSummary(t.Context(), room(i), conversation.Summary{Upto: uint64(1 + half), Text: words, At: day}))
-			_, err := db.PutEntry(t.Context(), store.Entry{ID: fmt.Sprint(half, i), Room: fmt.Sprint("room", i%3), Text: words, At: day})
+			_, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(half, i), Room: fmt.Sprint("room", i%3), Text: words, At: day})
 			check(err)
 			run := store.Run{Digest: fmt.Sprint("digest", i%4), Due: day.Add(time.Duration(100*half+i) * time.Minute), Ended: day, OK: true, Posted: i}
 			_, err = db.FinishRun(t.Context(), run, []string{fmt.Sprint("item", half, i), fmt.Sprint("item", i)}, nil)
@@ -281,14 +281,14 @@ func answer(t *testing.T, db *bolt.DB, to chat.Address, id string, i int) error 
 		turn.Messages[0].Parts[0].Raw = []byte(`"` + string(make40k()) + `"`)
 	}
 	p := store.Post{Key: "answer/" + m.Key(), To: to, Draft: chat.Draft{Text: words[i:]}, Message: m.Key(), At: day}
-	if err := db.Answered(t.Context(), to, []string{m.Key()}, turn, []store.Post{p}); err != nil || i%19 == 0 {
+	if err := db.SaveAnswer(t.Context(), to, []string{m.Key()}, turn, []store.Post{p}); err != nil || i%19 == 0 {
 		return err
 	}
-	o := store.Posted{Key: p.Key, Ref: chat.Ref{IDs: []string{id}}, At: day}
+	o := store.Outcome{Key: p.Key, Ref: chat.Ref{IDs: []string{id}}, At: day}
 	if i%23 == 0 {
-		o = store.Posted{Key: p.Key, Error: "refused", At: day}
+		o = store.Outcome{Key: p.Key, Error: "refused", At: day}
 	}
-	return db.Posted(t.Context(), []store.Posted{o})
+	return db.SaveOutcomes(t.Context(), []store.Outcome{o})
 }
 
 // make40k is a text that needs many pages.
@@ -323,11 +323,11 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 		all[name] = fmt.Sprintf("%x", sha256.Sum256(b))[:16]
 		failed = append(failed, err)
 	}
-	waiting, err := db.Waiting(ctx)
+	waiting, err := db.Unanswered(ctx)
 	note("waiting", waiting, err)
-	pending, err := db.Pending(ctx)
+	pending, err := db.PendingPosts(ctx)
 	note("pending", pending, err)
-	lost, err := db.GivenUp(ctx)
+	lost, err := db.Undelivered(ctx)
 	note("given up", lost, err)
 	list, err := db.Conversations(ctx)
 	note("conversations", list, err)
@@ -338,7 +338,7 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 	rooms, err := db.Rooms(ctx)
 	note("rooms", rooms, err)
 	for _, platform := range []string{"web", "slack", "discord"} {
-		heard, err := db.Heard(ctx, platform, time.Time{})
+		heard, err := db.LastSeen(ctx, platform, time.Time{})
 		note("heard on "+platform, heard, err)
 	}
 	for i := range 80 {
@@ -354,9 +354,9 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 	for i := range 300 {
 		for half := range 2 {
 			m := chat.Message{ID: fmt.Sprintf("%d-%d", half, i), Conversation: room(i % 40 * (1 + i%2))}
-			at, known, err := db.Known(ctx, m.Key())
+			at, known, err := db.ConversationOf(ctx, m.Key())
 			note("known "+m.Key(), []any{at, known}, err)
-			ref, posted, err := db.Ref(ctx, "answer/"+m.Key())
+			ref, posted, err := db.PostRef(ctx, "answer/"+m.Key())
 			note("ref "+m.Key(), []any{ref, posted}, err)
 			in, turn, err := db.TurnOf(ctx, m.Key())
 			if missing := errors.Is(err, store.ErrNotFound); missing {
@@ -376,7 +376,7 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 	for i := range 4 {
 		runs, err := db.LastRuns(ctx, fmt.Sprint("digest", i), 1000)
 		note(fmt.Sprint("runs ", i), runs, err)
-		seen, ever, err := db.Seen(ctx, fmt.Sprint("digest", i), []string{"item1", "item00", "item12", "nothing"})
+		seen, ever, err := db.SeenItems(ctx, fmt.Sprint("digest", i), []string{"item1", "item00", "item12", "nothing"})
 		note(fmt.Sprint("seen ", i), []any{seen, ever}, err)
 		entries, err := db.Entries(ctx, fmt.Sprint("room", i), 0, 1000)
 		note(fmt.Sprint("entries ", i), entries, err)

@@ -14,9 +14,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-// remember is how long the identity of a message or post that is done is kept:
-// longer than any platform's last redelivery.
-const remember = 48 * time.Hour
+// keepDone is how long the key of a finished message or post is kept: longer than any
+// platform redelivers an event.
+const keepDone = 48 * time.Hour
 
 // inboxRecord is a message without an outcome; Seq orders them by arrival.
 type inboxRecord struct {
@@ -24,42 +24,44 @@ type inboxRecord struct {
 	Seq      uint64         `json:"seq"`
 }
 
-// doneRecord is all that is left of a message or post that is done.
+// doneRecord is what remains of a finished message or post.
 type doneRecord struct {
 	Done time.Time `json:"done"`
 	Ref  chat.Ref  `json:"ref,omitzero"`
 }
 
-// Messages and posts share the bucket of what is done.
-func messageDone(key string) []byte { return []byte("m/" + key) }
-func postDone(key string) []byte    { return []byte("p/" + key) }
+// Finished messages and posts share a bucket; the prefix keeps their keys apart.
+func messageDoneKey(key string) []byte { return []byte("m/" + key) }
+func postDoneKey(key string) []byte    { return []byte("p/" + key) }
 
-// Accept keeps a message until it has been answered. It returns false, and keeps
-// nothing, when a message with the same key was accepted before.
+// Accept stores a message until it is answered. It returns false and stores nothing where
+// a message with the same key was accepted before.
 func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	key := r.Message.Key()
 	known := func(tx *tx) bool {
-		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDone(key))
+		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDoneKey(key))
 	}
 	var isNew bool
 	err := db.view(func(tx *tx) error {
 		isNew = !known(tx)
 		return nil
 	})
-	if err == nil && isNew { // most repeats are seen without a write
+	// Repeats are mostly found in the read transaction, which costs no fsync. The check is
+	// made again in the write transaction, since another writer may have come first.
+	if err == nil && isNew {
 		err = db.update(ctx, func(tx *tx) error {
 			if isNew = !known(tx); !isNew {
 				return nil
 			}
 			inbox := tx.top(inboxBucket)
-			seq, err := inbox.next()
+			seq, err := inbox.nextSequence()
 			if err != nil {
 				return err
 			}
 			if err := inbox.put([]byte(key), inboxRecord{r, seq}); err != nil {
 				return err
 			}
-			return heard(tx, r.Message, db.now())
+			return saveLastSeen(tx, r.Message, db.now())
 		})
 	}
 	if err != nil {
@@ -68,24 +70,25 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	return isNew, nil
 }
 
-// heard notes that a message was taken from its conversation.
-func heard(tx *tx, m chat.Message, at time.Time) error {
+// saveLastSeen records that a message of a conversation was accepted, for catching up
+// after a downtime. Edits and deletions do not count: they are about older messages.
+func saveLastSeen(tx *tx, m chat.Message, at time.Time) error {
 	if m.Change != "" {
 		return nil
 	}
-	return tx.top(heardBucket).put([]byte(m.Conversation.String()),
-		chat.Heard{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
+	return tx.top(lastSeenBucket).put([]byte(m.Conversation.String()),
+		chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: at})
 }
 
-// Heard lists the conversations of a platform that were heard since an instant,
-// the latest first.
-func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]chat.Heard, error) {
-	var list []chat.Heard
+// LastSeen returns the newest accepted message of each conversation of a platform, of
+// those accepted since an instant, latest first.
+func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error) {
+	var list []chat.LastSeen
 	err := db.view(func(tx *tx) error {
 		prefix := []byte(platform + ":")
-		c := tx.top(heardBucket).cursor()
-		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.after() {
-			var h chat.Heard
+		c := tx.top(lastSeenBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.next() {
+			var h chat.LastSeen
 			if err := db.decode(k, v, &h); err != nil {
 				return err
 			}
@@ -98,13 +101,13 @@ func (db *DB) Heard(ctx context.Context, platform string, since time.Time) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("list conversations heard: %w", err)
 	}
-	slices.SortFunc(list, func(a, b chat.Heard) int { return b.At.Compare(a.At) })
+	slices.SortFunc(list, func(a, b chat.LastSeen) int { return b.At.Compare(a.At) })
 	return list, nil
 }
 
-// Known gives the conversation of a message that waits or that a turn holds, by
-// its identity; false says that it is neither.
-func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, error) {
+// ConversationOf returns the conversation of a message that waits or is part of a turn, by
+// the message's subject. It returns false where it is neither.
+func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error) {
 	var in inboxRecord
 	var at place
 	var waits, held bool
@@ -112,7 +115,7 @@ func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, er
 		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {
 			return err
 		}
-		held, err = tx.top(placesBucket).get([]byte(subject), &at)
+		held, err = tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		return err
 	})
 	if err != nil {
@@ -124,8 +127,8 @@ func (db *DB) Known(ctx context.Context, subject string) (chat.Address, bool, er
 	return at.Conversation, held, nil
 }
 
-// Waiting lists the messages without an outcome, in order of arrival.
-func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
+// Unanswered returns the messages without an outcome, in order of arrival.
+func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	var records []inboxRecord
 	err := db.view(func(tx *tx) error {
 		return tx.top(inboxBucket).each(func(k, v []byte) error {
@@ -146,14 +149,22 @@ func (db *DB) Waiting(ctx context.Context) ([]store.Received, error) {
 	return list, nil
 }
 
-// Answered records, in one transaction, the turn that answered messages of a
-// conversation and the posts that will say so. turn may be nil (a command keeps no
-// history), and so may posts: then the messages, named by their keys, are done.
-func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, turn *conversation.Turn, posts []store.Post) error {
+// SaveAnswer stores, in one transaction, the turn that answered messages and the posts
+// with the answer. turn may be nil: a command keeps no history. Without posts the
+// messages, named by their keys, are done at once.
+func (db *DB) SaveAnswer(
+	ctx context.Context,
+	to chat.Address,
+	messages []string,
+	turn *conversation.Turn,
+	posts []store.Post,
+) error {
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
-			counted := *turn // a change may run more than once
-			if err := db.count(tx, to, &counted); err != nil {
+			// A change may run more than once (see update), so the caller's turn is only
+			// changed by its result.
+			counted := *turn
+			if err := db.countTurn(tx, to, &counted); err != nil {
 				return err
 			}
 			if err := db.putTurn(tx, to, &counted); err != nil {
@@ -162,9 +173,11 @@ func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, 
 			turn.Seq = counted.Seq
 		}
 		if len(posts) == 0 {
-			return db.done(tx, messages)
+			return db.markDone(tx, messages)
 		}
-		return db.record(tx, posts)
+		// The messages stay in the inbox until the posts have outcomes: SaveOutcomes marks
+		// them done.
+		return db.savePosts(tx, posts)
 	})
 	if err != nil {
 		return fmt.Errorf("store the answer to %s: %w", strings.Join(messages, ", "), err)
@@ -172,24 +185,24 @@ func (db *DB) Answered(ctx context.Context, to chat.Address, messages []string, 
 	return nil
 }
 
-// Record keeps posts until they have been sent, and sets their Seq. A post whose
-// key is known is left out.
-func (db *DB) Record(ctx context.Context, posts []store.Post) error {
-	if err := db.update(ctx, func(tx *tx) error { return db.record(tx, posts) }); err != nil {
+// SavePosts stores posts until they have an outcome, and sets their Seq. A post whose key
+// is known is skipped, and its Seq is 0.
+func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
+	if err := db.update(ctx, func(tx *tx) error { return db.savePosts(tx, posts) }); err != nil {
 		return fmt.Errorf("store posts: %w", err)
 	}
 	return nil
 }
 
-func (db *DB) record(tx *tx, posts []store.Post) error {
+func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {
-		posts[i].Seq = 0
+		posts[i].Seq = 0 // of an earlier run of this change
 		key := []byte(posts[i].Key)
-		if outbox.has(key) || done.has(postDone(posts[i].Key)) {
+		if outbox.has(key) || done.has(postDoneKey(posts[i].Key)) {
 			continue
 		}
-		seq, err := outbox.next()
+		seq, err := outbox.nextSequence()
 		if err != nil {
 			return err
 		}
@@ -201,17 +214,17 @@ func (db *DB) record(tx *tx, posts []store.Post) error {
 	return nil
 }
 
-// Pending lists the posts without an outcome, in the order of recording.
-func (db *DB) Pending(ctx context.Context) ([]store.Post, error) {
-	return db.posts("list pending posts", func(p store.Post) bool { return p.Error == "" })
+// PendingPosts returns the posts without an outcome, in the order in which they were saved.
+func (db *DB) PendingPosts(ctx context.Context) ([]store.Post, error) {
+	return db.listPosts("list pending posts", func(p store.Post) bool { return p.Error == "" })
 }
 
-// GivenUp lists the posts that could not be delivered.
-func (db *DB) GivenUp(ctx context.Context) ([]store.Post, error) {
-	return db.posts("list posts given up", func(p store.Post) bool { return p.Error != "" })
+// Undelivered returns the posts that were given up, in the order in which they were saved.
+func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
+	return db.listPosts("list posts given up", func(p store.Post) bool { return p.Error != "" })
 }
 
-func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, error) {
+func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, error) {
 	var list []store.Post
 	err := db.view(func(tx *tx) error {
 		return tx.top(outboxBucket).each(func(k, v []byte) error {
@@ -232,12 +245,12 @@ func (db *DB) posts(what string, want func(store.Post) bool) ([]store.Post, erro
 	return list, nil
 }
 
-// Posted records the outcomes of posts. The messages that they answer are done. A
-// post that was given up stays, with its error, for the operator to see.
-func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
+// SaveOutcomes stores the outcomes of posts and marks the messages that they answer as
+// done. A post that was given up stays in the outbox with its error, for the operator.
+func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, o := range outcomes {
-			if err := db.posted(tx, o); err != nil {
+			if err := db.saveOutcome(tx, o); err != nil {
 				return fmt.Errorf("post %s: %w", o.Key, err)
 			}
 		}
@@ -249,18 +262,18 @@ func (db *DB) Posted(ctx context.Context, outcomes []store.Posted) error {
 	return nil
 }
 
-func (db *DB) posted(tx *tx, o store.Posted) error {
+func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	outbox := tx.top(outboxBucket)
 	var p store.Post
 	found, err := outbox.get([]byte(o.Key), &p)
 	if err != nil || !found {
-		return err
+		return err // without a post the outcome was stored before: repeating is harmless
 	}
 	if o.Error != "" {
 		p.Error = o.Error
 		err = outbox.put([]byte(o.Key), p)
 	} else if err = outbox.delete([]byte(o.Key)); err == nil {
-		err = posted(tx, p, o)
+		err = savePostRef(tx, p, o)
 	}
 	if err == nil {
 		err = tx.top(streamsBucket).delete([]byte(o.Key))
@@ -268,45 +281,48 @@ func (db *DB) posted(tx *tx, o store.Posted) error {
 	if err != nil {
 		return err
 	}
-	return db.done(tx, p.Messages())
+	return db.markDone(tx, p.Messages())
 }
 
-// posted notes where a post is, under its own key and that of the post whose place
-// it took, and what it shows.
-func posted(tx *tx, p store.Post, o store.Posted) error {
-	if err := show(tx, p, o); err != nil {
+// savePostRef stores where a post is, under its own key and under that of the post that it
+// replaced, and which turn it shows.
+func savePostRef(tx *tx, p store.Post, o store.Outcome) error {
+	if err := saveShownTurns(tx, p, o); err != nil {
 		return err
 	}
 	done := tx.top(doneBucket)
 	r := doneRecord{Done: o.At, Ref: o.Ref}
+	// A replacement may have more or fewer messages than the original, and the next edit
+	// looks up the original's key.
 	if p.Replaces != "" {
-		if err := done.put(postDone(p.Replaces), r); err != nil {
+		if err := done.put(postDoneKey(p.Replaces), r); err != nil {
 			return err
 		}
 	}
-	return done.put(postDone(o.Key), r)
+	return done.put(postDoneKey(o.Key), r)
 }
 
-// done forgets messages but for their identity.
-func (db *DB) done(tx *tx, messages []string) error {
+// markDone removes messages from the inbox and keeps their keys, so that a redelivered
+// message is recognized.
+func (db *DB) markDone(tx *tx, messages []string) error {
 	for _, key := range messages {
 		if err := tx.top(inboxBucket).delete([]byte(key)); err != nil {
 			return err
 		}
-		if err := tx.top(doneBucket).put(messageDone(key), doneRecord{Done: db.now()}); err != nil {
+		if err := tx.top(doneBucket).put(messageDoneKey(key), doneRecord{Done: db.now()}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Ref gives the platform's names of a post that was made not long ago; false says
-// that they are not known.
-func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
+// PostRef returns the platform's identifiers of a post of the last days. It returns false
+// where they are not known.
+func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
 	err := db.view(func(tx *tx) (err error) {
-		found, err = tx.top(doneBucket).get(postDone(key), &r)
+		found, err = tx.top(doneBucket).get(postDoneKey(key), &r)
 		return err
 	})
 	if err != nil {
@@ -315,8 +331,9 @@ func (db *DB) Ref(ctx context.Context, key string) (chat.Ref, bool, error) {
 	return r.Ref, found, nil
 }
 
-// Told notes that a channel knows of posts that were given up.
-func (db *DB) Told(ctx context.Context, keys []string) error {
+// MarkNotified records that the places of undelivered posts were told so. Unknown keys are
+// skipped.
+func (db *DB) MarkNotified(ctx context.Context, keys []string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		outbox := tx.top(outboxBucket)
 		for _, key := range keys {
@@ -325,7 +342,7 @@ func (db *DB) Told(ctx context.Context, keys []string) error {
 			if err != nil {
 				return err
 			}
-			if p.Told = true; found {
+			if p.Notified = true; found {
 				if err := outbox.put([]byte(key), p); err != nil {
 					return err
 				}

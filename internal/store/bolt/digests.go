@@ -8,14 +8,14 @@ import (
 	"ravenbot/internal/store"
 )
 
-// keepSeen is how long an item that no feed lists any more is remembered;
-// keepRuns is how many runs of a digest are kept.
+// keepSeen is how long an item is remembered that no feed lists any more; keepRuns is how
+// many runs of a digest are kept.
 const (
 	keepSeen = 90 * 24 * time.Hour
 	keepRuns = 200
 )
 
-// LoadFeed gives what is remembered of a feed; false says nothing is.
+// LoadFeed returns the record of a feed. It returns false where there is none.
 func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error) {
 	var f store.Feed
 	var found bool
@@ -29,7 +29,7 @@ func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error
 	return f, found, nil
 }
 
-// SaveFeed keeps what is to be remembered of a feed.
+// SaveFeed stores the record of a feed.
 func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(feedsBucket).put(feedKey(f.URL), f)
@@ -40,10 +40,10 @@ func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
 	return nil
 }
 
-// feedKey keeps within bbolt's longest key; no URL in use comes near.
+// feedKey returns a key within bbolt's limit; no URL in use comes near it.
 func feedKey(url string) []byte { return []byte(url[:min(len(url), maxKey)]) }
 
-// LastRuns gives the newest n runs of a digest, newest first.
+// LastRuns returns the newest n runs of a digest, newest first.
 func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error) {
 	var runs []store.Run
 	err := db.view(func(tx *tx) error {
@@ -52,7 +52,7 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 			return nil
 		}
 		c := b.cursor()
-		for k, v := c.last(); k != nil && len(runs) < n; k, v = c.before() {
+		for k, v := c.last(); k != nil && len(runs) < n; k, v = c.prev() {
 			var r store.Run
 			if err := db.decode(k, v, &r); err != nil {
 				return err
@@ -67,9 +67,8 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 	return runs, nil
 }
 
-// Seen tells which of the item ids a digest has seen before, and whether it has
-// seen any at all.
-func (db *DB) Seen(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
+// SeenItems returns which of some items a digest has seen, and whether it ever saw any.
+func (db *DB) SeenItems(ctx context.Context, digest string, ids []string) (seen map[string]bool, ever bool, err error) {
 	seen = map[string]bool{}
 	err = db.view(func(tx *tx) error {
 		b := tx.top(seenBucket).nested(digest)
@@ -90,29 +89,30 @@ func (db *DB) Seen(ctx context.Context, digest string, ids []string) (seen map[s
 	return seen, ever, nil
 }
 
-// FinishRun records a run, the ids of all items that it saw (none where it
-// failed), and its posts, in one transaction. A second run for the same due
-// instant returns false and changes nothing.
+// FinishRun stores a run, the ids of the items that it saw (none where it failed) and its
+// posts, in one transaction. It returns false and changes nothing where a run for the same
+// due time is stored.
 func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
 	var isNew bool
 	err := db.update(ctx, func(tx *tx) error {
-		runs, err := tx.top(runsBucket).makeNested(r.Digest)
+		runs, err := tx.top(runsBucket).createNested(r.Digest)
 		if err != nil {
 			return err
 		}
+		// This check makes repeating a run harmless: the posts of the first one stay.
 		if isNew = !runs.has(timeKey(r.Due)); !isNew {
 			return nil
 		}
 		if err := runs.put(timeKey(r.Due), r); err != nil {
 			return err
 		}
-		if err := dropOldest(runs, keepRuns); err != nil {
+		if err := deleteOldest(runs, keepRuns); err != nil {
 			return err
 		}
 		if err := db.markSeen(tx, r, saw); err != nil {
 			return err
 		}
-		return db.record(tx, posts)
+		return db.savePosts(tx, posts)
 	})
 	if err != nil {
 		return false, fmt.Errorf("store run of digest %s: %w", r.Digest, err)
@@ -120,7 +120,8 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 	return isNew, nil
 }
 
-// AmendRun writes a run again, in its place, and forgets items that it saw.
+// AmendRun replaces a run and makes items unseen again. It returns store.ErrNotFound where
+// the digest never ran.
 func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		runs := tx.top(runsBucket).nested(r.Digest)
@@ -146,7 +147,7 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 	if len(saw) == 0 {
 		return nil
 	}
-	b, err := tx.top(seenBucket).makeNested(r.Digest)
+	b, err := tx.top(seenBucket).createNested(r.Digest)
 	if err != nil {
 		return err
 	}
@@ -155,14 +156,16 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 			return err
 		}
 	}
-	return db.drop(b, func(k, v []byte) (bool, error) {
+	// Items that are still listed got a new time above, so only those that left their feed
+	// grow old.
+	return db.deleteWhere(b, func(k, v []byte) (bool, error) {
 		var last time.Time
 		err := db.decode(k, v, &last)
 		return last.Before(r.Ended.Add(-keepSeen)), err
 	})
 }
 
-func dropOldest(b *bucket, keep int) error {
+func deleteOldest(b *bucket, keep int) error {
 	var keys [][]byte
 	if err := b.each(func(k, _ []byte) error { keys = append(keys, k); return nil }); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 
 func feedbackKey(turn, user string) []byte { return []byte(turn + nul + user) }
 
-// SaveFeedback keeps what somebody thinks of an answer, in the place of what they
-// thought of it before.
+// SaveFeedback stores the feedback of a user on a turn and replaces their earlier one.
 func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(feedbackBucket).put(feedbackKey(f.Turn, f.User), f)
@@ -24,12 +23,13 @@ func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 	return nil
 }
 
-// React keeps what somebody thinks of an answer after a reaction of theirs.
-func (db *DB) React(ctx context.Context, r store.Reaction) error {
+// SaveReaction applies a reaction, or the removal of one, to the feedback of its user. A
+// removal without a user applies to all users.
+func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	err := db.update(ctx, func(tx *tx) error {
 		users := []string{r.User}
 		if r.User == "" {
-			users = tx.reacted(r.Turn)
+			users = tx.usersWithFeedback(r.Turn)
 		}
 		all := tx.top(feedbackBucket)
 		for _, user := range users {
@@ -37,7 +37,8 @@ func (db *DB) React(ctx context.Context, r store.Reaction) error {
 			if _, err := all.get(feedbackKey(r.Turn, user), &f); err != nil {
 				return err
 			}
-			if after, changed := f.After(r); changed {
+			// Platforms deliver late and twice; such a reaction changes nothing.
+			if after, changed := f.Apply(r); changed {
 				if err := all.put(feedbackKey(r.Turn, user), after); err != nil {
 					return err
 				}
@@ -51,18 +52,18 @@ func (db *DB) React(ctx context.Context, r store.Reaction) error {
 	return nil
 }
 
-// reacted are those who said something of a turn.
-func (tx *tx) reacted(turn string) []string {
+// usersWithFeedback returns the users that gave feedback on a turn.
+func (tx *tx) usersWithFeedback(turn string) []string {
 	var users []string
 	prefix := feedbackKey(turn, "")
 	c := tx.top(feedbackBucket).cursor()
-	for k, _ := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.after() {
+	for k, _ := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.next() {
 		users = append(users, string(k[len(prefix):]))
 	}
 	return users
 }
 
-// Feedback lists all that stands, by turn.
+// Feedback returns all feedback that was not withdrawn, by turn.
 func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	var list []store.Feedback
 	err := db.view(func(tx *tx) error {
@@ -81,53 +82,55 @@ func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	return list, nil
 }
 
-// shownRecord is what a message of the bot shows.
+// shownRecord says which turn a message of the bot shows.
 type shownRecord struct {
-	Shown store.Shown `json:"shown"`
-	At    time.Time   `json:"at"`
+	Shown store.ShownTurn `json:"shown"`
+	At    time.Time       `json:"at"`
 }
 
-// shownKey begins with what is known of a message before its address is: on one
-// platform ids are unique, on another in a channel alone.
+// shownKey begins with the platform and the message's id, since the full address is not
+// known when a reaction arrives. Ids are unique on some platforms, within a channel on
+// others.
 func shownKey(platform, id, address string) []byte {
 	return []byte(platform + nul + id + nul + address)
 }
 
-// show notes which turn the messages of a post show.
-func show(tx *tx, p store.Post, o store.Posted) error {
+// saveShownTurns records which turn the messages of a post show.
+func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 	if p.Turn == "" {
 		return nil
 	}
 	for _, id := range o.Ref.IDs {
-		r := shownRecord{store.Shown{To: p.To, Turn: p.Turn}, o.At}
-		if err := tx.top(shownBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
+		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn}, o.At}
+		if err := tx.top(shownTurnsBucket).put(shownKey(p.To.Platform, id, p.To.String()), r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Shown gives the turn that a message of the bot shows, by its id and the channel, or
-// the thread, that it is in; false: none is known of.
-func (db *DB) Shown(ctx context.Context, in chat.Address, id string) (store.Shown, bool, error) {
+// ShownTurn returns the turn that a message of the bot shows, by the message's id and the
+// channel or thread that it is in. It returns false where none is known.
+func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error) {
 	var r shownRecord
 	found := false
 	err := db.view(func(tx *tx) error {
 		prefix := shownKey(in.Platform, id, "")
-		c := tx.top(shownBucket).cursor()
-		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.after() {
+		c := tx.top(shownTurnsBucket).cursor()
+		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.next() {
 			if err := db.decode(k, v, &r); err != nil {
 				return err
 			}
+			// On Discord a thread is a channel of its own, and reactions name only that.
 			found = r.Shown.To.Channel == in.Channel || r.Shown.To.Thread == in.Channel
 		}
 		return nil
 	})
 	if err != nil {
-		return store.Shown{}, false, fmt.Errorf("look for what message %s shows: %w", id, err)
+		return store.ShownTurn{}, false, fmt.Errorf("look for what message %s shows: %w", id, err)
 	}
 	if !found {
-		return store.Shown{}, false, nil
+		return store.ShownTurn{}, false, nil
 	}
 	return r.Shown, true, nil
 }

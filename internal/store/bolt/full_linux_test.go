@@ -94,7 +94,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 			if w.write(t) == nil {
 				continue
 			}
-			if _, known, err := db.Known(t.Context(), w.kept[0]); err != nil || !known {
+			if _, known, err := db.ConversationOf(t.Context(), w.kept[0]); err != nil || !known {
 				t.Errorf("on a full disk a message was known %v (%v)", known, err)
 				return
 			}
@@ -131,7 +131,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	for _, w := range writers {
 		want = append(want, w.kept...)
 	}
-	waiting, err := open(t, path).Waiting(t.Context())
+	waiting, err := open(t, path).Unanswered(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

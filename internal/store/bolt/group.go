@@ -11,51 +11,53 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// group lets concurrent writers share a transaction. Whoever comes while none is
-// being committed commits at once what is queued, its own change and those that
-// came meanwhile; then it hands the next batch to the first who waits. So a lone
-// writer waits for nobody, and a crowd pays for one fsync together.
+// group lets concurrent writers share a transaction. The first writer becomes the leader
+// and commits all queued changes at once, its own among them. Then it passes the lead to
+// the first writer that queued meanwhile. So a lone writer waits for nobody, and many
+// writers share one fsync.
 type group struct {
-	mu      sync.Mutex
-	queue   []*change
-	leading bool
+	mu        sync.Mutex
+	queue     []*change
+	hasLeader bool
 }
 
 type change struct {
-	fn   func(*tx) error
-	err  error
-	turn chan bool // true: the change is done; false: its caller leads the next batch
+	fn     func(*tx) error
+	err    error
+	signal chan bool // true: the change is done; false: its writer leads the next batch
 }
 
 // maxBatch bounds how much one transaction may hold.
 const maxBatch = 512
 
-// update runs fn in a write transaction and returns when it is safe on disk. A
-// change that fails is left out and does not harm the others of its batch, so fn
-// may run more than once and must set what it returns anew each time. ctx is
-// looked at before the change is queued; a queued change is not called back.
+// update runs fn in a write transaction and returns when it is safe on disk. A change
+// that fails is left out and the rest of its batch is run again. So fn may run more than
+// once, and must set every result each time. ctx is checked before the change is queued;
+// a queued change is not cancelled.
 func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c := &change{fn: fn, turn: make(chan bool, 1)}
+	c := &change{fn: fn, signal: make(chan bool, 1)}
 	g := &db.group
 	g.mu.Lock()
 	g.queue = append(g.queue, c)
-	lead := !g.leading
-	g.leading = true
+	lead := !g.hasLeader
+	g.hasLeader = true
 	g.mu.Unlock()
-	if !lead && <-c.turn {
+	// A follower waits until its change is done, or until it becomes the leader: then its
+	// change is the first of the queue and part of the batch below.
+	if !lead && <-c.signal {
 		return c.err
 	}
-	db.commit(g.take())
-	g.pass()
-	<-c.turn
+	db.commit(g.takeBatch())
+	g.passLead()
+	<-c.signal
 	return c.err
 }
 
-// take empties the queue, up to a batch.
-func (g *group) take() []*change {
+// takeBatch removes the next batch from the queue and returns it.
+func (g *group) takeBatch() []*change {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := min(len(g.queue), maxBatch)
@@ -64,23 +66,25 @@ func (g *group) take() []*change {
 	return batch
 }
 
-// pass makes the first who waits the next leader.
-func (g *group) pass() {
+// passLead makes the first waiting writer the leader, or none where nobody waits.
+func (g *group) passLead() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.queue) == 0 {
-		g.queue, g.leading = nil, false
+		g.queue, g.hasLeader = nil, false
 		return
 	}
-	g.queue[0].turn <- false
+	g.queue[0].signal <- false
 }
 
-// commit writes a batch, again without each change that fails, and tells all.
+// commit writes a batch and signals every writer of it. A change that fails is removed,
+// and the rest is tried again.
 func (db *DB) commit(batch []*change) {
 	left := append([]*change(nil), batch...)
 	for len(left) > 0 {
 		failed := -1
-		err := db.attempt(left, &failed)
+		err := db.tryCommit(left, &failed)
+		// A failed change rolls back the whole transaction, so the others have to run again.
 		if failed >= 0 {
 			left[failed].err = err
 			left = append(left[:failed], left[failed+1:]...)
@@ -92,24 +96,25 @@ func (db *DB) commit(batch []*change) {
 		break
 	}
 	for _, c := range batch {
-		c.turn <- true
+		c.signal <- true
 	}
 }
 
-func (db *DB) attempt(changes []*change, failed *int) (err error) {
-	defer guard(db.path, &err)()
+func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
+	defer catchFaults(db.path, &err)()
 	err = db.bolt.Update(func(b *bbolt.Tx) error {
-		t := &tx{db: db, bolt: b, written: map[string]*bucket{}}
+		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
 		for i, c := range changes {
 			if err := c.fn(t); err != nil {
-				*failed = i
+				*failed = i // the change is to blame, not the commit
 				return err
 			}
 		}
-		if !t.changed() {
+		// Rolling back costs nothing, while an empty commit would cost an fsync.
+		if !t.isChanged() {
 			return errUnchanged
 		}
-		return t.flush()
+		return t.writeTallies()
 	})
 	switch {
 	case errors.Is(err, errUnchanged):
@@ -117,36 +122,38 @@ func (db *DB) attempt(changes []*change, failed *int) (err error) {
 	case err == nil:
 		db.commits.Add(1)
 	case *failed < 0:
-		return full(db.path, err)
+		return explainFullDisk(db.path, err)
 	}
 	return err
 }
 
-// errUnchanged keeps a transaction that has nothing to say from being committed.
+// errUnchanged rolls back a transaction that changed nothing.
 var errUnchanged = errors.New("nothing was changed")
 
-// Commits counts the write transactions since the store was opened.
+// Commits returns the number of write transactions since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }
 
-// full says of an error for want of space on the disk of path what to do.
-func full(path string, err error) error {
+// explainFullDisk returns err with what to do where the disk of path is full or a quota is
+// reached; any other error comes back unchanged.
+func explainFullDisk(path string, err error) error {
 	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, no) || strings.Contains(err.Error(), no.Error()) { // bbolt tells of some as text alone
-			return &fullError{path, err, no}
+		if errors.Is(err, no) || strings.Contains(err.Error(), no.Error()) { // bbolt returns some as text only
+			return &diskFullError{path, err, no}
 		}
 	}
 	return err
 }
 
-// fullError is an error for want of space.
-type fullError struct {
+// diskFullError is an error for want of space.
+type diskFullError struct {
 	path string
 	err  error
 	no   syscall.Errno
 }
 
-func (e *fullError) Error() string {
-	return fmt.Sprintf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %v", e.path, e.err)
+func (e *diskFullError) Error() string {
+	return fmt.Sprintf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %v",
+		e.path, e.err)
 }
 
-func (e *fullError) Unwrap() []error { return []error{e.err, e.no} }
+func (e *diskFullError) Unwrap() []error { return []error{e.err, e.no} }

@@ -8,11 +8,11 @@ import (
 	"ravenbot/internal/store"
 )
 
-// SaveItem keeps what was made through the API or in chat, under its kind and name.
-// Without overwrite one that is there stays and the error is store.ErrExists.
+// SaveItem stores what was made through the API or in chat, under its kind and name. It
+// returns store.ErrExists where the name is taken and overwrite is false.
 func (db *DB) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
 	err := db.update(ctx, func(tx *tx) error {
-		b, err := tx.top(itemsBucket).makeNested(kind)
+		b, err := tx.top(itemsBucket).createNested(kind)
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func (db *DB) SaveItem(ctx context.Context, kind, name string, item json.RawMess
 	return nil
 }
 
-// Items gives all of a kind, by name.
+// Items returns all items of a kind, by name.
 func (db *DB) Items(_ context.Context, kind string) (map[string]json.RawMessage, error) {
 	items := map[string]json.RawMessage{}
 	err := db.view(func(tx *tx) error {
@@ -48,7 +48,7 @@ func (db *DB) Items(_ context.Context, kind string) (map[string]json.RawMessage,
 	return items, nil
 }
 
-// DeleteItem removes one; store.ErrNotFound: there is none of that name.
+// DeleteItem removes an item. It returns store.ErrNotFound where there is none.
 func (db *DB) DeleteItem(ctx context.Context, kind, name string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		b := tx.top(itemsBucket).nested(kind)

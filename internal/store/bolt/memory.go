@@ -7,19 +7,19 @@ import (
 	"ravenbot/internal/store"
 )
 
-// SaveMemory keeps a note, unless its scope has one with that text, and gives it as
-// it is kept; false says that it was there before. store.ErrFull says that the scope
-// holds most already.
-func (db *DB) SaveMemory(ctx context.Context, m store.Memory, most int) (kept store.Memory, isNew bool, err error) {
+// SaveMemory stores a note, and returns it with its number. It returns the stored note and
+// false where the scope has one with the same text, and store.ErrFull where it holds limit
+// notes.
+func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept store.Memory, isNew bool, err error) {
 	err = db.update(ctx, func(tx *tx) error {
 		kept, isNew = m, true
-		scope, err := tx.top(memoriesBucket).makeNested(m.Scope)
+		scope, err := tx.top(memoriesBucket).createNested(m.Scope)
 		if err != nil {
 			return err
 		}
-		held := 0
+		count := 0
 		if err := scope.each(func(k, v []byte) error {
-			held++
+			count++
 			var old store.Memory
 			if err := db.decode(k, v, &old); err != nil {
 				return err
@@ -31,10 +31,10 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, most int) (kept st
 		}); err != nil || !isNew {
 			return err
 		}
-		if held >= most {
+		if count >= limit {
 			return store.ErrFull
 		}
-		if kept.N, err = scope.next(); err != nil {
+		if kept.N, err = scope.nextSequence(); err != nil {
 			return err
 		}
 		return scope.put(seqKey(kept.N), kept)
@@ -45,7 +45,7 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, most int) (kept st
 	return kept, isNew, nil
 }
 
-// Memories lists the notes of a scope, oldest first.
+// Memories returns the notes of a scope, oldest first.
 func (db *DB) Memories(ctx context.Context, scope string) ([]store.Memory, error) {
 	var list []store.Memory
 	err := db.view(func(tx *tx) error {
@@ -66,7 +66,7 @@ func (db *DB) Memories(ctx context.Context, scope string) ([]store.Memory, error
 	return list, nil
 }
 
-// DeleteMemory removes a note; store.ErrNotFound says there is none.
+// DeleteMemory removes a note. It returns store.ErrNotFound where there is none.
 func (db *DB) DeleteMemory(ctx context.Context, scope string, n uint64) error {
 	err := db.update(ctx, func(tx *tx) error {
 		b := tx.top(memoriesBucket).nested(scope)
@@ -88,7 +88,7 @@ func (db *DB) DeleteMemories(ctx context.Context, scope string) error {
 		if b.nested(scope) == nil {
 			return nil
 		}
-		return b.dropNested(scope)
+		return b.deleteNested(scope)
 	})
 	if err != nil {
 		return fmt.Errorf("remove memories of %s: %w", scope, err)

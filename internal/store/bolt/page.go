@@ -52,8 +52,8 @@ func parseMeta(b []byte) (meta, bool) {
 	return m, good
 }
 
-// readMetas gives the header that counts, and how many of the two are good. They are
-// written in turn, so one that is much older than the other is not.
+// readMetas returns the header in effect, and how many of the two are good. bbolt writes
+// them in turn, so one that is much older than the other counts as damaged.
 func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 	first, ok1 := readMeta(f, 0)
 	second, ok2 := secondMeta(f, first, ok1)
@@ -62,7 +62,7 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 		if m = first; second.txid > first.txid {
 			m = second
 		}
-		if m.txid-min(first.txid, second.txid) > apart {
+		if m.txid-min(first.txid, second.txid) > maxHeaderGap {
 			return m, 1, nil
 		}
 		return m, 2, nil
@@ -74,12 +74,12 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 	return meta{}, 0, errors.New("it has no good header, or is no store")
 }
 
-// apart is how many changes the headers are apart at most: one, and two after the
-// first change of a copy.
-const apart = 2
+// maxHeaderGap is by how many transactions the headers may differ: by one, and by two after
+// the first change of a copy.
+const maxHeaderGap = 2
 
-// secondMeta reads the second header, a page after the first. Where that does not
-// tell how large a page is, all sizes are tried.
+// secondMeta reads the second header, one page after the first. Where the first is damaged
+// the page size is unknown, and all sizes are tried.
 func secondMeta(f io.ReaderAt, first meta, ok bool) (meta, bool) {
 	for size := 1024; size <= 1<<24; size *= 2 {
 		if ok && size != first.pageSize {
@@ -100,7 +100,7 @@ func readMeta(f io.ReaderAt, at int64) (meta, bool) {
 	return parseMeta(b[pageHeader:])
 }
 
-// page is a page's bytes with those of its overflow.
+// page is the bytes of a page and of its overflow pages.
 type page []byte
 
 func (p page) id() uint64       { return binary.NativeEndian.Uint64(p) }
@@ -108,7 +108,8 @@ func (p page) kind() uint16     { return binary.NativeEndian.Uint16(p[8:]) }
 func (p page) count() int       { return int(binary.NativeEndian.Uint16(p[10:])) }
 func (p page) overflow() uint64 { return uint64(binary.NativeEndian.Uint32(p[12:])) }
 
-// leaf gives an element of a leaf; false says that it is not within the page.
+// leaf returns an element of a leaf page. It returns false where the element reaches beyond
+// the page.
 func (p page) leaf(i int) (flags uint32, key, value []byte, ok bool) {
 	e, ok := p.element(i)
 	if !ok {
@@ -122,7 +123,8 @@ func (p page) leaf(i int) (flags uint32, key, value []byte, ok bool) {
 	return u32(e), e[at : at+k], e[at+k : at+k+v], true
 }
 
-// branch gives an element of a branch; false says that it is not within the page.
+// branch returns an element of a branch page. It returns false where the element reaches
+// beyond the page.
 func (p page) branch(i int) (key []byte, child uint64, ok bool) {
 	e, ok := p.element(i)
 	if !ok {
@@ -136,7 +138,7 @@ func (p page) branch(i int) (key []byte, child uint64, ok bool) {
 	return e[at : at+k], binary.NativeEndian.Uint64(e[8:]), true
 }
 
-// element is the page from an element on: that is where its positions count from.
+// element returns the page from an element on: positions count from the element's start.
 func (p page) element(i int) ([]byte, bool) {
 	at := pageHeader + i*elementSize
 	if at+elementSize > len(p) {
@@ -145,23 +147,23 @@ func (p page) element(i int) ([]byte, bool) {
 	return p[at:], true
 }
 
-// manyFree says that the count of a list stands before it, for it does not fit its
-// field.
-const manyFree = 0xFFFF
+// countElsewhere marks a list of free pages whose count does not fit the 16-bit field and
+// stands before the list.
+const countElsewhere = 0xFFFF
 
-// listed is how many pages a list of free pages names.
-func (p page) listed() uint64 {
-	if p.count() == manyFree {
+// freeCount returns how many pages a list of free pages names.
+func (p page) freeCount() uint64 {
+	if p.count() == countElsewhere {
 		return binary.NativeEndian.Uint64(p[pageHeader:])
 	}
 	return uint64(p.count())
 }
 
-// free gives the pages that a list of free pages names; false says that they are
-// not within it.
-func (p page) free() ([]uint64, bool) {
-	body, n := p[pageHeader:], p.listed()
-	if p.count() == manyFree {
+// freePages returns the pages that a list of free pages names. It returns false where the
+// list reaches beyond its page.
+func (p page) freePages() ([]uint64, bool) {
+	body, n := p[pageHeader:], p.freeCount()
+	if p.count() == countElsewhere {
 		body = body[8:]
 	}
 	if n > uint64(len(body)/8) {

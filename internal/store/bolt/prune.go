@@ -11,48 +11,48 @@ import (
 	"ravenbot/internal/store"
 )
 
-// How long what is done with is kept: conversations to be caught up with, posts
-// that were given up, and turns for which a summary stands.
+// How long records are kept.
 const (
-	keepHeard   = 30 * 24 * time.Hour
-	keepGivenUp = 7 * 24 * time.Hour
-	keepTurns   = 30 * 24 * time.Hour
+	keepLastSeen    = 30 * 24 * time.Hour // of a conversation
+	keepUndelivered = 7 * 24 * time.Hour
+	keepTurns       = 30 * 24 * time.Hour // that a summary covers
 
 	keepFeedback  = 365 * 24 * time.Hour
-	keepShown     = 30 * 24 * time.Hour
+	keepShown     = 30 * 24 * time.Hour // which turn a post shows
 	keepUsage     = 400 * 24 * time.Hour
 	keepCalls     = 90 * 24 * time.Hour
 	keepApprovals = 30 * 24 * time.Hour
 )
 
-// Prune forgets identities of messages and posts that were done long ago, posts
-// that were given up then, conversations that were last heard long ago, feedback and
-// usage of more than a year ago, which turns posts of more than 30 days ago show, old
-// calls and approvals, and old turns for which a summary stands.
+// Prune deletes the records that are older than they are kept. Turns are deleted only
+// where a summary covers them.
 func (db *DB) Prune(ctx context.Context) error {
 	now := db.now()
 	err := db.update(ctx, func(tx *tx) error {
 		for _, step := range []func() error{
-			older(db, tx, heardBucket, now.Add(-keepHeard), func(h chat.Heard) time.Time { return h.At }),
-			older(db, tx, doneBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
-			older(db, tx, streamsBucket, now.Add(-remember), func(r doneRecord) time.Time { return r.Done }),
-			older(db, tx, outboxBucket, now.Add(-keepGivenUp), func(p store.Post) time.Time {
+			pruneOlder(db, tx, lastSeenBucket, now.Add(-keepLastSeen), func(h chat.LastSeen) time.Time { return h.At }),
+			pruneOlder(db, tx, doneBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
+			pruneOlder(db, tx, streamsBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
+			pruneOlder(db, tx, outboxBucket, now.Add(-keepUndelivered), func(p store.Post) time.Time {
 				if p.Error == "" {
 					return now // it is still to be sent
 				}
 				return p.At
 			}),
-			older(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
-			older(db, tx, shownBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
-			older(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
-			older(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
+			pruneOlder(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
+			pruneOlder(db, tx, shownTurnsBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
+			pruneOlder(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
+			pruneOlder(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
 		} {
 			if err := step(); err != nil {
 				return err
 			}
 		}
 		oldest := now.Add(-keepUsage).UTC().Format(dayFormat)
-		if err := db.drop(tx.top(usageBucket), func(k, _ []byte) (bool, error) { return string(k) < oldest, nil }); err != nil {
+		err := db.deleteWhere(tx.top(usageBucket), func(k, _ []byte) (bool, error) {
+			return string(k) < oldest, nil // keys begin with the day
+		})
+		if err != nil {
 			return err
 		}
 		return db.pruneTurns(tx, now.Add(-keepTurns))
@@ -63,10 +63,11 @@ func (db *DB) Prune(ctx context.Context) error {
 	return nil
 }
 
-// older removes the records of a bucket whose time lies before an instant.
-func older[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
+// pruneOlder returns a step that deletes the records of a bucket whose time is before an
+// instant.
+func pruneOlder[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
 	return func() error {
-		return db.drop(tx.top(bucket), func(k, v []byte) (bool, error) {
+		return db.deleteWhere(tx.top(bucket), func(k, v []byte) (bool, error) {
 			var record T
 			err := db.decode(k, v, &record)
 			return at(record).Before(than), err
@@ -74,9 +75,9 @@ func older[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time
 	}
 }
 
-// pruneTurns removes turns that began before an instant and for which a summary
-// stands. Where they were stays known, so that the summary is made anew when one of
-// their messages is deleted.
+// pruneTurns deletes turns that began before an instant and that a summary covers. The
+// index of their messages stays, so that the summary is written again when one of the
+// messages is deleted.
 func (db *DB) pruneTurns(tx *tx, before time.Time) error {
 	return tx.top(summariesBucket).each(func(k, v []byte) error {
 		var s conversation.Summary
@@ -87,9 +88,10 @@ func (db *DB) pruneTurns(tx *tx, before time.Time) error {
 		if turns == nil {
 			return nil
 		}
+		// The keys are collected first: deleting under a cursor of bbolt makes it skip records.
 		var old [][]byte
 		c := turns.cursor()
-		for k, v := c.first(); k != nil && binary.BigEndian.Uint64(k) <= s.Upto; k, v = c.after() {
+		for k, v := c.first(); k != nil && binary.BigEndian.Uint64(k) <= s.Upto; k, v = c.next() {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {
 				return err
@@ -108,12 +110,12 @@ func (db *DB) pruneTurns(tx *tx, before time.Time) error {
 	})
 }
 
-// drop removes the records that are old.
-func (db *DB) drop(b *bucket, old func(k, v []byte) (bool, error)) error {
+// deleteWhere deletes the records for which match returns true.
+func (db *DB) deleteWhere(b *bucket, match func(k, v []byte) (bool, error)) error {
 	var keys [][]byte
 	err := b.each(func(k, v []byte) error {
-		is, err := old(k, v)
-		if is {
+		matches, err := match(k, v)
+		if matches {
 			keys = append(keys, k)
 		}
 		return err

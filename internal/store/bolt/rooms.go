@@ -11,25 +11,25 @@ import (
 // keepEntries is how many lines of a web room are kept.
 const keepEntries = 2000
 
-// PutEntry writes a line of a web room, in the place of an earlier one with the
-// same ID, and gives it back with its Seq.
-func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
+// SaveEntry stores a line of a web room, and returns it with its Seq. It replaces an
+// earlier line with the same ID.
+func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
 	err := db.update(ctx, func(tx *tx) error {
-		room, err := tx.top(roomsBucket).makeNested(e.Room)
+		room, err := tx.top(roomsBucket).createNested(e.Room)
 		if err != nil {
 			return err
 		}
-		ids, err := tx.top(entriesBucket).makeNested(e.Room)
+		ids, err := tx.top(entriesBucket).createNested(e.Room)
 		if err != nil {
 			return err
 		}
-		out.Seq = 0
+		out.Seq = 0 // this change may run more than once
 		if _, err := ids.get([]byte(e.ID), &out.Seq); err != nil {
 			return err
 		}
 		if out.Seq == 0 {
-			if out.Seq, err = room.next(); err != nil {
+			if out.Seq, err = room.nextSequence(); err != nil {
 				return err
 			}
 			if err := ids.put([]byte(e.ID), out.Seq); err != nil {
@@ -39,7 +39,7 @@ func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) 
 		if err := room.put(seqKey(out.Seq), out); err != nil {
 			return err
 		}
-		return db.dropEntry(room, ids, out.Seq)
+		return db.deletePushedOut(room, ids, out.Seq)
 	})
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("store a line of room %s: %w", e.Room, err)
@@ -47,8 +47,9 @@ func (db *DB) PutEntry(ctx context.Context, e store.Entry) (store.Entry, error) 
 	return out, nil
 }
 
-// dropEntry removes the line that newest pushes out.
-func (db *DB) dropEntry(room, ids *bucket, newest uint64) error {
+// deletePushedOut deletes the line that is one too many since newest was stored. Lines are
+// numbered without gaps, so no counting is needed.
+func (db *DB) deletePushedOut(room, ids *bucket, newest uint64) error {
 	if newest <= keepEntries {
 		return nil
 	}
@@ -64,8 +65,8 @@ func (db *DB) dropEntry(room, ids *bucket, newest uint64) error {
 	return room.delete(key)
 }
 
-// Entries gives up to n lines of a web room with Seq below before (0: the
-// newest), oldest first.
+// Entries returns up to n lines of a web room with a Seq below before (0: the newest),
+// oldest first.
 func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error) {
 	var list []store.Entry
 	err := db.view(func(tx *tx) error {
@@ -77,9 +78,9 @@ func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([
 		k, v := c.last()
 		if before > 0 {
 			c.seek(seqKey(before))
-			k, v = c.before()
+			k, v = c.prev()
 		}
-		for ; k != nil && len(list) < n; k, v = c.before() {
+		for ; k != nil && len(list) < n; k, v = c.prev() {
 			var e store.Entry
 			if err := db.decode(k, v, &e); err != nil {
 				return err
@@ -95,7 +96,7 @@ func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([
 	return list, nil
 }
 
-// Rooms lists the names of the web rooms that hold anything.
+// Rooms returns the names of the web rooms that hold any line.
 func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 	var rooms []string
 	err := db.view(func(tx *tx) error {
@@ -110,7 +111,7 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 	return rooms, nil
 }
 
-// DeleteRoom removes all lines of a web room; there may be none.
+// DeleteRoom deletes all lines of a web room; there may be none.
 func (db *DB) DeleteRoom(ctx context.Context, room string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, name := range []string{roomsBucket, entriesBucket} {
@@ -118,7 +119,7 @@ func (db *DB) DeleteRoom(ctx context.Context, room string) error {
 			if b.nested(room) == nil {
 				continue
 			}
-			if err := b.dropNested(room); err != nil {
+			if err := b.deleteNested(room); err != nil {
 				return err
 			}
 		}

@@ -11,38 +11,37 @@ import (
 	"strings"
 )
 
-// scan is a reading of a whole file, page by page and without bbolt, which trusts
-// what it reads and can be made to fault, to loop or to write over records by a
-// page that is wrong. It finds every page that is not what it must be, every value
-// whose checksum is wrong, and every tally that is not that of its bucket.
+// scan reads a whole file, page by page and without bbolt: bbolt trusts what it reads, and
+// a wrong page can make it fault, loop or overwrite records. A scan finds every malformed
+// page, every value with a wrong checksum and every tally that differs from its bucket.
 type scan struct {
-	ctx     context.Context
-	f       io.ReaderAt
-	size    int64
-	meta    meta
-	metas   int      // good headers
-	used    []uint64 // a bit a page
-	buffers []page
-	free    int // pages
-	counts  map[string]tally
-	kept    map[string]tally // as recorded; the head apart
-	sum     tally            // of those, and the number of the last transaction
-	head    *tally
-	top     bool // there are buckets
-	inbox   bool // the one that every store has
-	faults  []string
-	more    int // faults beyond those
-	err     error
+	ctx         context.Context
+	f           io.ReaderAt
+	size        int64
+	meta        meta
+	goodHeaders int      // good headers
+	used        []uint64 // a bit a page
+	buffers     []page
+	free        int // pages
+	counts      map[string]tally
+	recorded    map[string]tally // as recorded; the head apart
+	sum         tally            // of those, and the number of the last transaction
+	head        *tally
+	hasBuckets  bool // there are buckets
+	hasInbox    bool // the one that every store has
+	faults      []string
+	moreFaults  int // faults beyond those
+	err         error
 }
 
-// maxFaults is how many faults are told of.
+// maxFaults is how many faults are listed; further ones are counted.
 const maxFaults = 20
 
 // maxDepth is more than any tree of pages has levels.
 const maxDepth = 64
 
-// scanFile reads the file at path, which nobody may be writing to. The error is
-// that of reading; what is wrong with the file is among the faults.
+// scanFile scans the file at path, which nobody may be writing to. The error is one of
+// reading; what is wrong with the file is in the faults.
 func scanFile(ctx context.Context, path string) (*scan, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -53,22 +52,22 @@ func scanFile(ctx context.Context, path string) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{ctx: ctx, f: f, size: info.Size(), counts: map[string]tally{}, kept: map[string]tally{}}
-	s.run()
+	s := &scan{ctx: ctx, f: f, size: info.Size(), counts: map[string]tally{}, recorded: map[string]tally{}}
+	s.readAll()
 	return s, s.err
 }
 
-func (s *scan) fault(format string, args ...any) {
+func (s *scan) addFault(format string, args ...any) {
 	if len(s.faults) == maxFaults {
-		s.more++
+		s.moreFaults++
 		return
 	}
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// what is all that was found, for an error.
-func (s *scan) what() string {
-	shown, more := s.faults, s.more
+// describeFaults returns the first faults and the number of the others, for an error.
+func (s *scan) describeFaults() string {
+	shown, more := s.faults, s.moreFaults
 	if len(shown) > 3 {
 		shown, more = shown[:3], more+len(shown)-3
 	}
@@ -79,36 +78,37 @@ func (s *scan) what() string {
 	return text
 }
 
-func (s *scan) run() {
+func (s *scan) readAll() {
 	var err error
-	if s.meta, s.metas, err = readMetas(s.f); err != nil {
-		s.fault("%v", err)
+	if s.meta, s.goodHeaders, err = readMetas(s.f); err != nil {
+		s.addFault("%v", err)
 		return
 	}
-	if s.metas < 2 {
-		s.fault("one of its two headers is damaged, which may have told of the last change")
+	if s.goodHeaders < 2 {
+		s.addFault("one of its two headers is damaged, which may have told of the last change")
 	}
+	// bbolt reads the file through mmap, so a page beyond its end would be a memory fault.
 	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
-		s.fault("it ends after %d bytes of %d", s.size, end)
+		s.addFault("it ends after %d bytes of %d", s.size, end)
 		return
 	}
 	s.used = make([]uint64, s.meta.pages/64+1)
-	s.used[0] = 3 // the headers
-	s.pages(s.meta.root, 0, nil, nil, "")
-	s.freelist()
-	s.compare()
+	s.used[0] = 3 // pages 0 and 1 hold the headers
+	s.scanTree(s.meta.root, 0, nil, nil, "")
+	s.scanFreelist()
+	s.compareTallies()
 }
 
-// claim marks the pages of one; false says that one of them is not there or
-// belongs to something else.
-func (s *scan) claim(id, overflow uint64) bool {
+// claimPages marks a page and its overflow as used. It returns false where one of them does
+// not exist or is used twice: then a change of the one would overwrite the other.
+func (s *scan) claimPages(id, overflow uint64) bool {
 	if id < 2 || id >= s.meta.pages || overflow >= s.meta.pages-id {
-		s.fault("page %d is referred to, and the last is %d", id+overflow, s.meta.pages-1)
+		s.addFault("page %d is referred to, and the last is %d", id+overflow, s.meta.pages-1)
 		return false
 	}
 	for i := id; i <= id+overflow; i++ {
 		if s.used[i/64]&(1<<(i%64)) != 0 {
-			s.fault("page %d is in two places", i)
+			s.addFault("page %d is in two places", i)
 			return false
 		}
 		s.used[i/64] |= 1 << (i % 64)
@@ -116,8 +116,9 @@ func (s *scan) claim(id, overflow uint64) bool {
 	return true
 }
 
-// buffer gives room for a page, and spare takes it back.
-func (s *scan) buffer() page {
+// takeBuffer returns a buffer for one page; reuseBuffer takes it back. A scan reads every
+// page of the file, and allocating each would dominate its cost.
+func (s *scan) takeBuffer() page {
 	n := len(s.buffers)
 	if n == 0 {
 		return make(page, s.meta.pageSize)
@@ -127,89 +128,91 @@ func (s *scan) buffer() page {
 	return p
 }
 
-func (s *scan) spare(p page) {
+func (s *scan) reuseBuffer(p page) {
 	if len(p) == s.meta.pageSize {
 		s.buffers = append(s.buffers, p)
 	}
 }
 
-// read gives a page that nothing else refers to, with its overflow.
-func (s *scan) read(id uint64) (page, bool) {
+// readPage reads a page with its overflow, and claims them. It returns false where the page
+// is wrong or used elsewhere.
+func (s *scan) readPage(id uint64) (page, bool) {
 	if s.err = s.ctx.Err(); s.err != nil {
 		return nil, false
 	}
 	if id >= s.meta.pages {
-		s.fault("page %d is referred to, and the last is %d", id, s.meta.pages-1)
+		s.addFault("page %d is referred to, and the last is %d", id, s.meta.pages-1)
 		return nil, false
 	}
-	p := s.buffer()
+	p := s.takeBuffer()
 	at := int64(id) * int64(s.meta.pageSize)
-	if !s.fill(p, at) {
+	if !s.readAt(p, at) {
 		return nil, false
 	}
 	if p.id() != id {
-		s.fault("page %d says that it is page %d", id, p.id())
+		s.addFault("page %d says that it is page %d", id, p.id())
 		return nil, false
 	}
 	overflow := p.overflow()
-	if !s.claim(id, overflow) {
+	if !s.claimPages(id, overflow) {
 		return nil, false
 	}
 	if overflow == 0 {
 		return p, true
 	}
-	s.spare(p)
+	s.reuseBuffer(p)
 	whole := make(page, (overflow+1)*uint64(s.meta.pageSize))
-	return whole, s.fill(whole, at)
+	return whole, s.readAt(whole, at)
 }
 
-func (s *scan) fill(p page, at int64) bool {
+func (s *scan) readAt(p page, at int64) bool {
 	_, err := s.f.ReadAt(p, at)
 	switch {
 	case err == nil:
 		return true
 	case errors.Is(err, io.EOF):
-		s.fault("page %d is beyond the end of the file", at/int64(s.meta.pageSize))
+		s.addFault("page %d is beyond the end of the file", at/int64(s.meta.pageSize))
 	default:
 		s.err = err
 	}
 	return false
 }
 
-// pages reads a tree of pages whose keys are from low on and below high (nil:
-// without bound). They belong to the bucket of that name; "" holds all buckets.
-func (s *scan) pages(id uint64, depth int, low, high []byte, name string) {
-	if depth == maxDepth {
-		s.fault("page %d is too deep in a tree", id)
+// scanTree reads a tree of pages of a bucket; "" names the bucket of buckets. The keys have
+// to be at least low and below high; nil: unbounded.
+func (s *scan) scanTree(id uint64, depth int, low, high []byte, name string) {
+	if depth == maxDepth { // pages that refer to one another in a circle
+		s.addFault("page %d is too deep in a tree", id)
 		return
 	}
-	p, ok := s.read(id)
+	p, ok := s.readPage(id)
 	if !ok {
 		return
 	}
-	defer s.spare(p)
+	defer s.reuseBuffer(p)
 	switch p.kind() {
 	case leafPage:
-		s.leaf(p, low, high, name)
+		s.scanLeaf(p, low, high, name)
 	case branchPage:
-		s.branches(p, depth, low, high, name)
+		s.scanBranch(p, depth, low, high, name)
 	default:
-		s.fault("page %d is of the unknown kind %#x", id, p.kind())
+		s.addFault("page %d is of the unknown kind %#x", id, p.kind())
 	}
 }
 
-func (s *scan) branches(p page, depth int, low, high []byte, name string) {
+func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
 	for i := range p.count() {
 		key, child, ok := p.branch(i)
-		if !ok || s.misplaced(key, low, high, i > 0) {
-			s.fault("page %d: branch %d is wrong", p.id(), i)
+		if !ok || s.isMisplaced(key, low, high, i > 0) {
+			s.addFault("page %d: branch %d is wrong", p.id(), i)
 			return
 		}
+		// The keys below a branch end where the next branch begins.
 		end := high
 		if next, _, ok := p.branch(i + 1); ok && i+1 < p.count() {
 			end = next
 		}
-		s.pages(child, depth+1, key, end, name)
+		s.scanTree(child, depth+1, key, end, name)
 		if s.err != nil {
 			return
 		}
@@ -217,45 +220,45 @@ func (s *scan) branches(p page, depth int, low, high []byte, name string) {
 	}
 }
 
-// misplaced reports that a key is not above low (or, where it may be, low itself)
-// and below high.
-func (s *scan) misplaced(key, low, high []byte, above bool) bool {
+// isMisplaced reports whether a key is outside of its bounds: at least low (with above:
+// above it) and below high.
+func (s *scan) isMisplaced(key, low, high []byte, above bool) bool {
 	order := bytes.Compare(key, low)
 	return low != nil && (order < 0 || order == 0 && above) || high != nil && bytes.Compare(key, high) >= 0
 }
 
-// leaf reads the records of a page, or of a bucket so small that it has none.
-func (s *scan) leaf(p page, low, high []byte, name string) {
+// scanLeaf checks the records of a leaf page, or of a bucket that is small enough to be
+// stored within its parent's page.
+func (s *scan) scanLeaf(p page, low, high []byte, name string) {
 	count := s.counts[name]
 	for i := range p.count() {
 		flags, key, value, ok := p.leaf(i)
-		if !ok || flags&^isBucket != 0 || s.misplaced(key, low, high, i > 0) {
-			s.fault("record %d of a page of %s is wrong", i, shown(name))
+		if !ok || flags&^isBucket != 0 || s.isMisplaced(key, low, high, i > 0) {
+			s.addFault("record %d of a page of %s is wrong", i, displayName(name))
 			break
 		}
 		low = key
 		if flags&isBucket != 0 {
 			count.add(digest(key, nil))
-			s.bucket(key, value, name)
+			s.scanBucket(key, value, name)
 			continue
 		}
 		count.add(digest(key, value))
-		s.value(key, value, name)
+		s.checkValue(key, value, name)
 	}
-	count.seq = s.counts[name].seq
 	s.counts[name] = count
 }
 
-// bucket reads a bucket in the bucket of that name.
-func (s *scan) bucket(key, value []byte, in string) {
+// scanBucket reads a bucket within another; in is "" at the top.
+func (s *scan) scanBucket(key, value []byte, in string) {
 	name := string(key)
 	if in != "" {
 		name = in + nul + name
 	} else {
-		s.top, s.inbox = true, s.inbox || name == inboxBucket
+		s.hasBuckets, s.hasInbox = true, s.hasInbox || name == inboxBucket
 	}
 	if len(value) < bucketHeader || strings.Count(in, nul) > 0 {
-		s.fault("the bucket %s is wrong", shown(name))
+		s.addFault("the bucket %s is wrong", displayName(name))
 		return
 	}
 	root, seq := binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
@@ -263,102 +266,105 @@ func (s *scan) bucket(key, value []byte, in string) {
 		s.counts[name] = tally{seq: seq}
 	}
 	if root != 0 {
-		s.pages(root, 0, nil, nil, name)
+		s.scanTree(root, 0, nil, nil, name)
 		return
 	}
+	// Without a root page the records follow the bucket's header in place.
 	p := page(value[bucketHeader:])
 	if len(p) < pageHeader || p.kind() != leafPage || p.overflow() != 0 {
-		s.fault("the bucket %s is wrong", shown(name))
+		s.addFault("the bucket %s is wrong", displayName(name))
 		return
 	}
-	s.leaf(p, nil, nil, name)
+	s.scanLeaf(p, nil, nil, name)
 }
 
-func (s *scan) value(key, value []byte, name string) {
+func (s *scan) checkValue(key, value []byte, name string) {
 	if name != talliesBucket {
 		if _, err := unseal(value); err != nil {
-			s.fault("record %q of %s: %v", key, shown(name), err)
+			s.addFault("record %q of %s: %v", key, displayName(name), err)
 		}
 		return
 	}
 	t, err := unsealTally(value)
 	switch {
 	case err != nil:
-		s.fault("the tally of %s: %v", shown(string(key)), err)
+		s.addFault("the tally of %s: %v", displayName(string(key)), err)
 	case string(key) == headKey:
 		s.head = &t
 	default:
-		s.kept[string(key)] = t
+		s.recorded[string(key)] = t
 		s.sum.add(digest(key, value))
 	}
 }
 
-// freelist reads which pages are free: one that is in use would be written over.
-func (s *scan) freelist() {
+// scanFreelist claims the free pages: a used page among them would be overwritten.
+func (s *scan) scanFreelist() {
 	if s.meta.freelist == noFreelist || s.err != nil {
 		return
 	}
-	p, ok := s.read(s.meta.freelist)
+	p, ok := s.readPage(s.meta.freelist)
 	if !ok {
 		return
 	}
-	ids, ok := p.free()
+	ids, ok := p.freePages()
 	if !ok || p.kind() != freelistPage {
-		s.fault("page %d is no list of free pages", s.meta.freelist)
+		s.addFault("page %d is no list of free pages", s.meta.freelist)
 		return
 	}
 	for _, id := range ids {
-		if !s.claim(id, 0) {
+		if !s.claimPages(id, 0) {
 			return
 		}
 	}
 	s.free = len(ids)
 }
 
-// compare holds what was found against what was recorded.
-func (s *scan) compare() {
+// compareTallies compares the records that were found with the stored tallies.
+func (s *scan) compareTallies() {
 	delete(s.counts, "")
 	delete(s.counts, talliesBucket)
-	if s.err != nil || !s.tallied() {
+	if s.err != nil || !s.hasTallies() {
 		return
 	}
+	// The tallies' own tally carries the number of its transaction: tallies and header have
+	// to be of the same one.
 	if s.sum.seq = s.meta.txid; s.head == nil || *s.head != s.sum {
-		s.fault("the tallies are not those of the last change")
+		s.addFault("the tallies are not those of the last change")
 	}
 	for name, found := range s.counts {
-		if kept, ok := s.kept[name]; !ok {
-			s.fault("%s was not there before", shown(name))
+		if kept, ok := s.recorded[name]; !ok {
+			s.addFault("%s was not there before", displayName(name))
 		} else if found != kept {
-			s.fault("%s", mismatch(name, found, kept))
+			s.addFault("%s", describeMismatch(name, found, kept))
 		}
 	}
-	for name, kept := range s.kept {
+	for name, kept := range s.recorded {
 		if _, ok := s.counts[name]; !ok {
-			s.fault("%s is missing, with %d records", shown(name), kept.count)
+			s.addFault("%s is missing, with %d records", displayName(name), kept.count)
 		}
 	}
 }
 
-// headerOnly reports that one of the headers is all that is damaged: as the other
-// tells it the store is whole.
-func (s *scan) headerOnly() bool { return s.metas == 1 && len(s.faults) == 1 }
+// isHeaderOnly reports whether a damaged header is the only fault: the store that the other
+// header describes is whole.
+func (s *scan) isHeaderOnly() bool { return s.goodHeaders == 1 && len(s.faults) == 1 }
 
-// tallied reports that the file has tallies; those of the first versions had none.
-func (s *scan) tallied() bool { return s.head != nil || len(s.kept) > 0 }
+// hasTallies reports whether the file has tallies; the first versions wrote none.
+func (s *scan) hasTallies() bool { return s.head != nil || len(s.recorded) > 0 }
 
-// mismatch says how a bucket differs from what is recorded of it.
-func mismatch(name string, found, kept tally) string {
+// describeMismatch returns how a bucket differs from its tally.
+func describeMismatch(name string, found, kept tally) string {
 	switch {
 	case found.count != kept.count:
-		return fmt.Sprintf("%s holds %d records where %d were stored", shown(name), found.count, kept.count)
+		return fmt.Sprintf("%s holds %d records where %d were stored", displayName(name), found.count, kept.count)
 	case found.sum != kept.sum:
-		return fmt.Sprintf("%s does not hold the records that were stored", shown(name))
+		return fmt.Sprintf("%s does not hold the records that were stored", displayName(name))
 	}
-	return fmt.Sprintf("%s counts on from %d instead of %d", shown(name), found.seq, kept.seq)
+	return fmt.Sprintf("%s counts on from %d instead of %d", displayName(name), found.seq, kept.seq)
 }
 
-// shown is a bucket's name for people.
-func shown(name string) string {
+// displayName returns a bucket's name for people.
+func displayName(name string) string {
 	outer, inner, nested := strings.Cut(name, nul)
 	switch {
 	case name == headKey:

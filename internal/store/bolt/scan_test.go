@@ -23,7 +23,7 @@ func sample(tb testing.TB) []byte {
 		tb.Fatal(err)
 	}
 	for i := range 40 {
-		if _, err := db.PutEntry(tb.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general", Text: strings.Repeat("x", 50*i)}); err != nil {
+		if _, err := db.SaveEntry(tb.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general", Text: strings.Repeat("x", 50*i)}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -38,8 +38,8 @@ func sample(tb testing.TB) []byte {
 }
 
 func scanBytes(b []byte) *scan {
-	s := &scan{ctx: context.Background(), f: bytes.NewReader(b), size: int64(len(b)), counts: map[string]tally{}, kept: map[string]tally{}}
-	s.run()
+	s := &scan{ctx: context.Background(), f: bytes.NewReader(b), size: int64(len(b)), counts: map[string]tally{}, recorded: map[string]tally{}}
+	s.readAll()
 	return s
 }
 
@@ -62,8 +62,8 @@ func TestAFreePageInUseIsNoticed(t *testing.T) {
 				t.Fatal("the store has no free pages")
 			}
 			binary.NativeEndian.PutUint64(list[pageHeader:], c.id)
-			if s := scanBytes(b); !strings.Contains(s.what(), c.want) {
-				t.Errorf("found %q, want %q", s.what(), c.want)
+			if s := scanBytes(b); !strings.Contains(s.describeFaults(), c.want) {
+				t.Errorf("found %q, want %q", s.describeFaults(), c.want)
 			}
 		})
 	}
@@ -84,8 +84,8 @@ func TestATreeThatLeadsToItselfIsNoticed(t *testing.T) {
 	if !looped {
 		t.Fatal("the store has no branches")
 	}
-	if s := scanBytes(b); !strings.Contains(s.what(), "is in two places") {
-		t.Errorf("found %q", s.what())
+	if s := scanBytes(b); !strings.Contains(s.describeFaults(), "is in two places") {
+		t.Errorf("found %q", s.describeFaults())
 	}
 }
 
@@ -98,7 +98,7 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, 3*4096+8)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
 		s := scanBytes(b)
-		if len(s.faults) == 0 && !s.top && len(b) < 4*1024 {
+		if len(s.faults) == 0 && !s.hasBuckets && len(b) < 4*1024 {
 			t.Errorf("%d bytes are a store", len(b))
 		}
 		spoiled := bytes.Clone(whole)
@@ -106,8 +106,8 @@ func FuzzScan(f *testing.F) {
 			copy(spoiled[at:], b)
 		}
 		s = scanBytes(spoiled)
-		if got := s.counts; len(s.faults) == 0 && fmt.Sprint(got) != fmt.Sprint(s.kept) {
-			t.Errorf("without a fault it counts %v and not %v", got, s.kept)
+		if got := s.counts; len(s.faults) == 0 && fmt.Sprint(got) != fmt.Sprint(s.recorded) {
+			t.Errorf("without a fault it counts %v and not %v", got, s.recorded)
 		}
 	})
 }

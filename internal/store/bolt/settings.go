@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Settings gives every layer of settings, by scope.
+// Settings returns every layer of settings, by scope.
 func (db *DB) Settings(ctx context.Context) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	err := db.view(func(tx *tx) error {
@@ -24,7 +24,7 @@ func (db *DB) Settings(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SaveSetting keeps a layer of settings, which is JSON; nil removes it.
+// SaveSetting stores a layer of settings, which is JSON; nil deletes it.
 func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error {
 	err := db.update(ctx, func(tx *tx) error {
 		if layer == nil {

@@ -7,9 +7,9 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Streamed keeps where an answer has begun to be shown, by the key of its post to
-// come, until that has an outcome.
-func (db *DB) Streamed(ctx context.Context, key string, ref chat.Ref) error {
+// SaveStream stores where an answer has begun to be shown, under the key of its future
+// post, until that post has an outcome.
+func (db *DB) SaveStream(ctx context.Context, key string, ref chat.Ref) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(streamsBucket).put([]byte(key), doneRecord{Done: db.now(), Ref: ref})
 	})
@@ -19,7 +19,7 @@ func (db *DB) Streamed(ctx context.Context, key string, ref chat.Ref) error {
 	return nil
 }
 
-// Stream gives where an answer has begun to be shown; false says that it has not.
+// Stream returns where an answer has begun to be shown. It returns false where it has not.
 func (db *DB) Stream(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool

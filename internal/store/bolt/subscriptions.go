@@ -10,8 +10,8 @@ import (
 
 func subscriptionKey(to chat.Address, url string) []byte { return feedKey(to.String() + " " + url) }
 
-// SaveSubscription keeps a subscription, in the place of one of the same
-// conversation to the same address.
+// SaveSubscription stores a subscription and replaces one of the same conversation to the
+// same feed.
 func (db *DB) SaveSubscription(ctx context.Context, s store.Subscription) error {
 	err := db.update(ctx, func(tx *tx) error {
 		return tx.top(subscriptionsBucket).put(subscriptionKey(s.To, s.URL), s)
@@ -22,7 +22,8 @@ func (db *DB) SaveSubscription(ctx context.Context, s store.Subscription) error 
 	return nil
 }
 
-// DeleteSubscription removes a subscription; store.ErrNotFound says there is none.
+// DeleteSubscription deletes a subscription. It returns store.ErrNotFound where there is
+// none.
 func (db *DB) DeleteSubscription(ctx context.Context, to chat.Address, url string) error {
 	err := db.update(ctx, func(tx *tx) error {
 		b := tx.top(subscriptionsBucket)
@@ -37,7 +38,7 @@ func (db *DB) DeleteSubscription(ctx context.Context, to chat.Address, url strin
 	return nil
 }
 
-// Subscriptions lists all, by conversation.
+// Subscriptions returns all subscriptions, by conversation.
 func (db *DB) Subscriptions(ctx context.Context) ([]store.Subscription, error) {
 	var list []store.Subscription
 	err := db.view(func(tx *tx) error {

@@ -6,26 +6,26 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// tx is a transaction. Records are written through its buckets alone, which keep
-// the tallies in step; nothing else in this package holds a bucket of bbolt's.
+// tx is a transaction. Records are written only through its buckets, which update the
+// tallies; no other code of this package writes to a bucket of bbolt.
 type tx struct {
 	db      *DB
 	bolt    *bbolt.Tx
-	written map[string]*bucket // those looked at by a write transaction, by name; nil where it only reads
-	tallies *bbolt.Bucket      // of a write transaction, from its first change on
+	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
+	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
 }
 
 // bucket is a bucket in a transaction.
 type bucket struct {
 	tx      *tx
-	name    string // of one in another: the other's name, a NUL, and its own
+	name    string // a nested bucket: the outer name, a NUL, and its own
 	bolt    *bbolt.Bucket
-	delta   tally // what this transaction has added
+	delta   tally // what this transaction adds to the stored tally
 	changed bool
 }
 
-// maxKey is the most bytes of a key.
+// maxKey bounds the bytes of a key.
 const maxKey = bbolt.MaxKeySize
 
 // nul stands between the name of a bucket and that of one in it.
@@ -34,66 +34,68 @@ const nul = "\x00"
 // headKey is where the tally of the tallies is kept.
 const headKey = nul
 
-// top gives a bucket of the file, which has all of them since it was opened.
+// top returns a top-level bucket; Open created all of them.
 func (t *tx) top(name string) *bucket {
-	if b := t.written[name]; b != nil {
+	if b := t.opened[name]; b != nil {
 		return b
 	}
-	return t.hold(name, t.bolt.Bucket([]byte(name)))
+	return t.openBucket(name, t.bolt.Bucket([]byte(name)))
 }
 
-// makeTop gives a bucket of the file, making it where there is none.
-func (t *tx) makeTop(name string) error {
+// createTop creates a top-level bucket where there is none.
+func (t *tx) createTop(name string) error {
 	if t.bolt.Bucket([]byte(name)) != nil {
 		return nil
 	}
 	b, err := t.bolt.CreateBucket([]byte(name))
 	if err == nil {
-		t.hold(name, b).changed = true
+		t.openBucket(name, b).changed = true
 	}
 	return err
 }
 
-// adopt makes the tallies of a file that has none, of what was found in it (nil: it
-// is new).
-func (t *tx) adopt(found *scan) error {
+// createTallies writes the tallies of a file that has none, from what a scan found in it;
+// nil: the file is new.
+func (t *tx) createTallies(found *scan) error {
 	if _, err := t.bolt.CreateBucketIfNotExists([]byte(talliesBucket)); err != nil {
 		return err
 	}
-	if err := t.load(); err != nil || found == nil {
+	if err := t.loadTallies(); err != nil || found == nil {
 		return err
 	}
 	for name, found := range found.counts {
-		if err := t.record(name, found); err != nil {
+		if err := t.writeTally(name, found); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tx) hold(name string, b *bbolt.Bucket) *bucket {
+// openBucket wraps a bucket of bbolt. Within a write transaction there is one wrapper a
+// name, since it carries the changes of the tally.
+func (t *tx) openBucket(name string, b *bbolt.Bucket) *bucket {
 	held := &bucket{tx: t, name: name, bolt: b}
-	if t.written != nil {
-		t.written[name] = held
+	if t.opened != nil {
+		t.opened[name] = held
 	}
 	return held
 }
 
-// nested gives the bucket in b under a key, or nil.
+// nested returns the bucket in b under a key, or nil.
 func (b *bucket) nested(key string) *bucket {
 	name := b.name + nul + key
-	if held := b.tx.written[name]; held != nil {
+	if held := b.tx.opened[name]; held != nil {
 		return held
 	}
 	inner := b.bolt.Bucket([]byte(key))
 	if inner == nil {
 		return nil
 	}
-	return b.tx.hold(name, inner)
+	return b.tx.openBucket(name, inner)
 }
 
-// makeNested gives the bucket in b under a key, making it where there is none.
-func (b *bucket) makeNested(key string) (*bucket, error) {
+// createNested returns the bucket in b under a key, and creates it where there is none.
+func (b *bucket) createNested(key string) (*bucket, error) {
 	if inner := b.nested(key); inner != nil {
 		return inner, nil
 	}
@@ -103,33 +105,31 @@ func (b *bucket) makeNested(key string) (*bucket, error) {
 	}
 	b.changed = true
 	b.delta.add(digest([]byte(key), nil))
-	held := b.tx.hold(b.name+nul+key, inner)
-	held.changed = true
+	held := b.tx.openBucket(b.name+nul+key, inner)
+	held.changed = true // an empty bucket has a tally, too
 	return held, nil
 }
 
-// dropNested removes the bucket in b under a key, which must be there.
-func (b *bucket) dropNested(key string) error {
+// deleteNested removes the bucket in b under a key, which must be there.
+func (b *bucket) deleteNested(key string) error {
 	if err := b.bolt.DeleteBucket([]byte(key)); err != nil {
 		return err
 	}
 	b.changed = true
 	b.delta.remove(digest([]byte(key), nil))
 	name := b.name + nul + key
-	delete(b.tx.written, name)
-	return b.tx.forget(name)
+	delete(b.tx.opened, name)
+	return b.tx.deleteTally(name)
 }
 
 // eachNested calls fn with every bucket in b.
 func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
-	return b.walk(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
+	return b.each(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
 }
 
-// each calls fn with every record of b, which fn must not change. That none is
-// missing is seen at the end.
-func (b *bucket) each(fn func(k, v []byte) error) error { return b.walk(fn) }
-
-func (b *bucket) walk(fn func(k, v []byte) error) error {
+// each calls fn with every record of b, which fn must not change. It returns a
+// *store.DamagedError at the end where a record is missing or unexpected.
+func (b *bucket) each(fn func(k, v []byte) error) error {
 	var found tally
 	err := b.bolt.ForEach(func(k, v []byte) error {
 		found.add(digest(k, v))
@@ -138,44 +138,46 @@ func (b *bucket) walk(fn func(k, v []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return b.whole(found)
+	return b.checkComplete(found)
 }
 
-// whole compares what was found in all of a bucket with what was stored.
-func (b *bucket) whole(found tally) error {
-	kept, err := b.kept()
+// checkComplete returns a *store.DamagedError where what was found in the whole bucket is
+// not what was stored.
+func (b *bucket) checkComplete(found tally) error {
+	kept, err := b.expectedTally()
 	if err != nil {
 		return err
 	}
-	found.seq = kept.seq
+	found.seq = kept.seq // reading records does not show the sequence
 	if found == kept {
 		return nil
 	}
-	return damaged(b.tx.db.path, mismatch(b.name, found, kept), restore)
+	return damagedError(b.tx.db.path, describeMismatch(b.name, found, kept), restoreRemedy)
 }
 
-// kept is the tally of b as it must be now.
-func (b *bucket) kept() (tally, error) {
-	t, err := b.tx.tallyOf(b.tx.bolt.Bucket([]byte(talliesBucket)), b.name)
+// expectedTally returns the tally that b must have now: the stored one and the changes of
+// this transaction.
+func (b *bucket) expectedTally() (tally, error) {
+	t, err := b.tx.readTally(b.tx.bolt.Bucket([]byte(talliesBucket)), b.name)
 	t.count, t.sum = t.count+b.delta.count, t.sum+b.delta.sum
 	return t, err
 }
 
-func (t *tx) tallyOf(tallies *bbolt.Bucket, name string) (tally, error) {
+func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 	v := tallies.Get([]byte(name))
 	if v == nil {
 		return tally{}, nil
 	}
 	kept, err := unsealTally(v)
 	if err != nil {
-		return tally{}, damaged(t.db.path, fmt.Sprintf("the tally of %s: %v", shown(name), err), restore)
+		return tally{}, damagedError(t.db.path, fmt.Sprintf("the tally of %s: %v", displayName(name), err), restoreRemedy)
 	}
 	return kept, nil
 }
 
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
-// get reads the record under key; false says that there is none.
+// get reads the record under key. It returns false where there is none.
 func (b *bucket) get(key []byte, record any) (bool, error) {
 	v := b.bolt.Get(key)
 	if v == nil {
@@ -190,6 +192,7 @@ func (b *bucket) put(key []byte, record any) error {
 	if err != nil {
 		return err
 	}
+	// A replaced record leaves the tally, which holds the digests of what is there.
 	old := b.bolt.Get(key)
 	if old != nil {
 		b.delta.remove(digest(key, old))
@@ -210,8 +213,8 @@ func (b *bucket) delete(key []byte) error {
 	return b.bolt.Delete(key)
 }
 
-// next counts the bucket's sequence on.
-func (b *bucket) next() (uint64, error) {
+// nextSequence increments the bucket's sequence and returns it.
+func (b *bucket) nextSequence() (uint64, error) {
 	b.changed = true
 	return b.bolt.NextSequence()
 }
@@ -223,16 +226,16 @@ func (b *bucket) cursor() cursor { return cursor{b.bolt.Cursor()} }
 
 func (c cursor) first() (k, v []byte)          { return c.bolt.First() }
 func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
-func (c cursor) after() (k, v []byte)          { return c.bolt.Next() }
-func (c cursor) before() (k, v []byte)         { return c.bolt.Prev() }
+func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
+func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
 
-// changed reports that there is something to commit.
-func (t *tx) changed() bool {
+// isChanged reports whether there is anything to commit.
+func (t *tx) isChanged() bool {
 	if t.tallies != nil {
 		return true
 	}
-	for _, b := range t.written {
+	for _, b := range t.opened {
 		if b.changed {
 			return true
 		}
@@ -240,53 +243,56 @@ func (t *tx) changed() bool {
 	return false
 }
 
-// load gets the tallies ready to be changed.
-func (t *tx) load() (err error) {
+// loadTallies reads the tallies' own tally, which has to be done before any of them is
+// written.
+func (t *tx) loadTallies() (err error) {
 	if t.tallies == nil {
 		t.tallies = t.bolt.Bucket([]byte(talliesBucket))
-		t.head, err = t.tallyOf(t.tallies, headKey)
+		t.head, err = t.readTally(t.tallies, headKey)
 	}
 	return err
 }
 
-// forget removes the tally of a bucket that was removed.
-func (t *tx) forget(name string) error {
-	if err := t.load(); err != nil {
+// deleteTally removes the tally of a bucket that was deleted.
+func (t *tx) deleteTally(name string) error {
+	if err := t.loadTallies(); err != nil {
 		return err
 	}
 	old := t.tallies.Get([]byte(name))
 	if old == nil {
-		return nil // it was made by this very transaction
+		return nil // the bucket was created by this very transaction
 	}
 	t.head.remove(digest([]byte(name), old))
 	return t.tallies.Delete([]byte(name))
 }
 
-// flush writes the tallies of all that was changed: the last step of every write
+// writeTallies writes the tallies of all changed buckets, as the last step of every write
 // transaction.
-func (t *tx) flush() error {
-	if err := t.load(); err != nil {
+func (t *tx) writeTallies() error {
+	if err := t.loadTallies(); err != nil {
 		return err
 	}
-	for name, b := range t.written {
+	for name, b := range t.opened {
 		if !b.changed {
 			continue
 		}
-		next, err := b.kept()
+		next, err := b.expectedTally()
 		if err != nil {
 			return err
 		}
 		next.seq = b.bolt.Sequence()
-		if err := t.record(name, next); err != nil {
+		if err := t.writeTally(name, next); err != nil {
 			return err
 		}
 	}
+	// The number of the transaction ties the tallies to bbolt's header: a scan finds tallies
+	// that belong to another transaction than the records.
 	t.head.seq = uint64(t.bolt.ID())
 	return t.tallies.Put([]byte(headKey), t.head.seal())
 }
 
-// record writes one tally.
-func (t *tx) record(name string, next tally) error {
+// writeTally writes one tally.
+func (t *tx) writeTally(name string, next tally) error {
 	key := []byte(name)
 	if old := t.tallies.Get(key); old != nil {
 		t.head.remove(digest(key, old))

@@ -49,7 +49,7 @@ func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if _, err := db.Waiting(t.Context()); !errors.As(err, &damaged) || !strings.Contains(damaged.What, "holds 4 records where 5 were stored") {
+	if _, err := db.Unanswered(t.Context()); !errors.As(err, &damaged) || !strings.Contains(damaged.What, "holds 4 records where 5 were stored") {
 		t.Errorf("listing the messages gave %v", err)
 	}
 	if _, err := db.Turns(t.Context(), to, store.Range{Newest: math.MaxInt}); !errors.As(err, &damaged) {
@@ -64,7 +64,7 @@ func TestOnlyWhatChangesIsCommitted(t *testing.T) {
 	db, to := opened(t), chat.Address{Platform: "web", Channel: "general"}
 	began := db.Commits()
 	for _, err := range []error{db.SaveTurn(t.Context(), to, &conversation.Turn{ID: "1"}), db.DeleteTurn(t.Context(), to, 9),
-		db.DeleteRoom(t.Context(), "nowhere"), db.Told(t.Context(), []string{"nothing"}), db.Prune(t.Context())} {
+		db.DeleteRoom(t.Context(), "nowhere"), db.MarkNotified(t.Context(), []string{"nothing"}), db.Prune(t.Context())} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,11 +121,11 @@ func TestTalliesStayInStep(t *testing.T) {
 			for i := range 60 {
 				err := db.update(t.Context(), func(tx *tx) error {
 					top := tx.top(roomsBucket)
-					inner, err := top.makeNested(name)
+					inner, err := top.createNested(name)
 					if err != nil {
 						return err
 					}
-					seq, err := inner.next()
+					seq, err := inner.nextSequence()
 					if err != nil {
 						return err
 					}
@@ -138,7 +138,7 @@ func TestTalliesStayInStep(t *testing.T) {
 					case i%7 == w:
 						return inner.delete(seqKey(seq % 3))
 					case i%11 == w:
-						return top.dropNested(name)
+						return top.deleteNested(name)
 					}
 					return nil
 				})

@@ -13,26 +13,32 @@ import (
 
 const dayFormat = "2006-01-02"
 
-// count adds what a turn has used, beyond what was counted before, to the sums.
-func (db *DB) count(tx *tx, a chat.Address, turn *conversation.Turn) error {
+// countTurn adds the usage of a turn to the sums, without what was counted before: a turn
+// may be answered more than once.
+func (db *DB) countTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 	used := turn.Usage.Sub(turn.Counted)
 	if used == (llm.Usage{}) {
 		return nil
 	}
 	turn.Counted = turn.Usage
-	return db.countUsage(tx, store.Usage{Model: turn.Model, Channel: a, User: turn.User, Turns: 1, Tokens: used})
+	return db.addUsage(tx, store.Usage{Model: turn.Model, Channel: a, User: turn.User, Turns: 1, Tokens: used})
 }
 
-// CountUsage adds what was used outside of turns to the sums of today.
+// CountUsage adds usage outside of turns to the sums of today.
 func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
-	if err := db.update(ctx, func(tx *tx) error { return db.countUsage(tx, u) }); err != nil {
+	if err := db.update(ctx, func(tx *tx) error { return db.addUsage(tx, u) }); err != nil {
 		return fmt.Errorf("count usage: %w", err)
 	}
 	return nil
 }
 
-func (db *DB) countUsage(tx *tx, more store.Usage) error {
-	u := store.Usage{Day: db.now().UTC().Format(dayFormat), Model: more.Model, Channel: more.Channel.Base(), User: more.User}
+func (db *DB) addUsage(tx *tx, more store.Usage) error {
+	u := store.Usage{
+		Day:     db.now().UTC().Format(dayFormat),
+		Model:   more.Model,
+		Channel: more.Channel.Base(), // threads count for their channel
+		User:    more.User,
+	}
 	key := []byte(strings.Join([]string{u.Day, u.Model, u.Channel.String(), u.User}, nul))
 	if _, err := tx.top(usageBucket).get(key, &u); err != nil {
 		return err
@@ -42,12 +48,12 @@ func (db *DB) countUsage(tx *tx, more store.Usage) error {
 	return tx.top(usageBucket).put(key, u)
 }
 
-// Usage lists what was used from a day on, written as 2006-01-02.
+// Usage returns the sums from a day on, written as 2006-01-02.
 func (db *DB) Usage(ctx context.Context, from string) ([]store.Usage, error) {
 	var list []store.Usage
 	err := db.view(func(tx *tx) error {
 		c := tx.top(usageBucket).cursor()
-		for k, v := c.seek([]byte(from)); k != nil; k, v = c.after() {
+		for k, v := c.seek([]byte(from)); k != nil; k, v = c.next() {
 			var u store.Usage
 			if err := db.decode(k, v, &u); err != nil {
 				return err

@@ -20,7 +20,7 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	large.ResultID, large.Whole = "r1", "all of it"
 	turn := &conversation.Turn{ID: "web/1", Of: []string{"web/1"}, Began: noon}
 	check(t, s.SaveTurn(ctx, general, turn, large, call(2)))
-	check(t, s.RecordCalls(ctx, []store.ToolCall{call(3)}))
+	check(t, s.SaveCalls(ctx, []store.ToolCall{call(3)}))
 	ids := func(list []store.ToolCall, err error) (ids []string) {
 		check(t, err)
 		for _, c := range list {
@@ -41,7 +41,7 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	for n := range 300 {
 		c := call(n)
 		c.ResultID, c.Whole = "x"+strconv.Itoa(1000+n), "text"
-		check(t, s.RecordCalls(ctx, []store.ToolCall{c}))
+		check(t, s.SaveCalls(ctx, []store.ToolCall{c}))
 	}
 	if _, err := s.ToolResult(ctx, "x1000"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the oldest of 300 results: %v", err)

@@ -17,17 +17,17 @@ func knownMessages(t *testing.T, s store.Store, _ *time.Time) {
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
 	check(t, err)
-	at, known, err := s.Known(ctx, m.Subject())
+	at, known, err := s.ConversationOf(ctx, m.Subject())
 	check(t, err)
 	same(t, "a waiting message is known", true, known && at == general)
-	_, known, err = s.Known(ctx, "web/2")
+	_, known, err = s.ConversationOf(ctx, "web/2")
 	check(t, err)
 	same(t, "another message is known", false, known)
 
 	turn := &conversation.Turn{ID: "web/1", Of: []string{"web/1", "web/3"}, Began: noon}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	check(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, nil))
 	for _, subject := range turn.Of {
-		_, known, err = s.Known(ctx, subject)
+		_, known, err = s.ConversationOf(ctx, subject)
 		check(t, err)
 		same(t, subject+" is known after its answer", true, known)
 		a, got, err := s.TurnOf(ctx, subject)
@@ -56,20 +56,20 @@ func heardLast(t *testing.T, s store.Store, now *time.Time) {
 	deleted.Change = chat.Deleted
 	_, err := s.Accept(ctx, store.Received{Message: deleted})
 	check(t, err)
-	list, err := s.Heard(ctx, "web", noon)
+	list, err := s.LastSeen(ctx, "web", noon)
 	check(t, err)
-	same(t, "heard", []chat.Heard{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute), At: noon}}, list)
+	same(t, "heard", []chat.LastSeen{{Conversation: general, Message: "2", Time: noon.Add(2 * time.Minute), At: noon}}, list)
 	for _, other := range []struct {
 		platform string
 		since    time.Time
 	}{{"slack", noon}, {"we", noon}, {"web", noon.Add(time.Hour)}} {
-		list, err = s.Heard(ctx, other.platform, other.since)
+		list, err = s.LastSeen(ctx, other.platform, other.since)
 		check(t, err)
 		same(t, fmt.Sprint("heard of ", other), 0, len(list))
 	}
 	*now = noon.Add(31 * 24 * time.Hour)
 	check(t, s.Prune(ctx))
-	list, err = s.Heard(ctx, "web", noon)
+	list, err = s.LastSeen(ctx, "web", noon)
 	check(t, err)
 	same(t, "heard after a month", 0, len(list))
 }
@@ -108,7 +108,7 @@ func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 		t.Errorf("the removed turn is still found (%v)", err)
 	}
 	check(t, s.DeleteConversation(ctx, general))
-	if _, known, err := s.Known(ctx, "web/1"); known || err != nil {
+	if _, known, err := s.ConversationOf(ctx, "web/1"); known || err != nil {
 		t.Errorf("a message of a removed conversation is known (%v)", err)
 	}
 }
@@ -117,16 +117,16 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	ref := func(key string) []string {
 		t.Helper()
-		r, _, err := s.Ref(ctx, key)
+		r, _, err := s.PostRef(ctx, key)
 		check(t, err)
 		return r.IDs
 	}
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
+	check(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
 	same(t, "where a post is that was not made", 0, len(ref("a")))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
 	same(t, "where the post is", []string{"1"}, ref("a"))
-	check(t, s.Record(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	check(t, s.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
 	same(t, "where it is after an edit", []string{"1", "2"}, ref("a"))
 
 	both := []string{"web/1", "web/2"}
@@ -134,18 +134,18 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 		_, err := s.Accept(ctx, store.Received{Message: message(id)})
 		check(t, err)
 	}
-	check(t, s.Answered(ctx, general, both, nil, []store.Post{{Key: "c", To: general, Message: both[0], Also: both[1:]}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "c", Error: "refused", At: noon}}))
-	waiting, err := s.Waiting(ctx)
+	check(t, s.SaveAnswer(ctx, general, both, nil, []store.Post{{Key: "c", To: general, Message: both[0], Also: both[1:]}}))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "c", Error: "refused", At: noon}}))
+	waiting, err := s.Unanswered(ctx)
 	check(t, err)
 	same(t, "messages waiting after the outcome of the post for both", 0, len(waiting))
-	check(t, s.Told(ctx, []string{"c", "no such post"}))
-	lost, err := s.GivenUp(ctx)
+	check(t, s.MarkNotified(ctx, []string{"c", "no such post"}))
+	lost, err := s.Undelivered(ctx)
 	check(t, err)
-	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Told)
+	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Notified)
 	*now = noon.Add(8 * 24 * time.Hour)
 	check(t, s.Prune(ctx))
-	lost, err = s.GivenUp(ctx)
+	lost, err = s.Undelivered(ctx)
 	check(t, err)
 	same(t, "posts given up a week ago", 0, len(lost))
 }
@@ -170,13 +170,13 @@ func summaries(t *testing.T, s store.Store, _ *time.Time) {
 func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for _, ids := range [][]string{{"1"}, {"1", "2"}} {
-		check(t, s.Streamed(ctx, "a", chat.Ref{IDs: ids}))
+		check(t, s.SaveStream(ctx, "a", chat.Ref{IDs: ids}))
 		ref, found, err := s.Stream(ctx, "a")
 		check(t, err)
 		same(t, "where the answer is shown", true, found && len(ref.IDs) == len(ids))
 	}
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	check(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
 	_, found, err := s.Stream(ctx, "a")
 	check(t, err)
 	same(t, "a begun answer is known after its post", false, found)
@@ -226,7 +226,7 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	react := func(user, post, sign string, good, gone bool, want string) {
 		t.Helper()
 		step++
-		check(t, s.React(ctx, store.Reaction{Turn: "a", User: user, Post: post, Sign: sign, Good: good, Gone: gone, At: noon.Add(time.Duration(step) * time.Second)}))
+		check(t, s.SaveReaction(ctx, store.Reaction{Turn: "a", User: user, Post: post, Sign: sign, Good: good, Gone: gone, At: noon.Add(time.Duration(step) * time.Second)}))
 		list, err := s.Feedback(ctx)
 		check(t, err)
 		got := ""
@@ -240,12 +240,12 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	react("U1", "p", "down", false, true, "a U1 good\n") // the first stands still
 	react("U1", "q", "up", true, true, "a U1 good\n")    // below the other post there is none
 	react("U1", "p", "up", true, true, "")
-	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U1", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)})) // told again
+	check(t, s.SaveReaction(ctx, store.Reaction{Turn: "a", User: "U1", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)})) // told again
 	react("U2", "p", "up", true, false, "a U2 good\n")
 	react("U1", "p", "heart", true, false, "a U1 good\na U2 good\n")
 	react("U1", "q", "down", false, false, "a U1 bad\na U2 good\n")
 	react("U3", "p", "up", true, true, "a U1 bad\na U2 good\n") // its beginning is told of below
-	check(t, s.React(ctx, store.Reaction{Turn: "a", User: "U3", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)}))
+	check(t, s.SaveReaction(ctx, store.Reaction{Turn: "a", User: "U3", Post: "p", Sign: "up", Good: true, At: noon.Add(time.Second)}))
 	react("", "p", "up", true, true, "a U1 bad\n")
 	react("", "q", "", false, true, "a U1 good\n")
 	check(t, s.SaveFeedback(ctx, store.Feedback{Turn: "a", User: "U1", At: noon}))
@@ -257,26 +257,26 @@ func shownWhere(t *testing.T, s store.Store, now *time.Time) {
 	here, there := general, general
 	there.Channel, there.Thread = "other", "thread"
 	posts := []store.Post{{Key: "1", To: here, Turn: "a", At: noon}, {Key: "2", To: there, Turn: "b", At: noon}, {Key: "3", To: here, At: noon}}
-	check(t, s.Record(ctx, posts))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon}, {Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon}, {Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon}}))
+	check(t, s.SavePosts(ctx, posts))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon}, {Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon}, {Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon}}))
 	for _, c := range []struct {
 		channel, id string
-		want        store.Shown
+		want        store.ShownTurn
 	}{
-		{here.Channel, "10", store.Shown{To: here, Turn: "a"}}, {here.Channel, "11", store.Shown{To: here, Turn: "a"}},
-		{"other", "11", store.Shown{To: there, Turn: "b"}}, {"thread", "11", store.Shown{To: there, Turn: "b"}},
-		{here.Channel, "12", store.Shown{}}, {here.Channel, "1", store.Shown{}}, {"other", "10", store.Shown{}},
+		{here.Channel, "10", store.ShownTurn{To: here, Turn: "a"}}, {here.Channel, "11", store.ShownTurn{To: here, Turn: "a"}},
+		{"other", "11", store.ShownTurn{To: there, Turn: "b"}}, {"thread", "11", store.ShownTurn{To: there, Turn: "b"}},
+		{here.Channel, "12", store.ShownTurn{}}, {here.Channel, "1", store.ShownTurn{}}, {"other", "10", store.ShownTurn{}},
 	} {
 		in := here
 		in.Channel = c.channel
-		got, found, err := s.Shown(ctx, in, c.id)
+		got, found, err := s.ShownTurn(ctx, in, c.id)
 		check(t, err)
 		same(t, "what "+c.id+" in "+c.channel+" shows", c.want, got)
 		same(t, "whether it is known", c.want.Turn != "", found)
 	}
 	*now = noon.Add(40 * 24 * time.Hour)
 	check(t, s.Prune(ctx))
-	_, found, err := s.Shown(ctx, here, "10")
+	_, found, err := s.ShownTurn(ctx, here, "10")
 	check(t, err)
 	same(t, "a post of last month is known", false, found)
 }
@@ -296,13 +296,13 @@ func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	turn := &conversation.Turn{ID: "web/1", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 10, Output: 5}}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, nil))
+	check(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, nil))
 	_, again, err := s.TurnOf(ctx, "web/1")
 	check(t, err)
 	again.Usage = again.Usage.Add(llm.Usage{Input: 1, Output: 2}) // answered anew
-	check(t, s.Answered(ctx, general, []string{"web/1~edited"}, &again, nil))
+	check(t, s.SaveAnswer(ctx, general, []string{"web/1~edited"}, &again, nil))
 	*now = noon.Add(24 * time.Hour)
-	check(t, s.Answered(ctx, general, []string{"web/2"}, &conversation.Turn{ID: "web/2", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 7}}, nil))
+	check(t, s.SaveAnswer(ctx, general, []string{"web/2"}, &conversation.Turn{ID: "web/2", Model: "default", User: "web/U1", Began: noon, Usage: llm.Usage{Input: 7}}, nil))
 	check(t, s.CountUsage(ctx, store.Usage{Model: "default", Channel: general, User: "web/U1", Tokens: llm.Usage{Output: 3}}))
 	first := store.Usage{Day: "2026-03-04", Model: "default", Channel: general, User: "web/U1", Turns: 2, Tokens: llm.Usage{Input: 11, Output: 7}}
 	second := store.Usage{Day: "2026-03-05", Model: "default", Channel: general, User: "web/U1", Turns: 1, Tokens: llm.Usage{Input: 7, Output: 3}}

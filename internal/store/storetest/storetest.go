@@ -87,28 +87,28 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 		_, err := s.Accept(ctx, r)
 		check(t, err)
 	}
-	waiting, err := s.Waiting(ctx)
+	waiting, err := s.Unanswered(ctx)
 	check(t, err)
 	same(t, "waiting", []store.Received{first, second}, waiting)
 
 	turn := &conversation.Turn{ID: "web/1", State: conversation.Answered, Began: noon}
 	post := store.Post{Key: "web/1", To: general, Draft: chat.Draft{Key: "web/1", Text: "hi"}, Message: "web/1", At: noon}
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
-	check(t, s.Answered(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
-	pending, err := s.Pending(ctx)
+	check(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
+	check(t, s.SaveAnswer(ctx, general, []string{"web/1"}, turn, []store.Post{post}))
+	pending, err := s.PendingPosts(ctx)
 	check(t, err)
 	if len(pending) != 1 || pending[0].Draft.Text != "hi" {
 		t.Fatalf("pending posts %+v, want the one answer", pending)
 	}
-	waiting, err = s.Waiting(ctx)
+	waiting, err = s.Unanswered(ctx)
 	check(t, err)
 	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
 
-	check(t, s.Posted(ctx, []store.Posted{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
-	check(t, s.Answered(ctx, general, []string{second.Message.Key()}, nil, nil))
-	waiting, err = s.Waiting(ctx)
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
+	check(t, s.SaveAnswer(ctx, general, []string{second.Message.Key()}, nil, nil))
+	waiting, err = s.Unanswered(ctx)
 	check(t, err)
-	pending, err = s.Pending(ctx)
+	pending, err = s.PendingPosts(ctx)
 	check(t, err)
 	if len(waiting)+len(pending) != 0 {
 		t.Errorf("after the posts %d messages and %d posts are left", len(waiting), len(pending))
@@ -122,11 +122,11 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 
 func postGivenUp(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	check(t, s.Record(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
-	check(t, s.Posted(ctx, []store.Posted{{Key: "a", Error: "no such channel", At: noon}}))
-	pending, err := s.Pending(ctx)
+	check(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
+	check(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Error: "no such channel", At: noon}}))
+	pending, err := s.PendingPosts(ctx)
 	check(t, err)
-	lost, err := s.GivenUp(ctx)
+	lost, err := s.Undelivered(ctx)
 	check(t, err)
 	if len(pending) != 1 || pending[0].Key != "b" || len(lost) != 1 || lost[0].Error != "no such channel" {
 		t.Errorf("pending %+v and given up %+v, want b and a", pending, lost)
@@ -138,7 +138,7 @@ func forgetting(t *testing.T, s store.Store, now *time.Time) {
 	m := message("1")
 	_, err := s.Accept(ctx, store.Received{Message: m})
 	check(t, err)
-	check(t, s.Answered(ctx, general, []string{m.Key()}, nil, nil))
+	check(t, s.SaveAnswer(ctx, general, []string{m.Key()}, nil, nil))
 	for _, c := range []struct {
 		after time.Duration
 		isNew bool
@@ -202,20 +202,20 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	runs, err := s.LastRuns(ctx, "morning", 5)
 	check(t, err)
 	same(t, "runs, newest first", []store.Run{later, run}, runs)
-	seen, ever, err := s.Seen(ctx, "morning", []string{"x", "z"})
+	seen, ever, err := s.SeenItems(ctx, "morning", []string{"x", "z"})
 	check(t, err)
 	same(t, "seen", map[string]bool{"x": true}, seen)
 	same(t, "ever ran", true, ever)
-	_, ever, err = s.Seen(ctx, "evening", nil)
+	_, ever, err = s.SeenItems(ctx, "evening", nil)
 	check(t, err)
 	same(t, "another digest ever ran", false, ever)
-	pending, err := s.Pending(ctx)
+	pending, err := s.PendingPosts(ctx)
 	check(t, err)
 	same(t, "posts of both runs", 1, len(pending))
 
 	run.OK, run.Note = false, "nobody took it"
 	check(t, s.AmendRun(ctx, run, []string{"x"}))
-	seen, _, err = s.Seen(ctx, "morning", []string{"x", "y"})
+	seen, _, err = s.SeenItems(ctx, "morning", []string{"x", "y"})
 	check(t, err)
 	same(t, "seen after the run was amended", map[string]bool{"y": true}, seen)
 	runs, err = s.LastRuns(ctx, "morning", 5)
@@ -265,10 +265,10 @@ func toolList(t *testing.T, s store.Store, _ *time.Time) {
 func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
-		_, err := s.PutEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})
+		_, err := s.SaveEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", Text: "one", At: noon})
 		check(t, err)
 	}
-	again, err := s.PutEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
+	again, err := s.SaveEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
 	check(t, err)
 	same(t, "the place of the line written again", uint64(4), again.Seq)
 	newest, err := s.Entries(ctx, "general", 0, 2)
@@ -290,6 +290,6 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	rooms, err = s.Rooms(ctx)
 	check(t, err)
 	same(t, "rooms left", 0, len(rooms))
-	_, err = s.PutEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
+	_, err = s.SaveEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
 	check(t, err)
 }

@@ -210,7 +210,7 @@ func rank(notes []hit, query string) []hit {
 	}
 	index.Update(nil, docs)
 	var list []hit
-	for _, h := range index.Search(search.Query[int]{Text: query, Limit: len(notes), Related: true}) {
+	for _, h := range index.Search(search.Query[int]{Text: query, Limit: len(notes)}) {
 		list = append(list, notes[h.Key])
 	}
 	return list

@@ -1,0 +1,218 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+const (
+	// maxConcurrentCalls is how many calls of one message run at a time.
+	maxConcurrentCalls = 8
+	// maxSameCalls is the number of identical calls, arguments included, at which a call is
+	// refused and the turn may make no more calls.
+	maxSameCalls = 3
+	// maxShownResult is how much of a result is kept for people to look at, in bytes.
+	maxShownResult = 4 << 10
+)
+
+// callAll makes calls concurrently and records each result as soon as it is there, so that
+// a crash meanwhile repeats no call that has finished.
+func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
+	var mu sync.Mutex // guards r.turn and failed
+	var failed error
+	record := func(res llm.Result, calls []store.ToolCall) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil || failed != nil {
+			return // an interrupted call may have taken effect: resume reports its outcome as unknown
+		}
+		r.addResult(res)
+		failed = r.save(ctx, calls...)
+	}
+	slots := make(chan struct{}, maxConcurrentCalls)
+	var wg sync.WaitGroup
+	for _, c := range calls {
+		inner, err := r.unwrap(c)
+		if err != nil {
+			record(r.refuseCall(ctx, c, err.Error()))
+			continue
+		}
+		if r.countRepeat(inner) {
+			res, calls := r.refuseCall(ctx, inner,
+				"This very call was made before, with the result that you have. It was not run again.")
+			res.Name = c.Name
+			record(res, calls)
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			res, calls := r.makeCall(ctx, inner)
+			res.Name = c.Name // providers match a result with the name that the model called
+			record(res, calls)
+		})
+	}
+	wg.Wait()
+	return errors.Join(ctx.Err(), failed)
+}
+
+// unwrap returns the call to be made: the inner one, where the model runs a tool through
+// discovery.
+func (r *run) unwrap(c llm.Call) (llm.Call, error) {
+	if !r.usesDiscovery {
+		return c, nil
+	}
+	name, args, err := r.engine.o.Discovery.Unwrap(c.Name, c.Args)
+	c.Name, c.Args = name, args
+	return c, err
+}
+
+// countRepeat counts a call, and reports whether it has been made too often.
+func (r *run) countRepeat(c llm.Call) bool {
+	var args bytes.Buffer // compact: models vary the white space
+	if json.Compact(&args, c.Args) != nil {
+		args.Reset()
+		args.Write(c.Args)
+	}
+	key := c.Name + " " + args.String()
+	r.callCounts[key]++
+	if r.callCounts[key] < maxSameCalls {
+		return false
+	}
+	r.stopReason = "stopped because the same tool call was asked for again and again"
+	return true
+}
+
+// discoveryServer is the Server of the native tools that find others.
+const discoveryServer = "discovery"
+
+// FreeOfPolicy reports whether a tool only finds others. Such a tool needs no decision of
+// the policy; the tools that it finds and runs do.
+func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == discoveryServer }
+
+// makeCall makes a call. Every failure becomes a result that the model can act on.
+func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
+	n, ok := r.tools[c.Name]
+	if !ok {
+		return r.refuseCall(ctx, c,
+			fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.toolNames(), ", ")))
+	}
+	began := r.engine.o.Now()
+	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
+	r.showCall(seen)
+	caller := r.caller(c)
+	caller.Report = func(note string) {
+		running := seen
+		running.Note = note
+		r.showCall(running)
+	}
+	out, record := r.engine.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.profile.MaxResult)
+	seen.Took, seen.Note = r.engine.o.Now().Sub(began), out.Note
+	r.keepFiles(c.Name, out.Result.Files)
+	return r.finishCall(c, seen, out, record)
+}
+
+// refuseCall returns the result and the record of a call that is not made.
+func (r *run) refuseCall(ctx context.Context, c llm.Call, why string) (llm.Result, []store.ToolCall) {
+	n, ok := r.tools[c.Name]
+	if !ok {
+		n.Name = c.Name
+	}
+	in := tool.Intent{Caller: r.caller(c), Tool: n, Args: c.Args}
+	out, record := r.engine.o.Calls.Refuse(ctx, in, why, r.profile.MaxResult)
+	return r.finishCall(c, chat.ToolRun{ID: c.ID, Name: c.Name, Args: c.Args}, out, record)
+}
+
+// finishCall shows the outcome of a call to the reader, and returns its result for the
+// model and its record.
+func (r *run) finishCall(
+	c llm.Call,
+	seen chat.ToolRun,
+	out tool.Outcome,
+	record store.ToolCall,
+) (llm.Result, []store.ToolCall) {
+	seen.State, seen.Result = chat.Done, conversation.Cut(out.Result.Text, maxShownResult)
+	if out.Result.IsError {
+		seen.State = chat.Failed
+	}
+	r.showCall(seen)
+	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, []store.ToolCall{record}
+}
+
+// caller returns on whose behalf a call is made.
+func (r *run) caller(c llm.Call) tool.Caller {
+	return tool.Caller{
+		Conversation: r.message.Conversation,
+		User:         r.asker(),
+		Agent:        r.profile.Agent,
+		Turn:         r.turn.ID,
+		Call:         c.ID,
+		Revised:      r.asked.Revised,
+		Servers:      r.profile.Servers,
+	}
+}
+
+// Files that tools return are posted with the answer, up to these limits.
+const (
+	maxFiles      = 10
+	maxFilesBytes = 8 << 20
+)
+
+// keepFiles keeps the files of a tool for the answer, and its images for the model.
+func (r *run) keepFiles(tool string, files []chat.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size := 0
+	for _, f := range r.files {
+		size += len(f.Data)
+	}
+	for _, f := range files {
+		r.keepImage(tool, f)
+	}
+	for _, f := range files {
+		if size += len(f.Data); len(r.files) == maxFiles || size > maxFilesBytes {
+			return // the result names all files to the model; people get the first ones
+		}
+		r.files = append(r.files, f)
+	}
+}
+
+// asker returns the user on whose behalf tools run. Where several people are answered at
+// once it is a user without an ID, who has the fewest rights.
+func (r *run) asker() chat.User {
+	for _, m := range r.asked.Messages {
+		if m.Author.ID != r.message.Author.ID {
+			return chat.User{Name: "several people"}
+		}
+	}
+	return r.message.Author
+}
+
+// userID returns an ID of the asker that is unique over all platforms; empty: several
+// people.
+func (r *run) userID() string {
+	u := r.asker()
+	if u.ID == "" {
+		return ""
+	}
+	return r.message.Conversation.Platform + "/" + u.ID
+}
+
+func (r *run) toolNames() []string {
+	var names []string
+	for _, s := range r.declared {
+		names = append(names, s.Name)
+	}
+	return names
+}

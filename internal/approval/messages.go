@@ -1,0 +1,208 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/store"
+)
+
+// maxShownArgs is how many bytes of arguments stand in the post; longer ones are
+// attached as a file.
+const maxShownArgs = 1500
+
+func postKey(a store.Approval) string { return "approval/" + a.ID }
+
+// questionDraft is the post that asks.
+func (b *Queue) questionDraft(a store.Approval) chat.Draft {
+	args := showExactly(a.Args)
+	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{
+		{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary},
+		{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger}}}
+	text := fmt.Sprintf("**May I run `%s`?**\n\n", a.Tool)
+	if len(args) <= maxShownArgs {
+		fence := fenceFor(args)
+		text += fence + "json\n" + args + "\n" + fence + "\n\n"
+	} else {
+		d.Files = []chat.File{{Name: "arguments.json", Type: "application/json", Size: int64(len(args)), Data: []byte(args)}}
+		text += fmt.Sprintf("Its arguments are in the file (%d bytes).\n\n", len(args))
+	}
+	who := "Only an administrator"
+	if a.Asker.ID != "" {
+		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
+	}
+	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
+	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", a.Expires.UTC().Format("15:04"), a.ID)
+	return d
+}
+
+// decidedDraft is the post that takes its place.
+func decidedDraft(a store.Approval) chat.Draft {
+	d := chat.Draft{Key: postKey(a) + "/" + string(a.Decision)}
+	args := showExactly(a.Args)
+	if len(args) > maxShownArgs {
+		args = fmt.Sprintf("%d bytes of arguments", len(args))
+	}
+	fence := fenceFor(args)
+	what := "**Denied**"
+	switch a.Decision {
+	case store.Approved:
+		what = "**Approved**"
+	case store.Expired:
+		what = "**Denied**, because nobody decided in time"
+	}
+	if a.By != "" {
+		what += " by " + plainName(a.By)
+	}
+	d.Text = fmt.Sprintf("%s: `%s`\n\n%sjson\n%s\n%s", what, a.Tool, fence, args, fence)
+	return d
+}
+
+func reasonSentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "Why I ask: " + s + ". "
+}
+
+// nameOf is empty where the platform did not tell the name.
+func nameOf(u chat.User) string {
+	if u.Name == "" {
+		return ""
+	}
+	return " (" + plainName(u.Name) + ")"
+}
+
+// plainName takes out of a name what Markdown would act on.
+func plainName(s string) string {
+	return strings.Map(func(c rune) rune {
+		if strings.ContainsRune("*_`~[]()<>@#|\\\n\r", c) || unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// showExactly writes arguments out for people: nothing in them is hidden.
+func showExactly(args json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, args, "", "  ") != nil {
+		b.Reset()
+		b.Write(args)
+	}
+	var out strings.Builder
+	for _, c := range b.String() {
+		if c == '\n' || c == ' ' || unicode.IsGraphic(c) && !unicode.Is(unicode.Zs, c) {
+			out.WriteRune(c)
+		} else if c > 0xFFFF {
+			fmt.Fprintf(&out, "\\U%08x", c)
+		} else {
+			fmt.Fprintf(&out, "\\u%04x", c)
+		}
+	}
+	return out.String()
+}
+
+// fenceFor is longer than every run of backticks in a text.
+func fenceFor(s string) string {
+	longest, run := 2, 0
+	for _, c := range s {
+		if run++; c != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return strings.Repeat("`", longest+1)
+}
+
+// Commands returns nothing: decisions are pressed or written.
+func (*Queue) Commands() []chat.CommandSpec { return nil }
+
+// Buttons returns those below a question.
+func (*Queue) Buttons() []feature.Button {
+	const who = "the asker or an administrator"
+	return []feature.Button{
+		{Word: pressYes, Who: who, Does: "lets a tool call be made that waits for an approval"},
+		{Word: pressNo, Who: who, Does: "refuses a tool call that waits for an approval"},
+	}
+}
+
+// Forms returns nothing.
+func (*Queue) Forms() []string { return nil }
+
+// Urgent reports that a message decides about a call, and so must not wait behind the
+// work that it is about. Any press of one of our buttons does; a word does where a
+// question is open in its conversation that its author may answer.
+func (b *Queue) Urgent(m chat.Message) bool {
+	if m.Change != "" {
+		return false
+	}
+	if what, id := b.parseDecision(m); what == "" || id != "" {
+		return what != ""
+	}
+	for _, a := range b.Open() {
+		if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseDecision reads "approve ID" and "deny", pressed or written.
+func (b *Queue) parseDecision(m chat.Message) (what, id string) {
+	if !m.IsQuestion() && m.Kind() != chat.EventPress {
+		return "", ""
+	}
+	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
+	switch what = strings.ToLower(what); what {
+	case pressYes, pressNo:
+		if id = strings.TrimSpace(id); id == "" || b.hasID(id) || m.Kind() == chat.EventPress {
+			return what, id
+		}
+	}
+	return "", ""
+}
+
+func (b *Queue) hasID(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.find(id) != nil
+}
+
+// Handle carries out what a message decides, and says what came of it. The draft is nil
+// where it decides nothing.
+func (b *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if !b.Urgent(m) {
+		return nil, nil
+	}
+	what, id := b.parseDecision(m)
+	if id == "" {
+		var open []string
+		for _, a := range b.Open() {
+			if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
+				open = append(open, a.ID)
+			}
+		}
+		switch len(open) {
+		case 0:
+			return refusalDraft("This was decided just now."), nil
+		case 1:
+		default:
+			return refusalDraft("Several calls wait for a decision here; press the button below the one you mean, or write `" + what + "` with its id: " + strings.Join(open, ", ") + "."), nil
+		}
+		id = open[0]
+	}
+	a, err := b.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
+	if err != nil {
+		return refusalDraft(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
+	}
+	return &chat.Draft{Ephemeral: true, Text: fmt.Sprintf("`%s` is %s.", a.Tool, a.Decision)}, nil
+}
+
+func refusalDraft(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }

@@ -1,0 +1,277 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/approval"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+var (
+	here = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
+	anna = chat.User{ID: "U1", Name: "anna"}
+	bert = chat.User{ID: "U2", Name: "bert"}
+	boss = chat.User{ID: "U9", Name: "boss", Admin: true}
+)
+
+// desk keeps approvals and posts.
+type desk struct {
+	mu    sync.Mutex
+	kept  map[string]store.Approval
+	posts []chat.Draft
+	over  []string
+}
+
+func (d *desk) SaveApproval(_ context.Context, a store.Approval) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[a.Turn+a.Call] = a
+	return nil
+}
+
+func (d *desk) Approvals(context.Context) ([]store.Approval, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []store.Approval
+	for _, a := range d.kept {
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+func (d *desk) post(_ context.Context, _ chat.Address, p chat.Draft, replaces string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.posts, d.over = append(d.posts, p), append(d.over, replaces)
+	return nil
+}
+
+func (d *desk) last() chat.Draft {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.posts[len(d.posts)-1]
+}
+
+func (d *desk) book(t *testing.T) *approval.Queue {
+	t.Helper()
+	b := approval.New(approval.Options{Store: d, Post: d.post, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newDesk() *desk { return &desk{kept: map[string]store.Approval{}} }
+
+func intent(turn string, asker chat.User, args string) tool.Intent {
+	return tool.Intent{Args: json.RawMessage(args), Tool: tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},
+		Caller: tool.Caller{Conversation: here, User: asker, Turn: turn, Call: "c1"}}
+}
+
+type answer struct {
+	ok    bool
+	words string
+	err   error
+}
+
+// ask asks in the background.
+func ask(ctx context.Context, b *approval.Queue, in tool.Intent) <-chan answer {
+	got := make(chan answer, 1)
+	go func() {
+		ok, words, err := b.Ask(ctx, in, "the rules want it")
+		got <- answer{ok, words, err}
+	}()
+	synctest.Wait()
+	return got
+}
+
+func says(b *approval.Queue, by chat.User, text string) (chat.Draft, bool) {
+	return handled(context.Background(), b, chat.Message{Conversation: here, Author: by, Text: text, Reach: chat.Addressed})
+}
+
+func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		got := ask(t.Context(), b, intent("1", anna, `{"x":"a\u202eb`+"```"+`"}`))
+		asked := d.last()
+		if !strings.Contains(asked.Text, "````json") || !strings.Contains(asked.Text, `\u202e`) || !strings.Contains(asked.Text, "anna") || len(asked.Buttons) != 2 {
+			t.Errorf("asked %+v", asked)
+		}
+		if _, ok := says(b, bert, "approve"); ok {
+			t.Error("somebody else's word was taken for a decision")
+		}
+		press := chat.Message{Conversation: here, Author: bert, Command: chat.Pressed, Text: asked.Buttons[0].Value}
+		if r, ok := handled(t.Context(), b, press); !ok || !r.Failed || !strings.Contains(r.Text, "Only whoever asked") {
+			t.Errorf("somebody else's press was answered %+v", r)
+		}
+		if other, ok := says(b, chat.User{ID: anna.ID}, "yes please"); ok {
+			t.Errorf("other words were taken for a decision: %+v", other)
+		}
+		if r, ok := says(b, anna, "Approve!"); !ok || r.Failed {
+			t.Errorf("the asker's word was answered %+v, %t", r, ok)
+		}
+		if a := <-got; !a.ok || a.words != "approved by anna" {
+			t.Errorf("the answer is %+v", a)
+		}
+		if p := d.last(); d.over[len(d.over)-1] != asked.Key || !strings.HasPrefix(p.Text, "**Approved** by anna") || len(p.Buttons) != 0 {
+			t.Errorf("the question became %+v", p)
+		}
+		press.Author = boss
+		if r, _ := handled(t.Context(), b, press); !r.Failed || !strings.Contains(r.Text, "decided before") {
+			t.Errorf("a second decision was answered %+v", r)
+		}
+		several := ask(t.Context(), b, intent("2", chat.User{}, `{}`))
+		id := b.Open()[0].ID
+		if _, err := b.Decide(t.Context(), id, true, chat.User{}, "slack"); !errors.Is(err, approval.ErrOthers) {
+			t.Errorf("nobody's decision: %v", err)
+		}
+		if _, err := b.Decide(t.Context(), id, false, boss, "slack"); err != nil {
+			t.Error(err)
+		}
+		if a := <-several; a.ok || a.words != "denied by boss" {
+			t.Errorf("the answer is %+v", a)
+		}
+	})
+}
+
+func TestSilenceIsANo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		began := time.Now()
+		got := ask(t.Context(), b, intent("1", anna, `{}`))
+		if a := <-got; a.ok || !strings.Contains(a.words, "within 15 minutes") || time.Since(began) != approval.Wait {
+			t.Errorf("after %v the answer is %+v", time.Since(began), a)
+		}
+		synctest.Wait()
+		if p := d.last(); !strings.Contains(p.Text, "nobody decided in time") {
+			t.Errorf("the question became %q", p.Text)
+		}
+	})
+}
+
+func TestAQuestionOutlivesTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		first := d.book(t)
+		ctx, kill := context.WithCancel(t.Context())
+		got := ask(ctx, first, intent("1", anna, `{}`))
+		kill()
+		if a := <-got; a.err == nil {
+			t.Errorf("at the end the answer is %+v", a)
+		}
+		second := d.book(t)
+		if !second.Fresh("1", "c1") || second.Fresh("1", "c2") {
+			t.Error("it is not known that the call was never let go")
+		}
+		got = ask(t.Context(), second, intent("1", anna, `{}`))
+		if len(d.posts) != 1 {
+			t.Errorf("asked %d times", len(d.posts))
+		}
+		if r, ok := says(second, anna, "deny"); !ok || r.Failed {
+			t.Errorf("answered %+v", r)
+		}
+		if a := <-got; a.ok || a.words != "denied by anna" {
+			t.Errorf("the answer is %+v", a)
+		}
+		got = ask(t.Context(), second, intent("2", anna, `{}`))
+		says(second, anna, "approve")
+		<-got
+		if err := second.Begin(t.Context(), intent("2", anna, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if d.book(t).Fresh("2", "c1") {
+			t.Error("a call that was let go counts as one that was not")
+		}
+	})
+}
+
+func TestStopIsANoAndAnOldQuestionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		ctx, stop := context.WithCancelCause(t.Context())
+		got := ask(ctx, b, intent("1", anna, `{}`))
+		stop(chat.ErrStopped)
+		<-got
+		synctest.Wait()
+		if p := d.last(); !strings.Contains(p.Text, "Denied") {
+			t.Errorf("the question became %q", p.Text)
+		}
+		killed, kill := context.WithCancel(t.Context())
+		got = ask(killed, b, intent("2", anna, `{}`))
+		kill()
+		<-got
+		ctx2, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx2) }()
+		time.Sleep(approval.Wait + time.Minute) // in the bubble's time
+		if len(b.Open()) != 0 || !strings.Contains(d.last().Text, "nobody decided in time") {
+			t.Errorf("still open: %+v", b.Open())
+		}
+		end()
+		<-ended
+	})
+}
+
+func TestAChangedQuestionIsANo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		revised := make(chan struct{})
+		in := intent("1", anna, `{}`)
+		in.Caller.Revised = revised
+		got := ask(t.Context(), b, in)
+		close(revised)
+		if a := <-got; a.ok || a.err != nil || !strings.Contains(a.words, "changed the question") {
+			t.Errorf("the answer is %+v", a)
+		}
+		synctest.Wait()
+		if p := d.last(); !strings.Contains(p.Text, "Denied") {
+			t.Errorf("the question became %q", p.Text)
+		}
+	})
+}
+
+func TestTooManyQuestionsAreNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		ctx, end := context.WithCancel(t.Context())
+		var waiting []<-chan answer
+		for n := range 101 {
+			waiting = append(waiting, ask(ctx, b, intent(string(rune('A'+n)), anna, `{}`)))
+		}
+		if a := <-waiting[100]; a.ok || !strings.Contains(a.words, "too many") {
+			t.Errorf("the answer is %+v", a)
+		}
+		if r, _ := says(b, anna, "approve"); !r.Failed || !strings.Contains(r.Text, "Several calls wait") {
+			t.Errorf("a word for a hundred questions was answered %+v", r)
+		}
+		end()
+		for _, w := range waiting[:100] {
+			<-w
+		}
+	})
+}
+
+// handled returns what a feature answers to a message; false: the message is not for it.
+func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
+	d, err := f.Handle(ctx, m)
+	if d == nil || err != nil {
+		return chat.Draft{}, false
+	}
+	return *d, true
+}

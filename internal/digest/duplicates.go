@@ -1,0 +1,106 @@
+package digest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/feed"
+)
+
+// duplicateWindow is how long a story that was posted is known again.
+const duplicateWindow = 72 * time.Hour
+
+// dropKnownPages leaves out what has the address of something that another feed had posted,
+// however long ago that was. One feed may give all of its items one address.
+func dropKnownPages(left []*item, runs []pastRun) []*item {
+	posted := map[string]pastEntry{}
+	for _, p := range runs {
+		for _, e := range p.Entries {
+			posted[pageKey(e.Link)] = e
+			for _, a := range e.Also {
+				if a.MergedInto = cmp.Or(e.Title, e.Link); !p.Unmerged {
+					posted[pageKey(a.Link)] = a
+				}
+			}
+		}
+	}
+	var rest []*item
+	for _, i := range left {
+		page := pageKey(i.Link)
+		e, known := posted[page]
+		if !known || page == "" || i.noMerge || e.Feed == shortHash(i.feed) {
+			rest = append(rest, i)
+			continue
+		}
+		i.postedBefore = cmp.Or(e.MergedInto, e.Title, e.Link)
+		i.verdict, i.reason = "merged into "+i.postedBefore, "same address, posted before"
+	}
+	return rest
+}
+
+// pageKey is an address without what differs between links to one page; empty for the
+// front page of a site.
+func pageKey(link string) string {
+	_, page, _ := strings.Cut(feed.CanonicalURL(link), "://")
+	if !strings.ContainsAny(page, "/?") {
+		return ""
+	}
+	return page
+}
+
+// mergeStories puts what is left together: with what was posted in the last days, and with
+// one another. It gives the stories that are new.
+func mergeStories(left []*item, posted []pastEntry) []story {
+	var list []feed.Entry
+	for _, p := range posted {
+		list = append(list, feed.Entry{Item: p.feedItem(), Feed: p.Feed})
+	}
+	for _, i := range left {
+		list = append(list, feed.Entry{Item: i.Item, Feed: shortHash(i.feed), Alone: i.noMerge})
+	}
+	var stories []story
+	for _, group := range feed.Group(list, feed.GroupOptions{Window: duplicateWindow}) {
+		first := group[0].Index
+		if first < len(posted) {
+			for _, m := range group[1:] {
+				if m.Index < len(posted) {
+					continue
+				}
+				i := left[m.Index-len(posted)]
+				i.postedBefore = posted[first].Title
+				i.verdict, i.reason = "merged into "+i.postedBefore, string(m.Reason)+", posted before"
+			}
+			continue
+		}
+		st := story{item: left[first-len(posted)]}
+		for _, m := range group[1:] {
+			also := left[m.Index-len(posted)]
+			also.verdict, also.reason = "merged into "+st.Heading(), string(m.Reason)
+			st.also = append(st.also, also)
+		}
+		stories = append(stories, st)
+	}
+	return stories
+}
+
+// recentEntries returns what a digest posted in the last days, the ones first that were first,
+// without what somebody wanted apart.
+func (s *Service) recentEntries(runs []pastRun) []pastEntry {
+	since := s.o.Now().Add(-duplicateWindow)
+	var list []pastEntry
+	for _, p := range slices.Backward(runs) {
+		if p.Due.Before(since) {
+			continue
+		}
+		for _, e := range p.Entries {
+			list = append(list, e)
+			if p.Unmerged {
+				continue
+			}
+			list = append(list, e.Also...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,370 @@
+package digest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+// A wish is open for so long, and so many are at a time.
+const (
+	proposalLifetime = time.Hour
+	maxProposals     = 200
+)
+
+// What buttons and words say: followed by a space and the id of a wish.
+const (
+	pressYes = "digest-yes"
+	pressNo  = "digest-no"
+)
+
+// proposal is a digest that somebody wants and has not confirmed yet.
+type proposal struct {
+	ID      string       `json:"id"`
+	Plan    Plan         `json:"plan"`
+	At      time.Time    `json:"at"`
+	From    chat.Address `json:"from"` // where it was asked for
+	Summary string       `json:"says"` // the plan in words
+}
+
+func (w proposal) key() string { return "digest-wish/" + w.ID }
+
+// Propose shows a plan in the conversation of the caller, who confirms or drops it
+// there, or an administrator does. Feeds may be named by words. What comes back is for
+// the model that called; a BadPlan says what it has to mend.
+func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
+	if caller.User.ID == "" || !s.o.Platforms.CanPost(caller.Conversation) {
+		return "", BadPlan{errors.New("there is nobody here to confirm a digest and no channel that it could be posted to, so none was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
+	}
+	titles := make([]string, len(p.Feeds))
+	for n, f := range p.Feeds {
+		found, title, err := s.resolveFeed(ctx, strings.TrimSpace(f.URL))
+		if err != nil {
+			return "", BadPlan{err}
+		}
+		p.Feeds[n].URL, titles[n] = found, title
+	}
+	here := caller.Conversation.Base()
+	p.Post, p.Source, p.By, p.On = []string{here.String()}, FromChat, caller.User, here.Platform
+	p.By.Admin = false // that is judged anew each time
+	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
+		p.Timezone = "UTC"
+	}
+	p.Name = s.freeName(p.Name)
+	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
+		p.MaxTokens = defaultTaskTokens
+	}
+	d, err := s.validateNew(p)
+	if err != nil {
+		return "", err
+	}
+	w := proposal{ID: newID(), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation, Summary: s.describePlan(d, titles)}
+	if err := s.saveProposal(ctx, w); err != nil {
+		return "", err
+	}
+	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
+		return "", err
+	}
+	return "The plan is shown in the conversation, with buttons. It is not made yet: " + cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
+}
+
+// freeName makes a name that no digest has.
+func (s *Service) freeName(name string) string {
+	for n := 2; ; n++ {
+		if _, taken := s.find(name); !taken {
+			return name
+		}
+		name = strings.TrimRight(strings.TrimSuffix(name, fmt.Sprintf("-%d", n-1)), "-") + fmt.Sprintf("-%d", n)
+	}
+}
+
+// saveProposal keeps a wish, and drops those that nobody confirmed.
+func (s *Service) saveProposal(ctx context.Context, w proposal) error {
+	s.mu.Lock()
+	var old []string
+	for id, other := range s.proposals {
+		if w.At.Sub(other.At) > proposalLifetime {
+			old = append(old, id)
+			delete(s.proposals, id)
+		}
+	}
+	full := len(s.proposals) >= maxProposals
+	if !full {
+		s.proposals[w.ID] = w
+	}
+	s.mu.Unlock()
+	for _, id := range old {
+		s.deleteProposal(ctx, id)
+	}
+	if full {
+		return BadPlan{errors.New("too many digests wait to be confirmed")}
+	}
+	return s.saveItem(ctx, proposalKind, w.ID, w)
+}
+
+func (s *Service) deleteProposal(ctx context.Context, id string) {
+	if err := s.o.Store.DeleteItem(ctx, proposalKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		s.o.Log.Error("digest that was not confirmed not forgotten", "wish", id, "error", err)
+	}
+}
+
+func newID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// resolveFeed finds the feed that an address or words name. Its errors offer candidates.
+func (s *Service) resolveFeed(ctx context.Context, words string) (address, title string, err error) {
+	address = words
+	if !isWebURL(words) && !strings.HasPrefix(words, "bundled:") {
+		if strings.ContainsRune(words, '.') && !strings.ContainsAny(words, " \t") {
+			address = "https://" + words
+		} else if address, err = s.findKnownFeed(ctx, words); err != nil {
+			return "", "", err
+		}
+	}
+	res, err := s.o.Feeds.Fetch(ctx, address)
+	if errors.Is(err, feed.ErrNotFeed) {
+		offers, findErr := s.o.Feeds.Find(ctx, address)
+		if len(offers) > 1 {
+			return "", "", fmt.Errorf("%s is a page with several feeds; ask which is meant: %s", address, joinLinks(offers))
+		}
+		if findErr == nil && len(offers) == 1 {
+			address = offers[0].URL
+			res, err = s.o.Feeds.Fetch(ctx, address)
+		}
+	}
+	if err != nil {
+		return "", "", errors.New(strings.TrimSuffix(feed.Explain(address, err), "."))
+	}
+	return address, cmp.Or(res.Feed.Heading(), host(address)), nil
+}
+
+func joinLinks(list []feed.Link) string {
+	var all []string
+	for _, l := range list[:min(len(list), 10)] {
+		all = append(all, strings.TrimSpace(l.URL+" "+l.Title))
+	}
+	return strings.Join(all, ", ")
+}
+
+// findKnownFeed finds, among the feeds that the bot reads already, the one whose title or
+// address holds all the words.
+func (s *Service) findKnownFeed(ctx context.Context, words string) (string, error) {
+	feeds, err := s.KnownFeeds(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, f := range feeds {
+		text := strings.ToLower(f.Title + " " + f.Name)
+		if isWebURL(f.Name) && !strings.Contains(f.Name, "***") && !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
+			found = append(found, f.Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("no feed called %.80q is read yet; give the address of the feed, or of a page that names it", words)
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("%.80q may be several feeds; ask which is meant: %s", words, strings.Join(found[:min(len(found), 10)], ", "))
+}
+
+// nextRuns are the next runs of a digest, in words.
+func (d spec) nextRuns(now time.Time, n int) []string {
+	var list []string
+	for range n {
+		next, ok := d.nextRun(now)
+		if !ok {
+			break
+		}
+		list = append(list, next.Format("Mon 2 Jan 15:04 MST"))
+		now = next
+	}
+	return list
+}
+
+// describePlan says what a plan is.
+func (s *Service) describePlan(d spec, titles []string) string {
+	var lines []string
+	for n, f := range d.Feeds {
+		lines = append(lines, "- reads "+markdownLink(titles[n], f.URL))
+	}
+	if d.Prompt != "" {
+		lines = append(lines, "- is told: "+escapeMarkdown(shorten(d.Prompt, 500)))
+	}
+	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
+	if d.isInstant() {
+		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour))
+	} else {
+		lines = append(lines, "- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), 3), ", "))
+	}
+	if d.MaxTokens > 0 {
+		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
+	}
+	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
+		if one[1] != "" {
+			lines = append(lines, "- "+one[0]+": "+escapeMarkdown(one[1]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// confirmationDraft shows a plan and asks.
+func (w proposal) confirmationDraft() chat.Draft {
+	text := "**May I make the digest `" + w.Plan.Name + "`?**\n\n" + w.Summary +
+		"\n\nOnly " + escapeMarkdown(cmp.Or(w.Plan.By.Name, "whoever asked")) + " or an administrator can decide: press a button, or write `yes` or `no`."
+	return chat.Draft{Key: w.key(), Text: text,
+		Buttons: []chat.Button{{Label: "Make it", Value: pressYes + " " + w.ID, Style: chat.Primary}, {Label: "No", Value: pressNo + " " + w.ID}},
+		Footer:  "forgotten if nobody decides by " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
+}
+
+// Urgent reports that a message is for the digests alone, and must not wait behind
+// other work: the press of a button of theirs, a word on a plan that waits, and "more
+// on 3" where a digest is posted.
+func (s *Service) Urgent(m chat.Message) bool {
+	if !m.IsQuestion() && m.Kind() != chat.EventPress {
+		return false
+	}
+	if m.Kind() == chat.EventPress {
+		what, _ := m.Press()
+		return slices.Contains([]string{pressYes + " ", pressNo + " ", pressUnmerge}, what)
+	}
+	if _, ok := s.proposalFor(m); ok {
+		return true
+	}
+	return s.isMoreRequest(m)
+}
+
+// proposalFor returns the wish that a written word is about.
+func (s *Service) proposalFor(m chat.Message) (proposal, bool) {
+	if parseYesNo(m) == "" {
+		return proposal{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var open []proposal
+	for _, w := range s.proposals {
+		if w.From == m.Conversation && s.o.Now().Sub(w.At) <= proposalLifetime && (spec{Plan: w.Plan}).canBeManaged(m) {
+			open = append(open, w)
+		}
+	}
+	if len(open) == 0 {
+		return proposal{}, false
+	}
+	return slices.MaxFunc(open, func(a, b proposal) int { return a.At.Compare(b.At) }), true
+}
+
+// parseYesNo reads yes and no.
+func parseYesNo(m chat.Message) string {
+	switch strings.ToLower(strings.Trim(m.Text, " \t\n.!`")) {
+	case "yes", "make it":
+		return pressYes
+	case "no", "cancel":
+		return pressNo
+	}
+	return ""
+}
+
+// Handle carries out what a message wants of the digests. The draft is nil where it is not
+// for them.
+func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	d, ok := s.handle(ctx, m)
+	if !ok {
+		return nil, nil
+	}
+	return &d, nil
+}
+
+func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok bool) {
+	if m.Kind() == chat.EventCommand && m.Command == commandName {
+		return s.runCommand(ctx, m), true
+	}
+	if !s.Urgent(m) {
+		return chat.Draft{}, false
+	}
+	if m.Kind() != chat.EventPress {
+		if w, ok := s.proposalFor(m); ok {
+			return s.decideProposal(ctx, w, parseYesNo(m) == pressYes, m), true
+		}
+		return s.answerMore(ctx, m), true
+	}
+	what, id := m.Press()
+	if what == pressUnmerge {
+		return s.unmergeTurn(ctx, m, id), true
+	}
+	s.mu.Lock()
+	w, ok := s.proposals[id]
+	s.mu.Unlock()
+	switch {
+	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
+		return refusalDraft("This plan was decided or forgotten; please ask for it again."), true
+	case !(spec{Plan: w.Plan}).canBeManaged(m):
+		return refusalDraft("Only whoever asked for the digest, or an administrator, can decide."), true
+	}
+	return s.decideProposal(ctx, w, what == pressYes+" ", m), true
+}
+
+func refusalDraft(text string) chat.Draft {
+	return chat.Draft{Ephemeral: true, Failed: true, Text: text}
+}
+
+// decideProposal makes a digest that was wished for, or drops the wish.
+func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m chat.Message) chat.Draft {
+	s.mu.Lock()
+	_, open := s.proposals[w.ID]
+	delete(s.proposals, w.ID)
+	s.mu.Unlock()
+	if !open {
+		return refusalDraft("This was decided just now.")
+	}
+	text, shown := "The digest `"+w.Plan.Name+"` is not made.", "**The digest `"+w.Plan.Name+"`** was not wanted."
+	if yes {
+		info, err := s.Create(ctx, w.Plan)
+		if err != nil {
+			var bad BadPlan
+			if errors.As(err, &bad) || errors.Is(err, ErrExists) {
+				return refusalDraft("The digest was not made: " + err.Error() + ".")
+			}
+			s.mu.Lock()
+			s.proposals[w.ID] = w // it may be confirmed once more
+			s.mu.Unlock()
+			s.o.Log.Error("digest not made", "digest", w.Plan.Name, "error", err)
+			return refusalDraft("The digest could not be kept; please try again. The bot's log has the reason.")
+		}
+		text = "The digest `" + info.Name + "` is made."
+		if info.Next != nil {
+			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
+		}
+		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
+		shown = "**The digest `" + w.Plan.Name + "`**, as " + escapeMarkdown(cmp.Or(m.Author.Name, "somebody")) + " wants it\n\n" + w.Summary
+	}
+	s.deleteProposal(ctx, w.ID)
+	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{Key: w.key() + "/decided", Text: shown}, w.key()); err != nil {
+		s.o.Log.Error("decision on a digest not shown", "digest", w.Plan.Name, "error", err)
+	}
+	return chat.Draft{Ephemeral: true, Text: text}
+}
+
+// moreRequest reads "more on 3".
+var moreRequest = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
+
+// isMoreRequest reports that a message asks for an entry of a digest that is posted where
+// it was said.
+func (s *Service) isMoreRequest(m chat.Message) bool {
+	return moreRequest.MatchString(m.Text) && slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
+}

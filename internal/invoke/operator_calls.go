@@ -1,0 +1,65 @@
+package invoke
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+// InputError is a mistake of whoever sent a request.
+type InputError struct{ Err error }
+
+func (e InputError) Error() string { return e.Err.Error() }
+func (e InputError) Unwrap() error { return e.Err }
+
+// BadInput marks the error as the sender's to correct.
+func (InputError) BadInput() bool { return true }
+
+// Servers are the MCP servers, as OperatorCalls sees them.
+type Servers interface {
+	// Lease keeps the tools that there are now until release is called.
+	Lease() (release func())
+	// IsPending reports whether a tool of a server waits for an approval.
+	IsPending(server, tool string) bool
+}
+
+// OperatorCalls makes single calls for the operator, under the same rules as any.
+type OperatorCalls struct {
+	Invoker *Invoker
+	Tools   interface{ List() []tool.Named }
+	Servers Servers
+	Record  func(ctx context.Context, calls []store.ToolCall) error
+	Shown   func() int // bytes of a result that are shown at once
+	// At is the conversation that the calls count for. Nobody can be asked there.
+	At chat.Address
+}
+
+// recordTimeout bounds storing a call whose caller has left.
+const recordTimeout = 10 * time.Second
+
+// Call calls a tool of an MCP server, by the server's name of it or the models'. The error is
+// an InputError where there is no such tool.
+func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
+	defer o.Servers.Lease()()
+	for _, n := range o.Tools.List() {
+		if spec := n.Tool.Spec(); spec.Native || spec.Server != server || spec.Name != name && n.Name != name {
+			continue
+		}
+		operator := chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
+		in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{User: operator, Conversation: o.At}}
+		out, record := o.Invoker.Call(ctx, in, o.Shown())
+		// The call was made, so it is recorded although the caller may have left.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		return out.Result, o.Record(ctx, []store.ToolCall{record})
+	}
+	if o.Servers.IsPending(server, name) {
+		return tool.Result{}, InputError{fmt.Errorf("the tool %q of MCP server %s has changed, and waits until it is approved: ravenbot mcp approve %s", name, server, server)}
+	}
+	return tool.Result{}, InputError{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
+}

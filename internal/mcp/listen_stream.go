@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// openListenStream opens the GET stream on which a Streamable HTTP server of the older
+// protocol sends its notifications and requests, above all that its tools have changed,
+// and opens it again when it ends. The library would try once a second for ever, also
+// where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the
+// stream is open or refused, or after listenOpenTimeout. The function returned ends it.
+func openListenStream(poster httpPoster, conn *connection) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tried := make(chan struct{})
+	o := &listenStream{
+		rpcConn:       newRPCConn(func([]byte) {}),
+		poster:        poster,
+		onFirstAnswer: sync.OnceFunc(func() { close(tried) }),
+	}
+	o.send, o.onRequest = poster.post, conn.answerRequest
+	o.SetNotificationHandler(conn.handleNotification)
+	var wg sync.WaitGroup
+	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
+	timer := time.NewTimer(listenOpenTimeout)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	}
+	return func() {
+		o.fail(errors.New("closed"))
+		cancel()
+		wg.Wait()
+		o.answers.Wait()
+	}
+}
+
+// listenOpenTimeout is how long a connection waits for its stream, so that it misses no
+// notification. It is short because some servers send the response header only with
+// their first message.
+const listenOpenTimeout = 300 * time.Millisecond
+
+// listenStream receives server-sent events by GET and answers by POST.
+type listenStream struct {
+	*rpcConn
+	poster        httpPoster
+	onFirstAnswer func() // called when the first attempt has an answer
+}
+
+// reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is
+// refused or ctx ends.
+func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused bool)) {
+	for wait := firstDelay; ; wait = min(2*wait, maxDelay) {
+		opened := time.Now()
+		if once(ctx) {
+			return
+		}
+		if time.Since(opened) > steadyAfter {
+			wait = firstDelay
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// readOnce opens the stream and reads it to its end. It reports true where the server
+// refuses: it does not offer the stream, or has forgotten the session, which the next
+// request will show.
+func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.poster.endpoint, nil)
+	if err != nil {
+		return true
+	}
+	r.Header = o.poster.header()
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := o.poster.client.Do(r)
+	o.onFirstAnswer()
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	if checkEventStream(resp) != nil {
+		return true
+	}
+	// Servers may end the stream at any time: its error carries no news.
+	_ = readEvents(resp.Body, func(_ string, data []byte) error {
+		o.receive(data)
+		return nil
+	})
+	return false
+}

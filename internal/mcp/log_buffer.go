@@ -1,0 +1,158 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+)
+
+// LogLine is one line of a server's log. Stream is stderr, stdout (output that is not a
+// message), message (a log notification) or bot (what we did).
+type LogLine struct {
+	Time   time.Time `json:"time"`
+	Stream string    `json:"stream,omitempty"`
+	Text   string    `json:"text"`
+}
+
+const (
+	maxLogLines = 500
+	maxLogLine  = 2 << 10 // bytes
+	// maxSavedLines and maxSavedBytes bound what is kept of a log over restarts.
+	maxSavedLines = 200
+	maxSavedBytes = 64 << 10
+	// minSaveInterval is the minimum time between two saves of the logs.
+	minSaveInterval = 2 * time.Second
+)
+
+// logBuffer holds the newest lines of a server as they came. Room is used again, and
+// lines are cleaned when read, so that a flood costs little.
+type logBuffer struct {
+	now      func() time.Time
+	appended chan<- struct{} // poked at each line; nil: nobody keeps them
+	mu       sync.Mutex
+	entries  []logEntry
+	next     int
+	unsaved  bool // there are lines that were not saved yet
+}
+
+type logEntry struct {
+	at     time.Time
+	stream string
+	text   []byte
+}
+
+// add appends a line; only its first maxLogLine bytes are kept.
+func (r *logBuffer) add(stream string, text []byte) {
+	text = text[:min(len(text), maxLogLine)]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.entries) < maxLogLines {
+		r.entries = append(r.entries, logEntry{})
+	}
+	w := &r.entries[r.next]
+	w.at, w.stream, w.text = r.now(), stream, append(w.text[:0], text...)
+	r.next = (r.next + 1) % maxLogLines
+	if r.unsaved = true; r.appended != nil {
+		wake(r.appended)
+	}
+}
+
+// prepend adds the lines of an earlier process, which are masked already.
+func (r *logBuffer) prepend(lines []LogLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range lines[max(0, len(lines)-maxLogLines):] {
+		r.entries = append(r.entries, logEntry{l.Time, l.Stream, []byte(l.Text)})
+	}
+	r.next = len(r.entries) % maxLogLines
+}
+
+// lines returns all lines, oldest first, cleaned and with secrets masked.
+func (r *logBuffer) lines(mask func(string) string) []LogLine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]LogLine, 0, len(r.entries))
+	for i := range r.entries {
+		if len(r.entries) == maxLogLines { // the ring is full: the oldest entry is at next
+			i = (r.next + i) % maxLogLines
+		}
+		w := r.entries[i]
+		list = append(list, LogLine{w.at, w.stream, mask(plainLine(string(w.text)))})
+	}
+	return list
+}
+
+// lastLine returns the newest line of a stream, or "".
+func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
+	list := r.lines(mask)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Stream == stream && strings.TrimSpace(list[i].Text) != "" {
+			return strings.TrimSpace(list[i].Text)
+		}
+	}
+	return ""
+}
+
+// takeUnsaved returns the lines to save; false: there are no new ones.
+func (r *logBuffer) takeUnsaved(mask func(string) string) ([]LogLine, bool) {
+	r.mu.Lock()
+	fresh := r.unsaved
+	r.unsaved = false
+	r.mu.Unlock()
+	if !fresh {
+		return nil, false
+	}
+	list := r.lines(mask)
+	list = list[max(0, len(list)-maxSavedLines):]
+	const around = 80 // bytes of JSON around the text of a line
+	room := maxSavedBytes
+	for i := len(list) - 1; i >= 0; i-- {
+		if room -= len(encodeJSON(list[i].Text)) + around; room < 0 {
+			return list[i+1:], true
+		}
+	}
+	return list, true
+}
+
+// runLogSaver saves the logs of servers until ctx ends, at most every minSaveInterval.
+func (h *Host) runLogSaver(ctx context.Context) {
+	for {
+		select {
+		case <-h.logAppended:
+			h.saveLogs()
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(minSaveInterval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// saveLogs saves the logs that have new lines.
+func (h *Host) saveLogs() {
+	for _, s := range h.sortedServers() {
+		if list, fresh := s.logs.takeUnsaved(s.mask); fresh {
+			s.saveOrLog(kindLog, list)
+		}
+	}
+}
+
+// restoreLog reads the saved log of an earlier process.
+func (s *server) restoreLog() {
+	data, err := s.loadSaved(kindLog)
+	var list []LogLine
+	if err == nil && data != nil {
+		err = json.Unmarshal(data, &list)
+	}
+	if err != nil {
+		s.log.Warn("kept log of mcp server not read", "error", err)
+	}
+	s.logs.prepend(list)
+}

@@ -1,0 +1,202 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxRedirects      = 5
+	sessionEndTimeout = 2 * time.Second // of the request that ends a session
+)
+
+// Authorize returns a RoundTripper that sends requests to a server with credentials that
+// are not configured as headers, over next. Its errors that have a method Authorizing are
+// shown as they are; one that also has a method Link says that a person has to consent
+// first (see oauth.ConsentNeededError).
+type Authorize func(c Config, next http.RoundTripper) http.RoundTripper
+
+// originTransport is the RoundTripper of servers over HTTP: the configured headers go
+// only to the configured origin, the size of answers is limited, and the proxies of the
+// environment are not used.
+type originTransport struct {
+	origin     *url.URL
+	headers    map[string]string
+	base       *http.Transport
+	authorized http.RoundTripper // base, with the credentials of Authorize
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]bool
+}
+
+func newOriginTransport(origin *url.URL, headers map[string]string) *originTransport {
+	g := &originTransport{origin: origin, headers: headers, open: map[net.Conn]bool{}}
+	g.base = &http.Transport{
+		DialContext:         g.dial,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+	g.authorized = g.base
+	return g
+}
+
+// originTransport returns a transport to the server, with the credentials of Authorize.
+func (s *server) originTransport(at *url.URL) *originTransport {
+	g := newOriginTransport(at, s.c.Headers)
+	if s.o.Authorize != nil {
+		g.authorized = s.o.Authorize(s.c, g.base)
+	}
+	return g
+}
+
+// dial makes a connection and tracks it until it is closed. Closing the idle connections
+// at the end would miss those that become idle, or are made, afterwards.
+func (g *originTransport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	c := &trackedConn{conn, g}
+	g.open[c] = true
+	return c, nil
+}
+
+type trackedConn struct {
+	net.Conn
+	owner *originTransport
+}
+
+// Close closes the connection and stops tracking it.
+func (c *trackedConn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// close ends every connection; new ones are refused from now on.
+func (g *originTransport) close() {
+	g.mu.Lock()
+	g.closed = true
+	open := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, conn := range open {
+		conn.Close()
+	}
+	g.base.CloseIdleConnections()
+}
+
+// client returns a client that follows redirects only within the origin: another host
+// could otherwise receive the tool calls, arguments included.
+func (g *originTransport) client() *http.Client {
+	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if !isSameOrigin(r.URL, g.origin) {
+			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url",
+				r.URL.Scheme, r.URL.Host)
+		}
+		if len(via) >= maxRedirects {
+			return errors.New("the server redirects in a circle")
+		}
+		return nil
+	}}
+}
+
+func isSameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}
+
+// RoundTrip makes one request. It adds the configured headers and limits the answer.
+func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	cancel := context.CancelFunc(func() {})
+	// DELETE ends a session: a server that hangs must not hold up the end of the connection.
+	if r.Method == http.MethodDelete {
+		var ctx context.Context
+		ctx, cancel = context.WithTimeout(r.Context(), sessionEndTimeout)
+		r = r.WithContext(ctx)
+	}
+	if isSameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
+		r = r.Clone(r.Context())
+		for name, value := range g.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	resp, err := g.authorized.RoundTrip(r)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	resp.Body = &limitedBody{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}
+	return resp, nil
+}
+
+// limitedBody is a response body that fails beyond maxMessageBytes: of the whole body, or
+// of one event in an event stream.
+type limitedBody struct {
+	io.ReadCloser
+	events bool
+	cancel context.CancelFunc
+	read   int
+	last   byte
+}
+
+// Read fails with errTooLong once the limit is passed.
+func (l *limitedBody) Read(p []byte) (int, error) {
+	if l.read > maxMessageBytes {
+		return 0, errTooLong
+	}
+	n, err := l.ReadCloser.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	l.read += n
+	if l.events {
+		l.countSinceEvent(p[:n])
+	}
+	if l.read > maxMessageBytes {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
+// countSinceEvent sets the count to the bytes after the last empty line, which ends an
+// event.
+func (l *limitedBody) countSinceEvent(p []byte) {
+	// The empty line may be split between two reads.
+	if l.last == '\n' && p[0] == '\n' {
+		l.read = len(p)
+	}
+	l.last = p[len(p)-1]
+	for i := bytes.LastIndexByte(p, '\n'); i > 0; i = bytes.LastIndexByte(p[:i], '\n') {
+		if p[i-1] == '\n' || i > 1 && p[i-1] == '\r' && p[i-2] == '\n' {
+			l.read = len(p) - i
+			return
+		}
+	}
+}
+
+// Close ends the request.
+func (l *limitedBody) Close() error {
+	l.cancel()
+	return l.ReadCloser.Close()
+}

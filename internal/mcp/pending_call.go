@@ -1,0 +1,264 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
+)
+
+const (
+	// A call that reports progress may take progressFactor times its timeout, but no
+	// longer than maxProgressTime.
+	progressFactor  = 10
+	maxProgressTime = 15 * time.Minute
+	// minReportInterval is the minimum time between two progress notes to the caller.
+	minReportInterval = time.Second
+)
+
+// pendingCall is a call that waits for its result. Its timeout is paused while a person
+// or a model of ours is asked something for it, and extended by progress.
+type pendingCall struct {
+	ctx       context.Context // ends with the call; its cause is the reason
+	cancel    context.CancelCauseFunc
+	conn      *connection
+	tool      string
+	token     string // by which the server names it in notes on its progress
+	caller    tool.Caller
+	timeout   time.Duration
+	startedAt time.Time
+
+	mu          sync.Mutex
+	timer       *time.Timer
+	deadline    time.Time // when the time is up
+	maxDeadline time.Time // progress does not carry beyond
+	paused      int
+	pausedAt    time.Time // when it was paused
+	pausedFor   time.Duration
+	reportedAt  time.Time
+	requests    int // what the server wanted of us meanwhile
+}
+
+// callTimeoutError says that a call has not been answered in time.
+type callTimeoutError struct{ after time.Duration }
+
+func (e callTimeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
+
+type callKey struct{}
+
+// callFromContext returns the call that a request belongs to, or nil.
+func callFromContext(ctx context.Context) *pendingCall {
+	f, _ := ctx.Value(callKey{}).(*pendingCall)
+	return f
+}
+
+// beginCall registers a call and starts its timeout; the function returned ends it.
+func (c *connection) beginCall(ctx context.Context, name string, timeout time.Duration) (*pendingCall, func()) {
+	now := time.Now()
+	f := &pendingCall{
+		conn:        c,
+		tool:        name,
+		caller:      tool.CallerFrom(ctx),
+		timeout:     timeout,
+		startedAt:   now,
+		deadline:    now.Add(timeout),
+		maxDeadline: now.Add(max(timeout, min(progressFactor*timeout, maxProgressTime))),
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	f.cancel = cancel
+	f.ctx = context.WithValue(inner, callKey{}, f)
+	// Held until the timer is set: once the call is registered, a progress notification or
+	// a question may reach for it.
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.mu.Lock()
+	c.callCount++
+	f.token = fmt.Sprint("call-", c.callCount)
+	c.calls[f.token] = f
+	c.mu.Unlock()
+	f.timer = time.AfterFunc(timeout, f.expire)
+	return f, func() {
+		c.mu.Lock()
+		delete(c.calls, f.token)
+		c.mu.Unlock()
+		f.timer.Stop()
+		cancel(context.Canceled)
+	}
+}
+
+// expire ends the call, unless its deadline has moved since the timer was set.
+func (f *pendingCall) expire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	switch {
+	case f.paused > 0:
+	case now.Before(f.deadline):
+		f.timer.Reset(f.deadline.Sub(now))
+	default:
+		// Where progress has extended the call, the message names the time it really took.
+		after := f.timeout
+		if took := now.Sub(f.startedAt) - f.pausedFor; took > 2*f.timeout {
+			after = took.Round(time.Second)
+		}
+		f.cancel(callTimeoutError{after})
+	}
+}
+
+// pause stops the timeout of the call until resume. Pauses may overlap.
+func (f *pendingCall) pause() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.paused++; f.paused == 1 {
+		f.timer.Stop()
+		f.pausedAt = time.Now()
+	}
+}
+
+// resume ends one pause. With the last one the deadlines move by the time that the call
+// was paused.
+func (f *pendingCall) resume() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.paused--; f.paused == 0 {
+		waited := time.Since(f.pausedAt)
+		f.pausedFor += waited
+		f.deadline, f.maxDeadline = f.deadline.Add(waited), f.maxDeadline.Add(waited)
+		f.timer.Reset(time.Until(f.deadline))
+	}
+}
+
+// allowRequest counts a request of the server during the call, and reports whether it is
+// one of the first limit.
+func (f *pendingCall) allowRequest(limit int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	return f.requests <= limit
+}
+
+// recordProgress extends the deadline, and passes the note to the caller unless the last
+// one was less than minReportInterval ago.
+func (f *pendingCall) recordProgress(note string) {
+	now := time.Now()
+	f.mu.Lock()
+	if more := now.Add(f.timeout); more.After(f.deadline) {
+		f.deadline = more
+		if more.After(f.maxDeadline) {
+			f.deadline = f.maxDeadline
+		}
+	}
+	report := f.caller.Report != nil && note != "" && now.Sub(f.reportedAt) >= minReportInterval
+	if report {
+		f.reportedAt = now
+	}
+	f.mu.Unlock()
+	if report { // without the lock: Report is foreign code
+		f.caller.Report(note)
+	}
+}
+
+// handleProgress passes a progress notification to its call.
+func (c *connection) handleProgress(fields map[string]any) {
+	token, _ := fields["progressToken"].(string)
+	c.mu.Lock()
+	f := c.calls[token]
+	c.mu.Unlock()
+	if f != nil {
+		f.recordProgress(progressNote(fields))
+	}
+}
+
+// progressNote returns a progress notification in a few words: "3 of 10: copying".
+func progressNote(fields map[string]any) string {
+	message, _ := fields["message"].(string)
+	message = text.Cut(plainLine(message), 150)
+	done, ok := fields["progress"].(float64)
+	if !ok || math.IsNaN(done) || math.IsInf(done, 0) {
+		return message
+	}
+	note := fmt.Sprintf("%.6g", done)
+	if total, ok := fields["total"].(float64); ok && total > 0 {
+		note += fmt.Sprintf(" of %.6g", total)
+	}
+	if message != "" {
+		note += ": " + message
+	}
+	return note
+}
+
+// handleLog writes a log notification of the server into its log.
+func (c *connection) handleLog(fields map[string]any) {
+	data, isText := fields["data"].(string)
+	if !isText {
+		encoded, err := json.Marshal(fields["data"])
+		if err != nil {
+			return
+		}
+		data = string(encoded)
+	}
+	level, _ := fields["level"].(string)
+	if name, _ := fields["logger"].(string); name != "" {
+		level += " " + name
+	}
+	c.logs.add("message", []byte(level+": "+data))
+}
+
+// callsBehind returns the calls that a request of the server may belong to: the one on
+// whose stream it came, else all pending calls if they have the same caller and
+// conversation. Otherwise it returns nil: over one pipe a request does not say which call
+// it is about, and nobody may be asked on behalf of somebody else.
+func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
+	if f := callFromContext(ctx); f != nil {
+		return []*pendingCall{f}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*pendingCall
+	for _, f := range c.calls {
+		if len(all) > 0 && !f.hasCallerOf(all[0]) {
+			return nil
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// hasCallerOf reports whether two calls were made by the same user in the same conversation.
+func (f *pendingCall) hasCallerOf(o *pendingCall) bool {
+	return f.caller.User.ID == o.caller.User.ID && f.caller.Conversation == o.caller.Conversation
+}
+
+// pauseCalls pauses the timeouts of calls until the function returned is called. It
+// returns a context for what is done on their behalf: it has the values of the first
+// call, and ends with the last of them, with the connection, or after limit.
+func (c *connection) pauseCalls(calls []*pendingCall, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(calls[0].ctx), limit)
+	stops := []func() bool{context.AfterFunc(c.ctx, cancel)}
+	var mu sync.Mutex // guards left
+	left := len(calls)
+	for _, f := range calls {
+		f.pause()
+		stops = append(stops, context.AfterFunc(f.ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, sync.OnceFunc(func() {
+		cancel()
+		for _, stop := range stops {
+			stop()
+		}
+		for _, f := range calls {
+			f.resume()
+		}
+	})
+}

@@ -1,0 +1,322 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"ravenbot/internal/tool"
+)
+
+// Kinds of a Change.
+const (
+	AddedTool   = "added"
+	ChangedTool = "changed"
+)
+
+// Change is a tool in quarantine until Approve: it differs from what was first seen or
+// last approved, or it was added later and is suspicious.
+type Change struct {
+	Tool   string   `json:"tool"`
+	Kind   string   `json:"kind"`   // AddedTool or ChangedTool
+	Before string   `json:"before"` // as approved, for people to read; hidden characters are written as their code
+	After  string   `json:"after"`  // as it is now
+	Diff   string   `json:"diff"`   // from Before to After, by lines
+	Flags  []string `json:"flags,omitempty"`
+}
+
+// pins are the tools of a server as they were first seen or last approved. They are stored.
+type pins struct {
+	Entry string         `json:"entry"` // see entryIdentity
+	Tools map[string]pin `json:"tools"`
+	lost  bool           // the stored pins could not be read
+}
+
+// pin is one tool of pins.
+type pin struct {
+	Hash string   `json:"hash"`
+	Tool toolSpec `json:"tool"`
+	// Clean is the scanVersion that found nothing suspicious, or 0.
+	Clean int `json:"clean,omitempty"`
+}
+
+func newPin(t inspectedTool) pin {
+	p := pin{Hash: t.hash, Tool: t.toolSpec}
+	if len(t.flags) == 0 && t.refusal == "" {
+		p.Clean = scanVersion
+	}
+	return p
+}
+
+// inspect returns an inspected tool. It does not scan one that is identical to its pin and
+// was clean, so that a start with thousands of tools is quick.
+func (p pins) inspect(t toolSpec) inspectedTool {
+	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanVersion && known.Tool.equals(t) {
+		return inspectedTool{toolSpec: t, hash: known.Hash, description: t.describe(), schema: t.Schema}
+	}
+	return inspect(t)
+}
+
+// entryIdentity returns a hash of the program or address. An entry that names another one
+// is another server, whose tools are seen for the first time.
+func (s *server) entryIdentity() string {
+	c := normalize(s.c)
+	return hashJSON(c.Command, c.Args, c.URL)
+}
+
+// restorePins reads the pins from the store. If they exist but cannot be read, all tools
+// wait for Approve: which of them have changed is unknown.
+func (s *server) restorePins() {
+	data, err := s.loadSaved(kindPins)
+	var p pins
+	switch {
+	case err == nil && data == nil:
+		return
+	case err != nil || json.Unmarshal(data, &p) != nil:
+		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", err)
+		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
+	case p.Entry == s.entryIdentity():
+		if p.Tools == nil {
+			p.Tools = map[string]pin{}
+		}
+		s.pins = &p
+	}
+}
+
+// decidedTool is a tool with the decision whether it is offered.
+type decidedTool struct {
+	inspectedTool
+	state ToolState
+	why   string
+}
+
+// decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
+// held.
+func (s *server) decideTools() (pinned bool) {
+	// All tools of the first listing are trusted. Later ones only if nothing about them is
+	// suspicious, and changed ones never.
+	first := s.pins == nil
+	if first && len(s.inspected) > 0 {
+		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
+	}
+	s.decisions, s.tools, s.quarantined = make([]decidedTool, 0, len(s.inspected)), nil, map[string]bool{}
+	for _, t := range s.inspected {
+		j := decidedTool{inspectedTool: t, state: ToolOffered}
+		if j.state, j.why = s.refuseTool(t); j.state == ToolOffered {
+			known, was := s.pins.Tools[t.Name]
+			switch {
+			case was && known.Hash != t.hash:
+				j.state, j.why = ToolQuarantined, "it has changed since it was approved"
+			case !was && s.pins.lost:
+				j.state, j.why = ToolQuarantined, "what was approved could not be read"
+			case !was && !first && len(t.flags) > 0:
+				j.state, j.why = ToolQuarantined, "it is new and suspicious"
+			case !was:
+				s.pins.Tools[t.Name], pinned = newPin(t), true
+			}
+		}
+		switch j.state {
+		case ToolOffered:
+			s.tools = append(s.tools, serverTool{s, t})
+		case ToolQuarantined:
+			s.quarantined[t.Name] = true
+		}
+		s.decisions = append(s.decisions, j)
+	}
+	s.wakeWaiters()
+	return pinned
+}
+
+// refuseTool returns why a tool cannot be offered, whatever was approved, or ToolOffered.
+func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
+	switch {
+	case !s.isIncluded(t.Name):
+		return ToolExcluded, "includeTools or excludeTools leave it out"
+	case t.refusal != "":
+		return ToolRefused, t.refusal
+	}
+	name := tool.SafeName(s.c.Name, t.Name)
+	if s.o.IsReserved != nil && s.o.IsReserved(name) {
+		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the bot itself", name)
+	}
+	if s.retired.Load() { // its names belong to its successor; those who hold a lease know its tools
+		return ToolOffered, ""
+	}
+	if owner := s.h.toolNames.claim(name, s.c.Name); owner != s.c.Name {
+		return ToolRefused, fmt.Sprintf("models would call it %s, as a tool of the MCP server %q", name, owner)
+	}
+	return ToolOffered, ""
+}
+
+// nameRegistry holds the names under which models call the tools of servers. The first
+// server to claim a name keeps it as long as its entry exists, so that no other server can
+// take it over. It is safe for concurrent use.
+type nameRegistry struct {
+	mu     sync.Mutex
+	owners map[string]string // server by name
+}
+
+// claim returns the server that owns a name: the one given if no other does.
+func (c *nameRegistry) claim(name, server string) (owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there, ok := c.owners[name]; ok {
+		return there
+	}
+	if c.owners == nil {
+		c.owners = map[string]string{}
+	}
+	c.owners[name] = server
+	return server
+}
+
+// release frees all names of a server.
+func (c *nameRegistry) release(server string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.owners, func(_, owner string) bool { return owner == server })
+}
+
+// setListing records what the server offers and decides which tools are offered.
+func (s *server) setListing(now listing) {
+	_, p := s.quarantinedTools()
+	inspected := make([]inspectedTool, 0, len(now.Tools))
+	for _, t := range now.Tools {
+		inspected = append(inspected, p.inspect(t))
+	}
+	warnings := findSuspicions("instructions", now.Instructions)
+	s.mu.Lock() // only now: inspecting thousands of tools takes a while
+	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
+	pinned := s.decideTools()
+	waits := len(s.quarantined)
+	s.mu.Unlock()
+	if pinned {
+		s.savePins()
+	}
+	if waits > 0 {
+		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
+	}
+}
+
+// decideAgain repeats the decisions for an unchanged listing: another server may have
+// released a name.
+func (s *server) decideAgain() {
+	s.mu.Lock()
+	pinned := s.decideTools()
+	s.mu.Unlock()
+	if pinned {
+		s.savePins()
+	}
+}
+
+// isQuarantined reports whether a tool waits for Approve.
+func (s *server) isQuarantined(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quarantined[name]
+}
+
+// savePins saves the pins as they are now.
+func (s *server) savePins() {
+	// savingPins keeps an older copy from being written over a newer one, here and in
+	// Approve; s.mu is not held while the store writes.
+	s.savingPins.Lock()
+	defer s.savingPins.Unlock()
+	s.mu.Lock()
+	p := *s.pins
+	p.Tools = maps.Clone(p.Tools)
+	s.mu.Unlock()
+	s.saveOrLog(kindPins, p)
+}
+
+// quarantinedTools returns the tools that wait for Approve, and a copy of the pins.
+func (s *server) quarantinedTools() ([]decidedTool, pins) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
+	if s.pins != nil {
+		p.Tools = maps.Clone(s.pins.Tools)
+	}
+	var list []decidedTool
+	for _, j := range s.decisions {
+		if j.state == ToolQuarantined {
+			list = append(list, j)
+		}
+	}
+	return list, p
+}
+
+// describeChanges returns the quarantined tools as Changes against the pins.
+func describeChanges(list []decidedTool, p pins) []Change {
+	described := []Change{}
+	for _, j := range list {
+		c := Change{Tool: j.Name, Kind: AddedTool, After: j.render(), Flags: j.flags}
+		if was, ok := p.Tools[j.Name]; ok {
+			c.Kind, c.Before = ChangedTool, was.Tool.render()
+		}
+		c.Diff = diffLines(c.Before, c.After)
+		described = append(described, c)
+	}
+	return described
+}
+
+// Pending returns the tools of a server that wait for Approve; nil if there is no such
+// server.
+func (h *Host) Pending(name string) []Change {
+	s, err := h.server(name)
+	if err != nil {
+		return nil
+	}
+	return describeChanges(s.quarantinedTools())
+}
+
+// Approve offers the quarantined tools of a server as they are now, and returns what was
+// approved, which may be nothing. It returns an error that wraps ErrNotFound, or says that
+// the approval could not be saved; then nothing is approved.
+func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
+	s, err := h.server(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
+	}
+	s.savingPins.Lock()
+	defer s.savingPins.Unlock()
+	list, p := s.quarantinedTools()
+	approved := describeChanges(list, p)
+	if len(approved) == 0 {
+		return approved, nil
+	}
+	for _, j := range list {
+		p.Tools[j.Name] = newPin(j.inspectedTool)
+	}
+	// Saved before anything is offered: a restart must not quarantine again what models
+	// have already called.
+	if err := s.save(kindPins, p); err != nil {
+		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
+	}
+	s.mu.Lock()
+	s.pins = &p
+	s.decideTools()
+	s.mu.Unlock()
+	s.log.Info("tools of mcp server approved", "tools", len(approved))
+	return approved, nil
+}
+
+// warnings returns what is suspicious in the instructions and tools; s.mu is held.
+func (s *server) warnings() []string {
+	const enough = 50
+	list := slices.Clone(s.instructionWarnings)
+	for _, j := range s.decisions {
+		for _, flag := range j.flags {
+			if j.state != ToolExcluded && len(list) < enough {
+				list = append(list, fmt.Sprintf("tool %.60s: %s", plainLine(j.Name), flag))
+			}
+		}
+	}
+	return list
+}

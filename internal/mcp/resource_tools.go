@@ -1,0 +1,337 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
+)
+
+const (
+	// resourceToolsServer is the Server of the native tools of ResourceTools.
+	resourceToolsServer = "mcp"
+	// maxListed is how many resources or prompts of one server are listed, and
+	// maxListedLine how long each is, in bytes.
+	maxListed     = 500
+	maxListedLine = 500
+)
+
+// ResourceTools returns the native tools by which models list and read the resources and
+// prompts of servers; none while no server offers any. Their results are untrusted text,
+// like that of any tool of a server.
+func (h *Host) ResourceTools() []tool.Tool {
+	resources, prompts := false, false
+	for _, s := range h.sortedServers() {
+		offers := s.features()
+		resources, prompts = resources || offers.Resources, prompts || offers.Prompts
+	}
+	const of = `"server":{"type":"string","description":"name of the MCP server"}`
+	var list []tool.Tool
+	add := func(name, description, schema string, do func(context.Context, resourceArgs) (tool.Result, error)) {
+		yes := true
+		list = append(list, tool.Func{
+			Described: tool.Spec{
+				Server:      resourceToolsServer,
+				Name:        name,
+				Native:      true,
+				Description: description,
+				Schema:      json.RawMessage(schema),
+				Hints:       tool.Hints{ReadOnly: &yes},
+			},
+			Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
+				var w resourceArgs
+				if err := json.Unmarshal(args, &w); err != nil {
+					return tool.Failure("The arguments do not fit the schema. Nothing was read."), nil
+				}
+				return do(ctx, w)
+			}})
+	}
+	if resources {
+		add("resources_list", "Lists the resources (documents, records, files) that MCP servers offer to read, "+
+			"and the patterns by which more can be named.",
+			`{"type":"object","properties":{`+of+`}}`, h.listResources)
+		add("resource_read", "Reads a resource of an MCP server, "+
+			"by its URI as mcp_resources_list gives it or a pattern there allows.",
+			`{"type":"object","properties":{`+of+`,"uri":{"type":"string"}},"required":["server","uri"]}`, h.readResource)
+	}
+	if prompts {
+		add("prompts_list", "Lists the prompts (prepared texts with blanks to fill in) that MCP servers offer.",
+			`{"type":"object","properties":{`+of+`}}`, h.listPrompts)
+		add("prompt_get", "Gives a prompt of an MCP server with its blanks filled in.",
+			`{"type":"object","properties":{`+of+`,"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["server","name"]}`, h.getPrompt)
+	}
+	return list
+}
+
+// resourceArgs are the arguments of the tools of ResourceTools.
+type resourceArgs struct {
+	Server    string            `json:"server"`
+	URI       string            `json:"uri"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
+}
+
+// serverFeatures is what a server offers beside its tools, as it declared when it was last
+// connected. It is stored as part of a listing.
+type serverFeatures struct {
+	Resources bool `json:"resources,omitempty"`
+	Prompts   bool `json:"prompts,omitempty"`
+}
+
+// features returns what the server offers now: nothing while it is stopped.
+func (s *server) features() serverFeatures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Stopped || s.state == Disabled {
+		return serverFeatures{}
+	}
+	return s.listing.Offers
+}
+
+func (c *connection) features() serverFeatures {
+	o := c.client.GetServerCapabilities()
+	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
+}
+
+// connectionTo returns a server's connection, which is kept until release is called, or
+// what to tell the model instead.
+func (h *Host) connectionTo(
+	ctx context.Context,
+	name string,
+	has func(serverFeatures) bool,
+) (conn *connection, release func(), why string) {
+	s, err := h.server(name)
+	// A server that the caller may not use is answered like one that does not exist.
+	if err != nil || !has(s.features()) || !tool.CallerFrom(ctx).Reaches(name) {
+		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.",
+			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
+	}
+	release = h.leaseServer(s)
+	_, conn, why = s.connectionFor(ctx)
+	if conn == nil {
+		release()
+		return nil, nil, why
+	}
+	return conn, release, ""
+}
+
+// serversWith returns the names of the servers that offer something and that the caller
+// may use.
+func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) []string {
+	caller := tool.CallerFrom(ctx)
+	var names []string
+	for _, s := range h.sortedServers() {
+		if has(s.features()) && caller.Reaches(s.c.Name) {
+			names = append(names, s.c.Name)
+		}
+	}
+	return names
+}
+
+func (o serverFeatures) hasResources() bool { return o.Resources }
+func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
+
+// askServers lists what one server offers or, without a name, what all do. It asks them
+// concurrently.
+func (h *Host) askServers(
+	ctx context.Context,
+	name string,
+	has func(serverFeatures) bool,
+	list func(context.Context, *connection) string,
+) (tool.Result, error) {
+	names := []string{name}
+	if name == "" {
+		names = h.serversWith(ctx, has)
+	}
+	parts := make([]string, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			conn, release, why := h.connectionTo(ctx, name, has)
+			if conn == nil {
+				parts[i] = why
+				return
+			}
+			defer release()
+			parts[i] = list(ctx, conn)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return tool.Result{}, fmt.Errorf("ask MCP servers what they offer: %w", context.Cause(ctx))
+	}
+	return tool.Text(truncateResult(strings.Join(parts, "\n\n"))), nil
+}
+
+func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServers(ctx, w.Server, serverFeatures.hasResources, func(ctx context.Context, c *connection) string {
+		lines := c.listLines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListResourcesRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListResourcesByPage(ctx, request)
+			return err
+		})
+		patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListResourceTemplatesRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListResourceTemplatesByPage(ctx, request)
+			return err
+		})
+		list := "Resources of " + c.s.c.Name + ":\n" + lines
+		if patterns != "(none)" {
+			list += "\nPatterns:\n" + patterns
+		}
+		return list
+	})
+}
+
+func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	return h.askServers(ctx, w.Server, serverFeatures.hasPrompts, func(ctx context.Context, c *connection) string {
+		lines := c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
+			request := sdk.ListPromptsRequest{}
+			request.Params.Cursor = at
+			_, err := c.client.ListPromptsByPage(ctx, request)
+			return err
+		})
+		return "Prompts of " + c.s.c.Name + ":\n" + lines
+	})
+}
+
+// listLines returns what a server has of a kind, one line each. page requests one page; its
+// items are read from the raw JSON, because the library refuses a whole page for one item
+// that it does not understand.
+func (c *connection) listLines(
+	ctx context.Context,
+	kind, key string,
+	page func(context.Context, sdk.Cursor) error,
+) string {
+	var lines []string
+	var at sdk.Cursor
+	for range maxPages {
+		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, _ *sdk.Meta) error {
+			return page(ctx, at)
+		})
+		if err != nil {
+			if isMethodNotFound(err) { // as of servers without resource templates
+				break
+			}
+			return c.s.failureText(err)
+		}
+		for _, item := range jsonList(jsonObject(raw)[kind]) {
+			if line := itemLine(jsonObject(item), key); line != "" && len(lines) < maxListed {
+				lines = append(lines, line)
+			}
+		}
+		next := sdk.Cursor(jsonString(jsonObject(raw)["nextCursor"]))
+		if next == "" || next == at || len(lines) == maxListed {
+			break
+		}
+		at = next
+	}
+	if len(lines) == 0 {
+		return "(none)"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// itemLine returns a line on a resource, a resource template or a prompt; "" if it has no
+// key.
+func itemLine(o map[string]json.RawMessage, key string) string {
+	id := plainLine(jsonString(o[key]))
+	if id == "" {
+		return ""
+	}
+	line := "- " + id
+	for _, more := range []string{"name", "title", "mimeType", "description"} {
+		if said := plainLine(removeHidden(jsonString(o[more]))); said != "" && said != id {
+			line += " | " + said
+		}
+	}
+	for _, b := range jsonList(o["arguments"]) {
+		blank := jsonObject(b)
+		must := ""
+		if needed := jsonBool(blank["required"]); needed != nil && *needed {
+			must = ", required"
+		}
+		line += fmt.Sprintf(" | argument %s%s", plainLine(jsonString(blank["name"])), must)
+	}
+	return text.Cut(line, maxListedLine)
+}
+
+func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
+		request := sdk.ReadResourceRequest{}
+		request.Params.URI, request.Params.Meta = w.URI, m
+		_, err := c.client.ReadResource(ctx, request)
+		return err
+	}
+	read := func(o map[string]json.RawMessage) tool.Result {
+		var parts []string
+		var files []chat.File
+		room := maxFileBytes
+		for _, item := range jsonList(o["contents"]) {
+			parts = append(parts, resourceText(jsonObject(item)))
+			// parseFile expects the part of a tool result that embeds a resource.
+			part := map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}
+			if f, ok := parseFile(part, len(files)+1, &room); ok {
+				files = append(files, f)
+			}
+		}
+		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
+	}
+	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, send, read)
+}
+
+func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
+	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
+		request := sdk.GetPromptRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = w.Name, w.Arguments, m
+		_, err := c.client.GetPrompt(ctx, request)
+		return err
+	}
+	read := func(o map[string]json.RawMessage) tool.Result {
+		var parts []string
+		var files []chat.File
+		room := maxFileBytes
+		for _, raw := range jsonList(o["messages"]) {
+			m := jsonObject(raw)
+			said, more := parseContents(m["content"], &room)
+			parts = append(parts, plainLine(jsonString(m["role"]))+": "+said)
+			files = append(files, more...)
+		}
+		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
+	}
+	return h.askServer(ctx, w.Server, "prompt_get", serverFeatures.hasPrompts, send, read)
+}
+
+// askServer sends one request to one server and returns what read makes of the result.
+func (h *Host) askServer(
+	ctx context.Context,
+	name, what string,
+	has func(serverFeatures) bool,
+	send func(context.Context, *connection, *sdk.Meta) error,
+	read func(map[string]json.RawMessage) tool.Result,
+) (tool.Result, error) {
+	conn, release, why := h.connectionTo(ctx, name, has)
+	if conn == nil {
+		return tool.Failure(why), nil
+	}
+	defer release()
+	raw, err := conn.request(ctx, what, conn.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error {
+		return send(ctx, conn, m)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return tool.Result{}, fmt.Errorf("ask MCP server %s: %w", name, context.Cause(ctx))
+	case err != nil:
+		return tool.Failure(conn.s.failureText(err)), nil
+	}
+	return read(jsonObject(raw)), nil
+}

@@ -1,0 +1,122 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+	sdkserver "github.com/mark3labs/mcp-go/server"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/tool"
+)
+
+// shelves is a server with resources and prompts, and no tools.
+func shelves() *sdkserver.MCPServer {
+	s := sdkserver.NewMCPServer("shelves", "1", sdkserver.WithResourceCapabilities(false, true), sdkserver.WithPromptCapabilities(true))
+	s.AddResource(sdk.NewResource("note://1", "first", sdk.WithMIMEType("text/plain"), sdk.WithResourceDescription("a\u202e note")), func(context.Context, sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
+		return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain", Text: "ravens remember"},
+			sdk.BlobResourceContents{URI: "note://1/raven.png", MIMEType: "image/png", Blob: base64.StdEncoding.EncodeToString([]byte("raven"))}}, nil
+	})
+	s.AddResourceTemplate(sdk.NewResourceTemplate("note://{n}", "any note"), func(_ context.Context, r sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
+		return []sdk.ResourceContents{sdk.TextResourceContents{URI: r.Params.URI, Text: "this is " + r.Params.URI}}, nil
+	})
+	s.AddPrompt(sdk.NewPrompt("greet", sdk.WithPromptDescription("greets"), sdk.WithArgument("who", sdk.RequiredArgument())), func(_ context.Context, r sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return sdk.NewGetPromptResult("", []sdk.PromptMessage{sdk.NewPromptMessage(sdk.RoleUser, sdk.NewTextContent("Greet "+r.Params.Arguments["who"]))}), nil
+	})
+	return s
+}
+
+func fromPack(t *testing.T, h *Host, name, args string) tool.Result {
+	t.Helper()
+	for _, tl := range h.ResourceTools() {
+		if tl.Spec().Name == name {
+			return call(t, tl, args)
+		}
+	}
+	t.Fatalf("the pack has no %s", name)
+	return tool.Result{}
+}
+
+func TestResourcesAndPrompts(t *testing.T) {
+	modern := serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL
+	older := serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(shelves()))).URL
+	h := running(t, Options{Servers: []Config{{Name: "new", URL: modern}, {Name: "old", URL: older}, fakeServer("plain", "plain")}})
+	if len(h.ResourceTools()) != 0 {
+		t.Error("there are tools for what no server is known to offer")
+	}
+	for _, name := range []string{"new", "old", "plain"} {
+		settled(t, h, name)
+	}
+	for _, tl := range h.ResourceTools() {
+		if spec := tl.Spec(); !spec.Native || spec.Server != "mcp" || spec.Hints.Class() != "readOnly" || !json.Valid(spec.Schema) {
+			t.Errorf("%+v", spec)
+		}
+	}
+	list := func(name string) string {
+		return "Resources of " + name + ":\n- note://1 | first | text/plain | a note\nPatterns:\n- note://{n} | any note"
+	}
+	wantText(t, fromPack(t, h, "resources_list", `{}`), list("new")+"\n\n"+list("old"))
+	wantText(t, fromPack(t, h, "resources_list", `{"server":"old"}`), list("old"))
+	wantText(t, fromPack(t, h, "prompts_list", `{"server":"new"}`), "Prompts of new:\n- greet | greets | argument who, required")
+	for _, name := range []string{"new", "old"} {
+		want := tool.Result{Text: "[resource note://1 text/plain]\nravens remember\n[resource note://1/raven.png image/png: 5 bytes]",
+			Files: []chat.File{{Name: "raven.png", Type: "image/png", Size: 5, Data: []byte("raven")}}}
+		if diff := cmp.Diff(want, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://1"}`, name))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		wantText(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://7"}`, name)), "[resource note://7]\nthis is note://7")
+		wantText(t, fromPack(t, h, "prompt_get", fmt.Sprintf(`{"server":%q,"name":"greet","arguments":{"who":"Odin"}}`, name)), "user: Greet Odin")
+		wantFailure(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"other://"}`, name)), "failed")
+	}
+	wantFailure(t, fromPack(t, h, "resource_read", `{"server":"plain","uri":"note://1"}`), `There is no MCP server "plain" that offers this. Those that do: new, old.`)
+	wantFailure(t, fromPack(t, h, "prompt_get", `{"server":5}`), "do not fit the schema")
+	if err := h.Stop("old"); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, fromPack(t, h, "resources_list", `{}`), list("new"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.ResourceTools()[0].Call(ctx, json.RawMessage(`{}`)); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+}
+
+// What a server offers is known after a restart, and it is started when somebody
+// asks for it.
+func TestAKnownShelfStartsWhenItIsRead(t *testing.T) {
+	keep := &shelf{}
+	entry := Config{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(shelves())).URL}
+	first, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	settled(t, first, "a")
+	end()
+	h := running(t, Options{Servers: []Config{entry}, Store: keep})
+	if st := settled(t, h, "a"); st.State != Uninitialized {
+		t.Errorf("%+v", st)
+	}
+	if len(h.ResourceTools()) != 4 {
+		t.Errorf("the pack has %d tools", len(h.ResourceTools()))
+	}
+	wantText(t, fromPack(t, h, "resource_read", `{"server":"a","uri":"note://7"}`), "[resource note://7]\nthis is note://7")
+}
+
+func TestItemLine(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"uri":"a:b","name":"a:b","description":"two\nlines\u001b[0m"}`: "- a:b | twolines",
+		`{"name":"x"}`: "",
+		`[1]`:          "",
+	} {
+		if got := itemLine(jsonObject(json.RawMessage(raw)), "uri"); got != want {
+			t.Errorf("itemLine(%s) = %q, want %q", raw, got, want)
+		}
+	}
+	if got := itemLine(jsonObject(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+`"}`)), "uri"); len(got) > maxListedLine {
+		t.Errorf("a line of %d bytes", len(got))
+	}
+}

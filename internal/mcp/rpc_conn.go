@@ -1,0 +1,279 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	// maxMessageBytes is the largest message accepted from a server.
+	maxMessageBytes = 16 << 20
+	// maxConcurrentAnswers is how many requests of a server are answered at a time; more
+	// get no answer, so that a flood of them does not start a flood of ours.
+	maxConcurrentAnswers = 16
+	answerTimeout        = 10 * time.Second
+)
+
+// rpcConn is a JSON-RPC connection on which both sides may send messages at any time:
+// responses find their request by id. It replaces the library's own transports, which
+// take any message with a pending id for the response (mcp-go issue 536), wait for
+// responses on connections that are gone, and do not limit the size of a message
+// (mcp-go v1.2.1, 2026-11).
+type rpcConn struct {
+	send      func(ctx context.Context, message []byte) error
+	onInvalid func(message []byte) // gets what is not a JSON-RPC message
+	// onRequest answers requests of the server; nil: they are not answered.
+	onRequest func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse
+	onMessage func() // called for every message before it is handled; it must not block
+
+	ctx         context.Context // ends when the connection is lost; its cause is the reason
+	done        <-chan struct{} // of ctx
+	fail        context.CancelCauseFunc
+	answerSlots chan struct{}
+	answers     sync.WaitGroup
+
+	mu             sync.Mutex
+	pending        map[string]chan *transport.JSONRPCResponse
+	onNotification func(sdk.JSONRPCNotification)
+}
+
+func newRPCConn(onInvalid func([]byte)) *rpcConn {
+	ctx, fail := context.WithCancelCause(context.Background())
+	return &rpcConn{
+		onInvalid:   onInvalid,
+		onMessage:   func() {},
+		ctx:         ctx,
+		done:        ctx.Done(),
+		fail:        fail,
+		answerSlots: make(chan struct{}, maxConcurrentAnswers),
+		pending:     map[string]chan *transport.JSONRPCResponse{},
+	}
+}
+
+// SendRequest sends a request and returns its response. It returns an error when ctx ends
+// or the connection is lost.
+func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	message, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	id := r.ID.String()
+	answer := make(chan *transport.JSONRPCResponse, 1) // buffered: deliverResponse does not wait for us
+	d.mu.Lock()
+	d.pending[id] = answer
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.pending, id)
+	}()
+	if err := d.sendMessage(ctx, message); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-d.done:
+		// Both channels may be ready: a response that came just before the end counts.
+		select {
+		case a := <-answer:
+			return a, nil
+		default:
+			return nil, d.lossReason()
+		}
+	}
+}
+
+// sendMessage sends an encoded message. Of a lost connection it returns the reason.
+func (d *rpcConn) sendMessage(ctx context.Context, message []byte) error {
+	select {
+	case <-d.done:
+		return d.lossReason()
+	default:
+	}
+	err := d.send(ctx, message)
+	if err != nil && d.ctx.Err() != nil { // err only follows from the loss
+		return d.lossReason()
+	}
+	return err
+}
+
+// SendNotification sends a message that has no response.
+func (d *rpcConn) SendNotification(ctx context.Context, n sdk.JSONRPCNotification) error {
+	message, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("encode the notification: %w", err)
+	}
+	return d.sendMessage(ctx, message)
+}
+
+// SetNotificationHandler sets the function that gets notifications; it must not block.
+func (d *rpcConn) SetNotificationHandler(f func(sdk.JSONRPCNotification)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onNotification = f
+}
+
+// GetSessionId returns "": it is part of the library's interface, there are no sessions
+// here.
+func (d *rpcConn) GetSessionId() string { return "" }
+
+// lossReason returns why the connection was lost: the error of the first call of fail.
+func (d *rpcConn) lossReason() error { return connectionLostError{context.Cause(d.ctx)} }
+
+// connectionLostError says that the connection ended before a response came.
+type connectionLostError struct{ err error }
+
+func (e connectionLostError) Error() string { return fmt.Sprint(e.err) }
+func (e connectionLostError) Unwrap() error { return e.err }
+
+// receive handles what came in one piece: a message, or a batch of them, which protocol
+// version 2025-03-26 allows.
+func (d *rpcConn) receive(message []byte) {
+	message = bytes.Clone(bytes.TrimSpace(message)) // the reader reuses its buffer, parts of this one live on
+	if bytes.HasPrefix(message, []byte("[")) && json.Valid(message) {
+		for _, m := range jsonList(message) {
+			d.receiveOne(m)
+		}
+		return
+	}
+	d.receiveOne(message)
+}
+
+// receiveOne handles one message by its kind: notification, request or response.
+func (d *rpcConn) receiveOne(message []byte) {
+	if len(message) == 0 {
+		return
+	}
+	o := jsonObject(message)
+	method := jsonString(o["method"])
+	var id sdk.RequestId
+	badID := o["id"] != nil && id.UnmarshalJSON(o["id"]) != nil
+	if o == nil || badID || jsonString(o["jsonrpc"]) != sdk.JSONRPC_VERSION {
+		d.onInvalid(message)
+		return
+	}
+	d.onMessage()
+	switch {
+	case method != "" && id.IsNil():
+		d.handleNotification(message)
+	case method != "":
+		d.answerRequest(method, id, o["params"])
+	case o["result"] != nil || o["error"] != nil:
+		d.deliverResponse(id, o)
+	default:
+		d.onInvalid(message)
+	}
+}
+
+func (d *rpcConn) handleNotification(message []byte) {
+	var n sdk.JSONRPCNotification
+	d.mu.Lock()
+	notify := d.onNotification
+	d.mu.Unlock()
+	if notify != nil && json.Unmarshal(message, &n) == nil {
+		notify(n)
+	}
+}
+
+// answerRequest answers a request of the server in the background, so that further
+// messages are read meanwhile.
+func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.RawMessage) {
+	if d.onRequest == nil {
+		return
+	}
+	select {
+	case d.answerSlots <- struct{}{}:
+	default:
+		return
+	}
+	d.answers.Go(func() {
+		defer func() { <-d.answerSlots }()
+		answer := d.onRequest(d.ctx, transport.JSONRPCRequest{
+			JSONRPC: sdk.JSONRPC_VERSION,
+			ID:      id,
+			Method:  method,
+			Params:  params,
+		})
+		if answer == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(d.ctx, answerTimeout)
+		defer cancel()
+		_ = d.sendMessage(ctx, encodeJSON(answer)) // a lost connection is noticed by its reader
+	})
+}
+
+// deliverResponse passes a response to the request that waits for it. A second response
+// to the same request is dropped.
+func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage) {
+	a := &transport.JSONRPCResponse{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Result: o["result"]}
+	if e := jsonObject(o["error"]); e != nil {
+		a.Error = &sdk.JSONRPCErrorDetails{Message: jsonString(e["message"])}
+		if json.Unmarshal(e["code"], &a.Error.Code) != nil {
+			a.Error.Code = sdk.INTERNAL_ERROR
+		}
+		if e["data"] != nil {
+			a.Error.Data = e["data"]
+		}
+	} else if o["error"] != nil && o["result"] == nil { // not an object, against the specification: take it as text
+		a.Error = &sdk.JSONRPCErrorDetails{Code: sdk.INTERNAL_ERROR, Message: jsonString(o["error"])}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// Some servers send a numeric id back as a string: both forms are looked up.
+	for _, key := range []string{id.String(), "int64:" + jsonString(o["id"])} {
+		if waiting, ok := d.pending[key]; ok {
+			delete(d.pending, key)
+			waiting <- a
+			return
+		}
+	}
+}
+
+// lineReader reads lines of at most max bytes.
+type lineReader struct {
+	r   *bufio.Reader
+	max int
+	buf []byte
+}
+
+var errTooLong = errors.New("a message was larger than is accepted")
+
+// next returns the next line without its line break; it is valid until the next call. Of
+// a longer line it returns the beginning and errTooLong.
+func (f *lineReader) next() ([]byte, error) {
+	f.buf = f.buf[:0]
+	if cap(f.buf) > 1<<20 { // one huge message must not hold its memory as long as the connection lasts
+		f.buf = nil
+	}
+	for {
+		part, err := f.r.ReadSlice('\n')
+		switch {
+		case len(f.buf)+len(part) > f.max+1:
+			return append(f.buf, part...)[:f.max], errTooLong
+		case errors.Is(err, bufio.ErrBufferFull):
+			f.buf = append(f.buf, part...)
+			continue
+		case len(f.buf) > 0:
+			f.buf = append(f.buf, part...)
+			part = f.buf
+		}
+		if err != nil && (len(part) == 0 || !errors.Is(err, io.EOF)) {
+			return nil, err
+		}
+		return bytes.TrimRight(part, "\r\n"), nil
+	}
+}

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/chat"
+)
+
+// SamplingRequest is a server's request to a model.
+type SamplingRequest struct {
+	Server      string
+	Tool        string // that was called
+	System      string
+	Messages    []SamplingMessage
+	MaxTokens   int
+	Temperature *float64
+	Stop        []string // texts at which to stop
+	Models      []string // names, or parts of names, that the server prefers
+}
+
+// SamplingMessage is one message; Role is user or assistant.
+type SamplingMessage struct {
+	Role  string
+	Text  string
+	Files []chat.File
+}
+
+// SamplingResult is the model's answer.
+type SamplingResult struct {
+	Text   string
+	Model  string
+	Reason string // why it stopped: endTurn, stopSequence, maxTokens; "": endTurn
+}
+
+// sample has a model answer a request of the server. It refuses where the request belongs
+// to no call, because nobody could be charged or asked for it.
+func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *requestError) {
+	request := c.parseSampling(o)
+	if len(request.Messages) == 0 {
+		return nil, &requestError{sdk.INVALID_PARAMS, "there are no messages"}
+	}
+	calls := c.callsBehind(ctx)
+	if len(calls) == 0 || !calls[0].allowRequest(maxRequestsPerCall) {
+		return nil, &requestError{-1, "sampling is refused: it belongs to no call, or there was too much of it"}
+	}
+	request.Tool = calls[0].tool
+	sampleCtx, end := c.pauseCalls(calls, maxSamplingWait)
+	defer end()
+	defer context.AfterFunc(ctx, func() { end() })()
+	got, err := c.s.o.Sample(sampleCtx, request)
+	if err != nil {
+		c.s.log.Warn("sampling for mcp server refused", "error", err)
+		return nil, &requestError{-1, "sampling is refused"}
+	}
+	return encodeJSON(map[string]any{
+		"role":       "assistant",
+		"model":      got.Model,
+		"stopReason": cmp.Or(got.Reason, "endTurn"),
+		"content":    map[string]any{"type": "text", "text": got.Text},
+	}), nil
+}
+
+// parseSampling returns the request in the parameters; what is missing, or has another type
+// than it should have, is zero.
+func (c *connection) parseSampling(o map[string]json.RawMessage) SamplingRequest {
+	request := SamplingRequest{Server: c.s.c.Name, System: jsonString(o["systemPrompt"])}
+	room := maxFileBytes
+	for _, raw := range jsonList(o["messages"]) {
+		m := jsonObject(raw)
+		said := SamplingMessage{Role: jsonString(m["role"])}
+		said.Text, said.Files = parseContents(m["content"], &room)
+		request.Messages = append(request.Messages, said)
+	}
+	_ = json.Unmarshal(o["maxTokens"], &request.MaxTokens)
+	_ = json.Unmarshal(o["temperature"], &request.Temperature)
+	for _, stop := range jsonList(o["stopSequences"]) {
+		request.Stop = append(request.Stop, jsonString(stop))
+	}
+	for _, hint := range jsonList(jsonObject(o["modelPreferences"])["hints"]) {
+		request.Models = append(request.Models, jsonString(jsonObject(hint)["name"]))
+	}
+	return request
+}

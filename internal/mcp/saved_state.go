@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Kinds of what a StateStore keeps of a server.
+const (
+	kindTools = "tools"
+	kindPins  = "pins"
+	kindLog   = "log"
+)
+
+// loadSaved returns what the store keeps of a kind, or nil.
+func (s *server) loadSaved(what string) (json.RawMessage, error) {
+	if s.o.Store == nil {
+		return nil, nil
+	}
+	data, err := s.o.Store.Load(what, s.c.Name)
+	if string(data) == "null" {
+		data = nil
+	}
+	return data, err
+}
+
+// save saves what is to be known after a restart. A replaced server saves nothing: its
+// name belongs to its successor.
+func (s *server) save(what string, value any) error {
+	if s.o.Store == nil || s.retired.Load() {
+		return nil
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = s.o.Store.Save(what, s.c.Name, data)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the %s of MCP server %q: %w", what, s.c.Name, err)
+	}
+	return nil
+}
+
+// saveOrLog saves what the server can list again; a failure is only logged.
+func (s *server) saveOrLog(what string, value any) {
+	if err := s.save(what, value); err != nil {
+		s.log.Warn("not kept of mcp server", "what", what, "error", err)
+	}
+}
+
+// deleteSaved deletes everything that the store keeps of the server.
+func (s *server) deleteSaved() error {
+	if s.o.Store == nil {
+		return nil
+	}
+	var faults []error
+	for _, what := range []string{kindTools, kindPins, kindLog} {
+		faults = append(faults, s.o.Store.Save(what, s.c.Name, []byte("null")))
+	}
+	return errors.Join(faults...)
+}
+
+// savedListing is the stored form of a listing. Entry is the fingerprint of the entry that
+// it belongs to: after a change of the entry it is not used.
+type savedListing struct {
+	Entry string `json:"entry"`
+	listing
+}
+
+// restoreListing reads what the server offers from the store, and reports whether there was
+// anything.
+func (s *server) restoreListing() bool {
+	data, err := s.loadSaved(kindTools)
+	if err != nil {
+		s.log.Warn("kept tools of mcp server not read", "error", err)
+	}
+	var r savedListing
+	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
+		return false
+	}
+	s.setListing(r.listing)
+	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
+}
+
+func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
+
+// fingerprint returns a hash of the fields that decide which tools the server has. It
+// covers secrets, but they cannot be recovered from it.
+func (s *server) fingerprint() string {
+	c := normalize(s.c)
+	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
+}
+
+// hashJSON returns a hash of values in their JSON form.
+func hashJSON(values ...any) string {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,362 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	exitWait         = 300 * time.Millisecond // for a process to end by itself once its input is closed
+	termWait         = 2 * time.Second        // between SIGTERM and SIGKILL
+	killWait         = 5 * time.Second        // for the kernel to end a killed process
+	drainWait        = 500 * time.Millisecond // to read what an ended process had written
+	writeTimeout     = 30 * time.Second       // for a process to read a message
+	maxDeprioritized = 5 * time.Second        // that a starting process has a lower priority
+)
+
+// stdioTransport starts a process and exchanges messages over its standard streams, one per
+// line. It ends the process together with everything that it has started.
+type stdioTransport struct {
+	*rpcConn
+	cmd   *exec.Cmd
+	logs  *logBuffer
+	watch func(group int) (done func())
+
+	outbox    chan []byte
+	in        *os.File // its ends of the pipes: in is written, out and errs are read
+	out, errs *os.File
+	exited    chan struct{} // closed when the process has been reaped
+
+	mu              sync.Mutex // guards signals against reaping: the system reuses the id after it
+	reaped          bool
+	restorePriority func() // undoes deprioritize
+	closeOnce       sync.Once
+}
+
+func newStdio(c Config, logs *logBuffer, watch func(group int) (done func())) (*stdioTransport, error) {
+	env := buildEnvironment(c.Env)
+	path, err := findCommand(c.Command, c.Dir, env)
+	if err != nil {
+		return nil, err
+	}
+	s := &stdioTransport{logs: logs, watch: watch, outbox: make(chan []byte, 16), exited: make(chan struct{})}
+	s.cmd = &exec.Cmd{
+		Path:        path,
+		Args:        append([]string{c.Command}, c.Args...),
+		Env:         env,
+		Dir:         c.Dir,
+		SysProcAttr: ownGroup(),
+	}
+	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
+	s.send = s.enqueue
+	return s, nil
+}
+
+// isInherited reports whether every server gets this variable of ours. Whatever else a
+// server needs is written in its entry, so that no token of ours reaches it. The list is
+// that of the official TypeScript SDK, with locale, time zone and temporary directory.
+func isInherited(name string) bool {
+	return slices.Contains([]string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"}, name) ||
+		strings.HasPrefix(name, "LC_")
+}
+
+// buildEnvironment returns the inherited variables and those of the entry, which win.
+func buildEnvironment(own map[string]string) []string {
+	var env []string
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if _, replaced := own[name]; !replaced && isInherited(name) {
+			env = append(env, v)
+		}
+	}
+	for name, value := range own {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// findCommand returns the path of a command, searched in the PATH that the process will
+// have. dir is the working directory of the process.
+func findCommand(command, dir string, env []string) (string, error) {
+	if dir != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return "", fmt.Errorf("start %q: its working folder %s does not exist: create it, or change cwd", command, dir)
+		}
+	}
+	if strings.ContainsRune(command, filepath.Separator) {
+		path := command
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if _, err := exec.LookPath(path); err != nil {
+			return "", fmt.Errorf("start %q: %w: check command, a relative one counts from cwd", command, errors.Unwrap(err))
+		}
+		return filepath.Abs(path)
+	}
+	for _, v := range env {
+		folders, ok := strings.CutPrefix(v, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, folder := range filepath.SplitList(folders) {
+			if path, err := exec.LookPath(filepath.Join(folder, command)); err == nil && filepath.IsAbs(path) {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s not found: %s", command, installHint(command))
+}
+
+// installHint returns what to do about a command that was not found.
+func installHint(command string) string {
+	switch command {
+	case "npx", "npm", "node":
+		return "install Node.js, or put its folder into PATH"
+	case "uvx", "uv":
+		return "install uv, or put its folder into PATH"
+	case "python", "python3", "pip", "pipx":
+		return "install Python 3, or put its folder into PATH"
+	case "docker", "podman":
+		return "install it, or use a server that needs no container"
+	}
+	return "install it, or write its whole path as command"
+}
+
+// Start starts the process, which runs until Close whatever becomes of the context.
+func (s *stdioTransport) Start(context.Context) error {
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+	}()
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			return r, w, nil
+		}
+		return nil, nil, fmt.Errorf("start %q: make a pipe: %w", s.cmd.Args[0], err)
+	}
+	stdin, in, err := pipe()
+	if err != nil {
+		return err
+	}
+	s.in, theirs = in, append(theirs, stdin)
+	out, stdout, err := pipe()
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	s.out, theirs = out, append(theirs, stdout)
+	errs, stderr, err := pipe()
+	if err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	s.errs, theirs = errs, append(theirs, stderr)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
+
+	started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
+	go s.runProcess(started)
+	if err := <-started; err != nil {
+		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
+	}
+	s.logs.add("bot", fmt.Appendf(nil, "started %s as process %d", s.cmd.Path, s.cmd.Process.Pid))
+	return nil
+}
+
+// runProcess starts the process, waits for its end and reaps it. It stays on one thread,
+// because Linux kills the child (Pdeathsig) when the thread that started it ends.
+func (s *stdioTransport) runProcess(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := s.cmd.Start()
+	if err != nil {
+		started <- err
+		return
+	}
+	defer close(s.exited)
+	s.restorePriority = deprioritize(s.cmd.Process.Pid)
+	// On a machine that is always busy a server of low priority might never get ready.
+	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized)
+	defer late.Stop()
+	unwatch := s.watch(s.cmd.Process.Pid)
+	var reading, work sync.WaitGroup
+	drained, outputEnded := make(chan struct{}), make(chan struct{})
+	reading.Go(func() { s.readOutput(); close(outputEnded) })
+	reading.Go(s.readErrors)
+	work.Go(func() { reading.Wait(); close(drained) })
+	work.Go(func() { s.watchOutputEnd(outputEnded) })
+	work.Go(s.writeMessages)
+	started <- nil
+	s.reap(drained, unwatch)
+	work.Wait()
+}
+
+// endDeprioritized gives the process its normal priority: the server has started.
+func (s *stdioTransport) endDeprioritized() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.reaped {
+		s.restorePriority()
+	}
+}
+
+// watchOutputEnd ends the connection to a process that has closed its output but goes on.
+func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
+	<-outputEnded
+	// A process that ends closes its output first: reap then knows the better reason.
+	timer := time.NewTimer(exitWait)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+	case <-timer.C:
+		s.fail(errors.New("it closed its output"))
+	}
+}
+
+// reap waits for the end of the process, kills what it has left behind, and reaps it.
+func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
+	if !awaitExit(s.cmd.Process.Pid) { // some systems cannot await the exit without reaping
+		_ = s.cmd.Wait()
+	}
+	// Before reaping: until then the id of the group cannot belong to anybody else.
+	s.signal(syscall.SIGKILL)
+	s.in.Close()
+	// What the process wrote last is worth reading, but a descendant that has left the
+	// group may hold the pipes open for ever.
+	timer := time.NewTimer(drainWait)
+	defer timer.Stop()
+	select {
+	case <-drained:
+	case <-timer.C:
+	}
+	unwatch()
+	s.mu.Lock()
+	_ = s.cmd.Wait() // its error repeats ProcessState
+	s.reaped = true
+	s.mu.Unlock()
+	s.out.Close()
+	s.errs.Close()
+	s.logs.add("bot", []byte("ended: "+s.cmd.ProcessState.String()))
+	s.fail(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
+}
+
+// signal signals the process group, unless the process has been reaped.
+func (s *stdioTransport) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.reaped {
+		signalGroup(s.cmd.Process, sig)
+	}
+}
+
+// readOutput handles the messages of the process until its output ends.
+func (s *stdioTransport) readOutput() {
+	lines := lineReader{r: bufio.NewReaderSize(s.out, 64<<10), max: maxMessageBytes}
+	for {
+		line, err := lines.next()
+		switch {
+		case errors.Is(err, errTooLong):
+			s.onInvalid(line)
+			s.fail(fmt.Errorf("it sent a line of more than %d MiB", maxMessageBytes>>20))
+			return
+		case err != nil:
+			return
+		}
+		s.receive(line)
+	}
+}
+
+// readErrors copies the standard error output of the process into its log.
+func (s *stdioTransport) readErrors() {
+	lines := lineReader{r: bufio.NewReaderSize(s.errs, 16<<10), max: 8 << 10}
+	for {
+		line, err := lines.next()
+		if err != nil && !errors.Is(err, errTooLong) {
+			return
+		}
+		s.logs.add("stderr", line)
+	}
+}
+
+// enqueue passes a message to writeMessages, so that a server which does not read delays
+// nobody beyond their own deadline.
+func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
+	select {
+	case s.outbox <- append(message, '\n'):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.done:
+		return s.lossReason()
+	}
+}
+
+// writeMessages writes messages until the connection ends. A process that does not read for
+// writeTimeout loses its connection.
+func (s *stdioTransport) writeMessages() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case message := <-s.outbox:
+			err := s.in.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if err == nil {
+				_, err = s.in.Write(message)
+			}
+			if err != nil && !errors.Is(err, os.ErrClosed) {
+				s.fail(fmt.Errorf("it does not take messages: %w", err))
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and
+// returns when the process and its readers are gone.
+func (s *stdioTransport) Close() error {
+	s.fail(errors.New("closed"))
+	s.closeOnce.Do(func() {
+		if s.cmd.Process == nil {
+			return
+		}
+		s.in.Close()
+		exited := s.waitExited(exitWait)
+		if !exited {
+			s.signal(syscall.SIGTERM)
+			exited = s.waitExited(termWait)
+		}
+		if !exited {
+			s.signal(syscall.SIGKILL)
+			exited = s.waitExited(killWait)
+		}
+		if exited { // else the answers may wait for the process as well
+			s.answers.Wait()
+		}
+	})
+	return nil
+}
+
+// waitExited reports whether the process ends within a time.
+func (s *stdioTransport) waitExited(within time.Duration) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

@@ -1,0 +1,201 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/tool"
+)
+
+const (
+	maxPages     = 100
+	maxTools     = 2000
+	maxToolName  = 512     // bytes; the specification of 2025-11-25 allows 128
+	maxListBytes = 4 << 20 // of all tools; nine well-known servers have 0.3 MB together (measured 2026-11)
+)
+
+// toolSpec is a tool as a server listed it.
+type toolSpec struct {
+	Name        string
+	Title       string          `json:",omitempty"`
+	Description string          `json:",omitempty"`
+	Schema      json.RawMessage `json:",omitempty"`
+	Output      json.RawMessage `json:",omitempty"` // schema of structured results
+	Notes       json.RawMessage `json:",omitempty"` // annotations
+}
+
+// hints returns the annotations that we know.
+func (t toolSpec) hints() tool.Hints {
+	notes := jsonObject(t.Notes)
+	return tool.Hints{
+		ReadOnly:    jsonBool(notes["readOnlyHint"]),
+		Destructive: jsonBool(notes["destructiveHint"]),
+		Idempotent:  jsonBool(notes["idempotentHint"]),
+		OpenWorld:   jsonBool(notes["openWorldHint"]),
+	}
+}
+
+// describe returns what people and models read about the tool.
+func (t toolSpec) describe() string {
+	if t.Description == "" {
+		return t.Title
+	}
+	return t.Description
+}
+
+// equals reports whether two tools are identical byte for byte.
+func (t toolSpec) equals(o toolSpec) bool {
+	return t.Name == o.Name && t.Title == o.Title && t.Description == o.Description &&
+		bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Output, o.Output) && bytes.Equal(t.Notes, o.Notes)
+}
+
+// listing is what a server has said that it offers. It is stored as savedListing.
+type listing struct {
+	Tools        []toolSpec     `json:"tools"`
+	Instructions string         `json:"instructions,omitempty"`
+	Offers       serverFeatures `json:"offers,omitzero"`
+}
+
+func equalListings(a, b listing) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// list returns the tools of all pages, sorted by name. It reads the pages from their raw
+// JSON: the library's own types lose parts of the schemas ($schema, allOf, if/then/else),
+// and it refuses a whole page for one invalid tool (mcp-go v1.2.1, 2026-11).
+func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpec, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// A server of the newest protocol that declares no tools must not be asked for them,
+	// see checkAlive. Older servers are asked in any case: some declare nothing.
+	if sdk.IsModernProtocol(c.info.protocol) && c.client.GetServerCapabilities().Tools == nil {
+		return nil, c.checkAlive(ctx)
+	}
+	var list []toolSpec
+	seen, room := map[string]bool{}, maxListBytes
+	request := sdk.ListToolsRequest{}
+	for range maxPages {
+		raw, offered, err := c.listPage(ctx, request)
+		if err != nil {
+			return nil, fmt.Errorf("list tools: %w", err)
+		}
+		page := jsonObject(raw)
+		if !bytes.HasPrefix(page["tools"], []byte("[")) {
+			return nil, fmt.Errorf("list tools: the answer holds no list of tools")
+		}
+		for _, item := range jsonList(page["tools"]) {
+			t, ok := parseTool(item)
+			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
+				seen[t.Name], room = true, room-len(item)
+				list = append(list, t)
+			}
+		}
+		next := sdk.Cursor(jsonString(page["nextCursor"]))
+		if next == "" || next == request.Params.Cursor { // a server that repeats its cursor would page for ever
+			break
+		}
+		request.Params.Cursor = next
+	}
+	slices.SortFunc(list, func(a, b toolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// checkAlive asks a server without tools for what it does offer, to see whether it is
+// alive. Over the newest protocol an unknown method is answered with 404, which the
+// library takes for the end of the session (mcp-go v1.2.1, 2026-11).
+func (c *connection) checkAlive(ctx context.Context) error {
+	var err error
+	switch offers := c.features(); {
+	case offers.Resources:
+		_, err = c.client.ListResourcesByPage(ctx, sdk.ListResourcesRequest{})
+	case offers.Prompts:
+		_, err = c.client.ListPromptsByPage(ctx, sdk.ListPromptsRequest{})
+	}
+	if err != nil {
+		c.noteFailure(err)
+		return fmt.Errorf("list what it offers: %w", unwrapTransportError(err))
+	}
+	return nil
+}
+
+// listPage returns one page as it came, and a function that reports whether a tool of it
+// may be offered: the library drops tools whose x-mcp-header annotations are invalid, as
+// the specification of 2026-07-28 demands.
+func (c *connection) listPage(
+	ctx context.Context,
+	request sdk.ListToolsRequest,
+) (json.RawMessage, func(string) bool, error) {
+	ctx, got := withCapture(ctx)
+	result, err := c.client.ListToolsByPage(ctx, request)
+	raw := got.result()
+	switch {
+	case err == nil:
+		names := map[string]bool{}
+		for _, t := range result.Tools {
+			names[t.Name] = true
+		}
+		return raw, func(name string) bool { return names[name] }, nil
+	case raw != nil: // the library could not decode the page; we can
+		return raw, func(string) bool { return true }, nil
+	case isMethodNotFound(err):
+		return json.RawMessage(`{"tools":[]}`), func(string) bool { return true }, nil
+	}
+	c.noteFailure(err)
+	return nil, nil, unwrapTransportError(err)
+}
+
+// parseTool reads one tool of a list; false: it has no usable name.
+func parseTool(raw json.RawMessage) (toolSpec, bool) {
+	o := jsonObject(raw)
+	t := toolSpec{Name: jsonString(o["name"]), Title: jsonString(o["title"]), Description: jsonString(o["description"])}
+	fields := map[string]*json.RawMessage{
+		"inputSchema":  &t.Schema,
+		"outputSchema": &t.Output,
+		"annotations":  &t.Notes,
+	}
+	for key, field := range fields {
+		if len(jsonObject(o[key])) > 0 {
+			*field = slices.Clone(o[key]) // else it would keep the whole page in memory
+		}
+	}
+	return t, t.Name != "" && len(t.Name) <= maxToolName
+}
+
+// isIncluded reports whether Include and Exclude of the entry let a tool be offered.
+func (s *server) isIncluded(name string) bool {
+	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, name) })
+}
+
+// matchesPattern reports whether a name matches a pattern in which * stands for any text.
+func matchesPattern(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(part):]
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+package mcp
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdkserver "github.com/mark3labs/mcp-go/server"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/tool"
+)
+
+// signedIn stands for a sign-in: requests of a user who has consented carry his
+// name, all others fail.
+type signedIn struct {
+	mu  sync.Mutex
+	who map[string]bool
+}
+
+func (s *signedIn) allow(user string, yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.who[user] = yes
+}
+
+func (s *signedIn) has(user string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.who[user]
+}
+
+func (s *signedIn) authorize(c Config, next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if !s.has(c.User) {
+			if r.Body != nil {
+				r.Body.Close()
+			}
+			return nil, noToken{"consent is needed"}
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("X-Who", c.User)
+		return next.RoundTrip(r)
+	})
+}
+
+func (s *signedIn) waiting(c Config) *Consent {
+	if s.has(c.User) {
+		return nil
+	}
+	return &Consent{URL: "https://x/?open=" + c.User, User: c.User}
+}
+
+// named serves a tool that says in whose name it was called.
+func named(seen *sync.Map) http.Handler {
+	next := scripted(func(w http.ResponseWriter, r *http.Request, request []byte) {
+		respond(w, request, fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`, "called by "+r.Header.Get("X-Who")))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		seen.Store(r.Header.Get("X-Who")+" "+jsonString(jsonObject(body)["method"]), true)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func asUser(t *testing.T, tl tool.Tool, workspace, id string) tool.Result {
+	t.Helper()
+	ctx := tool.WithCaller(t.Context(), tool.Caller{Conversation: chat.Address{Platform: "slack", Workspace: workspace, Channel: "C"}, User: chat.User{ID: id}})
+	res, err := tl.Call(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestEachUserHasAConnection(t *testing.T) {
+	var seen sync.Map
+	sign := &signedIn{who: map[string]bool{"": true, "slack:T1/alice": true}}
+	h := running(t, Options{Authorize: sign.authorize, Waiting: sign.waiting,
+		Servers: []Config{{Name: "a", URL: serve(t, named(&seen)).URL, PerUser: true}}})
+	if st := settled(t, h, "a"); st.State != Connected || st.ConsentURL != "" {
+		t.Fatalf("%+v", st)
+	}
+	do := find1(t, h, "a", "do")
+	for range 2 {
+		wantText(t, asUser(t, do, "T1", "alice"), "called by slack:T1/alice")
+	}
+	wantFailure(t, asUser(t, do, "T1", "bob"), "before somebody has consented")
+	wantFailure(t, asUser(t, do, "T2", "alice"), "before somebody has consented") // another alice
+	wantFailure(t, call(t, do, "{}"), "nobody is known to ask")
+	sign.allow("slack:T1/bob", true)
+	if err := h.Start("a"); err != nil { // as is done when a consent was given
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(soon); ; {
+		if res := asUser(t, do, "T1", "bob"); !res.IsError {
+			wantText(t, res, "called by slack:T1/bob")
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("bob's connection was not made")
+		}
+	}
+	var calls []string
+	seen.Range(func(key, _ any) bool {
+		if who, ok := strings.CutSuffix(key.(string), " tools/call"); ok {
+			calls = append(calls, who)
+		}
+		return true
+	})
+	slices.Sort(calls)
+	if !slices.Equal(calls, []string{"slack:T1/alice", "slack:T1/bob"}) {
+		t.Errorf("calls in the names of %q", calls)
+	}
+}
+
+// The connection of a user ends when it was not used for a while, and with the
+// server.
+func TestConnectionsOfUsersEnd(t *testing.T) {
+	var seen sync.Map
+	sign := &signedIn{who: map[string]bool{"": true, "slack:T/u": true, "slack:T/v": true}}
+	h := running(t, Options{Authorize: sign.authorize, Waiting: sign.waiting,
+		Servers: []Config{{Name: "a", URL: serve(t, named(&seen)).URL, PerUser: true}}})
+	settled(t, h, "a")
+	do := find1(t, h, "a", "do")
+	for _, u := range []string{"u", "v"} {
+		wantText(t, asUser(t, do, "T", u), "called by slack:T/"+u)
+	}
+	s := h.servers["a"]
+	s.users.mu.Lock()
+	all := maps.Clone(s.users.byUser)
+	s.users.mu.Unlock()
+	ended := func(m *userServer) {
+		t.Helper()
+		if !m.awaitState(t.Context(), func() bool { return m.state == Stopped }) {
+			t.Error("the connection did not end")
+		}
+	}
+	s.closeIdleUser("slack:T/u", all["slack:T/u"]) // as its timer does
+	ended(all["slack:T/u"])
+	wantText(t, asUser(t, do, "T", "u"), "called by slack:T/u") // begins anew
+	if err := h.Apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	ended(all["slack:T/v"])
+	wantFailure(t, asUser(t, do, "T", "v"), "is not available")
+}
+
+func TestPerUserNeedsAURL(t *testing.T) {
+	if _, err := NewHost(Options{Servers: []Config{{Name: "a", Command: "x", PerUser: true}}}); err == nil {
+		t.Error("a process for each user is taken")
+	}
+	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL}}})
+	settled(t, h, "a")
+	wantText(t, call(t, find1(t, h, "a", "echo"), `{"text":"x"}`), "you said x") // without a user, where none is asked for
+}
