@@ -49,13 +49,13 @@ func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err err
 	switch {
 	case errors.Is(err, roster.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
-			"GET /api/v1/agents names those there are")
+			"GET /api/v1/agents lists them")
 	case errors.Is(err, roster.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			"choose another name, or PUT to /api/v1/agents/{name} to change it")
 	case errors.Is(err, roster.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send an entry as agents in config.json has it, with its "name" beside`)
@@ -90,7 +90,7 @@ func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
 	// A different name in the body is more likely a mistake than a wish to rename.
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"an agent keeps its name; make it anew under another")
+			"an agent keeps its name; create it again under the new one")
 		return
 	}
 	v, err := s.o.Agents.Replace(r.Context(), r.PathValue("name"), raw)
@@ -149,7 +149,7 @@ func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))
 	if err != nil {
-		s.page(w, http.StatusNotFound, "note-page", "There is no such agent any more.")
+		s.page(w, http.StatusNotFound, "note-page", "This agent no longer exists.")
 		return
 	}
 	box := s.newAgentFormView(v)
@@ -228,7 +228,7 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 		if text := strings.TrimSpace(r.PostFormValue(field)); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return nil, formError{fmt.Errorf("%q is no number", text)}
+				return nil, formError{fmt.Errorf("%q is not a number", text)}
 			}
 			limits[key] = n
 		}

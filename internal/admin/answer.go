@@ -36,7 +36,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Platform != s.o.Rooms.Name() {
 		writeError(w, http.StatusBadRequest, "bad_request",
-			fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
+			fmt.Sprintf("messages can be sent only to web rooms, not to %s", a),
 			"use an address such as web:/general")
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http
 func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	status, f := http.StatusServiceUnavailable, apiError{
 		"unavailable",
-		"the bot takes no message now",
+		"the bot cannot accept messages right now",
 		"try again in a moment",
 	}
 	var input interface{ BadInput() bool }
@@ -112,7 +112,7 @@ func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	case errors.Is(err, chat.ErrBusy):
 		f = apiError{"busy", "the bot has too much to do right now", "try again in a moment"}
 	default:
-		s.o.Log.Error("message not taken or its answer not seen", "path", r.URL.Path, "error", err)
+		s.o.Log.Error("message not accepted or its answer not delivered", "path", r.URL.Path, "error", err)
 	}
 	// Once events were sent, the status is 200 and only an event can report the error.
 	if !out.started {

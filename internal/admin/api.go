@@ -29,8 +29,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path),
-			"/api/v1/openapi.json describes what there is")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", q.URL.Path),
+			"/api/v1/openapi.json describes the API")
 	})
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
@@ -286,6 +286,6 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 }
 
 func writeNoConversation(w http.ResponseWriter, a chat.Address) {
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a),
-		"GET /api/v1/conversations names those there are")
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("no conversation is stored for %.200s", a),
+		"GET /api/v1/conversations lists them")
 }

@@ -26,7 +26,7 @@ const (
 // it was sent.
 func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	if !s.backupMu.TryLock() {
-		writeError(w, http.StatusTooManyRequests, "busy", "another backup is being fetched", "try again when it has been")
+		writeError(w, http.StatusTooManyRequests, "busy", "another backup is running", "try again when it has finished")
 		return
 	}
 	defer s.backupMu.Unlock()

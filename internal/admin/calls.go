@@ -118,7 +118,7 @@ func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), s.o.Rooms.Name())
 		if err != nil {
-			s.page(w, http.StatusConflict, "problem", "Not taken: "+err.Error()+".")
+			s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
 			return
 		}
 		// The list on the page listens for this event and reloads itself.
@@ -182,8 +182,8 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
 	res, err := s.o.Calls.ToolResult(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more",
-			"the newest large results are kept, the list of calls has their ids")
+		writeError(w, http.StatusNotFound, "not_found", "no result is stored under this id",
+			"only the newest large results are stored; the list of calls has their ids")
 	case err != nil:
 		s.writeFailure(w, r, "the result could not be read", err)
 	default:
@@ -279,9 +279,9 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, approval.ErrUnknown):
 		writeNoApproval(w)
 	case errors.Is(err, approval.ErrDecided):
-		writeError(w, http.StatusConflict, "decided", "this was decided before", "it is "+string(a.Decision))
+		writeError(w, http.StatusConflict, "decided", "this was already decided", "it is "+string(a.Decision))
 	case err != nil:
-		s.writeFailure(w, r, "the decision could not be taken", err)
+		s.writeFailure(w, r, "the decision could not be saved", err)
 	default:
 		writeJSON(w, http.StatusOK, newApprovalView(a))
 	}

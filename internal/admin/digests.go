@@ -54,20 +54,20 @@ func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int,
 		writeJSON(w, status, v)
 	case errors.Is(err, digest.ErrUnknown):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
-			"GET /api/v1/digests names those there are")
+			"GET /api/v1/digests lists them")
 	case errors.Is(err, digest.ErrExists):
 		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
 			"choose another name, or PUT to /api/v1/digests/{name} to change it")
 	case errors.Is(err, digest.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send an entry as digests in config.json has it, with its "name" beside`)
 	// The feeds are at fault, not the bot: 502 says so.
 	case errors.As(err, &unread):
 		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread),
-			"GET /api/v1/feeds tells since when each of them fails")
+			"GET /api/v1/feeds shows since when each of them fails")
 	default:
 		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
@@ -92,7 +92,7 @@ func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"a digest keeps its name; make it anew under another")
+			"a digest keeps its name; create it again under the new one")
 		return
 	}
 	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
@@ -262,9 +262,9 @@ func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, digest.ErrUnknown):
-		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
+		s.page(w, http.StatusNotFound, "problem", "This digest no longer exists.")
 	case errors.Is(err, digest.ErrConfigured):
-		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
+		s.page(w, http.StatusConflict, "problem", "It belongs to config.json; change it there.")
 	default:
 		ref := newReference()
 		s.o.Log.Error("digest not made", "reference", ref, "digest", r.PathValue("name"), "error", err)

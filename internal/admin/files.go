@@ -50,7 +50,7 @@ func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err erro
 	switch {
 	case errors.Is(err, roster.ErrNoFile):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
-			"GET /api/v1/agents/{name}/files names those there are")
+			"GET /api/v1/agents/{name}/files lists them")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send the file as multipart/form-data, in a part named "file" with a filename`)
@@ -63,7 +63,7 @@ func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err erro
 func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return nil, formError{fmt.Errorf("this is no multipart form: %w", err)}
+		return nil, formError{fmt.Errorf("this is not a multipart form: %w", err)}
 	}
 	var kept []roster.File
 	for {
@@ -93,7 +93,7 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 		kept = append(kept, v)
 	}
 	if len(kept) == 0 {
-		return nil, formError{errors.New("the form holds no file")}
+		return nil, formError{errors.New("the form has no file")}
 	}
 	return kept, nil
 }
@@ -139,7 +139,7 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
 	for _, v := range kept {
-		done += fmt.Sprintf("%s is kept, in %d passages. ", v.Name, v.Passages)
+		done += fmt.Sprintf("%s is saved in %d passages. ", v.Name, v.Passages)
 	}
 	s.showAgentResult(w, err, strings.TrimSpace(done))
 }

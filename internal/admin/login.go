@@ -35,7 +35,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost:
 		token, right = r.PostFormValue("token"), s.sessions.isToken
-		wrong = "That is not the admin token. It is http.adminToken of config.json, or stands in the file beside the store."
+		wrong = "That is not the admin token. You find it as http.adminToken in config.json, or in the file beside the store."
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", "login takes GET and POST", "")

@@ -78,13 +78,13 @@ func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err er
 	switch {
 	case errors.Is(err, mcp.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
-			"GET /api/v1/mcp/servers names those there are")
+			"GET /api/v1/mcp/servers lists them")
 	case errors.Is(err, mcp.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
 	case errors.Is(err, mcp.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
@@ -111,7 +111,7 @@ func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.Ra
 	// The message of encoding/json names Go types, which mean nothing to the sender.
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		err = errors.New("the body is no JSON object with a name in it that is a string")
+		err = errors.New("the body is not a JSON object whose name is a string")
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
@@ -139,7 +139,7 @@ func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"a server keeps its name; add it anew under another")
+			"a server keeps its name; add it again under the new one")
 		return
 	}
 	v, err := s.o.Servers.Replace(r.Context(), r.PathValue("name"), raw)
@@ -218,7 +218,7 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
 		writeError(w, http.StatusNotFound, "not_found", err.Error(),
-			"GET /api/v1/mcp/servers/{name}/tools names those there are")
+			"GET /api/v1/mcp/servers/{name}/tools lists them")
 	case err != nil:
 		s.writeServerError(w, r, err)
 	default:

@@ -92,7 +92,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	for scope, l := range set {
 		if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
-			s.writeFailure(w, r, "the settings could not be kept", err)
+			s.writeFailure(w, r, "the settings could not be saved", err)
 			return
 		}
 	}

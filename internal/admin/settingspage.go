@@ -109,9 +109,9 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 		p.Problem = err.Error()
 	} else if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
 		ref := newReference()
-		s.o.Log.Error("settings not kept", "reference", ref, "error", err)
+		s.o.Log.Error("settings not saved", "reference", ref, "error", err)
 		status = http.StatusInternalServerError
-		p.Problem = "The settings could not be kept (reference " + ref + "); the bot's log has the reason."
+		p.Problem = "The settings could not be saved (reference " + ref + "); the bot's log has the reason."
 	} else {
 		p.Saved, status = true, http.StatusOK
 	}

@@ -53,7 +53,7 @@ func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err err
 	switch {
 	case errors.Is(err, mcpserve.ErrNoToken):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
-			"GET /api/v1/auth/mcp-tokens names those there are")
+			"GET /api/v1/auth/mcp-tokens lists them")
 	case errors.Is(err, mcpserve.ErrTokenExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			`send "overwrite": true to replace it, or choose another name`)
@@ -145,6 +145,6 @@ func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 		s.guard.bearers.countAttempt(r, s.o.Now())
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
-	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token is none",
-		"make one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
+	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",
+		"create one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
 }

@@ -51,9 +51,9 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Tools.Why(r.PathValue("name"), r.URL.Query().Get("user"), at)
 	switch {
 	case errors.Is(err, roster.ErrNoTool):
-		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
+		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools lists them")
 	case err != nil:
-		s.writeFailure(w, r, "it could not be found out", err)
+		s.writeFailure(w, r, "the rules could not be evaluated", err)
 	default:
 		writeJSON(w, http.StatusOK, v)
 	}

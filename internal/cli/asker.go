@@ -125,7 +125,7 @@ func (a *asker) askSecret(question, set string) (string, error) {
 	// Pasted keys often bring quotes or a line break along; HTTP headers would refuse those later.
 	isForeign := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"'\`, r) }
 	if strings.ContainsFunc(secret, isForeign) {
-		return "", unusablef("copy it again, without quotes or blanks", "a key or token has letters, digits and signs alone")
+		return "", unusablef("copy it again, without quotes or blanks", "a key or token has only letters, digits and signs")
 	}
 	return secret, nil
 }

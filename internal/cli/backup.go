@@ -23,7 +23,7 @@ func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
 	over := c.flagOn("overwrite")
 	if _, err := os.Lstat(file); !over && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("%s is there already: name another file, or say --overwrite", file))
+		return errors.Join(err, fmt.Errorf("%s exists already: name another file, or use --overwrite", file))
 	}
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -43,7 +43,7 @@ func backup(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s holds a copy of the store, %d bytes, and was read as a whole.\n", file, info.Size())
+	fmt.Fprintf(c.Out, "%s holds a checked copy of the store, %d bytes.\n", file, info.Size())
 	return nil
 }
 
@@ -95,9 +95,9 @@ func restore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return c.explainInUse(cfg, err)
 	}
-	fmt.Fprintf(c.Out, "%s is the store of %s again.\n", path, c.args[0])
+	fmt.Fprintf(c.Out, "%s now holds the backup %s.\n", path, c.args[0])
 	if kept != "" {
-		fmt.Fprintf(c.Out, "What it was before is kept as %s.\n", kept)
+		fmt.Fprintf(c.Out, "The previous store is kept as %s.\n", kept)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func converse(ctx context.Context, c *invocation, ask terminal.Ask) error {
 	t := terminal.Terminal{In: interruptibleReader{ctx, c.In}, Out: c.Out, Notes: c.Err}
 	if len(c.args) == 0 {
 		if c.json {
-			return usageErrorf("--json prints one answer: say TEXT")
+			return usageErrorf("--json prints one answer: add TEXT")
 		}
 		return t.Talk(ctx, ask)
 	}
@@ -164,7 +164,7 @@ func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.To
 			if err := parseAPIError([]byte(data)); err != nil {
 				return d, err
 			}
-			return d, fmt.Errorf("the daemon says: %.200s", strings.TrimSpace(data))
+			return d, fmt.Errorf("the daemon reported: %.200s", strings.TrimSpace(data))
 		}
 	}
 	return d, errors.Join(errors.New("the daemon's answer was cut off"), lines.Err())

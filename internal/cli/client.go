@@ -89,7 +89,7 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	// The text of the API says how to send a token, which does not help here.
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: "+
+		return nil, fmt.Errorf("the ravenbot at %s refuses this configuration's admin token: "+
 			"it was started with another configuration or RAVENBOT_ADMIN_TOKEN",
 			c.base)
 	}

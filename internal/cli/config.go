@@ -35,7 +35,7 @@ func checkConfig(_ context.Context, c *invocation) error {
 		return errors.Join(err, writeItems(c.Out, faults.List))
 	}
 	if err == nil {
-		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests),
+		fmt.Fprintf(c.Out, "%s is valid. Digests: %d. Enabled MCP servers: %d.\n", c.config, len(cfg.Digests),
 			len(cfg.EnabledServers()))
 	}
 	return err

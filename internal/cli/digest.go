@@ -160,7 +160,7 @@ func runDigest(ctx context.Context, c *invocation) error {
 	}
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("%w, and a digest is posted by the running bot: start it with ravenbot run", err)
+		return fmt.Errorf("%w; only the running bot can post a digest: start it with ravenbot run", err)
 	}
 	var r store.Run
 	if err := d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", nil, &r); err != nil {

@@ -87,7 +87,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		return finding{Name: "store " + path + " (in use by a running daemon)", OK: true}
 	// The first run creates the store.
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{Name: "store " + path + " (not made yet)", OK: true}
+		return finding{Name: "store " + path + " (not created yet)", OK: true}
 	case err != nil:
 		return finding{
 			Name:  "store " + path,
@@ -120,8 +120,8 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Name:  "daemon",
 		OK:    err == nil,
 		Cause: errorText(err),
-		Lost:  "what is not connected",
-		Fix:   "its log says why",
+		Lost:  "the platforms that are not connected",
+		Fix:   "its log has the reason",
 	}
 }
 
@@ -204,11 +204,11 @@ func diagnoseServer(s mcp.Status) finding {
 		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
 	// The server answers, but its OAuth sign-in is open.
 	case s.ConsentURL != "":
-		f.OK, f.Cause, f.Fix = false, "somebody has to let the bot use it", "the page Servers has the link"
+		f.OK, f.Cause, f.Fix = false, "somebody has to allow the bot to use it", "the page Servers has the link"
 	case s.Pending > 0:
 		f.OK, f.Lost = false, "these tools"
 		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)
-		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " takes it"
+		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " approves it"
 	}
 	return f
 }
@@ -222,7 +222,7 @@ func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServ
 		f.Fix = "start the server, or correct its url"
 		err = dialServer(ctx, address)
 	} else {
-		f.Fix = "install the program, or write its whole path as command"
+		f.Fix = "install the program, or write its full path as command"
 		_, err = exec.LookPath(s.Command)
 	}
 	f.OK, f.Cause = err == nil, errorText(err)
@@ -233,7 +233,7 @@ func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServ
 func dialServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return errors.New("its url is no address")
+		return errors.New("its url is not an address")
 	}
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	// Connecting is enough: a request could start work on the server.
@@ -273,7 +273,7 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes,
-					fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
+					fmt.Sprintf("Gemini is not given %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}
 		}
 		list = append(list, f)

@@ -147,7 +147,7 @@ func (c *invocation) allowedPrivateHosts() ([]string, error) {
 	case asked:
 		return nil, err
 	case !errors.Is(err, errNoConfig):
-		fmt.Fprintf(c.Err, "warning: %s is not used, for it is not in order; ravenbot config check tells more\n", c.config)
+		fmt.Fprintf(c.Err, "warning: %s is ignored because it is not valid; ravenbot config check shows why\n", c.config)
 	}
 	return nil, nil
 }
@@ -238,7 +238,7 @@ func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) er
 	}
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("%w, and it keeps the digests that are not in config.json: start it with ravenbot run", err)
+		return fmt.Errorf("%w; it keeps the digests that are not in config.json: start it with ravenbot run", err)
 	}
 	addresses := []string{}
 	for _, o := range list {
@@ -274,7 +274,7 @@ func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) er
 
 // printImport prints the feeds as the key of a digest in config.json.
 func printImport(c *invocation, list []outlineItem) error {
-	fmt.Fprintf(c.Err, "%d feeds; in a digest of config.json they are written so:\n", len(list))
+	fmt.Fprintf(c.Err, "%d feeds; write them in a digest of config.json like this:\n", len(list))
 	fmt.Fprintln(c.Out, `"feeds": [`)
 	for i, o := range list {
 		address, err := json.Marshal(o.URL)
@@ -295,7 +295,7 @@ func printImport(c *invocation, list []outlineItem) error {
 func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
 	digests, err := c.loadDigests(ctx, cfg)
 	if err != nil {
-		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are left out: %v\n", err)
+		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are skipped: %v\n", err)
 	}
 	for _, i := range digests {
 		for _, address := range i.Feeds {
@@ -320,9 +320,9 @@ func exportFeeds(ctx context.Context, c *invocation) error {
 			switch address := f.URL.Reveal(); {
 			// String masks secrets: where it differs, the address holds one, and an export is often published.
 			case address != f.URL.String():
-				fmt.Fprintf(c.Err, "left out, since it holds a secret: %s of digest %s\n", f.URL, name)
+				fmt.Fprintf(c.Err, "skipped, because it contains a secret: %s of digest %s\n", f.URL, name)
 			case strings.HasPrefix(address, "bundled:"):
-				fmt.Fprintf(c.Err, "left out, since it comes with the bot: %s of digest %s\n", address, name)
+				fmt.Fprintf(c.Err, "skipped, because it comes with the bot: %s of digest %s\n", address, name)
 			default:
 				list = append(list, feed.Outline{URL: address, Folder: []string{name}})
 			}

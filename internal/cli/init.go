@@ -63,7 +63,7 @@ func runInit(ctx context.Context, c *invocation) error {
 		return err
 	}
 	fmt.Fprintf(c.Out,
-		"This writes %s and %s. Enter takes what stands in [brackets]; nothing is written before the last question.\n\n",
+		"This writes %s and %s. Press Enter to accept the value in [brackets]. Nothing is written before the last question.\n\n",
 		b.config.path, b.dotEnv.path)
 	for _, ask := range []func(context.Context) error{b.askModel, b.askDiscord, b.askSlack} {
 		if err := ask(ctx); err != nil {
@@ -203,7 +203,7 @@ func (b *setup) askModel(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !slices.Contains(kinds, kind):
-			return unusablef("say one of "+strings.Join(kinds, ", "), "there is no %q", kind)
+			return unusablef("choose one of "+strings.Join(kinds, ", "), "there is no %q", kind)
 		}
 		switch kind {
 		case "gemini":
@@ -296,7 +296,7 @@ func (b *setup) askOpenAI(ctx context.Context) error {
 			return err
 		}
 		if name == "" {
-			return unusablef("say it as its provider writes it", "a model has a name")
+			return unusablef("write it as its provider does", "the name of the model is missing")
 		}
 		key, err := b.askKey("API key", varOpenAI)
 		if err != nil {
@@ -348,7 +348,7 @@ func (b *setup) askDiscord(ctx context.Context) error {
 		if err != nil {
 			return explainRefusal(err)
 		}
-		b.say("Discord takes the token")
+		b.say("Discord accepts the token")
 		// Missing permissions do not prevent a start, so they are notes.
 		for _, f := range d.Check(ctx) {
 			b.say("note: %s: %s is missing, so that %s: %s", f.Where, f.Missing, f.Loses, f.Remedy)
@@ -382,7 +382,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 				*into = ""
 				return explainRefusal(err)
 			}
-			b.say("Slack takes the %s", what)
+			b.say("Slack accepts the %s", what)
 			return nil
 		})
 	}
@@ -399,7 +399,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 		return err
 	}
 	if options.AppToken == "" {
-		b.say("without an app-level token Slack is left out")
+		b.say("without an app-level token Slack is skipped")
 		return nil
 	}
 	for _, f := range slack.New(options).Check(ctx) {
@@ -434,17 +434,17 @@ func (b *setup) writeFiles() error {
 	var write []setupFile
 	for _, f := range []setupFile{b.dotEnv, b.config} { // the configuration last: it needs the other
 		if f.exists && string(f.before) == string(f.text) {
-			b.say("%s stays as it is", f.path)
+			b.say("%s is unchanged", f.path)
 			continue
 		}
 		if f.exists {
-			yes, err := b.confirm(fmt.Sprintf("%s is there already. Change it? All that was not asked about stays as it is",
+			yes, err := b.confirm(fmt.Sprintf("%s exists already. Change it? Everything that was not asked about stays as it is",
 				f.path))
 			if err != nil {
 				return err
 			}
 			if !yes {
-				b.say("%s stays as it is: what you answered is not in it", f.path)
+				b.say("%s is unchanged: your answers are not in it", f.path)
 				continue
 			}
 		}
@@ -485,7 +485,7 @@ func (f setupFile) write() error {
 	}
 	// A link fails where the file exists meanwhile; a rename would overwrite it.
 	if err := os.Link(t.Name(), path); errors.Is(err, fs.ErrExist) {
-		return errors.New("somebody else has made it meanwhile")
+		return errors.New("another program has created it meanwhile")
 	} else if err != nil {
 		return os.Rename(t.Name(), path) // a file system without hard links
 	}
@@ -509,7 +509,7 @@ func (b *setup) printNextSteps() error {
 		flags = " --config " + b.c.config
 	}
 	b.say("- start the bot: ravenbot run%s", flags)
-	b.say("- see whether all is well: ravenbot doctor%s", flags)
+	b.say("- check the setup: ravenbot doctor%s", flags)
 	if b.answers[varSlackBot] != "" {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
 		return nil
@@ -518,6 +518,6 @@ func (b *setup) printNextSteps() error {
 	if err != nil {
 		return err
 	}
-	b.say("- to have it on Slack, too, make the app with this link, and run init again:\n  %s", link)
+	b.say("- to use it on Slack, too, create the app with this link and run init again:\n  %s", link)
 	return nil
 }

@@ -78,7 +78,7 @@ func serverTools(ctx context.Context, c *invocation) error {
 			}
 		case !errors.Is(err, errNoDaemon):
 		case !known:
-			err = fmt.Errorf("there is no MCP server %q in %s; ravenbot mcp list names those there are", which, c.config)
+			err = fmt.Errorf("there is no MCP server %q in %s; ravenbot mcp list lists them", which, c.config)
 		case entry.Disabled:
 			err = fmt.Errorf("MCP server %q is disabled in %s", which, c.config)
 		default:
@@ -128,7 +128,7 @@ func waitConnected(ctx context.Context, d *client, name string) error {
 // callTool calls a tool of a server through the daemon. It fails when the tool reports an error.
 func callTool(ctx context.Context, c *invocation) error {
 	if !json.Valid([]byte(c.args[2])) {
-		return usageErrorf("the arguments of the call are no JSON: %.100s", c.args[2])
+		return usageErrorf("the arguments of the call are not valid JSON: %.100s", c.args[2])
 	}
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func approveServer(ctx context.Context, c *invocation) error {
 		return writeJSON(c.Out, got)
 	}
 	if len(got.Approved) == 0 {
-		fmt.Fprintln(c.Err, "Nothing waited for an approval.")
+		fmt.Fprintln(c.Err, "No tool was waiting for approval.")
 	}
 	for _, t := range got.Approved {
 		fmt.Fprintf(c.Out, "%s (%s)\n%s\n", t.Tool, t.Kind, t.Diff)

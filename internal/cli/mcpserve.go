@@ -97,7 +97,7 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 		}
 		m, err := readMessage(line)
 		if err != nil {
-			r.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no JSON-RPC message"}}`))
+			r.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not a JSON-RPC message"}}`))
 			continue
 		}
 		if m.Method == "notifications/cancelled" {
@@ -123,7 +123,7 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 		})
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("read what the host says: %w", err)
+		return fmt.Errorf("read the messages of the host: %w", err)
 	}
 	return nil
 }
@@ -174,12 +174,12 @@ func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 		return // nobody waits for an answer
 	}
 	answer, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603,
-		"message": "the daemon could not be asked: " + err.Error()}}) // these types always marshal
+		"message": "could not reach the daemon: " + err.Error()}}) // these types always marshal
 	r.write(answer)
 }
 
 // errTokenRefused is returned when the daemon refuses the token of the relay.
-var errTokenRefused = errors.New("the daemon does not take the token")
+var errTokenRefused = errors.New("the daemon refuses the token")
 
 // post sends one message to the daemon's endpoint.
 func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {

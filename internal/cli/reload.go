@@ -71,6 +71,6 @@ func (c *invocation) reload(a *app.App, lg *slog.Logger) {
 		err = a.Reload(cfg)
 	}
 	if err != nil {
-		lg.Error("configuration not reloaded; what was there before goes on", "error", err)
+		lg.Error("configuration not reloaded, the previous one stays in use", "error", err)
 	}
 }

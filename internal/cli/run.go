@@ -66,7 +66,7 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		return err
 	}
 	if created {
-		lg.Info("admin token made", "file", cfg.TokenPath())
+		lg.Info("admin token created", "file", cfg.TokenPath())
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

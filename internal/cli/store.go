@@ -70,6 +70,6 @@ func compactStore(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, map[string]int64{"before": before, "after": after})
 	}
-	fmt.Fprintf(c.Out, "%s had %d bytes and has %d.\n", path, before, after)
+	fmt.Fprintf(c.Out, "%s was compacted from %d to %d bytes.\n", path, before, after)
 	return nil
 }

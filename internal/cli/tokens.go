@@ -97,7 +97,7 @@ func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
 	}
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
-		return nil, fmt.Errorf("%w: this needs it; start it with ravenbot run", err)
+		return nil, fmt.Errorf("%w; this command needs it: start it with ravenbot run", err)
 	}
 	return d, err
 }

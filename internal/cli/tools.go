@@ -121,7 +121,7 @@ func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
 		case l.Name == "":
 			return errors.New(`"name" is missing`)
 		case known[l.Name]:
-			return fmt.Errorf("tool %q is there for the second time", l.Name)
+			return fmt.Errorf("tool %q appears twice", l.Name)
 		}
 		known[l.Name] = true
 		// Public test collections name a topic instead of a server.
@@ -198,7 +198,7 @@ func eachLine[T any](name string, yield func(T) error) error {
 	case lines.Err() != nil:
 		return fmt.Errorf("read %s: %w", name, lines.Err())
 	case !seen:
-		return fmt.Errorf("%s holds no line", name)
+		return fmt.Errorf("%s has no lines", name)
 	}
 	return nil
 }
