@@ -1,10 +1,8 @@
-// Package admin is the bot's HTTP side: health, login and sessions, the REST API
-// under /api/v1, and the dashboard around the chat page. It promises that nothing
-// but /healthz, /readyz, /login and the mounts that check for themselves answers
-// without the admin token or a session, that no foreign page and no foreign host
-// name can act with a session, that tokens are compared in constant time, and
-// that what is shown is never active markup. What the API tells and does it takes
-// as small interfaces and functions; it knows no platform and no store.
+// Package admin is the bot's HTTP server: health, login and sessions, the REST API under /api/v1, and the
+// dashboard around the chat page. It promises that nothing but /healthz, /readyz, /login and the mounts that check
+// for themselves answers without the admin token or a session; that no other site and no unknown host name can act
+// with a session; that tokens are compared in constant time; and that content is never shown as active markup. What
+// the API reports and changes is left to small interfaces and functions; the package knows no platform and no store.
 package admin
 
 import (
@@ -25,37 +23,37 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Event is a step towards an answer: a passing view of the work, or last the
-// Entry whose draft is the answer. One of the two is set.
+// Event is a step towards an answer: the progress of the work, or at the end the Entry whose draft is the
+// answer. Exactly one of the two is set.
 type Event struct {
 	Entry    *store.Entry
 	Progress *chat.Progress
 }
 
-// Rooms are the web rooms, of which each is a conversation.
+// Rooms gives access to the web rooms. Each room is a conversation.
 type Rooms interface {
 	Name() string // of their platform
-	// Ask says something in a room and yields events until the answer has come. An error with
-	// a method BadInput that reports true is the sender's to correct.
+	// Ask says something in a room and yields events until the answer has come. An error with a method BadInput
+	// that returns true is for the sender to correct.
 	Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
 }
 
-// Platforms tells how the chat platforms are.
+// Platforms reports the state of the chat platforms.
 type Platforms interface {
 	Health() []platform.Health
 }
 
-// Spending tells what was used of models.
+// Spending reports the usage of models.
 type Spending interface {
 	Usage(ctx context.Context) ([]budget.Usage, error)
 }
 
-// Agent is told of conversations that were deleted.
+// Agent is notified of conversations that were deleted.
 type Agent interface {
 	Forget(a chat.Address)
 }
 
-// Instance tells of the bot as a whole.
+// Instance reports on the bot as a whole.
 type Instance interface {
 	Status() any        // becomes JSON
 	ToolsEnabled() bool // by the configuration
@@ -64,11 +62,11 @@ type Instance interface {
 // Conversations reads and removes what is remembered of conversations.
 type Conversations interface {
 	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
-	// Turns gives the newest n turns, oldest first.
+	// Turns returns the newest n turns, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
-	// Entries gives up to n lines of a web room with Seq below before (0: the
-	// newest), oldest first; Rooms names the rooms that hold any.
+	// Entries returns up to n lines of a web room with Seq below before (0: the newest), oldest first. Rooms returns
+	// the rooms that have any.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	Rooms(ctx context.Context) ([]string, error)
 	// DeleteRoom removes the lines of a web room.
@@ -79,9 +77,9 @@ type Conversations interface {
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
 
-// Options are what a Server needs. All functions may be called concurrently.
+// Options holds what a Server needs. All functions may be called concurrently.
 type Options struct {
-	Token     string // the administrator's; while it is empty only one-time links let in
+	Token     string // of the administrator; while it is empty, only one-time links work
 	Listen    string // the address listened on, host:port
 	PublicURL string // where others reach the bot, or empty
 
@@ -103,7 +101,7 @@ type Options struct {
 	Spending      Spending
 	Calls         Calls
 	Approvals     Approvals
-	Audit         Audit // nil: no changes are kept
+	Audit         Audit // nil: changes are not recorded
 	Tokens        Tokens
 	Settings      *settings.Repository
 	Logouts       Logouts
@@ -115,13 +113,13 @@ type Options struct {
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
-	// Mounts are handlers of exact paths that check for themselves who calls.
+	// Mounts are handlers of exact paths. They check themselves who calls.
 	Mounts map[string]http.Handler
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Server is the HTTP side. It is safe for concurrent use.
+// Server is the HTTP server of the bot. It is safe for concurrent use.
 type Server struct {
 	o        Options
 	guard    *guard
@@ -144,12 +142,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Handler serves everything.
+// Handler returns the handler of all paths.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
 	setHeaders(w.Header())
+	// Before the checks of host and login: these handlers have proofs of their own, such as a signature.
 	if h, ok := s.o.Mounts[r.URL.Path]; ok {
 		if readBody(w, r) {
 			h.ServeHTTP(w, r)
@@ -157,6 +156,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch r.URL.Path {
+	// Probes of orchestrators have no token and may use any host name.
 	case "/healthz":
 		s.healthz(w, r)
 		return
@@ -164,6 +164,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.readyz(w, r)
 		return
 	}
+	// Before the login, so that DNS rebinding cannot even try tokens.
 	if err := s.guard.checkForeign(r); err != nil {
 		writeError(w, http.StatusForbidden, "forbidden", err.Error(),
 			"open the bot under its own address, or set http.publicURL to the one in use")
@@ -175,12 +176,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	// It has tokens of its own; the admin token is no good there.
 	if r.URL.Path == "/mcp" && s.mcp != nil {
 		if readBody(w, r) {
 			s.mcpEndpoint(w, r)
 		}
 		return
 	}
+	// The body is read only for callers that are logged in.
 	if !s.authorize(w, r) || !readBody(w, r) {
 		return
 	}
@@ -191,10 +194,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.serveAudited(w, r, s.pages)
 }
 
-// authorize lets pass who holds the token or a session, and answers all others.
+// authorize reports whether a request has the admin token or a session. It answers all other requests itself.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
 		now := s.o.Now()
+		// Before the comparison: guessing must stop also for a right token.
 		if s.guard.bearers.isFull(r, now) {
 			writeTooManyAttempts(w)
 			return false
@@ -212,6 +216,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	switch {
+	// htmx would insert the login page into the page; this header makes it load the page instead.
 	case r.Header.Get("HX-Request") != "":
 		w.Header().Set("HX-Redirect", "/login")
 		w.WriteHeader(http.StatusUnauthorized)

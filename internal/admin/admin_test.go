@@ -444,7 +444,7 @@ func TestTheAPI(t *testing.T) {
 		{"GET /api/v1/mcp/servers/none/logs", "", 404, `"hint":"GET /api/v1/mcp/servers`},
 		{"GET /api/v1/conversations", "", 200, `{"items":[{"address":"web:/general","turns":1,"last":"2026-03-04T12:00:00Z"},{"address":"web:/news","turns":0}],"next":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fgeneral", "", 200, `{"role":"assistant","text":"hi"}`},
-		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `nothing is remembered of web:/other`},
+		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `no conversation is stored for web:/other`},
 		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},
 		{"DELETE /api/v1/conversations/slack%3AT1%2FC1%2F17.1", "", 404, `slack:T1/C1/17.1`},
 		{"DELETE /api/v1/conversations/web%3A%2Fgeneral", "", 204, ""},

@@ -14,9 +14,8 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// Agents tells of the agents and keeps those that are made here. Errors are those
-// above, and those with a method BadInput that reports true, which are the sender's
-// to mend.
+// Agents returns, adds and changes agents. Errors are those of package roster, and those with a method
+// BadInput that returns true, which are for the sender to correct.
 type Agents interface {
 	List() []roster.Agent
 	Get(name string) (roster.Agent, error)
@@ -24,8 +23,7 @@ type Agents interface {
 	Add(ctx context.Context, name string, entry json.RawMessage) (roster.Agent, error)
 	Replace(ctx context.Context, name string, entry json.RawMessage) (roster.Agent, error)
 	Remove(ctx context.Context, name string) error
-	// Rooms gives the web rooms for which an agent was chosen; Choose chooses, "" no
-	// longer.
+	// Rooms returns the web rooms for which an agent was chosen. Choose sets one; "" removes the choice.
 	Rooms() map[string]string
 	Choose(ctx context.Context, room, name string) error
 }
@@ -37,7 +35,7 @@ func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
 	s.writeAgent(w, r, http.StatusOK, v, err)
 }
 
-// writeAgent writes an agent, or what went wrong with the request about it.
+// writeAgent writes an agent, or the error of the request.
 func (s *Server) writeAgent(w http.ResponseWriter, r *http.Request, status int, v roster.Agent, err error) {
 	if err != nil {
 		s.writeAgentError(w, r, err)
@@ -46,17 +44,18 @@ func (s *Server) writeAgent(w http.ResponseWriter, r *http.Request, status int, 
 	writeJSON(w, status, v)
 }
 
+// writeAgentError writes the error of a request about an agent.
 func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
-			"GET /api/v1/agents names those there are")
+			"GET /api/v1/agents lists them")
 	case errors.Is(err, roster.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			"choose another name, or PUT to /api/v1/agents/{name} to change it")
 	case errors.Is(err, roster.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send an entry as agents in config.json has it, with its "name" beside`)
@@ -65,6 +64,7 @@ func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err err
 	}
 }
 
+// isBadInput reports whether an error is for the sender to correct.
 func isBadInput(err error) bool {
 	var bad interface{ BadInput() bool }
 	return errors.As(err, &bad) && bad.BadInput()
@@ -87,9 +87,10 @@ func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	// A different name in the body is more likely a mistake than a wish to rename.
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"an agent keeps its name; make it anew under another")
+			"an agent keeps its name; create it again under the new one")
 		return
 	}
 	v, err := s.o.Agents.Replace(r.Context(), r.PathValue("name"), raw)
@@ -129,6 +130,7 @@ type agentsView struct {
 	New    agentFormView
 }
 
+// roomChoice is a web room with its agent.
 type roomChoice struct{ Room, Agent string }
 
 func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +149,7 @@ func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))
 	if err != nil {
-		s.page(w, http.StatusNotFound, "note-page", "There is no such agent any more.")
+		s.page(w, http.StatusNotFound, "note-page", "This agent no longer exists.")
 		return
 	}
 	box := s.newAgentFormView(v)
@@ -158,8 +160,9 @@ func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "agent-page", box)
 }
 
-// newAgentFormView fills the form with an agent. Servers that are linked and gone stay in it.
+// newAgentFormView returns the form of an agent. Servers that are linked but no longer exist stay in it.
 func (s *Server) newAgentFormView(v roster.Agent) agentFormView {
+	// nil and an empty list differ: nil means every enabled server.
 	box := agentFormView{Agent: v, Every: v.MCPServers == nil}
 	if s.o.Settings != nil {
 		box.Models = s.o.Settings.Models()
@@ -178,7 +181,7 @@ func (s *Server) newAgentFormView(v roster.Agent) agentFormView {
 	return box
 }
 
-// saveAgent makes or changes an agent by the form of the page.
+// saveAgent creates or changes an agent from the form of the page.
 func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	before, err := s.o.Agents.Get(name)
@@ -196,7 +199,7 @@ func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
 	s.showAgentResult(w, err, name+" is saved.")
 }
 
-// parseAgentForm reads the form. What it does not show stays as it was.
+// parseAgentForm reads the form. Settings that it does not show keep their values.
 func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, formError{fmt.Errorf("read the form: %w", err)}
@@ -210,9 +213,11 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 		"knowledge":       before.Knowledge,
 		"utilityModel":    r.PostFormValue("utility"),
 	}
+	// Without mcpServers an agent may use every server, so the key must be absent then.
 	if r.PostFormValue("every") == "" {
 		links := []roster.Link{}
 		on := r.PostForm["server"]
+		// Browsers do not send switches that are off, so the form names all of them.
 		for _, name := range r.PostForm["known"] {
 			links = append(links, roster.Link{Name: name, Enabled: slices.Contains(on, name)})
 		}
@@ -223,7 +228,7 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 		if text := strings.TrimSpace(r.PostFormValue(field)); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return nil, formError{fmt.Errorf("%q is no number", text)}
+				return nil, formError{fmt.Errorf("%q is not a number", text)}
 			}
 			limits[key] = n
 		}
@@ -232,12 +237,14 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 	return json.Marshal(v)
 }
 
-// formError is a form that its sender has to mend.
+// formError is an error in a form that its sender has to correct.
 type formError struct{ error }
 
-// BadInput says whose fault it is.
+// BadInput returns true.
 func (formError) BadInput() bool { return true }
 
+// splitFields splits text at commas and blanks. It never returns nil, so that JSON has an empty list and not
+// null.
 func splitFields(text string) []string {
 	list := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
 	if list == nil {
@@ -261,7 +268,7 @@ func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
 	s.showAgentResult(w, s.o.Agents.Choose(r.Context(), room, name), done)
 }
 
-// showAgentResult answers what was done on a page of agents.
+// showAgentResult shows the result of a change to an agent, or its error.
 func (s *Server) showAgentResult(w http.ResponseWriter, err error, done string) {
 	switch {
 	case err == nil:

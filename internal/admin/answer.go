@@ -14,7 +14,7 @@ import (
 
 const (
 	keepAlive = 15 * time.Second
-	// firstKeepAlive is when a client that still waits is told that its message was taken.
+	// firstKeepAlive is when a client that still waits learns that its message was accepted.
 	firstKeepAlive = 250 * time.Millisecond
 	// writeTimeout is how long a client may take for one write.
 	writeTimeout = 20 * time.Second
@@ -22,7 +22,7 @@ const (
 	answerTimeout = 30 * time.Minute
 )
 
-// askStep is one turn of an Ask.
+// askStep is one event of Ask, or its error.
 type askStep struct {
 	event Event
 	err   error
@@ -36,7 +36,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Platform != s.o.Rooms.Name() {
 		writeError(w, http.StatusBadRequest, "bad_request",
-			fmt.Sprintf("messages can be sent to web rooms alone, not to %s", a),
+			fmt.Sprintf("messages can be sent only to web rooms, not to %s", a),
 			"use an address such as web:/general")
 		return
 	}
@@ -62,12 +62,12 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
+	// Wait for the goroutine: it must not outlive the request whose context it uses.
 	defer func() { cancel(); <-done }()
 	s.streamSteps(ctx, w, r, steps)
 }
 
-// streamSteps sends steps as server-sent events. A fault before the first is answered
-// with a status of its own.
+// streamSteps sends steps as server-sent events. An error before the first step gets a status of its own.
 func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http.Request, steps <-chan askStep) {
 	out := &eventWriter{w: w, out: http.NewResponseController(w)}
 	alive := time.NewTimer(firstKeepAlive)
@@ -78,6 +78,7 @@ func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http
 		case <-ctx.Done():
 			return
 		case <-alive.C:
+			// A comment line keeps proxies from closing a silent connection.
 			err = out.write([]byte(": here\n\n"))
 			alive.Reset(keepAlive)
 		case next, ok := <-steps:
@@ -97,11 +98,11 @@ func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http
 	}
 }
 
-// writeAskError tells why a message gets no answer here.
+// writeAskError reports why a message gets no answer.
 func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	status, f := http.StatusServiceUnavailable, apiError{
 		"unavailable",
-		"the bot takes no message now",
+		"the bot cannot accept messages right now",
 		"try again in a moment",
 	}
 	var input interface{ BadInput() bool }
@@ -111,8 +112,9 @@ func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	case errors.Is(err, chat.ErrBusy):
 		f = apiError{"busy", "the bot has too much to do right now", "try again in a moment"}
 	default:
-		s.o.Log.Error("message not taken or its answer not seen", "path", r.URL.Path, "error", err)
+		s.o.Log.Error("message not accepted or its answer not delivered", "path", r.URL.Path, "error", err)
 	}
+	// Once events were sent, the status is 200 and only an event can report the error.
 	if !out.started {
 		writeError(out.w, status, f.Code, f.Message, f.Hint)
 		return
@@ -120,14 +122,14 @@ func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	_ = out.writeEvent("error", map[string]apiError{"error": f}) // the reader is gone when this fails
 }
 
-// eventWriter writes server-sent events; the headers go with the first.
+// eventWriter writes server-sent events. The headers are sent with the first.
 type eventWriter struct {
 	w       http.ResponseWriter
 	out     *http.ResponseController
 	started bool
 }
 
-// answerView is the last event.
+// answerView is the last event of a stream.
 type answerView struct {
 	ID     string         `json:"id"`
 	Text   string         `json:"text"`
@@ -147,6 +149,7 @@ func (o *eventWriter) writeStep(e Event) error {
 		return nil
 	}
 	var err error
+	// A reset comes first: it discards the text that was streamed before.
 	if p.Reset {
 		err = o.writeEvent("reset", struct{}{})
 	}
@@ -175,8 +178,10 @@ func (o *eventWriter) write(b []byte) error {
 		o.started = true
 		o.w.Header().Set("Content-Type", "text/event-stream")
 		o.w.Header().Set("Cache-Control", "no-store")
+		// nginx would hold events back until the answer is complete.
 		o.w.Header().Set("X-Accel-Buffering", "no")
 	}
+	// A deadline for each write: the whole answer may take half an hour.
 	if err := o.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}

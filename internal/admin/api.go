@@ -17,20 +17,20 @@ import (
 	"ravenbot/internal/store"
 )
 
+// isAPI reports whether errors at a path are JSON.
 func isAPI(path string) bool {
 	return strings.HasPrefix(path, "/api/") || path == "/mcp" || path == "/metrics"
 }
 
-// apiRoutes sends requests to handlers by path and method. Unlike a bare ServeMux
-// it says in JSON which methods a path takes.
+// apiRoutes returns the routes of the API. Unlike a bare ServeMux they answer a wrong method in JSON.
 func (s *Server) apiRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	if s.o.Metrics != nil {
 		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is nothing at %.200s", q.URL.Path),
-			"/api/v1/openapi.json describes what there is")
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", q.URL.Path),
+			"/api/v1/openapi.json describes the API")
 	})
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
@@ -81,6 +81,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(description) // whoever asked may be gone
 	}}
+	// After the last route, so that the description has all of them, itself included.
 	description = describeAPI(routes)
 	for path, m := range routes {
 		mux.HandleFunc("/api/v1"+path, m.serve)
@@ -88,11 +89,12 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	return mux
 }
 
-// methods are what a path takes.
+// methods maps the methods that a path accepts to their handlers.
 type methods map[string]http.HandlerFunc
 
 func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 	method := r.Method
+	// The server drops the body of an answer to HEAD.
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -117,6 +119,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(b, '\n')) // the reader is gone when this fails
 }
 
+// apiError is the body of an error.
 type apiError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -127,12 +130,12 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
 }
 
-// writeList writes a list; all of it fits on one page.
+// writeList writes a list that fits on one page.
 func writeList[T any](w http.ResponseWriter, items []T) { writePage(w, items, "") }
 
-// writePage writes a page of a list; next asks for the page behind it, empty: there
-// is none.
+// writePage writes a page of a list. next asks for the page after it and is empty on the last.
 func writePage[T any](w http.ResponseWriter, items []T, next string) {
+	// Clients expect [], and nil would become null.
 	if items == nil {
 		items = []T{}
 	}
@@ -142,8 +145,9 @@ func writePage[T any](w http.ResponseWriter, items []T, next string) {
 	}{items, next})
 }
 
-// writeFailure answers a request whose work failed; the cause is for the log alone.
+// writeFailure answers a request whose work failed. The cause is for the log alone.
 func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
+	// The error is most likely the cancellation itself, which is not worth a log line.
 	if r.Context().Err() != nil {
 		return // nobody waits
 	}
@@ -156,7 +160,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz tells whether every platform is really connected.
+// readyz reports whether every platform is connected.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	answer := struct {
 		Status    string            `json:"status"`
@@ -173,7 +177,8 @@ func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.o.Instance.Status())
 }
 
-// parseConversation reads the address that the path names, or answers what is wrong.
+// parseConversation returns the address that the path names. It answers the request itself when the address
+// is wrong.
 func parseConversation(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
 	a, err := chat.ParseAddress(r.PathValue("address"))
 	if err != nil {
@@ -196,6 +201,7 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the conversations could not be listed", err)
 		return
 	}
+	// The newest first; those at the same instant stay in the order of the store.
 	slices.SortStableFunc(list, func(a, b store.ConversationInfo) int { return b.Last.Compare(a.Last) })
 	items := make([]conversationItem, len(list))
 	for i, c := range list {
@@ -210,12 +216,11 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 	writeList(w, items)
 }
 
-// maxShownTurns is how many turns of a conversation, and lines of a web room, the API
-// shows.
+// maxShownTurns is how many turns of a conversation, and lines of a web room, the API shows.
 const maxShownTurns = 200
 
-// loadConversation gives what is kept of a conversation: what the agent knows of it and,
-// of a web room, all that was said and posted there.
+// loadConversation returns what is stored of a conversation: the turns that the agent knows and, for a web
+// room, all that was said and posted there.
 func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
 	turns []conversation.Turn,
 	lines []store.Entry,
@@ -238,6 +243,7 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.writeFailure(w, r, "the conversation could not be read", err)
 	case len(turns)+len(lines) == 0:
+		// writeNoConversation answers a request for a conversation that does not exist.
 		writeNoConversation(w, a)
 	default:
 		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
@@ -268,10 +274,10 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// forget deletes a conversation everywhere: in the store, in the agent's memory, and the lines
-// of its web room.
+// forget deletes a conversation from the store and from the agent's memory, with the lines of its web room.
 func (s *Server) forget(ctx context.Context, a chat.Address) error {
 	err := s.o.Conversations.DeleteConversation(ctx, a)
+	// Also after an error: what the agent knows must not survive a half-deleted conversation.
 	s.o.Agent.Forget(a)
 	if a.Platform == s.o.Rooms.Name() && (err == nil || errors.Is(err, store.ErrNotFound)) {
 		err = s.o.Conversations.DeleteRoom(ctx, a.Channel)
@@ -280,6 +286,6 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 }
 
 func writeNoConversation(w http.ResponseWriter, a chat.Address) {
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("nothing is remembered of %.200s", a),
-		"GET /api/v1/conversations names those there are")
+	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("no conversation is stored for %.200s", a),
+		"GET /api/v1/conversations lists them")
 }

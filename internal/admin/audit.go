@@ -9,14 +9,14 @@ import (
 	"ravenbot/internal/audit"
 )
 
-// Audit keeps what was changed.
+// Audit records changes.
 type Audit interface {
 	Record(ctx context.Context, e audit.Entry)
 	Entries(before string, n int) []audit.Entry
 }
 
-// isReadOnly are changes that change nothing: previews and explanations, what is said in a room and
-// what the chat page does.
+// isReadOnly reports whether a request changes no configuration: previews and explanations, messages in a
+// room, and everything of the chat page.
 func isReadOnly(r *http.Request) bool {
 	path := r.URL.Path
 	switch r.Method {
@@ -27,12 +27,13 @@ func isReadOnly(r *http.Request) bool {
 		strings.HasSuffix(path, "/preview") || strings.HasSuffix(path, "/explain")
 }
 
-// serveAudited serves a request, and notes it where it changed something.
+// serveAudited serves a request, and records it when it changed something.
 func (s *Server) serveAudited(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.o.Audit == nil || isReadOnly(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
+	// A handler that writes no status succeeds with 200.
 	seen := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 	next.ServeHTTP(seen, r)
 	if seen.status >= http.StatusBadRequest {
@@ -49,10 +50,11 @@ func (s *Server) serveAudited(w http.ResponseWriter, r *http.Request, next http.
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		e.From = host
 	}
+	// The change has happened, so it is recorded even when the client is gone.
 	s.o.Audit.Record(context.WithoutCancel(r.Context()), e)
 }
 
-// statusRecorder is an answer whose status is known.
+// statusRecorder remembers the status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
@@ -66,7 +68,7 @@ func (o *statusRecorder) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach what is below.
 func (o *statusRecorder) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// listAudit gives changes newest first, ?limit of them from ?next on.
+// listAudit writes the changes, newest first: ?limit of them, after the page that returned ?next.
 func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
 	n, err := parseNumber(r.URL.Query().Get("limit"), pageSize)
 	if err != nil || n < 1 {

@@ -18,15 +18,15 @@ type Copy struct {
 const (
 	// copyChunk is how many bytes of a copy are sent at once.
 	copyChunk = 256 << 10
-	// chunkTimeout is how long the one who asked may take to receive them.
+	// chunkTimeout is how long the client may take to receive a chunk.
 	chunkTimeout = 30 * time.Second
 )
 
-// postBackup sends a copy of the store, one at a time: each takes as much room as the
-// store until it was received.
+// postBackup sends a copy of the store. Only one at a time: each takes as much disk space as the store until
+// it was sent.
 func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	if !s.backupMu.TryLock() {
-		writeError(w, http.StatusTooManyRequests, "busy", "another backup is being fetched", "try again when it has been")
+		writeError(w, http.StatusTooManyRequests, "busy", "another backup is running", "try again when it has finished")
 		return
 	}
 	defer s.backupMu.Unlock()
@@ -43,13 +43,15 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	if err := sendChunks(w, c); err != nil {
 		s.o.Log.Warn("backup not sent to the end", "error", err)
-		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+		panic(http.ErrAbortHandler) // ends the connection, so that nobody mistakes a part for the whole
 	}
 }
 
+// sendChunks copies r to w. Each chunk has a deadline of its own.
 func sendChunks(w http.ResponseWriter, r io.Reader) error {
 	out := http.NewResponseController(w)
 	for {
+		// A large store over a slow line may take hours; only a stalled client is cut off.
 		if err := out.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil {
 			return err
 		}

@@ -10,23 +10,24 @@ import (
 )
 
 const (
-	// maxBody is the largest request body taken, files apart, in bytes.
+	// maxBody is the largest request body in bytes, except for files.
 	maxBody = 1 << 20
 	// bodyTimeout is how long a client may take to send it.
 	bodyTimeout = 30 * time.Second
 )
 
-// readBody reads the body of a request into memory, so that a handler never waits
-// for a client that dawdles. It reports false when it has answered instead.
+// readBody reads the body of a request into memory, so that no handler waits for a slow client. It returns
+// false when it has answered the request itself.
 func readBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.ContentLength == 0 {
 		return true
 	}
 	c := http.NewResponseController(w)
+	// A ResponseWriter of a test may offer no deadline; then the size limit has to do.
 	timed := c.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
 	if timed {
-		_ = c.SetReadDeadline(time.Time{}) // as it could be set before
+		_ = c.SetReadDeadline(time.Time{}) // the connection may serve further requests
 	}
 	var large *http.MaxBytesError
 	switch {

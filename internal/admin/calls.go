@@ -17,16 +17,15 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Calls tells of the tool calls that were made.
+// Calls returns the tool calls that were made.
 type Calls interface {
-	// ToolCalls gives up to n of those that match, newest first, with a Seq below
-	// before (0: the newest).
+	// ToolCalls returns up to n of those that match, newest first, with a Seq below before (0: the newest).
 	ToolCalls(ctx context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error)
-	// ToolResult gives the whole of a large result, without secrets.
+	// ToolResult returns the whole of a large result, without secrets.
 	ToolResult(ctx context.Context, id string) (store.ToolResult, error)
 }
 
-// Approvals tells of calls that wait for somebody's word, and takes it.
+// Approvals returns calls that wait for a decision, and decides them.
 type Approvals interface {
 	All() []store.Approval
 	Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error)
@@ -35,13 +34,13 @@ type Approvals interface {
 // callView is a call as the API shows it.
 type callView struct {
 	ID         string          `json:"id"`
-	Call       string          `json:"call"` // the model's name of it, unique within the turn; the log has it, too
+	Call       string          `json:"call"` // id given by the model, unique within the turn; also in the log
 	Time       time.Time       `json:"time"`
 	Server     string          `json:"server"`
 	Tool       string          `json:"tool"`
 	Args       json.RawMessage `json:"arguments"`
 	Result     string          `json:"result"`
-	ResultID   string          `json:"resultId,omitempty"` // GET /tool-usage/results/{id} gives the whole
+	ResultID   string          `json:"resultId,omitempty"` // GET /tool-usage/results/{id} returns the whole
 	Error      string          `json:"error"`
 	Note       string          `json:"note,omitempty"`
 	DurationMs float64         `json:"durationMs"`
@@ -69,6 +68,7 @@ func newCallView(c store.ToolCall) callView {
 	if !c.Conversation.IsZero() {
 		v.Channel = c.Conversation.String()
 	}
+	// A call without arguments is shown like one with an empty object.
 	if len(v.Args) == 0 {
 		v.Args = json.RawMessage("{}")
 	}
@@ -89,7 +89,7 @@ type numberedCall struct {
 // maxShownCalls is how many calls the page shows.
 const maxShownCalls = 50
 
-// callsPage is a page, or for its own refreshing just the list.
+// callsPage shows the page of calls, or only its list when the page refreshes itself.
 func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Calls.ToolCalls(r.Context(), 0, maxShownCalls, nil)
 	if err != nil {
@@ -113,14 +113,15 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, name, v)
 }
 
-// decideOnPage takes a decision made on the page.
+// decideOnPage decides an approval from the page.
 func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), s.o.Rooms.Name())
 		if err != nil {
-			s.page(w, http.StatusConflict, "problem", "Not taken: "+err.Error()+".")
+			s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
 			return
 		}
+		// The list on the page listens for this event and reloads itself.
 		w.Header().Set("HX-Trigger", "changed")
 		s.page(w, http.StatusOK, "done", a.Tool+" is "+string(a.Decision)+".")
 	}
@@ -132,8 +133,8 @@ const (
 	maxPageSize = 1000
 )
 
-// listCalls gives calls newest first: those of ?server, ?tool, ?channel, ?user and
-// ?turn, ?limit of them from ?next on (or ?after), which a page before gave as next.
+// listCalls writes calls, newest first: those that match ?server, ?tool, ?channel, ?user and ?turn, ?limit of
+// them, after the page that returned ?next (or ?after).
 func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	n, err := parseNumber(q.Get("limit"), pageSize)
@@ -157,13 +158,14 @@ func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	for i, c := range list {
 		items[i] = newCallView(c)
 	}
+	// A full page may be the last one; the next page is then empty.
 	if len(list) == n {
 		next = strconv.FormatUint(list[n-1].Seq, 10)
 	}
 	writePage(w, items, next)
 }
 
-// parseNumber reads a whole number of at least 0; an empty text is a default.
+// parseNumber returns the whole number in s, or otherwise when s is empty. It fails below 0.
 func parseNumber(s string, otherwise int) (int, error) {
 	if s == "" {
 		return otherwise, nil
@@ -175,12 +177,13 @@ func parseNumber(s string, otherwise int) (int, error) {
 	return n, err
 }
 
+// getResult writes the whole of a large result.
 func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
 	res, err := s.o.Calls.ToolResult(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "no result is kept under this id any more",
-			"the newest large results are kept, the list of calls has their ids")
+		writeError(w, http.StatusNotFound, "not_found", "no result is stored under this id",
+			"only the newest large results are stored; the list of calls has their ids")
 	case err != nil:
 		s.writeFailure(w, r, "the result could not be read", err)
 	default:
@@ -227,8 +230,8 @@ func newApprovalView(a store.Approval) approvalView {
 	return v
 }
 
-// listApprovals gives what waits for a decision, oldest first; with ?all=true also
-// what was decided in the last days.
+// listApprovals writes the approvals that wait for a decision, oldest first. ?all=true adds those decided in
+// the last days.
 func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
 	items := []approvalView{}
 	for _, a := range s.o.Approvals.All() {
@@ -243,6 +246,7 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 	all := s.o.Approvals.All()
 	i := slices.IndexFunc(all, func(a store.Approval) bool { return a.ID == r.PathValue("id") })
 	if i < 0 {
+		// writeNoApproval answers a request for an approval that does not exist.
 		writeNoApproval(w)
 		return
 	}
@@ -254,6 +258,7 @@ func writeNoApproval(w http.ResponseWriter) {
 		"GET /api/v1/approvals lists those that are open")
 }
 
+// decideApproval decides an approval.
 func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Decision string `json:"decision"`
@@ -274,9 +279,9 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, approval.ErrUnknown):
 		writeNoApproval(w)
 	case errors.Is(err, approval.ErrDecided):
-		writeError(w, http.StatusConflict, "decided", "this was decided before", "it is "+string(a.Decision))
+		writeError(w, http.StatusConflict, "decided", "this was already decided", "it is "+string(a.Decision))
 	case err != nil:
-		s.writeFailure(w, r, "the decision could not be taken", err)
+		s.writeFailure(w, r, "the decision could not be saved", err)
 	default:
 		writeJSON(w, http.StatusOK, newApprovalView(a))
 	}

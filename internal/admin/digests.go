@@ -13,9 +13,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Digests tells of the digests, runs them, and keeps those that are made here. Errors
-// are digest.ErrUnknown, ErrExists and ErrConfigured, and those with a method BadInput
-// that reports true, which are the sender's to mend.
+// Digests returns, runs, adds and changes digests. Errors are digest.ErrUnknown, ErrExists and ErrConfigured,
+// and those with a method BadInput that returns true, which are for the sender to correct.
 type Digests interface {
 	List(ctx context.Context) ([]digest.Info, error)
 	Get(ctx context.Context, name string) (digest.Info, error)
@@ -46,7 +45,7 @@ func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
 	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
-// writeDigest writes what was asked of a digest, or what went wrong with the request.
+// writeDigest writes v, or the error of a request about a digest.
 func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
 	name := r.PathValue("name")
 	var unread *digest.UnreadError
@@ -55,19 +54,20 @@ func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int,
 		writeJSON(w, status, v)
 	case errors.Is(err, digest.ErrUnknown):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
-			"GET /api/v1/digests names those there are")
+			"GET /api/v1/digests lists them")
 	case errors.Is(err, digest.ErrExists):
 		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
 			"choose another name, or PUT to /api/v1/digests/{name} to change it")
 	case errors.Is(err, digest.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send an entry as digests in config.json has it, with its "name" beside`)
+	// The feeds are at fault, not the bot: 502 says so.
 	case errors.As(err, &unread):
 		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread),
-			"GET /api/v1/feeds tells since when each of them fails")
+			"GET /api/v1/feeds shows since when each of them fails")
 	default:
 		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
@@ -92,7 +92,7 @@ func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"a digest keeps its name; make it anew under another")
+			"a digest keeps its name; create it again under the new one")
 		return
 	}
 	i, err := s.o.Digests.Replace(r.Context(), r.PathValue("name"), raw)
@@ -107,7 +107,7 @@ func (s *Server) deleteDigest(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// addToDigest has a digest read more feeds.
+// addToDigest adds feeds to a digest.
 func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Feeds []string `json:"feeds"`
@@ -134,6 +134,7 @@ func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
 	s.writeDigest(w, r, http.StatusOK, run, err)
 }
 
+// runNow runs the digest of a request as a manual run.
 func (s *Server) runNow(r *http.Request) (store.Run, error) {
 	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
 }
@@ -150,7 +151,7 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 	}
 }
 
-// explainDigest tells what became of the items that the last run looked at.
+// explainDigest writes what became of the items that the last run looked at.
 func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	if err == nil && !known {
@@ -188,12 +189,14 @@ func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "feeds", list)
 }
 
+// showListError shows that a list could not be read. The cause is for the log.
 func (s *Server) showListError(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 	s.page(w, http.StatusInternalServerError, "note-page",
 		"The "+what+" could not be listed; the bot's log has the reason.")
 }
 
+// previewView is a preview with its rendered post.
 type previewView struct {
 	digest.Preview
 	Post template.HTML
@@ -233,7 +236,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changeDigestOnPage pauses, resumes or removes a digest, and has the page shown anew.
+// changeDigestOnPage pauses, resumes or removes a digest, and reloads the page.
 func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	name, verb := r.PathValue("name"), r.PathValue("verb")
 	var err error
@@ -250,16 +253,18 @@ func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 		s.showDigestError(w, r, err)
 		return
 	}
+	// The buttons of the digest change, so the whole page is loaded again.
 	w.Header().Set("HX-Refresh", "true")
 	s.page(w, http.StatusOK, "done", "Done.")
 }
 
+// showDigestError shows the error of a request about a digest.
 func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, digest.ErrUnknown):
-		s.page(w, http.StatusNotFound, "problem", "There is no such digest any more.")
+		s.page(w, http.StatusNotFound, "problem", "This digest no longer exists.")
 	case errors.Is(err, digest.ErrConfigured):
-		s.page(w, http.StatusConflict, "problem", "It belongs to config.json, and is changed there.")
+		s.page(w, http.StatusConflict, "problem", "It belongs to config.json; change it there.")
 	default:
 		ref := newReference()
 		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)

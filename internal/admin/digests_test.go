@@ -18,7 +18,7 @@ func TestDigestsAreChangedOnTheirPage(t *testing.T) {
 		refresh bool
 	}{
 		{"/digests/morning/pause", 200, "Done.", true}, {"/digests/morning/remove", 409, "belongs to config.json", false}, {"/digests/made/remove", 200, "Done.", true},
-		{"/digests/none/resume", 404, "no such digest", false}, {"/digests/morning/dance", 404, "", false},
+		{"/digests/none/resume", 404, "no longer exists", false}, {"/digests/morning/dance", 404, "", false},
 		{"/digests/morning/explain", 200, "too old", false}, {"/digests/made/explain", 200, "No run of it", false},
 	} {
 		r := post(c.path)

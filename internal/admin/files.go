@@ -12,22 +12,22 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// MaxFile is the largest file that is taken for an agent, in bytes.
+// MaxFile is the largest file of an agent, in bytes.
 const MaxFile = 10 << 20
 
-// Files keeps the files of agents. Errors are roster.ErrNotFound, roster.ErrNoFile, and those of the
-// sender, which have a method BadInput.
+// Files stores the files of agents. Errors are roster.ErrNotFound, roster.ErrNoFile, and those with a method
+// BadInput that returns true, which are for the sender to correct.
 type Files interface {
-	// List gives the files of an agent by name, the ones that it names itself, too.
+	// List returns the files of an agent by name, including those that its configuration names.
 	List(agent string) ([]roster.File, error)
-	// Put keeps a file, in the place of one of that name.
+	// Put stores a file and replaces one of the same name.
 	Put(ctx context.Context, agent, name string, data []byte) (roster.File, error)
-	// Open gives the file as it was uploaded.
+	// Open returns the file as it was uploaded. The caller closes it.
 	Open(agent, name string) (io.ReadCloser, roster.File, error)
 	Delete(ctx context.Context, agent, name string) error
 }
 
-// bodyLimit is the largest body of a request, in bytes.
+// bodyLimit returns the largest body of a request, in bytes.
 func bodyLimit(r *http.Request) int64 {
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
 	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
@@ -45,11 +45,12 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 	writeList(w, list)
 }
 
+// writeFileError writes the error of a request about a file.
 func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNoFile):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
-			"GET /api/v1/agents/{name}/files names those there are")
+			"GET /api/v1/agents/{name}/files lists them")
 	case isBadInput(err):
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
 			`send the file as multipart/form-data, in a part named "file" with a filename`)
@@ -58,11 +59,11 @@ func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err erro
 	}
 }
 
-// upload takes the files of a multipart form.
+// upload stores the files of a multipart form.
 func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return nil, formError{fmt.Errorf("this is no multipart form: %w", err)}
+		return nil, formError{fmt.Errorf("this is not a multipart form: %w", err)}
 	}
 	var kept []roster.File
 	for {
@@ -73,9 +74,11 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 		if err != nil {
 			return kept, formError{fmt.Errorf("read the form: %w", err)}
 		}
+		// Other fields of the form are allowed and ignored.
 		if part.FileName() == "" {
 			continue
 		}
+		// One byte more than allowed shows that the file is too large.
 		data, err := io.ReadAll(io.LimitReader(part, MaxFile+1))
 		if err != nil {
 			return kept, formError{fmt.Errorf("read the file %.100q: %w", part.FileName(), err)}
@@ -90,7 +93,7 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 		kept = append(kept, v)
 	}
 	if len(kept) == 0 {
-		return nil, formError{errors.New("the form holds no file")}
+		return nil, formError{errors.New("the form has no file")}
 	}
 	return kept, nil
 }
@@ -116,6 +119,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	h := w.Header()
+	// An uploaded HTML file would otherwise run with the session of the operator.
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.Name}))
 	h.Set("Content-Length", fmt.Sprint(v.Bytes))
@@ -135,7 +139,7 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
 	for _, v := range kept {
-		done += fmt.Sprintf("%s is kept, in %d passages. ", v.Name, v.Passages)
+		done += fmt.Sprintf("%s is saved in %d passages. ", v.Name, v.Passages)
 	}
 	s.showAgentResult(w, err, strings.TrimSpace(done))
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// contentPolicy lets pages load from the bot alone and forbids anything inline.
+// contentPolicy lets pages load from the bot alone and forbids inline scripts and styles.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -30,7 +30,7 @@ func setHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// guard refuses requests that a foreign page or a foreign name brought here.
+// guard refuses requests that another site or an unknown host name sent here.
 type guard struct {
 	hosts   map[string]bool // names and addresses under which the bot is reached
 	anyIP   bool            // it listens on every address
@@ -42,6 +42,7 @@ type guard struct {
 
 func newGuard(o Options) *guard {
 	g := &guard{hosts: map[string]bool{}, origins: http.NewCrossOriginProtection(),
+		// A person mistypes a token a few times; scripts with a wrong token try again more often.
 		logins: newLimiter(10), bearers: newLimiter(100)}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
@@ -62,7 +63,7 @@ func newGuard(o Options) *guard {
 	return g
 }
 
-// checkForeign says why a request is refused whoever sends it.
+// checkForeign returns an error when a request is refused whoever sends it.
 func (g *guard) checkForeign(r *http.Request) error {
 	if !g.isOurHost(r.Host) {
 		return fmt.Errorf("the bot does not serve the host name %.100q", r.Host)
@@ -73,27 +74,29 @@ func (g *guard) checkForeign(r *http.Request) error {
 	return nil
 }
 
-// isOurHost reports that a Host header names the bot. A name that leads here without
-// being known may belong to a page that rebinds it.
+// isOurHost reports whether a Host header names the bot. An unknown name that leads here may belong to a page
+// that rebinds it.
 func (g *guard) isOurHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
+	// localhost always resolves to this machine in browsers.
 	if g.hosts[host] || host == "localhost" {
 		return true
 	}
 	ip := net.ParseIP(host)
+	// An IP address cannot be rebound, unlike a name.
 	return ip != nil && (ip.IsLoopback() || g.anyIP)
 }
 
-// isSecure reports that the browser is connected in a way that takes secure cookies.
+// isSecure reports whether the browser is connected over HTTPS, so that cookies can be marked secure.
 func (g *guard) isSecure(r *http.Request) bool {
 	return r.TLS != nil || g.public != nil && g.public.Scheme == "https" && strings.EqualFold(r.Host, g.public.Host)
 }
 
-// checkOrigin refuses a change made with a session unless the browser said where it
-// comes from. What it said has been checked before.
+// checkOrigin returns an error for a change made with a session when the browser did not say where it comes
+// from. What it said was checked before.
 func checkOrigin(r *http.Request) error {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -105,7 +108,7 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// limiter counts attempts of an address within a minute.
+// limiter counts the attempts of each address within a minute.
 type limiter struct {
 	maxAttempts int
 	mu          sync.Mutex
@@ -117,12 +120,12 @@ type attempts struct {
 	n     int
 }
 
-// maxAddresses is how many addresses a limiter keeps in mind.
+// maxAddresses is how many addresses a limiter keeps.
 const maxAddresses = 4096
 
 func newLimiter(most int) *limiter { return &limiter{maxAttempts: most, seen: map[string]attempts{}} }
 
-// isFull reports that an address has made all attempts of the present minute.
+// isFull reports whether an address has made all attempts of the current minute.
 func (l *limiter) isFull(r *http.Request, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +133,7 @@ func (l *limiter) isFull(r *http.Request, now time.Time) bool {
 	return a.n >= l.maxAttempts && now.Sub(a.since) < time.Minute
 }
 
-// countAttempt notes an attempt.
+// countAttempt counts an attempt.
 func (l *limiter) countAttempt(r *http.Request, now time.Time) {
 	from := address(r)
 	l.mu.Lock()
@@ -141,11 +144,12 @@ func (l *limiter) countAttempt(r *http.Request, now time.Time) {
 	}
 	a.n++
 	if len(l.seen) >= maxAddresses {
-		clear(l.seen) // an attacker with thousands of addresses gains little by that
+		clear(l.seen) // bounds the memory; an attacker with thousands of addresses gains little
 	}
 	l.seen[from] = a
 }
 
+// address returns the IP address of the client.
 func address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -154,6 +158,7 @@ func address(r *http.Request) string {
 	return host
 }
 
+// writeTooManyAttempts answers a client that made too many attempts.
 func writeTooManyAttempts(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "60")
 	writeError(w, http.StatusTooManyRequests, "too_many_attempts", "too many attempts", "wait a minute")
@@ -165,6 +170,7 @@ func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p == nil {
 		return
 	}
+	// A handler ends the connection on purpose; net/http handles it.
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
@@ -175,7 +181,7 @@ func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 		"the bot's log has the reason")
 }
 
-// newReference is short enough to be read out and long enough to be found in a log.
+// newReference returns an id that is short enough to read out and long enough to find in a log.
 func newReference() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

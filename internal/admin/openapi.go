@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// operation describes what a method of a path does. Answers are described as far as
-// clients may rely on them: they may hold more.
+// operation describes a method of a path. Answers are described as far as clients may rely on them; they may have
+// more fields.
 type operation struct {
 	summary string
 	body    string // JSON Schema of the request's body; empty: there is none
@@ -35,8 +35,7 @@ const (
 	errorAnswer  = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
 )
 
-// operations are what is known of paths under /api/v1; one that is missing here is
-// described by its path alone.
+// operations describes the paths under /api/v1. One that is missing here appears with its path alone.
 var operations = map[string]operation{
 	"GET /status":                            {summary: "How the bot is: platforms, load, store"},
 	"POST /backup":                           {summary: "A copy of the store, as a file", answer: "file"},
@@ -90,7 +89,7 @@ var operations = map[string]operation{
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// describeAPI writes the OpenAPI description of routes.
+// describeAPI returns the OpenAPI description of routes.
 func describeAPI(routes map[string]methods) []byte {
 	paths := map[string]map[string]any{}
 	for path, m := range routes {
@@ -111,11 +110,12 @@ func describeAPI(routes map[string]methods) []byte {
 		},
 	})
 	if err != nil {
-		panic("describe the API: " + err.Error()) // a schema above is no JSON
+		panic("describe the API: " + err.Error()) // only when a schema above is not valid JSON
 	}
 	return raw
 }
 
+// describeOperation returns the description of a method of a path.
 func describeOperation(method, path string) map[string]any {
 	known := operations[method+" "+path]
 	status := known.status
@@ -156,6 +156,7 @@ func describeOperation(method, path string) map[string]any {
 	return o
 }
 
+// orObject returns schema, or that of any object when it is empty.
 func orObject(schema string) string {
 	if schema == "" {
 		return `{"type":"object"}`
@@ -163,6 +164,7 @@ func orObject(schema string) string {
 	return schema
 }
 
+// mediaType returns the description of a body.
 func mediaType(kind, schema string) map[string]any {
 	return map[string]any{kind: map[string]any{"schema": json.RawMessage(schema)}}
 }

@@ -16,7 +16,7 @@ import (
 //go:embed templates/*.html
 var files embed.FS
 
-// templates is not changed after it was parsed.
+// templates holds the parsed pages. It is only read after the start.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
@@ -26,8 +26,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 }).ParseFS(files, "templates/*.html"))
 
-// dashboard is everything behind the login that is no API: the pages about the
-// bot, and the chat page for all else.
+// dashboard returns the routes behind the login that are no API: the pages about the bot, and the chat page
+// for everything else.
 func (s *Server) dashboard() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /logout", s.logout)
@@ -65,7 +65,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	return mux
 }
 
-// postsPage shows the posts that could not be delivered, the latest first.
+// postsPage shows the posts that could not be delivered, latest first, and the counts of feedback.
 func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Conversations.Undelivered(r.Context())
 	if err != nil {
@@ -77,6 +77,7 @@ func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 	v := postsView{Posts: list}
 	words, err := s.o.Conversations.Feedback(r.Context())
 	if err != nil {
+		// The posts are the point of the page, so it is shown without the counts.
 		s.o.Log.Error("feedback not listed", "path", r.URL.Path, "error", err)
 	}
 	for _, f := range words {
@@ -89,12 +90,15 @@ func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "posts", v)
 }
 
+// postsView is the page of posts.
 type postsView struct {
 	Posts     []store.Post
 	Good, Bad int // answers found helpful, and not
 }
 
+// page writes a template with v.
 func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
+	// Into a buffer first, so that a failing template is a clean error and not half a page.
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
 		panic(err)

@@ -12,15 +12,14 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Servers tells of the MCP servers and controls them. An error with a method
-// BadInput that reports true is the sender's to mend; the others of the sender are
-// those above.
+// Servers returns, adds and controls MCP servers. Errors are those of package mcp, and those with a method
+// BadInput that returns true, which are for the sender to correct.
 type Servers interface {
 	List() []mcp.Status
 	Get(name string) (mcp.Status, error)
-	// Tools gives all tools of a server, also those that are not offered.
+	// Tools returns all tools of a server, including those that are not offered.
 	Tools(name string) ([]mcp.ToolInfo, error)
-	// Logs gives the last lines of a server's log, oldest first.
+	// Logs returns the last lines of a server's log, oldest first.
 	Logs(name string) ([]mcp.LogLine, error)
 	Pending(name string) []mcp.Change
 
@@ -28,19 +27,18 @@ type Servers interface {
 	Add(ctx context.Context, name string, entry json.RawMessage) (mcp.Status, error)
 	Replace(ctx context.Context, name string, entry json.RawMessage) (mcp.Status, error)
 	Remove(ctx context.Context, name string) error
-	// Control does what the verb start, stop or restart says.
+	// Control starts, stops or restarts a server, as verb says.
 	Control(name, verb string) (mcp.Status, error)
 	Approve(ctx context.Context, name string) ([]mcp.Change, error)
 }
 
 // ServerCalls makes single calls for the operator.
 type ServerCalls interface {
-	// Call calls a tool, by its server's name of it or the models', under the same rules as
-	// any call.
+	// Call calls a tool by the name that its server or the models use, under the same rules as any call.
 	Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error)
 }
 
-// withoutSchemas gives a server without what only /tools shows.
+// withoutSchemas returns a server without the tool schemas, which only /tools shows.
 func withoutSchemas(v mcp.Status) mcp.Status {
 	tools := make([]mcp.ToolInfo, len(v.Tools))
 	for i, t := range v.Tools {
@@ -62,11 +60,11 @@ func (s *Server) listServers(w http.ResponseWriter, _ *http.Request) { writeList
 
 func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Servers.Get(r.PathValue("name"))
-	s.answerServer(w, r, http.StatusOK, v, err)
+	s.writeServer(w, r, http.StatusOK, v, err)
 }
 
-// answerServer writes a server, or what went wrong with the request about it.
-func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int, v mcp.Status, err error) {
+// writeServer writes a server, or the error of the request.
+func (s *Server) writeServer(w http.ResponseWriter, r *http.Request, status int, v mcp.Status, err error) {
 	if err != nil {
 		s.writeServerError(w, r, err)
 		return
@@ -74,18 +72,19 @@ func (s *Server) answerServer(w http.ResponseWriter, r *http.Request, status int
 	writeJSON(w, status, withoutSchemas(v))
 }
 
+// writeServerError writes the error of a request about a server.
 func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err error) {
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.Is(err, mcp.ErrNotFound):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
-			"GET /api/v1/mcp/servers names those there are")
+			"GET /api/v1/mcp/servers lists them")
 	case errors.Is(err, mcp.ErrExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
 	case errors.Is(err, mcp.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
-			"change its entry in config.json; the bot takes it up by itself")
+			"change its entry in config.json; the bot reloads it")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
@@ -96,10 +95,11 @@ func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err er
 	}
 }
 
-// maxEntry is how large the entry of a server may be, in bytes.
+// maxEntry is the largest entry of a server, in bytes.
 const maxEntry = 256 << 10
 
-// readEntry reads the body of a request: a name with an entry of config.json beside it.
+// readEntry reads the body of a request: an entry of config.json with a name beside it. It returns false when
+// it has answered the request itself.
 func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.RawMessage, ok bool) {
 	var in struct {
 		Name string `json:"name"`
@@ -108,9 +108,10 @@ func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.Ra
 	if err == nil {
 		err = json.Unmarshal(raw, &in)
 	}
+	// The message of encoding/json names Go types, which mean nothing to the sender.
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		err = errors.New("the body is no JSON object with a name in it that is a string")
+		err = errors.New("the body is not a JSON object whose name is a string")
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
@@ -128,7 +129,7 @@ func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		w.Header().Set("Location", "/api/v1/mcp/servers/"+name)
 	}
-	s.answerServer(w, r, http.StatusCreated, v, err)
+	s.writeServer(w, r, http.StatusCreated, v, err)
 }
 
 func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
@@ -138,11 +139,11 @@ func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 	}
 	if at := r.PathValue("name"); name != "" && name != at {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("the body is named %.80q, the path %.80q", name, at),
-			"a server keeps its name; add it anew under another")
+			"a server keeps its name; add it again under the new one")
 		return
 	}
 	v, err := s.o.Servers.Replace(r.Context(), r.PathValue("name"), raw)
-	s.answerServer(w, r, http.StatusOK, v, err)
+	s.writeServer(w, r, http.StatusOK, v, err)
 }
 
 func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
@@ -156,11 +157,11 @@ func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
 func (s *Server) controlServer(verb string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := s.o.Servers.Control(r.PathValue("name"), verb)
-		s.answerServer(w, r, http.StatusOK, v, err)
+		s.writeServer(w, r, http.StatusOK, v, err)
 	}
 }
 
-// approveServer offers what was withheld, and tells what that was.
+// approveServer approves the changed tools of a server and writes what changed.
 func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
 	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -211,12 +212,13 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
+	// Get has found the server, so an error of the sender means the tool.
 	res, err := s.o.ServerCalls.Call(r.Context(), r.PathValue("name"), in.Tool, in.Arguments)
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
 		writeError(w, http.StatusNotFound, "not_found", err.Error(),
-			"GET /api/v1/mcp/servers/{name}/tools names those there are")
+			"GET /api/v1/mcp/servers/{name}/tools lists them")
 	case err != nil:
 		s.writeServerError(w, r, err)
 	default:
@@ -224,14 +226,14 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// CallResult is what a tool returned, as the API shows it.
+// CallResult is the result of a tool, as the API shows it.
 type CallResult struct {
 	Text       string          `json:"text"`
 	Structured json.RawMessage `json:"structured,omitempty"`
 	IsError    bool            `json:"isError"`
 }
 
-// serverPending lists the tools that wait for an approval, with what is new in them.
+// serverPending writes the tools that wait for an approval, with the differences.
 func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
 		s.writeServerError(w, r, err)
@@ -247,14 +249,16 @@ type serverView struct {
 	Changes []mcp.Change
 }
 
-// serversPage is a page, or for its own refreshing just the list.
+// serversPage shows the page of servers, or only its list when the page refreshes itself.
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 	var boxes []serverView
 	for _, v := range s.servers() {
-		log, _ := s.o.Servers.Logs(v.Name) // one that has just gone has none
+		// A server that was removed meanwhile has no log.
+		log, _ := s.o.Servers.Logs(v.Name)
 		boxes = append(boxes, serverView{v, log, s.o.Servers.Pending(v.Name)})
 	}
 	name := "servers"
+	// htmx asks for the list alone every five seconds.
 	if r.Header.Get("HX-Request") != "" {
 		name = "server-list"
 	}
@@ -268,6 +272,7 @@ func (s *Server) addServerOnPage(w http.ResponseWriter, r *http.Request) {
 	s.showServerResult(w, err, fmt.Sprintf("%s is added: %s.", name, v.State))
 }
 
+// controlServerOnPage starts, stops, restarts, approves or removes a server from the page.
 func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 	name, verb := r.PathValue("name"), r.PathValue("verb")
 	var err error
@@ -292,7 +297,7 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 		}[verb]+name+".")
 }
 
-// showServerResult answers what was done on a page of servers.
+// showServerResult shows the result of a change to a server, or its error.
 func (s *Server) showServerResult(w http.ResponseWriter, err error, done string) {
 	var bad interface{ BadInput() bool }
 	known := errors.As(err, &bad)

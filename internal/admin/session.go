@@ -21,13 +21,14 @@ const (
 	renewAfter = 24 * time.Hour
 )
 
-// sessions are cookies signed with a key made of the admin token: they survive a
-// restart, and end when the token changes. Links and logouts are kept in memory.
+// sessions manages the sessions of browsers. They are cookies signed with a key that is derived from the
+// admin token: they survive a restart, and end when the token changes. One-time links and logouts are kept in
+// memory.
 type sessions struct {
 	token  [sha256.Size]byte // hash of the admin token
 	usable bool              // there is an admin token
 	key    []byte
-	cookie string // its name tells apart bots on different ports of one host
+	cookie string // its name; it differs between bots on different ports of one host
 	now    func() time.Time
 
 	mu    sync.Mutex
@@ -39,12 +40,14 @@ type sessions struct {
 func newSessions(token string, now func() time.Time) *sessions {
 	secret := []byte(token)
 	if token == "" {
+		// Without an admin token the key is random, and sessions end with the process.
 		secret = make([]byte, 32)
 		_, _ = rand.Read(secret) // never fails
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("ravenbot dashboard session, version 2"))
 	key := mac.Sum(nil)
+	// Cookies ignore the port, so two bots on one host need different names.
 	name := sha256.Sum256(key)
 	return &sessions{
 		token:  sha256.Sum256([]byte(token)),
@@ -57,12 +60,14 @@ func newSessions(token string, now func() time.Time) *sessions {
 	}
 }
 
-// isToken compares with the admin token in constant time.
+// isToken reports whether given is the admin token. It compares in constant time.
 func (s *sessions) isToken(given string) bool {
 	sum := sha256.Sum256([]byte(given))
+	// Hashes have equal lengths, so the comparison does not reveal that of the token.
 	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 && s.usable
 }
 
+// bearer returns the bearer token of a request.
 func bearer(r *http.Request) (string, bool) {
 	kind, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(kind, "Bearer") {
@@ -71,27 +76,30 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), true
 }
 
-// LoginLink makes a link that opens the dashboard once, within 15 minutes. Base
-// is the bot's address as the browser knows it.
+// LoginLink returns a link that opens the dashboard once, within 15 minutes. base is the bot's address as the
+// browser knows it.
 func (s *Server) LoginLink(base string) string {
 	return strings.TrimRight(base, "/") + "/login?token=" + s.sessions.newLink()
 }
 
+// newLink returns the secret of a new one-time link.
 func (s *sessions) newLink() string {
 	token, now := rand.Text(), s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// dropExpired deletes the entries that have ended.
 	dropExpired(s.links, now)
 	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLifetime)
 	return token
 }
 
-// redeem uses up a link.
+// redeem reports whether token is that of an unused link, and uses the link up.
 func (s *sessions) redeem(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end, ok := s.links[sum]
+	// Also an expired link, so that it cannot be tried again.
 	delete(s.links, sum)
 	return ok && s.now().Before(end)
 }
@@ -107,7 +115,7 @@ func dropExpired[K comparable](m map[K]time.Time, now time.Time) {
 
 const idSize = 32
 
-// start gives the browser a session.
+// start starts a session for the browser.
 func (s *sessions) start(w http.ResponseWriter, secure bool) {
 	id := make([]byte, idSize)
 	_, _ = rand.Read(id) // never fails
@@ -128,7 +136,8 @@ func (s *sessions) sign(body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// readCookie gives the id of the request's session and when its cookie was written.
+// readCookie returns the id of the request's session and when its cookie was written. ok is false when there
+// is no valid session.
 func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok bool) {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -139,6 +148,7 @@ func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok
 		return nil, time.Time{}, false
 	}
 	body, sum := raw[:idSize+8], raw[idSize+8:]
+	// The signature first: nothing of an unsigned cookie is used.
 	if !hmac.Equal(sum, s.sign(body)) {
 		return nil, time.Time{}, false
 	}
@@ -149,7 +159,7 @@ func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok
 	return id, written, !over && written.After(s.since) && s.now().Sub(written) < sessionLifetime
 }
 
-// check reports that a request belongs to a session, and keeps one in use alive.
+// check reports whether a request belongs to a session, and renews the cookie of one in use.
 func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bool {
 	id, written, ok := s.readCookie(r)
 	if ok && s.now().Sub(written) > renewAfter {
@@ -158,18 +168,19 @@ func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bo
 	return ok
 }
 
-// endAll ends the sessions that were begun until an instant.
+// endAll ends the sessions that were started until an instant.
 func (s *sessions) endAll(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since = at
 }
 
-// logOut logs a session out.
+// logOut ends the session of a request.
 func (s *sessions) logOut(w http.ResponseWriter, r *http.Request) {
 	if id, _, ok := s.readCookie(r); ok {
 		s.mu.Lock()
 		dropExpired(s.ended, s.now())
+		// The cookie itself stays valid until then, wherever a copy of it is.
 		s.ended[string(id)] = s.now().Add(sessionLifetime)
 		s.mu.Unlock()
 	}

@@ -11,8 +11,7 @@ import (
 	"ravenbot/internal/settings"
 )
 
-// settingsView is every layer of settings: channels by address, users by
-// platform/id.
+// settingsView holds every layer of settings: channels by address, users by platform/id.
 type settingsView struct {
 	Instance  settings.Layer            `json:"instance"`
 	Channels  map[string]settings.Layer `json:"channels"`
@@ -50,8 +49,8 @@ func (s *Server) settingsView() settingsView {
 	return v
 }
 
-// putSettings sets the layers that it is given, each as a whole; an empty one
-// clears it. Others stay. Nothing is set when anything is wrong.
+// putSettings replaces the layers that it is given, each as a whole; an empty one clears the layer. Other
+// layers stay. Nothing changes when anything is wrong.
 func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Instance *settings.Layer           `json:"instance"`
@@ -83,6 +82,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 		}
 		set[settings.User(platform, id)] = l
 	}
+	// All layers are checked before the first is stored.
 	for _, l := range set {
 		faults = append(faults, s.o.Settings.Check(l))
 	}
@@ -92,7 +92,7 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	for scope, l := range set {
 		if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
-			s.writeFailure(w, r, "the settings could not be kept", err)
+			s.writeFailure(w, r, "the settings could not be saved", err)
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/settings"
 )
 
-// settingsPage shows a layer as a form, with what holds where it sets nothing.
+// settingsPage is the page of a layer: a form, with the values that hold where the layer sets nothing.
 type settingsPage struct {
 	Scope           settingsPlace
 	Layer, Below    settings.Layer
@@ -24,10 +24,10 @@ type settingsPage struct {
 	Channels, Users []string
 }
 
-// settingsPlace is whose settings a page is about: the bot's where both are empty.
+// settingsPlace names whose settings a page shows: those of the whole bot when both are empty.
 type settingsPlace struct{ Channel, User string }
 
-// parsePlace reads it from a request, with the scope that it stands for.
+// parsePlace reads the place from a request, with its scope.
 func parsePlace(r *http.Request) (settingsPlace, settings.Scope, error) {
 	p := settingsPlace{strings.TrimSpace(r.FormValue("channel")), strings.TrimSpace(r.FormValue("user"))}
 	switch platform, id, ok := strings.Cut(p.User, "/"); {
@@ -45,7 +45,7 @@ func parsePlace(r *http.Request) (settingsPlace, settings.Scope, error) {
 	}
 }
 
-// Whole reports that it is the bot as a whole.
+// Whole reports whether the place is the whole bot.
 func (p settingsPlace) Whole() bool { return p == settingsPlace{} }
 
 func (s *Server) settingsForm(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func (s *Server) settingsForm(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "settings", s.newSettingsPage(at, s.o.Settings.Layer(scope)))
 }
 
-// inheritedLayer is what holds where a layer sets nothing.
+// inheritedLayer returns the layer that holds where a layer sets nothing.
 func (s *Server) inheritedLayer(at settingsPlace) settings.Layer {
 	if at.Whole() {
 		return settings.Layer{}
@@ -65,7 +65,8 @@ func (s *Server) inheritedLayer(at settingsPlace) settings.Layer {
 	return s.o.Settings.Layer(settings.Instance)
 }
 
-// toolsEnabled says whether tools are on where no layer from l down says so.
+// toolsEnabled reports whether tools are enabled where l or, without a value in it, the configuration
+// decides.
 func (s *Server) toolsEnabled(l settings.Layer) bool {
 	if l.Tools.Enabled != nil {
 		return *l.Tools.Enabled
@@ -73,6 +74,7 @@ func (s *Server) toolsEnabled(l settings.Layer) bool {
 	return s.o.Instance.ToolsEnabled()
 }
 
+// newSettingsPage returns the page of a layer.
 func (s *Server) newSettingsPage(at settingsPlace, l settings.Layer) settingsPage {
 	v := s.settingsView()
 	below := s.inheritedLayer(at)
@@ -90,6 +92,7 @@ func (s *Server) newSettingsPage(at settingsPlace, l settings.Layer) settingsPag
 	return p
 }
 
+// saveSettings stores the form of the page.
 func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 	at, scope, err := parsePlace(r)
 	if err != nil {
@@ -100,22 +103,23 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.o.Settings.Check(l)
 	}
+	// The page shows what was entered also when it is refused, so that nobody types it again.
 	p, status := s.newSettingsPage(at, l), http.StatusUnprocessableEntity
 	if err != nil {
 		p.Problem = err.Error()
 	} else if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
 		ref := newReference()
-		s.o.Log.Error("settings not kept", "reference", ref, "error", err)
+		s.o.Log.Error("settings not saved", "reference", ref, "error", err)
 		status = http.StatusInternalServerError
-		p.Problem = "The settings could not be kept (reference " + ref + "); the bot's log has the reason."
+		p.Problem = "The settings could not be saved (reference " + ref + "); the bot's log has the reason."
 	} else {
 		p.Saved, status = true, http.StatusOK
 	}
 	s.page(w, status, "settings", p)
 }
 
-// parseLayer reads the form. A switch that stands as it would without this layer sets
-// nothing, so that it follows what is below it.
+// parseLayer reads the form. A switch in its inherited position sets nothing, so that it follows the layer
+// below.
 func (s *Server) parseLayer(r *http.Request, at settingsPlace) (settings.Layer, error) {
 	l := settings.Layer{Model: r.PostFormValue("model"), Language: strings.TrimSpace(r.PostFormValue("language"))}
 	if on := r.PostFormValue("tools") != ""; on != s.toolsEnabled(s.inheritedLayer(at)) {

@@ -12,10 +12,10 @@ import (
 	"ravenbot/internal/mcpserve"
 )
 
-// owner is whose tokens the API makes and shows: it has one user.
+// owner is whose tokens the API creates and shows: it has one user.
 const owner = "admin"
 
-// Tokens makes and revokes the tokens of the MCP endpoint.
+// Tokens creates and revokes the tokens of the MCP endpoint.
 type Tokens interface {
 	Create(
 		ctx context.Context,
@@ -30,7 +30,7 @@ type Tokens interface {
 	RevokeAll(ctx context.Context, owner string) (int, error)
 }
 
-// Logouts keeps when all sessions were ended, over restarts.
+// Logouts stores when all sessions were ended.
 type Logouts interface {
 	SaveLogout(ctx context.Context, at time.Time) error
 }
@@ -48,11 +48,12 @@ func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, t)
 }
 
+// writeTokenError writes the error of a request about a token.
 func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, mcpserve.ErrNoToken):
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
-			"GET /api/v1/auth/mcp-tokens names those there are")
+			"GET /api/v1/auth/mcp-tokens lists them")
 	case errors.Is(err, mcpserve.ErrTokenExists):
 		writeError(w, http.StatusConflict, "exists", err.Error(),
 			`send "overwrite": true to replace it, or choose another name`)
@@ -64,15 +65,16 @@ func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err err
 	}
 }
 
-// createToken makes a token and shows it this once.
+// createToken creates a token and writes its secret, this once.
 func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Name      string   `json:"name"`
 		Overwrite bool     `json:"overwrite"`
 		Tools     []string `json:"tools"`
-		ExpiresIn string   `json:"expiresIn"` // such as 24h; empty: it lives until it is revoked
+		ExpiresIn string   `json:"expiresIn"` // such as 24h; empty: valid until it is revoked
 	}
 	d := json.NewDecoder(r.Body)
+	// A misspelled "tools" would create a token for all tools.
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
 		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
@@ -108,10 +110,11 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// logoutAll ends all sessions and revokes all tokens. The admin token itself is the
-// configuration's.
+// logoutAll ends all sessions and revokes all tokens. The admin token itself belongs to the configuration and
+// stays.
 func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 	now := s.o.Now()
+	// Stored first: after a crash the sessions must not come back.
 	err := s.o.Logouts.SaveLogout(r.Context(), now)
 	if err != nil {
 		s.writeFailure(w, r, "the sessions could not be ended", err)
@@ -126,7 +129,7 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": "ended", "tokensRevoked": n})
 }
 
-// mcpEndpoint serves /mcp, which takes no other token than its own.
+// mcpEndpoint serves /mcp, which accepts only its own tokens.
 func (s *Server) mcpEndpoint(w http.ResponseWriter, r *http.Request) {
 	if s.guard.bearers.isFull(r, s.o.Now()) {
 		writeTooManyAttempts(w)
@@ -135,12 +138,13 @@ func (s *Server) mcpEndpoint(w http.ResponseWriter, r *http.Request) {
 	s.mcp.ServeHTTP(w, r)
 }
 
-// refuseWithoutToken answers who has no token for /mcp.
+// refuseWithoutToken answers a request to /mcp without a valid token.
 func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
+	// Clients first ask without a token to learn how to log in; that is no guess.
 	if r.Header.Get("Authorization") != "" {
 		s.guard.bearers.countAttempt(r, s.o.Now())
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
-	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token is none",
-		"make one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
+	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",
+		"create one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
 }

@@ -11,17 +11,16 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// Tools tells of all tools there are.
+// Tools returns and searches the tools.
 type Tools interface {
 	ListTools() []roster.ToolItem
-	// SearchTools gives the k tools that fit a request best.
+	// SearchTools returns the k tools that fit a request best.
 	SearchTools(query string, k int) []roster.ToolItem
-	// Why says what decides about a tool: the error wraps roster.ErrNoTool and names tools that
-	// may be meant.
+	// Why returns what decides about a tool. An error wraps roster.ErrNoTool and names similar tools.
 	Why(tool, user string, channel chat.Address) (roster.Verdict, error)
 }
 
-// defaultFound is how many tools a search gives where nothing says.
+// defaultFound is how many tools a search returns without k.
 const defaultFound = 10
 
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
@@ -52,9 +51,9 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Tools.Why(r.PathValue("name"), r.URL.Query().Get("user"), at)
 	switch {
 	case errors.Is(err, roster.ErrNoTool):
-		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools names those there are")
+		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools lists them")
 	case err != nil:
-		s.writeFailure(w, r, "it could not be found out", err)
+		s.writeFailure(w, r, "the rules could not be evaluated", err)
 	default:
 		writeJSON(w, http.StatusOK, v)
 	}

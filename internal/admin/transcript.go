@@ -8,8 +8,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// The API shows turns without what only a provider understands and without the
-// model's thinking.
+// turnView is a turn as the API shows it, without the data of a provider and the thinking of the model.
 type turnView struct {
 	ID       string             `json:"id"`
 	Began    time.Time          `json:"began"`
@@ -27,6 +26,7 @@ type messageView struct {
 	Results []llm.Result `json:"results,omitempty"`
 }
 
+// plainTurns returns turns as the API shows them.
 func plainTurns(turns []conversation.Turn) []turnView {
 	views := make([]turnView, len(turns))
 	for i, t := range turns {
@@ -39,6 +39,7 @@ func plainTurns(turns []conversation.Turn) []turnView {
 	return views
 }
 
+// plainMessage returns a message as the API shows it.
 func plainMessage(m llm.Message) messageView {
 	v := messageView{Role: m.Role}
 	for _, p := range m.Parts {
@@ -54,7 +55,7 @@ func plainMessage(m llm.Message) messageView {
 	return v
 }
 
-// lineView is a line of a web room: a person's words, or a post of the bot.
+// lineView is a line of a web room: a person's message, or a post of the bot.
 type lineView struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
@@ -62,6 +63,7 @@ type lineView struct {
 	answerView
 }
 
+// plainLines returns the lines of a web room as the API shows them.
 func plainLines(lines []store.Entry) []lineView {
 	views := make([]lineView, len(lines))
 	for i, l := range lines {

@@ -26,7 +26,7 @@ func TestAPostThatIsRefusedBecomesVisible(t *testing.T) {
 	within(t, "the post is given up", func() bool { return strings.Contains(b.metrics(), "ravenbot_posts_undelivered 1") })
 	var page string
 	b.call(http.MethodGet, "/posts", nil, &page)
-	for _, want := range []string{"slack:", lost.Channel, "the channel is archived", "not told yet", "you said: lost words"} {
+	for _, want := range []string{"slack:", lost.Channel, "the channel is archived", "place not notified yet", "you said: lost words"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of posts lacks %q:\n%s", want, page)
 		}

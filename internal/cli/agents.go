@@ -15,8 +15,7 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// query reads an answer of the daemon into out; where none runs, with opens the store for
-// it.
+// query reads an answer of the daemon into out. Where no daemon runs, it opens the store here and calls with.
 func (c *invocation) query(ctx context.Context, path string, out any, with func(*app.App) error) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -26,6 +25,7 @@ func (c *invocation) query(ctx context.Context, path string, out any, with func(
 	switch {
 	case err == nil:
 		return d.requestJSON(ctx, http.MethodGet, path, nil, out)
+	// A daemon that refuses is an error: the store is open there and cannot be opened here.
 	case !errors.Is(err, errNoDaemon):
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *invocation) query(ctx context.Context, path string, out any, with func(
 	return errors.Join(with(a), a.Close())
 }
 
-// listAgents shows who answers.
+// listAgents prints the agents.
 func listAgents(ctx context.Context, c *invocation) error {
 	var list struct {
 		Items []roster.Agent `json:"items"`
@@ -78,6 +78,7 @@ func showTools(ctx context.Context, c *invocation, query string, k int) error {
 		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
 	}
 	err := c.query(ctx, path, &list, func(a *app.App) error {
+		// Without a query the tools are listed in their usual order, not ranked.
 		if list.Items = a.Roster().ListTools(); query != "" {
 			list.Items = a.Roster().SearchTools(query, k)
 		}
@@ -97,6 +98,7 @@ func showTools(ctx context.Context, c *invocation, query string, k int) error {
 	return t.Flush()
 }
 
+// truncate shortens s to n characters and marks the cut.
 func truncate(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -104,7 +106,7 @@ func truncate(s string, most int) string {
 	return s
 }
 
-// whyTool says of every layer what it decides about a tool.
+// whyTool prints what each layer of rules decides about a tool.
 func whyTool(ctx context.Context, c *invocation) error {
 	name, user, channel := c.args[0], c.flagText("user"), c.flagText("channel")
 	at, err := chat.ParseAddress(channel)

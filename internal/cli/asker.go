@@ -12,27 +12,28 @@ import (
 	"time"
 )
 
-// errInputEnded is the end of the input before a question was answered.
+// errInputEnded is returned when the input ends before a question was answered.
 var errInputEnded = errors.New("the input ended")
 
-// unusableError is an answer that cannot be used, and what to do about it.
+// unusableError is an answer that cannot be used, with what to do about it.
 type unusableError struct{ reason, remedy string }
 
 func (e *unusableError) Error() string { return e.reason + ": " + e.remedy }
 
+// unusablef returns an unusableError.
 func unusablef(remedy, format string, args ...any) error {
 	return &unusableError{fmt.Sprintf(format, args...), remedy}
 }
 
-// asker asks questions on a terminal, or reads the answers from a pipe, a line each.
-// What was typed as a secret is in nothing that it prints.
+// asker asks questions on a terminal, or reads the answers from a pipe, one line each. It never prints what
+// was typed as a secret.
 type asker struct {
 	ctx            context.Context
 	lines          *bufio.Reader
-	terminal       *os.File // nil: the answers come from elsewhere
+	terminal       *os.File // nil when the answers come from a pipe
 	out, err       io.Writer
-	acceptDefaults bool     // every answer is the one offered
-	secrets        []string // told so far
+	acceptDefaults bool     // ask nothing; every answer is the default
+	secrets        []string // typed so far; masked in all output
 }
 
 func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
@@ -44,6 +45,7 @@ func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
 		lines:          bufio.NewReader(io.LimitReader(interruptibleReader{ctx, c.In}, 1<<20)),
 	}
 	if f, ok := c.In.(*os.File); ok {
+		// Only a terminal can hide what is typed; a pipe must not be treated as one.
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			a.terminal = f
 		}
@@ -55,8 +57,10 @@ func (a *asker) say(format string, args ...any) {
 	fmt.Fprintln(a.out, a.maskSecrets(fmt.Sprintf(format, args...)))
 }
 
+// sayTrying announces a call that may take some seconds.
 func (a *asker) sayTrying(whom string) { a.say("asking %s …", whom) }
 
+// maskSecrets replaces the secrets that were typed so far.
 func (a *asker) maskSecrets(text string) string {
 	for _, s := range a.secrets {
 		text = strings.ReplaceAll(text, s, "***")
@@ -64,7 +68,7 @@ func (a *asker) maskSecrets(text string) string {
 	return text
 }
 
-// askThrice repeats questions whose answers cannot be used, and gives up after three.
+// askThrice calls ask up to three times, as long as it returns an unusableError.
 func (a *asker) askThrice(what string, ask func() error) error {
 	var unusable *unusableError
 	for range 3 {
@@ -77,13 +81,13 @@ func (a *asker) askThrice(what string, ask func() error) error {
 		}
 		fmt.Fprintf(a.err, "%s\n  what to do: %s\n", a.maskSecrets(unusable.reason), a.maskSecrets(unusable.remedy))
 		if a.acceptDefaults {
-			break // the answer would be the same
+			break // the default would be the same again
 		}
 	}
 	return fmt.Errorf("%s: no answer could be used; nothing was written", what)
 }
 
-// ask gives the answer to a question, or what was offered.
+// ask returns the answer to a question, or the default when the answer is empty.
 func (a *asker) ask(question, offered string) (string, error) {
 	if offered != "" {
 		question += " [" + offered + "]"
@@ -95,8 +99,8 @@ func (a *asker) ask(question, offered string) (string, error) {
 	return answer, err
 }
 
-// askSecret gives a key or token, or nothing where there is to be none. It does not
-// show what is typed, nor the one that is set.
+// askSecret returns a key or token, or "" for none. It shows neither what is typed nor the value that is set.
+// It returns an unusableError for text that cannot be a key.
 func (a *asker) askSecret(question, set string) (string, error) {
 	offer := " [none]: "
 	if set != "" {
@@ -114,17 +118,19 @@ func (a *asker) askSecret(question, set string) (string, error) {
 	if secret == "" {
 		return "", nil
 	}
-	if len(secret) >= 8 { // less is a slip of the hand, and stands in too many words
+	// Shorter text is a typing error, and masking it would hit ordinary words.
+	if len(secret) >= 8 {
 		a.secrets = append(a.secrets, secret)
 	}
+	// Pasted keys often bring quotes or a line break along; HTTP headers would refuse those later.
 	isForeign := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"'\`, r) }
 	if strings.ContainsFunc(secret, isForeign) {
-		return "", unusablef("copy it again, without quotes or blanks", "a key or token has letters, digits and signs alone")
+		return "", unusablef("copy it again, without quotes or blanks", "a key or token has only letters, digits and signs")
 	}
 	return secret, nil
 }
 
-// confirm asks for a yes; everything else is a no.
+// confirm asks for a yes. Everything else is a no.
 func (a *asker) confirm(question string) (bool, error) {
 	if a.acceptDefaults {
 		return true, nil
@@ -133,6 +139,7 @@ func (a *asker) confirm(question string) (bool, error) {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), err
 }
 
+// readLine asks a question and returns one line of the answer, or errInputEnded.
 func (a *asker) readLine(question string) (string, error) {
 	if a.acceptDefaults {
 		return "", nil
@@ -140,11 +147,12 @@ func (a *asker) readLine(question string) (string, error) {
 	fmt.Fprint(a.out, question)
 	text, err := a.lines.ReadString('\n')
 	if a.terminal == nil {
-		fmt.Fprintln(a.out) // the answer is not to be seen
+		fmt.Fprintln(a.out) // a pipe does not echo the line break
 	}
 	switch {
 	case a.ctx.Err() != nil:
 		return "", a.ctx.Err()
+	// A last line without a line break still counts as an answer.
 	case errors.Is(err, io.EOF) && text == "":
 		return "", errInputEnded
 	case err != nil && !errors.Is(err, io.EOF):
@@ -153,19 +161,20 @@ func (a *asker) readLine(question string) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// disableEcho keeps the terminal from showing what is typed until restore is called. Where it
-// cannot, what is typed is seen, as it is in any program there.
+// disableEcho keeps the terminal from showing what is typed until restore is called. Where stty is missing,
+// the typed text stays visible.
 func (a *asker) disableEcho() (restore func()) {
 	if a.terminal == nil || a.acceptDefaults || a.stty("-echo") != nil {
 		return func() {}
 	}
 	return func() {
-		_ = a.stty("echo") // nothing else is left to be tried
+		_ = a.stty("echo") // there is no other way to restore it
 		fmt.Fprintln(a.out)
 	}
 }
 
 func (a *asker) stty(mode string) error {
+	// Without the cancellation: the echo must come back after Ctrl-C, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), 5*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "stty", mode)

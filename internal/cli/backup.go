@@ -18,11 +18,12 @@ func backupFlags(c *invocation) {
 	c.flags.Bool("overwrite", false, "take the place of a FILE that is there")
 }
 
+// backup copies the store to a file.
 func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
 	over := c.flagOn("overwrite")
 	if _, err := os.Lstat(file); !over && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("%s is there already: name another file, or say --overwrite", file))
+		return errors.Join(err, fmt.Errorf("%s exists already: name another file, or use --overwrite", file))
 	}
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -30,25 +31,29 @@ func backup(ctx context.Context, c *invocation) error {
 	}
 	if !over {
 		err = copyStore(ctx, c, cfg, file)
+		// The old backup is replaced only once the new one is complete.
 	} else if err = copyStore(ctx, c, cfg, file+".new"); err == nil {
 		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
 		return err
 	}
+	// The size is printed so that an empty copy is noticed.
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s holds a copy of the store, %d bytes, and was read as a whole.\n", file, info.Size())
+	fmt.Fprintf(c.Out, "%s holds a checked copy of the store, %d bytes.\n", file, info.Size())
 	return nil
 }
 
-// copyStore has the running daemon make a copy of its store, or makes one here.
+// copyStore has the running daemon copy its store, or copies it here when none runs.
 func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file string) error {
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
-		return c.explainInUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), bolt.BackupFile(ctx, cfg.Store.Reveal(), file)))
+		// The store may be locked by a daemon that listens elsewhere; the message says where it was looked for.
+		err = bolt.BackupFile(ctx, cfg.Store.Reveal(), file)
+		return c.explainInUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), err))
 	}
 	if err != nil {
 		return err
@@ -61,8 +66,8 @@ func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file stri
 	return bolt.Receive(ctx, res.Body, file)
 }
 
-// explainInUse says of a store that is in use and whose daemon was not found where that may
-// be.
+// explainInUse adds to the error of a store in use where its daemon was looked for. It returns other errors
+// as they are.
 func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	var inUse *store.InUseError
 	if errors.As(err, &inUse) {
@@ -72,12 +77,14 @@ func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	return err
 }
 
+// restore puts a backup in the place of the store.
 func restore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	path := cfg.Store.Reveal()
+	// The daemon would go on writing to the file that was moved away.
 	switch _, err := findDaemon(ctx, cfg); {
 	case err == nil:
 		return &store.InUseError{Path: path}
@@ -88,9 +95,9 @@ func restore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return c.explainInUse(cfg, err)
 	}
-	fmt.Fprintf(c.Out, "%s is the store of %s again.\n", path, c.args[0])
+	fmt.Fprintf(c.Out, "%s now holds the backup %s.\n", path, c.args[0])
 	if kept != "" {
-		fmt.Fprintf(c.Out, "What it was before is kept as %s.\n", kept)
+		fmt.Fprintf(c.Out, "The previous store is kept as %s.\n", kept)
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// errAnswerFailed ends chat with status 1 when the one answer asked for was an error.
+// errAnswerFailed ends chat with status 1 when the only answer asked for was an error.
 var errAnswerFailed = errors.New("the answer was an error")
 
+// runChat answers once or holds a conversation, through the daemon where one runs.
 func runChat(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -34,6 +35,7 @@ func runChat(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
+	// The bot runs beside the conversation. Each ends the other: its end cancels work, and stop ends it.
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -54,6 +56,7 @@ func runChat(ctx context.Context, c *invocation) error {
 		return chat.Draft{}, errors.New("the bot ended without an answer")
 	})
 	stop()
+	// The store may be closed only after Run has returned.
 	if broke := <-ended; broke != nil {
 		err = broke
 	} else if err != nil && ctx.Err() != nil {
@@ -62,15 +65,17 @@ func runChat(ctx context.Context, c *invocation) error {
 	return errors.Join(err, a.Close())
 }
 
+// converse asks once when there are arguments, and otherwise reads questions until the input ends.
 func converse(ctx context.Context, c *invocation, ask terminal.Ask) error {
 	t := terminal.Terminal{In: interruptibleReader{ctx, c.In}, Out: c.Out, Notes: c.Err}
 	if len(c.args) == 0 {
 		if c.json {
-			return usageErrorf("--json prints one answer: say TEXT")
+			return usageErrorf("--json prints one answer: add TEXT")
 		}
 		return t.Talk(ctx, ask)
 	}
 	if c.json {
+		// JSON is the only output; the answer must not be printed twice.
 		t.Out = io.Discard
 	}
 	d, err := t.Once(ctx, ask, strings.Join(c.args, " "))
@@ -88,7 +93,7 @@ func converse(ctx context.Context, c *invocation, ask terminal.Ask) error {
 	return nil
 }
 
-// chatOutput is what chat --json prints, whoever answered.
+// chatOutput is what chat --json prints.
 type chatOutput struct {
 	Text   string         `json:"text"` // Markdown
 	Cards  []chat.Card    `json:"cards,omitempty"`
@@ -97,8 +102,8 @@ type chatOutput struct {
 	Failed bool           `json:"failed,omitempty"`
 }
 
-// interruptibleReader is the input until ctx ends. A read of a terminal cannot be cut
-// short: the one under way is left behind, for the process is about to end.
+// interruptibleReader reads until ctx ends. A read of a terminal cannot be interrupted: the pending one is
+// abandoned, because the process is about to end.
 type interruptibleReader struct {
 	ctx context.Context
 	in  io.Reader
@@ -123,7 +128,8 @@ func (r interruptibleReader) Read(p []byte) (int, error) {
 	}
 }
 
-// sendMessage says something in the terminal's room of the daemon.
+// sendMessage sends text to the terminal's web room of the daemon and returns the answer. It calls seen for
+// each tool that ran.
 func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
 	var d chat.Draft
 	path := "/api/v1/conversations/" + url.PathEscape("web:/"+terminal.Room) + "/messages"
@@ -133,6 +139,7 @@ func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.To
 	}
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
+	// An answer is one line. The default limit of 64 KiB is too small for one with large tool results.
 	lines.Buffer(make([]byte, 0, 64<<10), 16<<20)
 	event := ""
 	for lines.Scan() {
@@ -145,6 +152,7 @@ func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.To
 			continue
 		}
 		switch event {
+		// Unknown events are skipped, so that a newer daemon may send more.
 		case "tool":
 			var r chat.ToolRun
 			if err := json.Unmarshal([]byte(data), &r); err == nil {
@@ -156,7 +164,7 @@ func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.To
 			if err := parseAPIError([]byte(data)); err != nil {
 				return d, err
 			}
-			return d, fmt.Errorf("the daemon says: %.200s", strings.TrimSpace(data))
+			return d, fmt.Errorf("the daemon reported: %.200s", strings.TrimSpace(data))
 		}
 	}
 	return d, errors.Join(errors.New("the daemon's answer was cut off"), lines.Err())

@@ -1,7 +1,6 @@
-// Package cli is the command line: one file a command. It promises the exit
-// status of the contract (0 done, 1 failed, 2 wrong usage or configuration, 3
-// store in use or damaged), results on standard output and everything else on
-// standard error. What commands do is done by the rooms they call.
+// Package cli is the command line: the tree of commands in commands.go, and one file a command or group. It
+// promises the exit status (0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged), results
+// on standard output and everything else on standard error. The work itself is left to the packages it calls.
 package cli
 
 import (
@@ -37,7 +36,7 @@ const (
 	exitStore  = 3
 )
 
-// World is what a command sees of the outside.
+// World holds what a command uses of the outside: arguments, streams and environment.
 type World struct {
 	Args     []string
 	In       io.Reader
@@ -45,7 +44,7 @@ type World struct {
 	Env      func(string) (string, bool)
 }
 
-// invocation is one command being run.
+// invocation is one run of a command.
 type invocation struct {
 	World
 	flags  *pflag.FlagSet // of the command
@@ -54,14 +53,15 @@ type invocation struct {
 	args   []string // without flags and the names of commands
 }
 
-// jsonFlag is for commands whose output is data.
+// jsonFlag adds --json, for commands whose output is data.
 func jsonFlag(c *invocation) { c.flags.BoolVar(&c.json, "json", false, "print data as JSON") }
 
-// usageError is a command that was called wrongly.
+// usageError is the error of a command that was called wrongly. It ends with exit status 2.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// usageErrorf returns a usageError.
 func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // Run runs the command that the arguments name and returns the exit status.
@@ -83,6 +83,7 @@ func Run(ctx context.Context, w World) int {
 	// cobra reads os.Args instead of nil.
 	root.SetArgs(append([]string{}, w.Args...))
 	c.Err = printableWriter{w.Err}
+	// ExecuteContextC also returns the command that failed, which the error message names.
 	cmd, err := root.ExecuteContextC(ctx)
 	return c.reportError(cmd.CommandPath(), err)
 }
@@ -125,12 +126,14 @@ func (c *invocation) reportError(path string, err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	// Before the other cases: what was interrupted may wrap any of them.
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(c.Err, "%s: interrupted\n", name)
 		return exitFailed
 	case errors.As(err, &usage):
 		fmt.Fprintf(c.Err, "%s: %v (%s --help tells more)\n", name, err, path)
 		return exitUsage
+	// Faults print their own lines with file and line number, so they get no prefix.
 	case errors.As(err, &faults):
 		fmt.Fprintln(c.Err, err)
 		return exitUsage
@@ -145,10 +148,11 @@ func (c *invocation) reportError(path string, err error) int {
 	return exitFailed
 }
 
-// errNoConfig says that there is no configuration, or that it cannot be read.
+// errNoConfig is the error of a configuration that is missing or cannot be read.
 var errNoConfig = errors.New("no configuration")
 
-// loadConfig reads the configuration and says its warnings.
+// loadConfig reads the configuration and prints its warnings. It returns an error that wraps errNoConfig when
+// the file cannot be read, and *config.Faults when it is wrong.
 func (c *invocation) loadConfig() (*config.Config, error) {
 	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: configChecks()})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,19 +173,20 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 	return cfg, nil
 }
 
-// configChecks are what the configuration room cannot judge by itself.
+// configChecks returns the checks of values that the config package cannot judge itself.
 func configChecks() config.Checks {
 	return config.Checks{
 		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {
-				location = time.UTC // the zone is told of by itself
+				location = time.UTC // the zone has a check of its own
 			}
 			s, err := schedule.Parse(expr, location)
 			if err != nil {
 				return err
 			}
+			// A valid expression may still name a date that does not exist, such as 30 February.
 			if _, due := s.Next(time.Now()); !due {
 				return fmt.Errorf("%q is never due", expr)
 			}
@@ -192,6 +197,7 @@ func configChecks() config.Checks {
 			return err
 		},
 		Bundled: func(name string) error {
+			// Opening is the whole check: the feeds are embedded in the program.
 			f, err := bundled.Feeds().Open(name + ".xml")
 			if err != nil {
 				return fmt.Errorf("no feed of this name came with the bot")
@@ -205,7 +211,7 @@ func configChecks() config.Checks {
 	}
 }
 
-// findUnsupported names the settings that this version cannot run with.
+// findUnsupported returns a fault for each setting that this version cannot run with.
 func findUnsupported(c *config.Config) []config.Fault {
 	var list []config.Fault
 	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {

@@ -16,20 +16,20 @@ import (
 	"ravenbot/internal/config"
 )
 
-// errNoDaemon says that no daemon answers at the configured address.
+// errNoDaemon is returned when no daemon answers at the configured address.
 var errNoDaemon = errors.New("no ravenbot is running here")
 
-// client speaks the HTTP API of the running daemon.
+// client calls the HTTP API of the running daemon.
 type client struct {
 	base  string
 	token string
 	http  *http.Client
 }
 
-// requestTimeout is longer than the daemon takes for any answer or digest.
+// requestTimeout is longer than the 30 minutes that the daemon takes for an answer at most.
 const requestTimeout = 31 * time.Minute
 
-// findDaemon finds the running daemon of a configuration: errNoDaemon where none
+// findDaemon returns a client of the running daemon of a configuration. It returns errNoDaemon when none
 // answers.
 func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	token, err := cfg.FindAdminToken()
@@ -43,12 +43,15 @@ func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A daemon that listens on every address is reached over loopback.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	c := &client{"http://" + net.JoinHostPort(host, port), token.Reveal(), &http.Client{Timeout: requestTimeout}}
+	// A daemon on this machine answers at once; a stopped one must not delay the command.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
+	// Health needs no token, so a wrong token is reported by the request that needs it.
 	res, err := c.do(ctx, http.MethodGet, "/healthz", nil)
 	if err != nil {
 		return nil, errNoDaemon
@@ -56,8 +59,7 @@ func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	return c, res.Body.Close()
 }
 
-// do makes a request; an answer that is no success becomes the error that it
-// tells.
+// do makes a request. A status of 300 or above becomes an error with the text of the API.
 func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var in io.Reader
 	if body != nil {
@@ -85,8 +87,9 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 	if err != nil {
 		return nil, err
 	}
+	// The text of the API says how to send a token, which does not help here.
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("the ravenbot at %s does not take this configuration's admin token: "+
+		return nil, fmt.Errorf("the ravenbot at %s refuses this configuration's admin token: "+
 			"it was started with another configuration or RAVENBOT_ADMIN_TOKEN",
 			c.base)
 	}
@@ -96,7 +99,7 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
 }
 
-// parseAPIError is the error that the API tells as JSON; nil where there is none.
+// parseAPIError returns the error that the API sent as JSON, or nil when there is none.
 func parseAPIError(raw []byte) error {
 	var t struct {
 		Error struct{ Message, Hint string }
@@ -107,7 +110,7 @@ func parseAPIError(raw []byte) error {
 	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+t.Error.Hint, "; "))
 }
 
-// maxAnswer is the most that is read of an answer of the daemon, in bytes.
+// maxAnswer is the largest answer of the daemon that is read, in bytes.
 const maxAnswer = 64 << 20
 
 // requestJSON makes a request with body, which may be nil, and reads the answer into out.

@@ -14,6 +14,7 @@ func newRoot(c *invocation) *cobra.Command {
 	root := c.group("ravenbot", "A chat bot for Discord, Slack, the browser and the terminal.")
 	root.Long = root.Short + "\n\n" +
 		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged."
+	// reportError prints errors and decides the exit status.
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
@@ -152,6 +153,7 @@ func needCommand(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usageErrorf("a command is missing: %s", hint)
 	}
+	// cobra sets its default of 2 only in its own error message, which is not used here.
 	group.SuggestionsMinimumDistance = 2
 	for _, name := range group.SuggestionsFor(args[0]) {
 		similar = append(similar, fmt.Sprintf("%q", name))
@@ -177,6 +179,7 @@ func helpCommand() *cobra.Command {
 			if len(rest) > 0 && found.HasSubCommands() {
 				return needCommand(found, rest)
 			}
+			// cobra adds --help when a command runs, but this one does not run.
 			found.InitDefaultHelpFlag()
 			return found.Help()
 		},
@@ -202,6 +205,7 @@ func completionCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The scripts call this program again (__complete) and so never go out of date.
 			root, out := cmd.Root(), cmd.OutOrStdout()
 			switch args[0] {
 			case "bash":

@@ -8,11 +8,13 @@ import (
 	"ravenbot/internal/config"
 )
 
+// printSchema prints the JSON Schema of config.json.
 func printSchema(_ context.Context, c *invocation) error {
 	_, err := c.Out.Write(config.Schema())
 	return err
 }
 
+// printConfig prints the configuration with its defaults. Secrets are masked.
 func printConfig(_ context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -21,9 +23,11 @@ func printConfig(_ context.Context, c *invocation) error {
 	return config.Print(c.Out, cfg)
 }
 
+// checkConfig prints every fault of the configuration.
 func checkConfig(_ context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if c.json {
+		// An empty list, not null, when nothing is wrong.
 		faults := &config.Faults{List: []config.Fault{}}
 		if err != nil && !errors.As(err, &faults) {
 			return err
@@ -31,7 +35,7 @@ func checkConfig(_ context.Context, c *invocation) error {
 		return errors.Join(err, writeItems(c.Out, faults.List))
 	}
 	if err == nil {
-		fmt.Fprintf(c.Out, "%s is in order. Digests: %d. MCP servers switched on: %d.\n", c.config, len(cfg.Digests),
+		fmt.Fprintf(c.Out, "%s is valid. Digests: %d. Enabled MCP servers: %d.\n", c.config, len(cfg.Digests),
 			len(cfg.EnabledServers()))
 	}
 	return err

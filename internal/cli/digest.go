@@ -24,9 +24,9 @@ func previewFlags(c *invocation) {
 	c.flags.Bool("explain", false, "say for every item why it is or is not posted")
 }
 
-// openLocal is a bot that is not running, with its store opened here. The caller
-// closes it.
+// openLocal opens the store and returns a bot that is not running. The caller closes it.
 func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
+	// Only warnings: the log would hide the output of a short command.
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	a, err := app.New(app.Options{
 		Config:  cfg,
@@ -40,7 +40,7 @@ func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 	return a, c.explainInUse(cfg, err)
 }
 
-// loadDigests asks the running daemon, else the store.
+// loadDigests returns the digests of the running daemon, or those of the store when none runs.
 func (c *invocation) loadDigests(ctx context.Context, cfg *config.Config) ([]digest.Info, error) {
 	var list struct{ Items []digest.Info }
 	d, err := findDaemon(ctx, cfg)
@@ -58,6 +58,7 @@ func (c *invocation) loadDigests(ctx context.Context, cfg *config.Config) ([]dig
 	return list.Items, err
 }
 
+// listDigests prints the digests with their next and last run.
 func listDigests(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -77,6 +78,7 @@ func listDigests(ctx context.Context, c *invocation) error {
 		switch {
 		case i.Paused:
 			next = "paused"
+		// Such a digest has no schedule, so Next is nil.
 		case i.OnNew:
 			next = "as items come"
 		}
@@ -92,6 +94,7 @@ func listDigests(ctx context.Context, c *invocation) error {
 	return t.Flush()
 }
 
+// previewDigest prints what a digest would post.
 func previewDigest(ctx context.Context, c *invocation) error {
 	name := c.args[0]
 	cfg, err := c.loadConfig()
@@ -123,6 +126,7 @@ func previewDigest(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, p)
 	}
+	// writePreview prints the post of a preview.
 	writePreview(c.Out, p)
 	if c.flagOn("explain") {
 		fmt.Fprintln(c.Out)
@@ -147,6 +151,7 @@ func writePreview(w io.Writer, p digest.Preview) {
 	fmt.Fprintln(w, terminal.Text(p.Draft))
 }
 
+// runDigest has the daemon post a digest now.
 func runDigest(ctx context.Context, c *invocation) error {
 	name := c.args[0]
 	cfg, err := c.loadConfig()
@@ -155,7 +160,7 @@ func runDigest(ctx context.Context, c *invocation) error {
 	}
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("%w, and a digest is posted by the running bot: start it with ravenbot run", err)
+		return fmt.Errorf("%w; only the running bot can post a digest: start it with ravenbot run", err)
 	}
 	var r store.Run
 	if err := d.requestJSON(ctx, http.MethodPost, "/api/v1/digests/"+url.PathEscape(name)+"/run", nil, &r); err != nil {
@@ -164,6 +169,7 @@ func runDigest(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, r)
 	}
+	// The note says which feeds failed; what could be read was posted all the same.
 	if r.Note != "" {
 		fmt.Fprintf(c.Err, "warning: %s\n", r.Note)
 	}

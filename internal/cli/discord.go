@@ -41,7 +41,7 @@ func inviteToDiscord(ctx context.Context, c *invocation) error {
 	return err
 }
 
-// invitation is what --json prints.
+// invitation is what discord invite --json prints.
 type invitation struct {
 	URL         string               `json:"url"`
 	ClientID    string               `json:"clientId"`

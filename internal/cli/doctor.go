@@ -28,23 +28,23 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-// finding is what doctor found of one thing.
+// finding is the result of one check.
 type finding struct {
 	Name  string `json:"name"`
 	OK    bool   `json:"ok"`
 	Cause string `json:"cause,omitempty"`
-	Lost  string `json:"lost,omitempty"` // what does not work without it
+	Lost  string `json:"lost,omitempty"` // what does not work meanwhile
 	Fix   string `json:"fix,omitempty"`
-	// Notes are what is good to know of what is in order.
+	// Notes are remarks on something that is in order.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // doctorTimeout bounds all checks together.
 const doctorTimeout = 2 * time.Minute
 
-// runDoctor checks everything that can be checked from outside, and fails where
-// something is wrong.
+// runDoctor checks everything that can be checked from outside. It fails when something is wrong.
 func runDoctor(ctx context.Context, c *invocation) error {
+	// Without a configuration nothing else can be checked.
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
@@ -68,6 +68,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	return c.printFindings(list)
 }
 
+// errorText returns the text of err, or "" for nil.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -75,15 +76,18 @@ func errorText(err error) string {
 	return err.Error()
 }
 
+// diagnoseStore reads the whole store, unless a daemon has it open.
 func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	path := cfg.Store.Reveal()
 	r, err := bolt.Check(ctx, path)
 	var inUse *store.InUseError
 	switch {
+	// A running daemon checked the store when it opened it.
 	case errors.As(err, &inUse):
 		return finding{Name: "store " + path + " (in use by a running daemon)", OK: true}
+	// The first run creates the store.
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{Name: "store " + path + " (not made yet)", OK: true}
+		return finding{Name: "store " + path + " (not created yet)", OK: true}
 	case err != nil:
 		return finding{
 			Name:  "store " + path,
@@ -116,12 +120,14 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Name:  "daemon",
 		OK:    err == nil,
 		Cause: errorText(err),
-		Lost:  "what is not connected",
-		Fix:   "its log says why",
+		Lost:  "the platforms that are not connected",
+		Fix:   "its log has the reason",
 	}
 }
 
+// diagnosePlatforms checks tokens and permissions with live calls to the platforms.
 func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
+	// The findings say what failed; the log of the adapters would say it twice.
 	quiet := slog.New(slog.DiscardHandler)
 	var list []finding
 	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
@@ -158,8 +164,8 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// diagnoseServers tells how MCP servers are: as the running daemon sees them, else
-// whether what they need is there.
+// diagnoseServers checks the MCP servers: their state in the running daemon, or else whether the program or
+// address that they need is there.
 func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 	list := []finding{}
 	if served, ok := loadServers(ctx, cfg); ok {
@@ -173,11 +179,12 @@ func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 			}
 		}
 	}
+	// The configuration is a map, and its order changes from run to run.
 	slices.SortFunc(list, func(a, b finding) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-// loadServers asks the running daemon, if there is one, for its MCP servers.
+// loadServers returns the MCP servers of the running daemon, and false when none answers.
 func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
@@ -189,23 +196,25 @@ func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 	return servers.Items, d.requestJSON(ctx, http.MethodGet, serversPath, nil, &servers) == nil
 }
 
+// diagnoseServer returns the finding for a server of the running daemon.
 func diagnoseServer(s mcp.Status) finding {
 	f := finding{Name: "MCP server " + s.Name + " (" + string(s.State) + ")", OK: true, Lost: "its tools"}
 	switch {
 	case s.State == "error":
 		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
+	// The server answers, but its OAuth sign-in is open.
 	case s.ConsentURL != "":
-		f.OK, f.Cause, f.Fix = false, "somebody has to let the bot use it", "the page Servers has the link"
+		f.OK, f.Cause, f.Fix = false, "somebody has to allow the bot to use it", "the page Servers has the link"
 	case s.Pending > 0:
 		f.OK, f.Lost = false, "these tools"
 		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)
-		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " takes it"
+		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " approves it"
 	}
 	return f
 }
 
-// diagnoseConfiguredServer looks for the program that an MCP server is started by, or for
-// something that listens where it is.
+// diagnoseConfiguredServer looks for the program that starts an MCP server, or for something that listens at
+// its address.
 func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServer) finding {
 	f := finding{Name: "MCP server " + name, Lost: "its tools"}
 	var err error
@@ -213,20 +222,21 @@ func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServ
 		f.Fix = "start the server, or correct its url"
 		err = dialServer(ctx, address)
 	} else {
-		f.Fix = "install the program, or write its whole path as command"
+		f.Fix = "install the program, or write its full path as command"
 		_, err = exec.LookPath(s.Command)
 	}
 	f.OK, f.Cause = err == nil, errorText(err)
 	return f
 }
 
-// dialServer tells whether a connection to the host of an address can be made.
+// dialServer returns an error when no connection to the host of an address can be made.
 func dialServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return errors.New("its url is no address")
+		return errors.New("its url is not an address")
 	}
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	// Connecting is enough: a request could start work on the server.
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return fmt.Errorf("nothing can be reached there: %w", err)
@@ -234,8 +244,8 @@ func dialServer(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// diagnoseSchemas tells what models of Gemini are not told of the tools of MCP servers,
-// as far as the running daemon knows them.
+// diagnoseSchemas lists the parts of tool schemas that Gemini cannot be given, for the MCP servers that the
+// running daemon knows.
 func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	usesGemini := func(m config.Model) bool { return m.Provider == "gemini" && !m.KeyMissing }
 	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), usesGemini) {
@@ -243,7 +253,7 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	}
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
-		return nil // said before
+		return nil // diagnoseDaemon reports it
 	}
 	servers, _ := loadServers(ctx, cfg)
 	var list []finding
@@ -263,7 +273,7 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes,
-					fmt.Sprintf("Gemini is not told of %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
+					fmt.Sprintf("Gemini is not given %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}
 		}
 		list = append(list, f)
@@ -271,7 +281,7 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// printFindings prints what was found; anything wrong is a failure.
+// printFindings prints what was found. It returns an error when any check failed.
 func (c *invocation) printFindings(list []finding) error {
 	wrong := 0
 	for _, k := range list {

@@ -20,7 +20,7 @@ import (
 	"ravenbot/internal/feed"
 )
 
-// headers collects repeated --header flags.
+// headers collects the values of repeated --header flags.
 type headers http.Header
 
 func (h headers) String() string { return "" }
@@ -60,9 +60,11 @@ type parseOutput struct {
 	Items *[]feed.Item `json:"items,omitempty"`
 }
 
+// parseFeeds prints what files and addresses hold as feeds.
 func parseFeeds(ctx context.Context, c *invocation) error {
 	names := c.args
 	var fetcher *feed.Fetcher
+	// Files alone need no configuration, and no network.
 	if slices.ContainsFunc(names, isAddress) {
 		var err error
 		if fetcher, err = c.newFetcher(); err != nil {
@@ -76,6 +78,7 @@ func parseFeeds(ctx context.Context, c *invocation) error {
 		if err != nil {
 			failures++
 			out = parseOutput{Error: err.Error()}
+			// With several files the JSON line has the error.
 			if len(names) == 1 || !c.json {
 				fmt.Fprintf(c.Err, "%s: %v\n", name, err)
 			}
@@ -106,7 +109,8 @@ func isAddress(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:")
 }
 
-// newFetcher reads feeds as the bot does: guarded.
+// newFetcher returns a fetcher that reads feeds as the bot does, with the same guard against private
+// addresses.
 func (c *invocation) newFetcher() (*feed.Fetcher, error) {
 	private, err := c.allowedPrivateHosts()
 	if err != nil {
@@ -133,8 +137,8 @@ func (c *invocation) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name 
 		ContentLocation: h.Get("Content-Location")})
 }
 
-// allowedPrivateHosts are the private hosts that the configuration lets feeds be on. One
-// that was not asked for, and may be another program's, need not be in order.
+// allowedPrivateHosts returns the private hosts that the configuration allows for feeds. A default
+// config.json that is missing or wrong is ignored, because it may belong to another program.
 func (c *invocation) allowedPrivateHosts() ([]string, error) {
 	cfg, err := c.loadConfig()
 	switch asked := c.config != c.flags.Lookup("config").DefValue; {
@@ -143,11 +147,12 @@ func (c *invocation) allowedPrivateHosts() ([]string, error) {
 	case asked:
 		return nil, err
 	case !errors.Is(err, errNoConfig):
-		fmt.Fprintf(c.Err, "warning: %s is not used, for it is not in order; ravenbot config check tells more\n", c.config)
+		fmt.Fprintf(c.Err, "warning: %s is ignored because it is not valid; ravenbot config check shows why\n", c.config)
 	}
 	return nil, nil
 }
 
+// printFeed prints a feed for people.
 func printFeed(w io.Writer, doc feed.Document) {
 	fmt.Fprintf(w, "%s\n%s\n", doc.Feed.Heading(), doc.Feed.Link)
 	for _, i := range doc.Items {
@@ -159,12 +164,13 @@ func printFeed(w io.Writer, doc feed.Document) {
 	}
 }
 
-// discoveredFeed is a feed that a page has, as an item of a list.
+// discoveredFeed is a feed of a page, as a list item.
 type discoveredFeed struct {
 	Name string `json:"name"` // the address
 	feed.Link
 }
 
+// discoverFeeds prints the feeds of a page.
 func discoverFeeds(ctx context.Context, c *invocation) error {
 	fetcher, err := c.newFetcher()
 	if err != nil {
@@ -187,7 +193,7 @@ func discoverFeeds(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// outlineItem is a feed of an OPML file, as an item of a list.
+// outlineItem is a feed of an OPML file, as a list item.
 type outlineItem struct {
 	Name   string   `json:"name"`
 	URL    string   `json:"url"`
@@ -195,8 +201,8 @@ type outlineItem struct {
 	Folder []string `json:"folder"`
 }
 
-// importFeeds has a digest read the feeds of an OPML file, or shows how they are
-// written in the configuration: a feed that is in several folders goes there once.
+// importFeeds adds the feeds of an OPML file to a digest, or prints them as an entry of the configuration. A
+// feed in several folders is taken once.
 func importFeeds(ctx context.Context, c *invocation) error {
 	name := c.args[0]
 	data, err := readFile(c, name, maxText)
@@ -209,6 +215,7 @@ func importFeeds(ctx context.Context, c *invocation) error {
 	}
 	list, known := []outlineItem{}, map[string]bool{}
 	for _, o := range outlines {
+		// Readers export the same feed with and without a trailing slash or tracking parameters.
 		if key := feed.CanonicalURL(o.URL); !known[key] {
 			known[key] = true
 			list = append(list, outlineItem{o.Title, o.URL, o.Page, append([]string{}, o.Folder...)})
@@ -223,7 +230,7 @@ func importFeeds(ctx context.Context, c *invocation) error {
 	return printImport(c, list)
 }
 
-// importIntoDigest has the running daemon add feeds to a digest, or make one of them.
+// importIntoDigest has the running daemon add feeds to a digest, or create a digest of them.
 func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -231,7 +238,7 @@ func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) er
 	}
 	d, err := findDaemon(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("%w, and it keeps the digests that are not in config.json: start it with ravenbot run", err)
+		return fmt.Errorf("%w; it keeps the digests that are not in config.json: start it with ravenbot run", err)
 	}
 	addresses := []string{}
 	for _, o := range list {
@@ -265,9 +272,9 @@ func importIntoDigest(ctx context.Context, c *invocation, list []outlineItem) er
 	return err
 }
 
-// printImport writes a key of a digest, as config.json has it.
+// printImport prints the feeds as the key of a digest in config.json.
 func printImport(c *invocation, list []outlineItem) error {
-	fmt.Fprintf(c.Err, "%d feeds; in a digest of config.json they are written so:\n", len(list))
+	fmt.Fprintf(c.Err, "%d feeds; write them in a digest of config.json like this:\n", len(list))
 	fmt.Fprintln(c.Out, `"feeds": [`)
 	for i, o := range list {
 		address, err := json.Marshal(o.URL)
@@ -284,14 +291,15 @@ func printImport(c *invocation, list []outlineItem) error {
 	return err
 }
 
-// storedDigestFeeds are the feeds of the digests that the bot keeps beside config.json.
+// storedDigestFeeds returns the feeds of the digests that the bot keeps beside config.json.
 func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
 	digests, err := c.loadDigests(ctx, cfg)
 	if err != nil {
-		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are left out: %v\n", err)
+		fmt.Fprintf(c.Err, "warning: digests that are not in config.json are skipped: %v\n", err)
 	}
 	for _, i := range digests {
 		for _, address := range i.Feeds {
+			// Those of the configuration are in the list already.
 			if i.Source != digest.FromConfig && isAddress(address) && !strings.HasPrefix(address, "bundled:") {
 				list = append(list, feed.Outline{URL: address, Folder: []string{i.Name}})
 			}
@@ -300,7 +308,7 @@ func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) 
 	return list
 }
 
-// exportFeeds writes the feeds of all digests, a folder for each.
+// exportFeeds writes the feeds of all digests as OPML, one folder a digest.
 func exportFeeds(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -310,10 +318,11 @@ func exportFeeds(ctx context.Context, c *invocation) error {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
 		for _, f := range cfg.Digests[name].Feeds {
 			switch address := f.URL.Reveal(); {
+			// String masks secrets: where it differs, the address holds one, and an export is often published.
 			case address != f.URL.String():
-				fmt.Fprintf(c.Err, "left out, since it holds a secret: %s of digest %s\n", f.URL, name)
+				fmt.Fprintf(c.Err, "skipped, because it contains a secret: %s of digest %s\n", f.URL, name)
 			case strings.HasPrefix(address, "bundled:"):
-				fmt.Fprintf(c.Err, "left out, since it comes with the bot: %s of digest %s\n", address, name)
+				fmt.Fprintf(c.Err, "skipped, because it comes with the bot: %s of digest %s\n", address, name)
 			default:
 				list = append(list, feed.Outline{URL: address, Folder: []string{name}})
 			}

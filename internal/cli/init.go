@@ -37,8 +37,7 @@ const (
 	varSlackApp  = "SLACK_APP_TOKEN"
 )
 
-// setup is the configuration that init makes: at first what is there, or else what
-// is shipped, then that with each answer.
+// setup is one run of init. The files start as they are on disk, or as shipped, and change with each answer.
 type setup struct {
 	asker
 	c              *invocation
@@ -48,15 +47,15 @@ type setup struct {
 	application    string            // of Discord; "": Discord is left out
 }
 
-// setupFile is one that init writes.
+// setupFile is a file that init writes.
 type setupFile struct {
 	path         string
 	before, text []byte
 	exists       bool
 }
 
-// runInit asks, proves and writes, in this order: what is cut off has written
-// nothing.
+// runInit asks, verifies and writes, in this order. When it is interrupted before the end, nothing was
+// written.
 func runInit(ctx context.Context, c *invocation) error {
 	b := &setup{c: c, answers: map[string]string{}}
 	b.asker = newAsker(ctx, c, c.flagOn("yes"))
@@ -64,7 +63,7 @@ func runInit(ctx context.Context, c *invocation) error {
 		return err
 	}
 	fmt.Fprintf(c.Out,
-		"This writes %s and %s. Enter takes what stands in [brackets]; nothing is written before the last question.\n\n",
+		"This writes %s and %s. Press Enter to accept the value in [brackets]. Nothing is written before the last question.\n\n",
 		b.config.path, b.dotEnv.path)
 	for _, ask := range []func(context.Context) error{b.askModel, b.askDiscord, b.askSlack} {
 		if err := ask(ctx); err != nil {
@@ -74,13 +73,15 @@ func runInit(ctx context.Context, c *invocation) error {
 	if err := b.writeFiles(); err != nil {
 		return b.explainEarlyEnd(err)
 	}
+	// Load what was written, as the next command will.
 	if _, err := c.loadConfig(); err != nil {
 		return err
 	}
 	return b.printNextSteps()
 }
 
-// explainEarlyEnd says what was not written when the answers end too early.
+// explainEarlyEnd names the files that were not written when the input ended too early. It returns other
+// errors as they are.
 func (b *setup) explainEarlyEnd(err error) error {
 	if errors.Is(err, errInputEnded) {
 		return usageErrorf("the answers ended before the last question: nothing was written, "+
@@ -90,7 +91,7 @@ func (b *setup) explainEarlyEnd(err error) error {
 	return err
 }
 
-// readFiles reads the files that are there.
+// readFiles reads the files that exist.
 func (b *setup) readFiles() (err error) {
 	path := b.c.config
 	if b.config, err = readFileOr(path, ravenbot.Config); err != nil {
@@ -109,6 +110,7 @@ func (b *setup) readFiles() (err error) {
 	return b.applyChanges()
 }
 
+// readFileOr reads a file, or returns the shipped text when there is none.
 func readFileOr(path string, shipped []byte) (setupFile, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +122,7 @@ func readFileOr(path string, shipped []byte) (setupFile, error) {
 	return setupFile{path, text, text, true}, err
 }
 
-// applyChanges changes the configuration, and reads it as the bot would with the answers.
+// applyChanges changes the configuration and parses it as the bot would, with the answers so far.
 func (b *setup) applyChanges(changes ...config.Change) error {
 	text, err := config.Edit(b.config.text, changes...)
 	if err != nil {
@@ -131,8 +133,8 @@ func (b *setup) applyChanges(changes ...config.Change) error {
 	return err
 }
 
-// lookupVariable looks up what a variable will be. Those that are asked for are there, so
-// that a configuration which wants them can be read before.
+// lookupVariable returns the value that a variable will have. The variables that init asks for always count
+// as set, so that a configuration that requires them can be parsed before the answers.
 func (b *setup) lookupVariable(name string) (string, bool) {
 	if value, ok := b.answers[name]; ok {
 		return value, true
@@ -143,20 +145,19 @@ func (b *setup) lookupVariable(name string) (string, bool) {
 	return "", slices.Contains([]string{varGemini, varAnthropic, varOpenAI, varDiscord, varSlackBot, varSlackApp}, name)
 }
 
-// currentValue is what a variable is without init: of the environment, else of .env.
+// currentValue returns the value of a variable before init: from the environment, or else from .env.
 func (b *setup) currentValue(name string) string {
 	if value, ok := b.c.Env(name); ok {
 		return value
 	}
 	vars, err := config.ParseEnvFile(b.dotEnv.before)
 	if err != nil {
-		return "" // told before
+		return "" // readFiles reported it
 	}
 	return vars[name]
 }
 
-// addReferences has values of the configuration name the variables of the answers, where they
-// do not yet.
+// addReferences makes values of the configuration refer to variables, where they do not yet.
 func (b *setup) addReferences(all ...reference) error {
 	var changes []config.Change
 	for _, r := range all {
@@ -169,13 +170,13 @@ func (b *setup) addReferences(all ...reference) error {
 	return b.applyChanges(changes...)
 }
 
-// reference is a variable and the path of the value that is to name it.
+// reference is a variable and the path of the value that refers to it.
 type reference struct {
 	variable string
 	path     []string
 }
 
-// askKey asks for what a variable is to hold; where that is nothing, it is taken out.
+// askKey asks for the value of a variable. An empty answer removes a value that was set.
 func (b *setup) askKey(question, variable string) (string, error) {
 	set := b.currentValue(variable)
 	key, err := b.askSecret(question, set)
@@ -185,11 +186,14 @@ func (b *setup) askKey(question, variable string) (string, error) {
 	return key, err
 }
 
+// keepModel is the answer that keeps the model that is configured.
 const keepModel = "keep"
 
+// askModel asks which language model to use.
 func (b *setup) askModel(ctx context.Context) error {
 	kinds, preset := []string{"gemini", "anthropic", "openai", "offline"}, "gemini"
 	question := "Language model: gemini, anthropic, openai (any address that speaks OpenAI's chat API) or offline (none)"
+	// The shipped configuration uses Gemini, so only another provider was chosen by a person.
 	if p := b.cfg.Models["default"].Provider; b.config.exists && (p == "openai" || p == "anthropic") {
 		kinds, question, preset = append(kinds, keepModel), question+", or keep what is configured", keepModel
 	}
@@ -199,7 +203,7 @@ func (b *setup) askModel(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !slices.Contains(kinds, kind):
-			return unusablef("say one of "+strings.Join(kinds, ", "), "there is no %q", kind)
+			return unusablef("choose one of "+strings.Join(kinds, ", "), "there is no %q", kind)
 		}
 		switch kind {
 		case "gemini":
@@ -217,7 +221,7 @@ func (b *setup) askModel(ctx context.Context) error {
 	})
 }
 
-// modelEntry is an entry of models as it is written.
+// modelEntry is an entry of models in config.json.
 type modelEntry struct {
 	Provider string   `json:"provider"`
 	BaseURL  string   `json:"baseURL,omitempty"`
@@ -292,7 +296,7 @@ func (b *setup) askOpenAI(ctx context.Context) error {
 			return err
 		}
 		if name == "" {
-			return unusablef("say it as its provider writes it", "a model has a name")
+			return unusablef("write it as its provider does", "the name of the model is missing")
 		}
 		key, err := b.askKey("API key", varOpenAI)
 		if err != nil {
@@ -312,8 +316,10 @@ func (b *setup) askOpenAI(ctx context.Context) error {
 	})
 }
 
+// verifyModel calls the model once. It returns an unusableError when the model does not answer.
 func (b *setup) verifyModel(ctx context.Context) error {
 	b.sayTrying("the model")
+	// A live call: only that shows whether key, name and address fit together.
 	check := provider.CheckOne(ctx, b.cfg, "default")
 	if err := check.Err; err != nil {
 		return unusablef("look at the key, the model's name and its address, and whether this machine reaches it",
@@ -342,7 +348,8 @@ func (b *setup) askDiscord(ctx context.Context) error {
 		if err != nil {
 			return explainRefusal(err)
 		}
-		b.say("Discord takes the token")
+		b.say("Discord accepts the token")
+		// Missing permissions do not prevent a start, so they are notes.
 		for _, f := range d.Check(ctx) {
 			b.say("note: %s: %s is missing, so that %s: %s", f.Where, f.Missing, f.Loses, f.Remedy)
 		}
@@ -365,6 +372,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 			if err != nil || token == "" {
 				return err
 			}
+			// The two tokens of Slack are easily mixed up, and their prefixes tell them apart.
 			if !strings.HasPrefix(token, prefix) {
 				return unusablef("copy the one that begins so", "this is no %s, which begins with %s", what, prefix)
 			}
@@ -374,7 +382,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 				*into = ""
 				return explainRefusal(err)
 			}
-			b.say("Slack takes the %s", what)
+			b.say("Slack accepts the %s", what)
 			return nil
 		})
 	}
@@ -391,7 +399,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 		return err
 	}
 	if options.AppToken == "" {
-		b.say("without an app-level token Slack is left out")
+		b.say("without an app-level token Slack is skipped")
 		return nil
 	}
 	for _, f := range slack.New(options).Check(ctx) {
@@ -402,7 +410,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 		reference{varSlackApp, []string{"platforms", "slack", "appToken"}})
 }
 
-// explainRefusal is what a platform says of a token, for whoever typed it.
+// explainRefusal turns the error of a platform into an unusableError with its remedy.
 func explainRefusal(err error) error {
 	var setup *chat.SetupError
 	if errors.As(err, &setup) {
@@ -411,7 +419,7 @@ func explainRefusal(err error) error {
 	return unusablef("look at the token, and whether this machine reaches it", "%v", err)
 }
 
-// writeFiles asks about files that are there and writes both.
+// writeFiles asks before it changes existing files, and writes both.
 func (b *setup) writeFiles() error {
 	for _, name := range slices.Sorted(maps.Keys(b.answers)) {
 		text, err := config.SetVariable(b.dotEnv.text, name, b.answers[name])
@@ -421,20 +429,22 @@ func (b *setup) writeFiles() error {
 		b.dotEnv.text = text
 	}
 	b.say("")
+	// write replaces the file as a whole or not at all. A new file is readable by its owner alone, because .env
+	// holds secrets and config.json may.
 	var write []setupFile
 	for _, f := range []setupFile{b.dotEnv, b.config} { // the configuration last: it needs the other
 		if f.exists && string(f.before) == string(f.text) {
-			b.say("%s stays as it is", f.path)
+			b.say("%s is unchanged", f.path)
 			continue
 		}
 		if f.exists {
-			yes, err := b.confirm(fmt.Sprintf("%s is there already. Change it? All that was not asked about stays as it is",
+			yes, err := b.confirm(fmt.Sprintf("%s exists already. Change it? Everything that was not asked about stays as it is",
 				f.path))
 			if err != nil {
 				return err
 			}
 			if !yes {
-				b.say("%s stays as it is: what you answered is not in it", f.path)
+				b.say("%s is unchanged: your answers are not in it", f.path)
 				continue
 			}
 		}
@@ -453,6 +463,7 @@ func (b *setup) writeFiles() error {
 // holds secrets, and config.json may come to.
 func (f setupFile) write() error {
 	path := f.path
+	// A rename would replace the link, not the file that it leads to.
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -462,6 +473,7 @@ func (f setupFile) write() error {
 	}
 	defer os.Remove(t.Name())
 	_, err = t.Write(f.text)
+	// config.json keeps its mode, such as group access; .env never gets more than 0600.
 	if info, statErr := os.Stat(path); f.exists && statErr == nil && filepath.Base(path) != ".env" {
 		err = errors.Join(err, t.Chmod(info.Mode().Perm()))
 	}
@@ -471,17 +483,19 @@ func (f setupFile) write() error {
 	if f.exists {
 		return os.Rename(t.Name(), path)
 	}
+	// A link fails where the file exists meanwhile; a rename would overwrite it.
 	if err := os.Link(t.Name(), path); errors.Is(err, fs.ErrExist) {
-		return errors.New("somebody else has made it meanwhile")
+		return errors.New("another program has created it meanwhile")
 	} else if err != nil {
 		return os.Rename(t.Name(), path) // a file system without hard links
 	}
 	return nil
 }
 
-// printNextSteps says what to do now.
+// printNextSteps prints what to do after init.
 func (b *setup) printNextSteps() error {
 	for _, name := range slices.Sorted(maps.Keys(b.answers)) {
+		// The environment wins over .env, so the new value would have no effect.
 		if value, ok := b.c.Env(name); ok && value != b.answers[name] {
 			b.say("note: %s is set to something else in the environment, which wins over .env: unset it", name)
 		}
@@ -495,7 +509,7 @@ func (b *setup) printNextSteps() error {
 		flags = " --config " + b.c.config
 	}
 	b.say("- start the bot: ravenbot run%s", flags)
-	b.say("- see whether all is well: ravenbot doctor%s", flags)
+	b.say("- check the setup: ravenbot doctor%s", flags)
 	if b.answers[varSlackBot] != "" {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
 		return nil
@@ -504,6 +518,6 @@ func (b *setup) printNextSteps() error {
 	if err != nil {
 		return err
 	}
-	b.say("- to have it on Slack, too, make the app with this link, and run init again:\n  %s", link)
+	b.say("- to use it on Slack, too, create the app with this link and run init again:\n  %s", link)
 	return nil
 }

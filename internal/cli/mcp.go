@@ -20,8 +20,7 @@ const serversPath = "/api/v1/mcp/servers"
 // serverPath returns the path of the server that the first argument names.
 func (c *invocation) serverPath() string { return serversPath + "/" + url.PathEscape(c.args[0]) }
 
-// listServers shows the servers of the daemon, or where none runs those of the
-// configuration.
+// listServers prints the servers of the daemon, or those of the configuration when none runs.
 func listServers(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -51,10 +50,11 @@ func listServers(ctx context.Context, c *invocation) error {
 	return t.Flush()
 }
 
+// oneLine joins the lines of s.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// serverTools shows the tools of a server of the daemon; where none runs, of one of
-// the configuration, which is started for it; and of one at an address.
+// serverTools prints the tools of a server: of the daemon, or else of the configuration, which is started for
+// it. An address is asked directly.
 func serverTools(ctx context.Context, c *invocation) error {
 	which := c.args[0]
 	cfg, err := c.loadConfig()
@@ -72,12 +72,13 @@ func serverTools(ctx context.Context, c *invocation) error {
 		entry, known := cfg.MCPServers[which]
 		switch {
 		case err == nil:
+			// Servers start when they are first needed, and have no tools before that.
 			if err = waitConnected(ctx, d, which); err == nil {
 				err = d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(which)+"/tools", nil, &list)
 			}
 		case !errors.Is(err, errNoDaemon):
 		case !known:
-			err = fmt.Errorf("there is no MCP server %q in %s; ravenbot mcp list names those there are", which, c.config)
+			err = fmt.Errorf("there is no MCP server %q in %s; ravenbot mcp list lists them", which, c.config)
 		case entry.Disabled:
 			err = fmt.Errorf("MCP server %q is disabled in %s", which, c.config)
 		default:
@@ -103,11 +104,11 @@ func serverTools(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// waitConnected waits until the daemon has connected a server for the first time, or failed
-// to.
+// waitConnected waits until the daemon has connected a server for the first time, or failed to.
 func waitConnected(ctx context.Context, d *client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	// The API has no event for a connected server.
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -124,9 +125,10 @@ func waitConnected(ctx context.Context, d *client, name string) error {
 	}
 }
 
+// callTool calls a tool of a server through the daemon. It fails when the tool reports an error.
 func callTool(ctx context.Context, c *invocation) error {
 	if !json.Valid([]byte(c.args[2])) {
-		return usageErrorf("the arguments of the call are no JSON: %.100s", c.args[2])
+		return usageErrorf("the arguments of the call are not valid JSON: %.100s", c.args[2])
 	}
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -150,6 +152,7 @@ func callTool(ctx context.Context, c *invocation) error {
 	return nil
 }
 
+// serverLogs prints the last log lines of a server.
 func serverLogs(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -170,7 +173,7 @@ func serverLogs(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// approveServer offers what was withheld, and shows what that was.
+// approveServer approves the changed tools of a server and prints what changed.
 func approveServer(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -187,7 +190,7 @@ func approveServer(ctx context.Context, c *invocation) error {
 		return writeJSON(c.Out, got)
 	}
 	if len(got.Approved) == 0 {
-		fmt.Fprintln(c.Err, "Nothing waited for an approval.")
+		fmt.Fprintln(c.Err, "No tool was waiting for approval.")
 	}
 	for _, t := range got.Approved {
 		fmt.Fprintf(c.Out, "%s (%s)\n%s\n", t.Tool, t.Kind, t.Diff)

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxMessage is the longest message of another host, in bytes.
+	// maxMessage is the largest message of the MCP host, in bytes.
 	maxMessage = 8 << 20
-	// maxConcurrent is how many of its requests are worked on at a time.
+	// maxConcurrent is how many of its requests are handled at a time.
 	maxConcurrent = 16
 )
 
-// serveMCP is the bot as an MCP server on standard streams: through the daemon where
-// one runs, else with the store opened here.
+// serveMCP serves the bot as an MCP server on standard streams: through the daemon where one runs, or else
+// with the store opened here.
 func serveMCP(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -47,6 +47,7 @@ func serveMCP(ctx context.Context, c *invocation) error {
 		defer stop()
 		ended <- a.Run(work)
 	}()
+	// The end of the input ends the command, with no error.
 	err = a.ServeMCP(work, interruptibleReader{work, c.In}, c.Out)
 	if errors.Is(err, io.EOF) || work.Err() != nil {
 		err = nil
@@ -55,7 +56,7 @@ func serveMCP(ctx context.Context, c *invocation) error {
 	return errors.Join(err, <-ended, a.Close())
 }
 
-// relay carries messages between standard streams and the daemon's endpoint.
+// relay passes messages between standard streams and the daemon's MCP endpoint.
 type relay struct {
 	d     *client
 	http  *http.Client
@@ -68,8 +69,8 @@ type relay struct {
 	cancels map[string]context.CancelFunc // of requests under way, by id
 }
 
-// relayMCP passes on what the host says until it ends its output. The token that it
-// uses is its own, and lives no longer.
+// relayMCP passes on the messages of the host until its output ends. It creates a token for itself and
+// revokes it at the end.
 func relayMCP(ctx context.Context, c *invocation, d *client) error {
 	r := &relay{
 		d:       d,
@@ -81,6 +82,7 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 	if err := r.renewToken(ctx); err != nil {
 		return err
 	}
+	// Deferred first, so that it runs after all messages have been answered.
 	defer r.revokeToken()
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -88,13 +90,14 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 	lines := bufio.NewScanner(interruptibleReader{ctx, c.In})
 	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {
+		// The scanner reuses its buffer, and the line outlives this round.
 		line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
 		if len(line) == 0 {
 			continue
 		}
 		m, err := readMessage(line)
 		if err != nil {
-			r.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no JSON-RPC message"}}`))
+			r.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not a JSON-RPC message"}}`))
 			continue
 		}
 		if m.Method == "notifications/cancelled" {
@@ -106,11 +109,13 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 			r.cancels[string(m.ID)] = done
 			r.mu.Unlock()
 		}
-		if m.Method == "initialize" { // what comes next needs what is agreed
+		if m.Method == "initialize" {
+			// Alone and in order: later messages carry the protocol version that it agrees on.
 			r.forward(sent, m, line)
 			done()
 			continue
 		}
+		// Blocks reading while all slots are taken, which slows the host down.
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { done(); <-slots }()
@@ -118,12 +123,12 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 		})
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("read what the host says: %w", err)
+		return fmt.Errorf("read the messages of the host: %w", err)
 	}
 	return nil
 }
 
-// rpcMessage is what the relay has to know of a message.
+// rpcMessage holds the parts of a JSON-RPC message that the relay needs.
 type rpcMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -143,6 +148,7 @@ func readMessage(line []byte) (rpcMessage, error) {
 	return m, err
 }
 
+// cancel cancels the request with an id, if it is still running.
 func (r *relay) cancel(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +157,7 @@ func (r *relay) cancel(id string) {
 	}
 }
 
-// forward sends one message and writes what comes back.
+// forward sends one message and writes the answer. Requests that fail are answered with a JSON-RPC error.
 func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 	defer func() {
 		r.mu.Lock()
@@ -159,7 +165,7 @@ func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 		delete(r.cancels, string(m.ID))
 	}()
 	err := r.post(ctx, m, line)
-	if errors.Is(err, errTokenRefused) { // revoked, or too old
+	if errors.Is(err, errTokenRefused) { // revoked, or older than its 24 hours
 		if err = r.renewToken(ctx); err == nil {
 			err = r.post(ctx, m, line)
 		}
@@ -168,12 +174,14 @@ func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 		return // nobody waits for an answer
 	}
 	answer, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603,
-		"message": "the daemon could not be asked: " + err.Error()}}) // what it holds can be written
+		"message": "could not reach the daemon: " + err.Error()}}) // these types always marshal
 	r.write(answer)
 }
 
-var errTokenRefused = errors.New("the daemon does not take the token")
+// errTokenRefused is returned when the daemon refuses the token of the relay.
+var errTokenRefused = errors.New("the daemon refuses the token")
 
+// post sends one message to the daemon's endpoint.
 func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.d.base+"/mcp", bytes.NewReader(line))
 	if err != nil {
@@ -185,7 +193,7 @@ func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if m.Params.Meta.Version != "" { // since 2026-07-28 headers repeat what the message says
+	if m.Params.Meta.Version != "" { // from protocol version 2026-07-28 on, headers repeat parts of the message
 		version = m.Params.Meta.Version
 		req.Header.Set("Mcp-Method", m.Method)
 		if name := m.Params.Name + m.Params.URI; name != "" {
@@ -206,7 +214,7 @@ func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
 	return r.writeAnswer(m, res)
 }
 
-// writeAnswer writes the messages of an answer.
+// writeAnswer writes the messages of an answer, which is JSON or a stream of events.
 func (r *relay) writeAnswer(m rpcMessage, res *http.Response) error {
 	body := io.LimitReader(res.Body, maxAnswer)
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
@@ -255,10 +263,10 @@ func (r *relay) write(raw []byte) {
 	line.WriteByte('\n')
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = r.out.Write(line.Bytes()) // a host that is gone ends our input, too
+	_, _ = r.out.Write(line.Bytes()) // when the host is gone, our input ends, too
 }
 
-// renewToken makes a token, in the place of the one before.
+// renewToken creates a token in place of the one before.
 func (r *relay) renewToken(ctx context.Context) error {
 	var made struct {
 		Token string `json:"token"`

@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// printableWriter writes for people's eyes: control characters, by which a feed or an
-// answer could steer the terminal, become U+FFFD. A character must not be split
-// over two writes.
+// printableWriter replaces control characters, with which a feed or an answer could control the terminal, by
+// U+FFFD. A character must not be split over two writes.
 type printableWriter struct{ w io.Writer }
 
 func (v printableWriter) Write(p []byte) (int, error) {
 	shown := bytes.Map(func(r rune) rune {
+		// Tabs and line breaks move the cursor only forward.
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar
 		}

@@ -10,16 +10,17 @@ import (
 	"ravenbot/internal/app"
 )
 
-// pollInterval is how often the files of the configuration are looked at: a look costs
-// two system calls, and works on every file system.
+// pollInterval is how often the files of the configuration are checked. A check costs two system calls, and unlike
+// file notifications it works on every file system.
 const pollInterval = time.Second
 
-// fileStamp tells one state of the configuration's files from another.
+// fileStamp identifies a state of the configuration's files.
 type fileStamp struct {
 	config, env time.Time
 	sizes       [2]int64
 }
 
+// stampFiles returns the present stamp. A file that is missing counts as empty.
 func (c *invocation) stampFiles() fileStamp {
 	var s fileStamp
 	for i, path := range []string{c.config, filepath.Join(filepath.Dir(c.config), ".env")} {
@@ -37,9 +38,8 @@ func (c *invocation) stampFiles() fileStamp {
 	return s
 }
 
-// watchConfig takes the configuration up again when it is asked to, and when its files
-// have changed and then stayed as they are for one look. A bad file keeps what
-// there is at work.
+// watchConfig reloads the configuration on hangup, and when its files have changed and then stayed the same
+// for one interval. A configuration that is wrong is not used.
 func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a *app.App, lg *slog.Logger) {
 	taken := c.stampFiles()
 	seen := taken
@@ -54,6 +54,7 @@ func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a
 			c.reload(a, lg)
 		case <-look.C:
 			now := c.stampFiles()
+			// Editors write in several steps: wait until the files rest, and skip one that is empty.
 			if now == seen && now != taken && now.sizes[0] > 0 {
 				taken = now
 				c.reload(a, lg)
@@ -63,13 +64,13 @@ func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a
 	}
 }
 
-// reload reads the files and has the bot take them up.
+// reload loads the configuration and applies it to the running bot.
 func (c *invocation) reload(a *app.App, lg *slog.Logger) {
 	cfg, err := c.loadConfig()
 	if err == nil {
 		err = a.Reload(cfg)
 	}
 	if err != nil {
-		lg.Error("configuration not reloaded; what was there before goes on", "error", err)
+		lg.Error("configuration not reloaded, the previous one stays in use", "error", err)
 	}
 }

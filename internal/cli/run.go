@@ -17,8 +17,8 @@ import (
 	"ravenbot/internal/config"
 )
 
-// newLogger writes as the configuration says. What libraries print through the
-// standard log goes to the debug level.
+// newLogger returns a logger as configured. What libraries print through the standard log goes to the debug
+// level.
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // checked by config
@@ -32,15 +32,17 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(h)
 }
 
-// gcPercent lets the heap, which is small, grow to four times what is in use: a
-// fifth of the processor time of a message was collecting garbage at the default.
+// gcPercent lets the heap grow to four times what is in use. The heap is small, and at the default a fifth of the
+// processor time of a message was spent on collecting garbage.
 const gcPercent = 300
 
+// runDaemon runs the daemon until ctx ends.
 func runDaemon(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
+	// An operator who sets GOGC knows the machine better.
 	if _, set := c.Env("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -64,14 +66,16 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		return err
 	}
 	if created {
-		lg.Info("admin token made", "file", cfg.TokenPath())
+		lg.Info("admin token created", "file", cfg.TokenPath())
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() { c.watchConfig(watching, hangup, a, lg); close(watched) }()
+	// A reload must not reach the bot while it is being closed.
 	defer func() { signal.Stop(hangup); stop(); <-watched }()
+	// Listen before Run: a second daemon on the same port ends before it touches any platform.
 	if err = a.Listen(); err == nil {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())
 		err = a.Run(ctx)

@@ -24,8 +24,8 @@ func sandboxFlags(c *invocation) {
 	c.flags.String("store", "", "keep the store in the folder `DIR`; without it: in one that is removed at the end")
 }
 
-// runSandbox runs the daemon in a simulated world until it is interrupted, and leaves
-// nothing behind but the store that it was told to keep.
+// runSandbox runs the daemon in a simulated world until it is interrupted. It leaves nothing behind but a
+// store that --store names.
 func runSandbox(ctx context.Context, c *invocation) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // a terminal that was closed
 	defer stop()
@@ -44,6 +44,7 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 		return err
 	}
 	cfg, err := config.Load(path,
+		// No variable of the environment: the sandbox must never see a real token.
 		config.Options{Env: func(string) (string, bool) { return "", false }, Checks: configChecks()})
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 	return errors.Join(err, a.Close())
 }
 
-// writeSandboxConfig writes the configuration of the sandbox and gives its place.
+// writeSandboxConfig writes the configuration of the sandbox and returns its path.
 func (c *invocation) writeSandboxConfig(w *sandbox.World, dir string) (string, error) {
 	listen := c.flagText("listen")
 	if listen == "" {
@@ -100,14 +101,14 @@ func (c *invocation) writeSandboxConfig(w *sandbox.World, dir string) (string, e
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// freeAddressOr gives an address that nobody listens on: the one that is wanted, else one of the
-// same host with any port.
+// freeAddressOr returns wanted when nobody listens there, and otherwise the same host with port 0.
 func freeAddressOr(wanted string) string {
 	l, err := net.Listen("tcp", wanted)
 	if err != nil {
 		host, _, _ := net.SplitHostPort(wanted)
 		return net.JoinHostPort(host, "0")
 	}
+	// Another program may take the port before the bot does; then the bot reports it.
 	_ = l.Close() // nothing was said on it
 	return wanted
 }
@@ -124,6 +125,7 @@ func (c *invocation) runInWorld(ctx context.Context, w *sandbox.World, a *app.Ap
 		a.LoginLink(), path, path, sandbox.Help)
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		// Before the platforms are connected, nobody would answer what is typed.
 		if w.WaitReady(ctx) != nil {
 			return // it ends
 		}

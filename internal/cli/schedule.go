@@ -15,6 +15,7 @@ func scheduleFlags(c *invocation) {
 	c.flags.Int("count", 1, "print the next `N` instants")
 }
 
+// printNextDue prints the next instants at which a schedule is due.
 func printNextDue(_ context.Context, c *invocation) error {
 	zone, err := schedule.LoadZone(c.flagText("tz"))
 	if err != nil {
@@ -27,7 +28,7 @@ func printNextDue(_ context.Context, c *invocation) error {
 	at := time.Now()
 	if from := c.flagText("from"); from != "" {
 		if at, err = time.Parse(time.RFC3339, from); err != nil {
-			return usageErrorf("--from: %q is no time such as 2026-01-02T15:04:05Z", from)
+			return usageErrorf("--from: %q is not a time such as 2026-01-02T15:04:05Z", from)
 		}
 	}
 	count := c.flagInt("count")

@@ -14,12 +14,14 @@ func slackFlags(c *invocation) {
 	c.flags.Bool("url", false, "print the page of Slack that makes the app, to be opened in a browser")
 }
 
+// printManifest prints the manifest of the Slack app, or the link that creates the app from it.
 func printManifest(_ context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	address := ""
+	// In socket mode the bot connects to Slack, and no address is needed.
 	if cfg.Platforms.Slack.Mode == "http" {
 		if address = strings.TrimRight(cfg.HTTP.PublicURL.Reveal(), "/"); address == "" {
 			return &config.Faults{List: []config.Fault{{

@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
+// checkStore reads the whole store and prints what it holds.
 func checkStore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -20,8 +21,10 @@ func checkStore(ctx context.Context, c *invocation) error {
 	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
 }
 
+// reportStore checks the store at path and prints the report.
 func reportStore(ctx context.Context, c *invocation, path string) error {
 	r, err := bolt.Check(ctx, path)
+	// A damaged store still has a report, which says what can be read.
 	if damaged := (*store.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
 		return err
 	}
@@ -31,6 +34,7 @@ func reportStore(ctx context.Context, c *invocation, path string) error {
 	return errors.Join(err, printReport(c.Out, r))
 }
 
+// printReport prints the report of a check for people.
 func printReport(w io.Writer, r bolt.Report) error {
 	fmt.Fprintf(w, "%s: %d bytes, of which %d are free.\n", r.Path, r.Bytes, r.Free)
 	if len(r.Items) > 0 {
@@ -52,6 +56,7 @@ func printReport(w io.Writer, r bolt.Report) error {
 	return nil
 }
 
+// compactStore returns the free space of the store to the disk.
 func compactStore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -65,6 +70,6 @@ func compactStore(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, map[string]int64{"before": before, "after": after})
 	}
-	fmt.Fprintf(c.Out, "%s had %d bytes and has %d.\n", path, before, after)
+	fmt.Fprintf(c.Out, "%s was compacted from %d to %d bytes.\n", path, before, after)
 	return nil
 }

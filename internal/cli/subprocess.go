@@ -11,7 +11,7 @@ import (
 	"ravenbot/internal/watchdog"
 )
 
-// readPDF has this very program read a PDF in a process of its own.
+// readPDF starts this program again to read a PDF in a process of its own.
 func readPDF(ctx context.Context, data []byte) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -20,8 +20,8 @@ func readPDF(ctx context.Context, data []byte) ([]string, error) {
 	return pdftext.Separate(ctx, program, os.Args[0], data)
 }
 
-// newWatchdog has this very program end what tool servers leave behind should the bot be
-// killed.
+// newWatchdog returns a watchdog that starts this program again to end orphaned tool servers, should the bot
+// be killed.
 func newWatchdog(log *slog.Logger) *watchdog.Watchdog {
 	program, err := os.Executable()
 	if err != nil {

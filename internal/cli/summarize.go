@@ -17,9 +17,10 @@ func summaryFlags(c *invocation) {
 	c.flags.Int("sentences", 3, "print the `N` main sentences")
 }
 
-// maxText is the most that is read of a text to summarize, in bytes.
+// maxText is the largest text that is read, in bytes.
 const maxText = 8 << 20
 
+// summarize prints the main sentences of a text.
 func summarize(_ context.Context, c *invocation) error {
 	text, err := readFile(c, c.args[0], maxText)
 	if err != nil {
@@ -42,7 +43,8 @@ func summarize(_ context.Context, c *invocation) error {
 	return nil
 }
 
-func readFile(c *invocation, name string, most int64) ([]byte, error) {
+// readFile reads a file, or standard input for "-". It fails when there are more than limit bytes.
+func readFile(c *invocation, name string, limit int64) ([]byte, error) {
 	in := io.NopCloser(c.In)
 	if name != "-" {
 		f, err := os.Open(name)
@@ -51,12 +53,13 @@ func readFile(c *invocation, name string, most int64) ([]byte, error) {
 		}
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	// One byte more than allowed shows that the file is too large.
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("read %s: it is larger than %d bytes", name, most)
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("read %s: it is larger than %d bytes", name, limit)
 	}
 	return data, nil
 }

@@ -21,6 +21,7 @@ func tokenFlags(c *invocation) {
 
 const tokensPath = "/api/v1/auth/mcp-tokens"
 
+// revokeToken revokes a token.
 func revokeToken(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -34,6 +35,7 @@ func revokeToken(ctx context.Context, c *invocation) error {
 	return res.Body.Close()
 }
 
+// listTokens prints the tokens, without their secrets.
 func listTokens(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -60,6 +62,7 @@ func listTokens(ctx context.Context, c *invocation) error {
 	return t.Flush()
 }
 
+// createToken creates a token and prints it.
 func createToken(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {
@@ -77,6 +80,7 @@ func createToken(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, made)
 	}
+	// The token alone goes to standard output, so that a script can store it.
 	fmt.Fprintln(c.Out, made.Secret)
 	fmt.Fprintf(c.Err,
 		"This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n",
@@ -84,7 +88,8 @@ func createToken(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// requireDaemon is the daemon, for commands that need it.
+// requireDaemon returns a client of the running daemon, for commands that need it. It returns an error with
+// the remedy when none runs.
 func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -92,7 +97,7 @@ func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
 	}
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
-		return nil, fmt.Errorf("%w: this needs it; start it with ravenbot run", err)
+		return nil, fmt.Errorf("%w; this command needs it: start it with ravenbot run", err)
 	}
 	return d, err
 }

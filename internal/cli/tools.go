@@ -17,7 +17,7 @@ import (
 	"ravenbot/internal/toolsearch"
 )
 
-// maxRanked is the most tools that are ranked for a request.
+// maxRanked is the largest number of tools that a search returns.
 const maxRanked = 1000
 
 // maxLine is the longest line of a file of tools or requests, in bytes.
@@ -78,12 +78,13 @@ func evaluateSearch(_ context.Context, c *invocation) error {
 	return writeRankings(c.Out, index, questions, k)
 }
 
-// writeRankings writes a JSON line for every request and the summary as the last.
+// writeRankings writes a JSON line for each request, and the summary last.
 func writeRankings(w io.Writer, index *toolsearch.Index, questions []toolsearch.Question, k int) error {
+	// Collections have thousands of requests, and a write for each would take longer than the search.
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	var failed error // only by what out says again when it is flushed
+	var failed error // the first one; a full disk shows when out is flushed
 	score := index.Measure(questions, k, func(q toolsearch.Question, ranked []string) {
 		failed = cmp.Or(failed, lines.Encode(rankingLine{q.Query, q.Gold, ranked}))
 	})
@@ -91,13 +92,14 @@ func writeRankings(w io.Writer, index *toolsearch.Index, questions []toolsearch.
 	return cmp.Or(failed, out.Flush())
 }
 
-// rankingLine is what eval prints of one request.
+// rankingLine is what eval --json prints of one request.
 type rankingLine struct {
 	Query  string   `json:"query"`
 	Gold   []string `json:"gold"`
 	Ranked []string `json:"ranked"`
 }
 
+// writeScore writes the score as a table.
 func writeScore(w io.Writer, index *toolsearch.Index, questions []toolsearch.Question, k int) error {
 	s := index.Measure(questions, k, nil)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -107,7 +109,7 @@ func writeScore(w io.Writer, index *toolsearch.Index, questions []toolsearch.Que
 	return out.Flush()
 }
 
-// readTools makes an index of a file of tools, and notes their names.
+// readTools returns an index of a file of tools, and adds their names to known.
 func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
 	type line struct {
 		Name, Description, Server, Field string
@@ -119,9 +121,10 @@ func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
 		case l.Name == "":
 			return errors.New(`"name" is missing`)
 		case known[l.Name]:
-			return fmt.Errorf("tool %q is there for the second time", l.Name)
+			return fmt.Errorf("tool %q appears twice", l.Name)
 		}
 		known[l.Name] = true
+		// Public test collections name a topic instead of a server.
 		subject, _, _ := strings.Cut(l.Field, "/")
 		server := cmp.Or(l.Server, subject)
 		if servers[server] == nil {
@@ -141,6 +144,7 @@ func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
 	return index, nil
 }
 
+// readQuestions returns the requests of a file. It fails when one names a tool that is not in known.
 func readQuestions(name string, known map[string]bool) ([]toolsearch.Question, error) {
 	type line struct {
 		Query string
@@ -163,8 +167,7 @@ func readQuestions(name string, known map[string]bool) ([]toolsearch.Question, e
 	return list, err
 }
 
-// eachLine reads a file of JSON lines, empty ones apart. Its errors name file and
-// line.
+// eachLine calls yield for each JSON line of a file, without the empty ones. Its errors name file and line.
 func eachLine[T any](name string, yield func(T) error) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -195,7 +198,7 @@ func eachLine[T any](name string, yield func(T) error) error {
 	case lines.Err() != nil:
 		return fmt.Errorf("read %s: %w", name, lines.Err())
 	case !seen:
-		return fmt.Errorf("%s holds no line", name)
+		return fmt.Errorf("%s has no lines", name)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"ravenbot/internal/budget"
 )
 
-// showUsage shows what was asked of models in the last month: over the daemon, or from
-// the store where none runs.
+// showUsage prints what was asked of models in the last 30 days: from the daemon, or from the store when none
+// runs.
 func showUsage(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -40,6 +40,7 @@ func showUsage(ctx context.Context, c *invocation) error {
 		return writeJSON(c.Out, list)
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	// The costs are estimates: they come from the prices in the configuration.
 	fmt.Fprintln(t, "DAY\tMODEL\tCHANNEL\tUSER\tANSWERS\tTOKENS IN\tOUT\tUSD")
 	for _, u := range list.Items {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.4f\n", u.Day, u.Model, u.Channel, u.User, u.Turns, u.Tokens.Input,

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 )
 
+// printVersion prints version, commit and Go version.
 func printVersion(_ context.Context, c *invocation) error {
 	v := struct {
 		Version string `json:"version"`
@@ -21,6 +22,7 @@ func printVersion(_ context.Context, c *invocation) error {
 			}
 		}
 	}
+	// A build outside a repository, as in the container image, knows no revision but this one.
 	if commit != "" {
 		v.Commit = commit
 	}
