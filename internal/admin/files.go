@@ -139,7 +139,11 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
 	for _, v := range kept {
-		done += fmt.Sprintf("%s is saved in %d passages. ", v.Name, v.Passages)
+		passages := "1 passage"
+		if v.Passages != 1 {
+			passages = fmt.Sprintf("%d passages", v.Passages)
+		}
+		done += fmt.Sprintf("%s is saved in %s. ", v.Name, passages)
 	}
 	s.showAgentResult(w, err, strings.TrimSpace(done))
 }

@@ -55,7 +55,7 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 		t.Errorf("the browser complains: %s", p)
 	}
 	page.Go("http://" + b.Addr() + "/agents/default")
-	for name, want := range map[string]string{"cat.txt": "cat.txt is kept, in 1 passages.", "hurt.pdf": "Not done: hurt.pdf is not kept: it is damaged, or no PDF."} {
+	for name, want := range map[string]string{"cat.txt": "cat.txt is saved in 1 passage.", "hurt.pdf": "Not done: hurt.pdf is not kept: it is damaged, or no PDF."} {
 		page.Eval(`{const files = new DataTransfer(); files.items.add(new File(["The cat is Mons."], "` + name + `")); file.files = files.files}`)
 		page.Click(`form[hx-post="/agents/default/files"] button`)
 		page.Wait(`document.querySelector("#outcome").innerText.includes("` + want + `")`)

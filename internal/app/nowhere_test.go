@@ -62,9 +62,16 @@ func TestNothingIsSubscribedToNowhere(t *testing.T) {
 		t.Fatalf("the token: status %d", status)
 	}
 	url := w.feeds.URL() + "/own.xml"
-	for name, args := range map[string]map[string]any{"feeds_subscribe": {"url": url}, "digest_create": {"feeds": []string{url}, "schedule": "weekdays at 9:00"}} {
-		if text, failed := b.overMCP(made.Token, name, args); !failed || !strings.Contains(text, "no channel") {
-			t.Errorf("%s said %q, failed %v", name, text, failed)
+	for _, c := range []struct {
+		name string
+		args map[string]any
+		want string
+	}{
+		{"feeds_subscribe", map[string]any{"url": url}, "no channel"},
+		{"digest_create", map[string]any{"feeds": []string{url}, "schedule": "weekdays at 9:00"}, "ask the bot in the chat of the channel"},
+	} {
+		if text, failed := b.overMCP(made.Token, c.name, c.args); !failed || !strings.Contains(text, c.want) {
+			t.Errorf("%s said %q, failed %v, want %q", c.name, text, failed, c.want)
 		}
 	}
 	var list string

@@ -42,7 +42,7 @@ func TestAnAgentIsMadeOverTheAPIAndAnswersInItsChannels(t *testing.T) {
 		says         string
 	}{
 		{http.MethodPost, agentsPath, map[string]any{"name": "no name", "systemPrompt": "x"}, 400, "is not allowed"},
-		{http.MethodPost, agentsPath, map[string]any{"name": 1}, 400, "a name in it that is a string"},
+		{http.MethodPost, agentsPath, map[string]any{"name": 1}, 400, "whose name is a string"},
 		{http.MethodPost, agentsPath, map[string]any{"name": "x", "model": "defualt"}, 400, "default"},
 		{http.MethodPost, agentsPath, map[string]any{"name": "x", "mcpServers": []string{"gone"}}, 400, `there is no MCP server \"gone\"`},
 		{http.MethodPost, agentsPath, map[string]any{"name": "x", "sytemPrompt": "x"}, 400, "systemPrompt"},
