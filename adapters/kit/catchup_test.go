@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,7 @@ func TestCatchUp_Run_ReadsUntilNothingIsLeft(t *testing.T) {
 		c := newCatchUp()
 		c.Readers = 2
 		asked, failed := 0, map[string]int{}
+		var reading sync.Mutex // two readers call Read
 		refused := errors.New("refused")
 		c.List = func(context.Context) ([]*Gap, error) {
 			if asked++; asked == 1 {
@@ -105,9 +107,12 @@ func TestCatchUp_Run_ReadsUntilNothingIsLeft(t *testing.T) {
 			return []*Gap{gapAt("good", "1"), gapAt("flaky", "1"), gapAt("gone", "1"), gapAt("dropped", "1"), late}, nil
 		}
 		c.Read = func(_ context.Context, g *Gap) (int, error) {
+			reading.Lock()
 			failed[g.Key]++
+			attempt := failed[g.Key]
+			reading.Unlock()
 			switch {
-			case g.Key == "flaky" && failed["flaky"] < 3:
+			case g.Key == "flaky" && attempt < 3:
 				return 1, errors.New("for the moment")
 			case g.Key == "gone":
 				return 0, refused

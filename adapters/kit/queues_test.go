@@ -22,6 +22,7 @@ func TestQueues_KeepTheOrderOfAKey(t *testing.T) {
 		}
 		q.Do("a", func() { cancel() })
 		q.Do("a", func() { t.Error("a job ran after the end") })
+		<-ctx.Done() // Wait may be called from then on
 		q.Wait()
 		q.Do("c", func() { t.Error("a job ran after the end") })
 		if len(q.waiting) > 1 {
