@@ -327,15 +327,6 @@ type Typist interface {
 	Typing(ctx context.Context, to Address) error
 }
 
-// Said is one message as it is read back.
-type Said struct {
-	ID   string // the platform's own, which comes later the later it was said
-	By   string // a name, or what the platform gives in its place
-	Bot  bool
-	Text string
-	At   time.Time
-}
-
 // Historian is a Platform that can read back what was said in a conversation.
 type Historian interface {
 	// History gives up to most messages, oldest first: the newest before the one with

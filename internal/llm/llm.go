@@ -43,7 +43,22 @@ type Part struct {
 	Raw json.RawMessage `json:"raw,omitempty"`
 	// Media is an image from the user. It is not stored.
 	Media *Media `json:"-"`
+	// Source says where Text comes from; empty: it is the words of whoever the role names.
+	Source Source `json:"source,omitempty"`
 }
+
+// Source says where the text of a user's part comes from. Only SourceWords was said to the bot.
+type Source string
+
+// The sources of parts.
+const (
+	SourceWords     Source = ""          // the words of who speaks
+	SourceSpeaker   Source = "speaker"   // who speaks, where and when: written by the bot
+	SourceContext   Source = "context"   // what other people said, as the platform tells it
+	SourceFile      Source = "file"      // a file that was attached
+	SourceKnowledge Source = "knowledge" // passages of the agent's files
+	SourceNote      Source = "note"      // a remark of the bot
+)
 
 // Media is an image for the model to look at.
 type Media struct {

@@ -1,0 +1,75 @@
+package chat
+
+import (
+	"context"
+	"time"
+)
+
+// Context is what a message is about, beside its own words: where it was said and what it
+// refers to. It holds only what the author of the message may read, too.
+type Context struct {
+	Place Place
+	// Names are display names by user ID: of the author, and of everybody whom the text of the
+	// message names as "@ID". Who could not be looked up in time is not in it.
+	Names map[string]string
+	// Zone is the time zone of the author as an IANA name, such as Europe/Oslo; empty: the
+	// platform does not tell it.
+	Zone string
+	// Reply is the message that this one replies to.
+	Reply *Said
+	// Linked are messages of the same place whose links the text holds, in that order.
+	Linked []Said
+	// Root is the message that the thread began with. It is set where Recent was asked for.
+	Root *Said
+	// Recent are the messages before this one, oldest first, without the bot's own posts that
+	// answer somebody and without the messages that those answer: the history has both.
+	Recent []Said
+	// Notes say in whole sentences for the model what could not be read, and why: "4 messages
+	// of others are not shown to me, because …".
+	Notes []string
+}
+
+// Place says where something was said, for a model.
+type Place struct {
+	Server   string // name of the Discord server or Slack workspace; empty: not known
+	Channel  string // name without "#"; empty in a direct message or where it is not known
+	Topic    string // what the channel says it is for
+	Thread   string // title of the thread; empty: none, or none is known
+	InThread bool
+	Members  int // people who are in it; 0: not known
+}
+
+// ContextQuery says how much of a Context is wanted.
+type ContextQuery struct {
+	Messages int    // most messages in Recent; 0: none, and no Root
+	After    string // Recent begins behind the message with this platform ID; empty: anywhere
+}
+
+// ContextReader is a Platform that tells what a message is about. Context ends with ctx: what
+// could not be read by then is missing, and Notes says so where it matters.
+type ContextReader interface {
+	Context(ctx context.Context, m Message, q ContextQuery) Context
+}
+
+// Formatter is a Platform whose posts need rules of their own: Formatting returns them in one or
+// two sentences for the model that writes the Markdown of a Draft.
+type Formatter interface {
+	Formatting() string
+}
+
+// Said is one message as it is read back.
+type Said struct {
+	ID string // the platform's own, which comes later the later it was said
+	By string // a display name, or what the platform gives in its place
+	// ByID is the user's ID on the platform; empty: not known.
+	ByID string
+	Bot  bool
+	// Self: the bot itself said it.
+	Self  bool
+	Text  string // with the text of embeds and of forwarded messages
+	At    time.Time
+	Files []File
+	Link  string // leads people to the message; empty: not known
+	// Hidden: somebody said something that the platform does not show to the bot; Text is empty.
+	Hidden bool
+}
