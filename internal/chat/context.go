@@ -61,7 +61,10 @@ type Formatter interface {
 // Said is one message as it is read back.
 type Said struct {
 	ID string // the platform's own, which comes later the later it was said
-	By string // a display name, or what the platform gives in its place
+	// Subject is the Message.Subject that it has, or would have, as a message to the bot; empty:
+	// not known.
+	Subject string
+	By      string // a display name, or what the platform gives in its place
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
