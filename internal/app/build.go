@@ -314,7 +314,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Approvals: p.approvals,
 		Files:     a.platforms,
 		Budget:    a.spending,
-		Window:    conversation.DefaultWindow(),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,

@@ -21,8 +21,7 @@ type Context struct {
 	Linked []Said
 	// Root is the message that the thread began with. It is set where Recent was asked for.
 	Root *Said
-	// Recent are the messages before this one, oldest first, without the bot's own posts that
-	// answer somebody and without the messages that those answer: the history has both.
+	// Recent are the newest messages before this one, oldest first, those of the bot included.
 	Recent []Said
 	// Notes say in whole sentences for the model what could not be read, and why: "4 messages
 	// of others are not shown to me, because …".
@@ -41,8 +40,10 @@ type Place struct {
 
 // ContextQuery says how much of a Context is wanted.
 type ContextQuery struct {
-	Messages int    // most messages in Recent; 0: none, and no Root
-	After    string // Recent begins behind the message with this platform ID; empty: anywhere
+	Messages int // most messages in Recent; 0: none, and no Root
+	// After is the Message.ID, as the adapter made it, of the last message that the model knows:
+	// Recent begins behind it. Empty: it may begin anywhere.
+	After string
 }
 
 // ContextReader is a Platform that tells what a message is about. Context ends with ctx: what
@@ -60,7 +61,10 @@ type Formatter interface {
 // Said is one message as it is read back.
 type Said struct {
 	ID string // the platform's own, which comes later the later it was said
-	By string // a display name, or what the platform gives in its place
+	// Subject is the Message.Subject that it has, or would have, as a message to the bot; empty:
+	// not known.
+	Subject string
+	By      string // a display name, or what the platform gives in its place
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
