@@ -93,6 +93,7 @@ func behaviour() []string {
 
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
+	"codeberg.org/readeck/go-readability":             {"internal/page"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
 	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
