@@ -314,6 +314,8 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Approvals: p.approvals,
 		Files:     a.platforms,
 		Budget:    a.spending,
+		Places:    a.platforms,
+		Notes:     a.notes(),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,
