@@ -121,7 +121,7 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 	if err != nil {
 		return fmt.Errorf("feeds.allowPrivateHosts: %w", err)
 	}
-	p.feeds = feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
+	p.feeds = feed.NewFetcher(wider, feed.StoredStates{Records: a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
 	return nil
 }
 
@@ -314,7 +314,8 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Approvals: p.approvals,
 		Files:     a.platforms,
 		Budget:    a.spending,
-		Window:    conversation.DefaultWindow(),
+		Places:    a.platforms,
+		Notes:     a.notes(),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,

@@ -57,6 +57,11 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("logs SERVER", "show what a server logged", 1, 1, serverLogs, jsonFlag),
 			c.command("approve SERVER", "approve the changed tools of a server", 1, 1, approveServer, jsonFlag),
 			c.command("serve", "serve the bot's own tools over MCP on standard streams", 0, 0, serveMCP, jsonFlag)),
+		c.group("memory", "look at, add and remove what people had the bot remember",
+			c.command("list", "list the notes of a person or channel, the newest first", 0, 0, listMemories, memoryFlags),
+			c.command("search QUERY", "find notes by words or by a question", 1, unlimited, searchMemories, memoryFlags),
+			c.command("add TEXT", "add a note", 1, unlimited, addMemory, memoryFlags),
+			c.command("remove N", "remove a note by its number", 1, 1, removeMemory, memoryFlags)),
 		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
 		c.command("run", "run the daemon", 0, 0, runDaemon),
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
@@ -83,6 +88,8 @@ func newRoot(c *invocation) *cobra.Command {
 				evaluateSearch, evalFlags)),
 		c.command("usage", "show what was asked of models in the last 30 days, and what it cost", 0, 0,
 			showUsage, jsonFlag),
+		c.group("web", "read web pages as the bot does",
+			c.command("read FILE-or-URL…", "show the main text of pages, whole", 1, unlimited, readPages, webFlags)),
 		c.command("version", "print version, commit and Go version", 0, 0, printVersion, jsonFlag),
 	)
 	return root
