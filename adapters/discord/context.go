@@ -17,6 +17,7 @@ import (
 
 // Bounds of what is told of a message.
 const (
+	maxNames   = 10   // people in a text who are looked up
 	maxLinked  = 5    // links to other messages that are followed
 	maxNotices = 10   // read beside what is wanted: some messages are only notices of Discord's
 	maxNicks   = 4096 // people whose names in servers are remembered at least
@@ -53,14 +54,12 @@ func (d *Discord) newContextReader(m chat.Message) contextReader {
 // tell before ctx ends is missing.
 func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
 	r := d.newContextReader(m)
-	c := chat.Context{Names: map[string]string{}}
-	if name := cmp.Or(d.nameOf(r.guild, wireUser{ID: m.Author.ID}), m.Author.Name); name != "" {
-		c.Names[m.Author.ID] = name
-	}
+	var c chat.Context
 	var replyNotes, recentNotes, linkNotes []string
 	// Side by side, so that one slow answer costs no more than itself.
 	var parts sync.WaitGroup
 	parts.Go(func() { c.Place = d.placeOf(ctx, r.state, m.Conversation) })
+	parts.Go(func() { c.Names = r.readNames(ctx) })
 	parts.Go(func() { c.Reply, replyNotes = r.readReply(ctx) })
 	parts.Go(func() { c.Linked, linkNotes = r.readLinked(ctx) })
 	if q.Messages > 0 {
@@ -70,6 +69,28 @@ func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQue
 	parts.Wait()
 	c.Notes = slices.Concat(replyNotes, recentNotes, linkNotes)
 	return c
+}
+
+// mentionedUser matches a user in the text of a message whose name was not known when it came.
+var mentionedUser = regexp.MustCompile(`@(\d{17,20})\b`)
+
+// readNames returns the names of the author and of those in the text who have none there.
+func (r contextReader) readNames(ctx context.Context) map[string]string {
+	names := map[string]string{}
+	author := wireUser{ID: r.m.Author.ID, Username: r.m.Author.Name}
+	if name := r.nameOf(r.guild, author); name != "" {
+		names[author.ID] = name
+	}
+	for n, found := range mentionedUser.FindAllStringSubmatch(r.m.Text, -1) {
+		if n >= maxNames || r.guild == "" {
+			break
+		}
+		// Who is no member of the server, or cannot be looked up in time, is left out.
+		if name, _ := r.members.Get(ctx, r.guild+"/"+found[1]); name != "" {
+			names[found[1]] = name
+		}
+	}
+	return names
 }
 
 // readReply returns the message that the message replies to; nil where it replies to none.
@@ -159,7 +180,8 @@ func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, note
 	for n, found := range messageLink.FindAllStringSubmatch(r.m.Text, -1) {
 		link, guild, channel, message := found[0], found[1], found[2], found[3]
 		if n >= maxLinked {
-			return linked, append(notes, fmt.Sprintf("Of the linked messages only the first %d were looked at.", maxLinked))
+			note := fmt.Sprintf("Only the first %d linked messages were looked at.", maxLinked)
+			return linked, append(notes, note)
 		}
 		if guild != r.m.Conversation.Workspace || !r.isReadableByAll(channel) {
 			notes = append(notes, "The linked message "+link+" was not read, because it is in another channel, "+
@@ -248,6 +270,7 @@ func (r contextReader) said(w wireMessage) chat.Said {
 
 // Formatting returns what Discord's Markdown shows (reference of 2026-11).
 func (d *Discord) Formatting() string {
-	return "Discord shows bold, italics, headings of levels 1 to 3, lists, block quotes, links and code; tables appear " +
-		"as a box of plain characters, so keep them narrow. A message holds 2,000 characters: prefer answers that fit in one."
+	return "Discord shows bold, italics, headings of levels 1 to 3, lists, block quotes, links and code; tables " +
+		"appear as a box of plain characters, so keep them narrow. " +
+		"A message holds 2,000 characters: prefer answers that fit in one."
 }

@@ -89,7 +89,12 @@ func TestContext_Command_HasNamesAndWhatWasSaid(t *testing.T) {
 	s.Say(s.general.ID, s.ann, "the plan is tea")
 	receive(t, s.got)
 	for _, thread := range []bool{false, true} {
-		m := s.slash(t, "ask", map[string]any{"text": "what is the plan?", "thread": thread})
+		stranger := s.AddPerson(simdiscord.User{Name: "bob123", Nick: "Bobby"})
+		text := "what does <@" + stranger.ID + "> plan for <#" + s.general.ID + ">?"
+		m := s.slash(t, "ask", map[string]any{"text": text, "thread": thread})
+		if m.Text != "what does @"+stranger.ID+" plan for #general?" {
+			t.Errorf("text %q", m.Text)
+		}
 		want := chat.User{
 			ID:     s.ann.ID,
 			Name:   "Annie",
@@ -101,7 +106,7 @@ func TestContext_Command_HasNamesAndWhatWasSaid(t *testing.T) {
 			t.Errorf("author (-want +got): %s", diff)
 		}
 		c := s.d.Context(within(t), m, chat.ContextQuery{Messages: 20})
-		if got := spoken(c.Recent); !slices.Contains(got, "Annie: the plan is tea") || c.Names[s.ann.ID] != "Annie" {
+		if got := spoken(c.Recent); !slices.Contains(got, "Annie: the plan is tea") || c.Names[s.ann.ID] != "Annie" || c.Names[stranger.ID] != "Bobby" {
 			t.Errorf("thread %v: names %v, recent %q", thread, c.Names, got)
 		}
 	}

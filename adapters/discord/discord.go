@@ -83,6 +83,7 @@ type Discord struct {
 	nicks         kit.Memory[string]          // what people are called in servers, by server and user
 	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
 	channels      *kit.Cache[channelInfo]
+	members       *kit.Cache[string]    // names, by server and user
 	busyTold      kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
 	unreadable    kit.Memory[bool]      // places that the operator was told of
 
@@ -121,7 +122,7 @@ func New(o Options) *Discord {
 		busyGroups:       map[string]*busyGroup{},
 		openWithin:       openTimeout,
 	}
-	d.channels = d.newChannels()
+	d.channels, d.members = d.newChannels(), d.newMembers()
 	d.nicks.Size, d.quoted.Size = maxNicks, maxQuotes
 	d.parents.Size, d.busyTold.Size, d.sent.ids.Size = maxParents, maxToldBusy, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
@@ -152,6 +153,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	}
 	err := d.runPlans(ctx, accept)
 	d.channels.Close()
+	d.members.Close()
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()

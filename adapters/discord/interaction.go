@@ -192,6 +192,10 @@ func (d *Discord) interactionMessage(state *discordgo.State, w wireInteraction) 
 		return m, nil
 	}
 	m.Command, m.Text = commandText(d.o.Commands, w.Data.Options)
+	// Other commands may want a channel by its id.
+	if m.IsQuestion() {
+		m.Text = d.newReader(state, wireMessage{GuildID: w.GuildID}).namedText(m.Text)
+	}
 	return m, nil
 }
 

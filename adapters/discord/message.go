@@ -103,7 +103,9 @@ type messageReader struct {
 }
 
 func (d *Discord) newReader(state *discordgo.State, w wireMessage) messageReader {
-	return messageReader{d: d, self: d.botUser(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
+	// A forwarded message refers to where it came from, too.
+	answers := w.Type == typeReply && d.sent.has(w.Reference.MessageID)
+	return messageReader{d: d, self: d.botUser(), state: state, w: w, answers: answers}
 }
 
 func (r messageReader) isSelf(u wireUser) bool { return u.ID == r.self.ID }

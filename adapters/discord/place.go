@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -32,6 +33,31 @@ func (d *Discord) newChannels() *kit.Cache[channelInfo] {
 		Timeout: channelTimeout,
 		Now:     d.o.Now,
 	})
+}
+
+// newMembers returns the memory of what people are called, by server and user with "/" between.
+func (d *Discord) newMembers() *kit.Cache[string] {
+	return kit.NewCache(kit.CacheOptions[string]{
+		Look:    d.fetchName,
+		Life:    channelLife,
+		Timeout: channelTimeout,
+		Now:     d.o.Now,
+	})
+}
+
+// fetchName asks Discord what a member is called. A refusal is no error: then there is no name.
+func (d *Discord) fetchName(ctx context.Context, key string) (string, error) {
+	guild, user, _ := strings.Cut(key, "/")
+	var m wireMember
+	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + guild + "/members/" + user}, &m)
+	if err != nil || m.User == nil {
+		if isRefused(err) {
+			err = nil
+		}
+		return "", err
+	}
+	d.nicks.Put(key, m.Nick)
+	return d.nameOf(guild, *m.User), nil
 }
 
 // fetchChannel asks Discord for a channel. A refusal is no error: then nothing is known of it.

@@ -33,9 +33,12 @@ func (r messageReader) incomingText() string {
 }
 
 // saidText returns a message as people read it.
-func (r messageReader) saidText() string {
-	return r.wholeText(func(kind, id, space string) string { return r.mentionName(kind, id) + space })
-}
+func (r messageReader) saidText() string { return r.wholeText(r.mention) }
+
+// namedText returns a text with names in the place of mentions.
+func (r messageReader) namedText(content string) string { return nameMentions(content, r.mention) }
+
+func (r messageReader) mention(kind, id, space string) string { return r.mentionName(kind, id) + space }
 
 // wholeText returns the words of a message, and in brackets what it holds besides.
 func (r messageReader) wholeText(name func(kind, id, space string) string) string {

@@ -75,5 +75,6 @@ func saidIn(lines []store.Entry) []chat.Said {
 
 // Formatting returns what the page shows.
 func (w *Web) Formatting() string {
-	return "The page shows full Markdown, with tables, task lists, links and code; it shows no HTML and no pictures in the text."
+	return "The page shows full Markdown, with tables, task lists, links and code; " +
+		"it shows no HTML and no pictures in the text."
 }

@@ -78,14 +78,16 @@ func contextRecentInOrder(t *testing.T, s *stage) {
 	if s.Hides {
 		want, note = []string{"a post"}, "2 messages of others are not shown to me, because "
 	}
-	if !slices.Equal(texts, want) || (len(c.Notes) > 0) != s.Hides || !strings.HasPrefix(strings.Join(c.Notes, ""), note) {
+	notes := strings.Join(c.Notes, "")
+	if !slices.Equal(texts, want) || (notes != "") != s.Hides || !strings.HasPrefix(notes, note) {
 		t.Errorf("recent %q, notes %q, want %q and %q", texts, c.Notes, want, note)
 	}
 	// "Recent begins behind" the message that is known.
 	s.say(t, s.Channel, "and now?")
 	next := s.next(t, "the second question", hasText("and now?"))
 	c = s.context(t, next, chat.ContextQuery{Messages: 10, After: m.ID})
-	if slices.ContainsFunc(c.Recent, func(said chat.Said) bool { return said.Text == "a post" || said.Subject == m.Subject() }) {
+	isKnown := func(said chat.Said) bool { return said.Text == "a post" || said.Subject == m.Subject() }
+	if slices.ContainsFunc(c.Recent, isKnown) {
 		t.Errorf("behind the first question: %+v", c.Recent)
 	}
 }
