@@ -99,7 +99,9 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 		r.notes = []string{note}
 	}
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
-	if i := slices.IndexFunc(all, func(one wireMessage) bool { return one.TS == thread }); i >= 0 {
+	// A deleted one leaves a notice in its place.
+	isRoot := func(one wireMessage) bool { return one.TS == thread && s.isSpoken(one) }
+	if i := slices.IndexFunc(all, isRoot); i >= 0 {
 		r.root = &all[i]
 	}
 	for _, one := range all {
