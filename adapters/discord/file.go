@@ -30,6 +30,8 @@ type attachment struct {
 	Type string `json:"content_type"`
 	Size int64  `json:"size"`
 	URL  string `json:"url"`
+	// Seconds is how long a voice message is.
+	Seconds float64 `json:"duration_secs"`
 }
 
 // fileHandle is the handle of a message's file. The address is good for a day or
@@ -95,21 +97,21 @@ var typesByExtension = map[string]string{
 	".ts":   "text/plain",
 }
 
-// parseFiles returns the attachments that can be read, and the names of the others.
-func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
+// parseFiles returns the attachments that can be read.
+func (w wireMessage) parseFiles() []chat.File {
+	var files []chat.File
 	for _, a := range w.Attachments {
 		kind := a.mediaType()
 		if kind == "" {
-			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
 			continue
 		}
 		at, err := json.Marshal(fileHandle{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
 		if err != nil {
-			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
+			continue // strings alone always have a form in JSON
 		}
 		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at})
 	}
-	return files, rest, nil
+	return files
 }
 
 // errExpired says that there is no file, or no longer, at an address.
