@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -26,6 +27,8 @@ type wireFile struct {
 	Size int64  `json:"size"`
 	URL  string `json:"url_private"`
 	Load string `json:"url_private_download"`
+	// Milliseconds is how long a recording lasts.
+	Milliseconds int64 `json:"duration_ms"`
 }
 
 // parseFiles returns the files of a message. One of an unexpected form is left out.
@@ -40,7 +43,8 @@ func parseFiles(raw []json.RawMessage) []chat.File {
 		if err != nil {
 			continue
 		}
-		list = append(list, chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle})
+		lasts := time.Duration(w.Milliseconds) * time.Millisecond
+		list = append(list, chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle, Duration: lasts})
 	}
 	return list
 }

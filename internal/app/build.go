@@ -320,6 +320,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Calls:     p.calls,
 		Approvals: p.approvals,
 		Files:     a.platforms,
+		Documents: p.documents,
 		Budget:    a.spending,
 		Log:       a.o.Log,
 		Now:       a.o.Now,

@@ -133,6 +133,9 @@ func Reads(name, mediaType string) bool {
 // blankLines matches more than one blank line.
 var blankLines = regexp.MustCompile(`\n{3,}`)
 
+// Reads reports whether files of a name or media type are read at all.
+func (r *Reader) Reads(name, mediaType string) bool { return Reads(name, mediaType) }
+
 // Read returns the sections of a document; at least one, none of them empty. The error is a reason in words.
 func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) ([]Section, error) {
 	list, err := r.readKind(ctx, kindOf(name, mediaType), data)
