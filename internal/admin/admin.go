@@ -96,6 +96,7 @@ type Options struct {
 	Tools         Tools
 	Digests       Digests
 	Conversations Conversations
+	Memories      Memories
 	Agent         Agent
 	Instance      Instance
 	Spending      Spending
@@ -144,6 +145,16 @@ func New(o Options) *Server {
 
 // Handler returns the handler of all paths.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// LocalAPI returns the handler of the API for callers in the same process. It asks for no token.
+func (s *Server) LocalAPI() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.recoverPanic(w, r)
+		if readBody(w, r) {
+			s.serveAudited(w, r, s.api)
+		}
+	})
+}
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)

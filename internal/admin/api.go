@@ -54,6 +54,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/conversations":                    {"GET": s.listConversations},
 		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},
+		"/memories":                         {"GET": s.listMemories, "POST": s.addMemory},
+		"/memories/{scope}/{n}":             {"DELETE": s.deleteMemory},
 		"/settings":                         {"GET": s.getSettings, "PUT": s.putSettings},
 		"/usage":                            {"GET": s.listUsage},
 		"/tool-usage":                       {"GET": s.listCalls},

@@ -167,26 +167,22 @@ func (r *run) loadTools() {
 	}
 }
 
-// declareDiscovery returns the tools that find the others, and the tools that the
-// conversation has used before: the model need not find them again.
+// corePacks are the native packs that belong to every conversation: their tools are declared
+// even where the others have to be found.
+var corePacks = map[string]bool{
+	"files": true, "history": true, "knowledge": true, "memory": true, "result": true, "skill": true,
+}
+
+// declareDiscovery returns the tools that find the others, and those of the core packs. The
+// list does not depend on what was called before: providers cache requests from the tools on,
+// and one more tool would end that.
 func (r *run) declareDiscovery(usable []tool.Named) []tool.Named {
-	// A turn may need to read on in a large result before it has ever called result_read.
-	used := map[string]bool{"result_read": true}
-	for _, t := range append(slices.Clone(r.history.turns), *r.turn) {
-		for _, m := range t.Messages {
-			for _, c := range m.Calls() {
-				if name, _, err := r.engine.o.Discovery.Unwrap(c.Name, c.Args); err == nil {
-					used[name] = true
-				}
-			}
-		}
-	}
 	declared := r.engine.o.Discovery.Tools(func() []tool.Named { return usable })
 	for _, n := range declared {
 		r.tools[n.Name] = n
 	}
 	for _, n := range usable {
-		if used[n.Name] {
+		if s := n.Tool.Spec(); s.Native && corePacks[s.Server] {
 			declared = append(declared, n)
 		}
 	}
@@ -280,7 +276,8 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if len(calls) == 0 {
 			return r.answerText(m)
 		}
-		r.showProgress(chat.Progress{Reset: true}) // text before calls is not the answer
+		r.partial = "" // text before calls is not the answer
+		r.showProgress(chat.Progress{Reset: true})
 		if err := r.recordAndCall(ctx, calls); err != nil {
 			return "", err
 		}

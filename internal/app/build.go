@@ -123,7 +123,7 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 	if err != nil {
 		return fmt.Errorf("feeds.allowPrivateHosts: %w", err)
 	}
-	p.feeds = feed.NewFetcher(wider, feedStates{a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
+	p.feeds = feed.NewFetcher(wider, feed.StoredStates{Records: a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
 	return nil
 }
 
@@ -138,11 +138,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		Now:    a.o.Now,
 	})
 	p.documents = document.NewReader(a.readPDF)
-	p.knowledge = knowledge.New(knowledge.Options{
-		Folder:    c.Store.Reveal() + filesSuffix,
-		Documents: p.documents,
-		Log:       a.o.Log,
-	})
+	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, Documents: p.documents, Log: a.o.Log})
 	first, err := a.prepare(c, nil)
 	if err != nil {
 		return err
@@ -322,6 +318,8 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Files:     a.platforms,
 		Documents: p.documents,
 		Budget:    a.spending,
+		Places:    a.platforms,
+		Notes:     a.notes(),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,

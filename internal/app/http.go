@@ -61,6 +61,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Tools:         a.roster,
 		Digests:       digest.Catalog{Service: a.digests, Config: a.conf, Agents: a.roster},
 		Conversations: a.store,
+		Memories:      a.notes(),
 		Agent:         a.agent,
 		Instance:      instance{a},
 		Spending:      a.spending,

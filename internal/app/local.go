@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"net/http"
 
 	"ravenbot/adapters/web"
 	"ravenbot/internal/budget"
@@ -24,6 +25,9 @@ func (a *App) Ask(ctx context.Context, room string, user chat.User, text string)
 func (a *App) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
 	return a.endpoint.Serve(ctx, in, out, "operator")
 }
+
+// API returns the handler of the API for callers in this process, who need no token.
+func (a *App) API() http.Handler { return a.admin.LocalAPI() }
 
 // Digests returns the bot's digests.
 func (a *App) Digests() *digest.Service { return a.digests }

@@ -15,7 +15,6 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/elicit"
-	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/sampling"
@@ -211,29 +210,6 @@ func (a *App) readableConversation(c tool.Caller) (chat.Address, bool) {
 		}
 	}
 	return at, !at.IsZero() && a.platforms.CanPost(at)
-}
-
-// feedStates keeps what is known of feeds in the store, which does not know its form.
-type feedStates struct{ db *bolt.DB }
-
-func (s feedStates) LoadFeed(ctx context.Context, url string) (feed.State, bool, error) {
-	record, found, err := s.db.LoadFeed(ctx, url)
-	var state feed.State
-	if err != nil || !found {
-		return state, false, err
-	}
-	if err := json.Unmarshal(record.Data, &state); err != nil {
-		return state, false, fmt.Errorf("read what is kept of feed %s: %w", url, err)
-	}
-	return state, true, nil
-}
-
-func (s feedStates) SaveFeed(ctx context.Context, state feed.State) error {
-	data, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	return s.db.SaveFeed(ctx, store.Feed{URL: state.URL, Data: data})
 }
 
 // serverBlobs keeps what is known of MCP servers, so that their tools can be called from the

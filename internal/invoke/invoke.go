@@ -71,7 +71,8 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	if shown <= 0 {
 		shown = DefaultPage
 	}
-	if in.Caller.Call == "" { // it belongs to no turn
+	// Outside of turns the ID of a call is ours: by it the approval of this very call is found.
+	if in.Caller.Turn == "" {
 		in.Caller.Call = "call-" + text.RandomID(idBytes)
 	}
 	began := i.o.Now()

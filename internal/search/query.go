@@ -16,10 +16,13 @@ const (
 	nearWeight = 0.8
 	// relatedWeight is what a related word counts beside the word itself, where no document has a word of the clause.
 	relatedWeight = 0.7
+	// everydayWeight is the same where Query.Everyday is set, whatever the documents have.
+	everydayWeight = 0.8
 	// clauseRoot says how much better a clause of rare words scores than one of words that many documents have:
 	// 0 not at all, 1 as in BM25.
-	clauseRoot  = 0.4
-	wholeWeight = 0.5 // of the question as a whole beside its best clause
+	clauseRoot   = 0.4
+	answerFactor = 1.35 // of a document that may answer such a question, where Query.Everyday is set
+	wholeWeight  = 0.5  // of the question as a whole beside its best clause
 
 	maxQueryWords = 256
 	maxQueryBytes = 16 << 10
@@ -31,6 +34,10 @@ type Query[K comparable] struct {
 	Text    string
 	Limit   int  // most hits that are returned
 	Related bool // words of much the same meaning count where the words themselves are missing
+	// Everyday is for what people say, which is short and seldom has the words of the question: words related in
+	// everyday life count beside the words themselves, words that carry a sentence count little, and a document that
+	// has what the question asks for, such as a time for "when", counts more.
+	Everyday bool
 	// Keep reports whether a document may be found; nil: all may. It must be quick and must not use the index.
 	Keep func(K) bool
 }
@@ -39,12 +46,16 @@ type Query[K comparable] struct {
 type Hit[K comparable] struct {
 	Key   K
 	Score float64
+	// Evidence is how much the words say that the document shares with the best clause of the question. 1 is a word
+	// that no other document has, once in a text of usual length; thanks and other polite words say little. It is
+	// comparable between searches of one index.
+	Evidence float64
 }
 
 // Search returns the documents that fit a question best, the best first. A document that has none of its words, nor
 // one that stands for them, is not returned.
 func (x *Index[K]) Search(q Query[K]) []Hit[K] {
-	clauses := x.parse(q.Text)
+	clauses := x.parse(q.Text, q.Everyday)
 	if q.Limit < 1 || len(clauses) == 0 {
 		return nil
 	}
@@ -63,10 +74,10 @@ func (x *Index[K]) Search(q Query[K]) []Hit[K] {
 	}
 	s.unknown = 0
 	for _, terms := range clauses {
-		x.scoreClause(s, terms, q.Related)
+		x.scoreClause(s, terms, q)
 		s.addClause()
 	}
-	hits := x.best(s, q.Limit)
+	hits := x.best(s, q)
 	x.scratch.Put(s)
 	return hits
 }
@@ -79,15 +90,15 @@ type term struct {
 
 // parse returns the words of each clause of a question, each once. Common words are left out, unless the question
 // has no others.
-func (x *Index[K]) parse(question string) [][]term {
+func (x *Index[K]) parse(question string, everyday bool) [][]term {
 	question = question[:min(len(question), maxQueryBytes)]
-	if list := x.parseClauses(question, true); len(list) > 0 {
+	if list := x.parseClauses(question, true, everyday); len(list) > 0 {
 		return list
 	}
-	return x.parseClauses(question, false)
+	return x.parseClauses(question, false, everyday)
 }
 
-func (x *Index[K]) parseClauses(question string, skipCommon bool) [][]term {
+func (x *Index[K]) parseClauses(question string, skipCommon, everyday bool) [][]term {
 	var list [][]term
 	left := maxQueryWords
 	for _, clause := range clauses(question) {
@@ -100,7 +111,7 @@ func (x *Index[K]) parseClauses(question string, skipCommon bool) [][]term {
 				continue
 			}
 			t := term{x.stems.stem(w), 1}
-			if polite[w] {
+			if polite[w] || everyday && light[w] {
 				t.weight = politeWeight
 			}
 			if !slices.ContainsFunc(terms, func(other term) bool { return other.stem == t.stem }) {
@@ -118,6 +129,7 @@ func (x *Index[K]) parseClauses(question string, skipCommon bool) [][]term {
 // scores are those of one search, by document, kept to be used again. All are zero between uses.
 type scores struct {
 	clause, whole, best []float32
+	raw                 []float32 // of the best clause, before it is scaled
 	substitute          []float32 // of one word, by words that stand for it
 	substituted         []uint32  // documents with a score in substitute
 	barred              []bool    // documents that must not be found
@@ -128,7 +140,7 @@ type scores struct {
 func (s *scores) fit(docs, words int) {
 	if len(s.clause) < docs {
 		s.clause, s.whole, s.best = make([]float32, docs), make([]float32, docs), make([]float32, docs)
-		s.substitute, s.barred = make([]float32, docs), make([]bool, docs)
+		s.raw, s.substitute, s.barred = make([]float32, docs), make([]float32, docs), make([]bool, docs)
 	}
 	if len(s.shared) < words {
 		s.shared = make([]uint16, words)
@@ -136,25 +148,30 @@ func (s *scores) fit(docs, words int) {
 }
 
 // scoreClause scores the words of a clause. The less of them the best document has, the more related words count.
-func (x *Index[K]) scoreClause(s *scores, terms []term, related bool) {
+func (x *Index[K]) scoreClause(s *scores, terms []term, q Query[K]) {
 	all := 0.0
 	for _, t := range terms {
-		all += t.weight * x.scoreTerm(s, t)
+		isWord := q.Everyday && everyday()[t.stem] != nil
+		all += t.weight * x.scoreTerm(s, t, isWord)
 	}
-	if !related {
-		return
-	}
-	missing := max(0, 1-float64(s.clauseMax())/all)
-	for _, t := range terms {
-		if t.weight == 1 {
-			x.scoreRelated(s, t, relatedWeight*missing*missing)
+	switch {
+	case q.Everyday:
+		for _, t := range terms {
+			x.scoreRelated(s, t, everyday()[t.stem], everydayWeight*t.weight)
+		}
+	case q.Related:
+		missing := max(0, 1-float64(s.clauseMax())/all)
+		for _, t := range terms {
+			if t.weight == 1 {
+				x.scoreRelated(s, t, related()[t.stem], relatedWeight*missing*missing)
+			}
 		}
 	}
 }
 
-// scoreTerm adds what a word counts to the documents that have it or, where none has, that have words spelled
-// like it. It returns the rarity of the word.
-func (x *Index[K]) scoreTerm(s *scores, t term) float64 {
+// scoreTerm adds what a word counts to the documents that have it or, where none has and isWord does not say that
+// it is spelled as meant, that have words spelled like it. It returns the rarity of the word.
+func (x *Index[K]) scoreTerm(s *scores, t term, isWord bool) float64 {
 	if w := x.words.find(t.stem); w != nil {
 		rarity := x.rarity(w.docs)
 		worth := float32(t.weight * rarity)
@@ -162,6 +179,9 @@ func (x *Index[K]) scoreTerm(s *scores, t term) float64 {
 			s.clause[p.doc] += worth * p.weight
 		}
 		return rarity
+	}
+	if isWord {
+		return x.rarity(0)
 	}
 	// Comparing spellings costs much more than a known word, so it is done for a few words only.
 	if s.unknown++; s.unknown > maxUnknown {
@@ -197,14 +217,14 @@ func (s *scores) addSubstitutes() {
 
 // scoreRelated adds what the words related to one count to the documents that have these instead. Together they are
 // one subject, which is as rare as all of them: one word of a subject that many documents are about says little.
-func (x *Index[K]) scoreRelated(s *scores, t term, weight float64) {
+func (x *Index[K]) scoreRelated(s *scores, t term, stems []string, weight float64) {
 	own := x.words.find(t.stem)
 	about := 0
 	if own != nil {
 		about = own.docs
 	}
 	var others []*word
-	for _, stem := range related()[t.stem] {
+	for _, stem := range stems {
 		if w := x.words.find(stem); w != nil {
 			others = append(others, w)
 			about += w.docs
@@ -243,6 +263,7 @@ func (s *scores) addClause() {
 	for n, score := range s.clause {
 		s.whole[n] += score
 		s.best[n] = max(s.best[n], score*scale)
+		s.raw[n] = max(s.raw[n], score)
 	}
 	clear(s.clause)
 }
@@ -263,25 +284,35 @@ func (s *scores) clauseMax() float32 {
 }
 
 // best returns the best documents, and clears the scores.
-func (x *Index[K]) best(s *scores, limit int) []Hit[K] {
+func (x *Index[K]) best(s *scores, q Query[K]) []Hit[K] {
 	highest := slices.Max(s.whole)
 	if highest == 0 {
 		return nil
 	}
-	part := wholeWeight / highest
+	part, limit := wholeWeight/highest, q.Limit
+	// A word once, in a text of usual length, counts 1/(1+saturation) of its rarity.
+	unit := (1 + saturation) / x.rarity(1)
+	var wanted kinds
+	if q.Everyday {
+		wanted = askedFor(q.Text)
+	}
 	var list []Hit[K]
 	for n := range x.docs {
 		score := float64(s.best[n] + part*s.whole[n])
+		if x.docs[n].answers&wanted != 0 {
+			score *= answerFactor
+		}
 		if score == 0 || len(list) == limit && score < list[limit-1].Score {
 			continue
 		}
-		hit := Hit[K]{x.docs[n].key, score}
+		hit := Hit[K]{x.docs[n].key, score, float64(s.raw[n]) * unit}
 		if i, _ := slices.BinarySearchFunc(list, hit, x.order); i < limit {
 			list = slices.Insert(list[:min(len(list), limit-1)], i, hit)
 		}
 	}
 	clear(s.whole)
 	clear(s.best)
+	clear(s.raw)
 	return list
 }
 

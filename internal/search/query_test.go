@@ -19,7 +19,7 @@ func TestRequestsAreCutIntoClauses(t *testing.T) {
 		"":                                  nil,
 	} {
 		var got []string
-		for _, q := range newIndex().parse(text) {
+		for _, q := range newIndex().parse(text, false) {
 			var words []string
 			for _, w := range q {
 				words = append(words, w.stem)
@@ -34,7 +34,7 @@ func TestRequestsAreCutIntoClauses(t *testing.T) {
 
 func TestALongRequestIsCutShort(t *testing.T) {
 	n := 0
-	for _, q := range newIndex().parse(strings.Repeat("word1 word2. ", 10_000)) {
+	for _, q := range newIndex().parse(strings.Repeat("word1 word2. ", 10_000), false) {
 		n += len(q)
 	}
 	if n == 0 || n > maxQueryWords {

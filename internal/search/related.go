@@ -166,8 +166,256 @@ word text sentence paragraph
 write compose draft essay letter
 `
 
+// everydayWords are further groups of the same kind: what people say of themselves, of each other and of their work.
+// Requests to tools are found worse with them, so they count only where Query.Everyday is set.
+const everydayWords = `
+address street live home apartment flat house reside residence
+age old birthday born birth year
+aunt uncle cousin nephew niece relative family
+mother mom mum father dad parent parents family
+brother sister sibling twin family
+wife husband spouse partner married marriage wedding girlfriend boyfriend fiancee
+son daughter child children kid kids baby boy girl
+grandmother grandfather grandma grandpa grandparent grandson granddaughter
+pet dog cat puppy kitten hamster rabbit parrot horse animal
+vet veterinarian pet animal
+school kindergarten nursery daycare class teacher
+boss manager supervisor lead chief head report reports
+colleague coworker teammate team peer
+employer company job work position role title profession occupation
+salary pay wage income earn bonus raise
+office desk workplace building floor room seat
+remote homeoffice home telework
+commute travel ride drive bike bus train tram walk
+bike bicycle cycle cycling
+car vehicle drive driver auto automobile van truck ev tesla volvo toyota
+license licence plate registration number
+garage parking park lot
+breakfast lunch dinner supper meal eat food snack
+vegetarian vegan meat diet eat food
+allergy allergic intolerant intolerance react avoid sensitive
+coffee espresso latte cappuccino caffeine tea drink beverage
+alcohol wine beer sober drink
+sugar sweet dessert cake chocolate candy
+milk lactose dairy cheese yoghurt
+bread wheat gluten celiac
+nut nuts peanut peanuts almond walnut hazelnut
+shellfish shrimp prawn crab lobster seafood fish
+cook cooking recipe bake kitchen
+restaurant cafe bistro pizzeria eat dine
+favourite favorite prefer preferred love best like
+hate dislike avoid loathe annoy annoying
+doctor physician gp dentist clinic appointment checkup
+medicine medication pill tablet drug prescription dose
+ill sick illness flu cold fever disease
+injury hurt pain broken knee back shoulder ankle
+glasses lens lenses eyesight vision eye eyes
+blood type group donor
+sleep bed asleep nap wake insomnia alarm morning
+exercise workout gym run running jog jogging swim swimming yoga fitness train training marathon
+sport team football soccer tennis hockey ski skiing basketball club
+hobby hobbies pastime spare leisure interest
+music instrument piano guitar violin drum choir sing band concert
+book novel read author reading
+film movie series show watch cinema
+game games chess boardgame console play
+garden gardening plant flower grow vegetable
+photo photography camera picture
+language speak speaks fluent native tongue learn
+norwegian english german french spanish language
+nationality citizen citizenship passport country origin
+city town village hometown grew up
+holiday vacation trip travel journey leave pto off
+flight fly plane airline airport seat aisle window
+hotel stay lodging room
+train rail station
+passport visa id document expire expires expiry
+currency money euro dollar krone pound
+bank account iban card
+budget spend spending cost price expense money
+insurance policy insured insurer
+rent landlord lease tenant mortgage
+neighbour neighbor
+phone telephone mobile cell number call
+email mail address inbox
+laptop computer macbook pc notebook machine thinkpad workstation
+monitor screen display
+keyboard mouse layout
+phone iphone android pixel samsung handset
+password passphrase login secret credential
+wifi wireless network internet router
+editor ide vim emacs vscode
+language go python rust java javascript typescript programming code
+database postgres postgresql mysql sqlite redis store
+cloud aws gcp azure hosting host server
+deploy deployment release ship rollout launch publish
+rollback revert undo
+bug defect error issue problem broken fail failure crash fault
+outage incident downtime down pager oncall unavailable
+oncall pager rota duty shift standby
+alert alarm monitoring notification warn
+backup restore snapshot copy
+test tests testing qa
+review reviewer approve approval pr pull merge
+branch main master trunk
+ticket task issue jira todo
+sprint iteration scrum standup retro retrospective
+standup daily meeting sync
+meeting call appointment conference session talk
+deadline due date until end finish
+agenda topic minutes notes
+decide decision agree agreed choose chose pick settle settled
+plan planning roadmap schedule
+customer client account user
+contract agreement sign signed
+invoice bill payment pay
+supplier vendor provider
+hire hiring candidate interview recruit join joined
+fire quit leave left resign resigned
+vacation holiday absent away ooo leave
+presentation slides deck talk demo
+document doc wiki page confluence
+spreadsheet sheet excel table
+logo colour color design brand
+size shoe shirt clothes wear
+colour color blue green red yellow black
+tall height cm long
+weight kg kilo heavy
+left-handed lefthanded right-handed hand handed
+zone timezone time clock utc cet
+early late morning evening night afternoon
+weekday weekend monday friday saturday sunday
+unit units metric imperial celsius fahrenheit kilometre mile
+temperature celsius fahrenheit degree degrees warm cold hot
+format style markdown bullet bullets short brief concise long detailed
+tone formal informal polite casual
+name nickname called call named
+pronoun pronouns she he they
+gift present birthday
+anniversary wedding celebrate
+christmas easter holiday ramadan eid
+religion church mosque faith pray
+smoke smoking cigarette
+volunteer charity donate
+study studies studied degree university college graduate graduated thesis student
+course lesson class training learn learning
+spouse works job
+move moved moving relocate relocated
+buy bought purchase purchased order ordered
+sell sold
+lose lost missing
+find found
+key keys door lock code
+umbrella rain wet
+noise noisy loud quiet
+scared afraid fear phobia frightened
+happy glad joy
+angry upset annoyed
+why because reason cause
+replace replaced swap switch switched change
+slow latency performance speed fast
+expensive costly cheap price
+broken repair fix fixed
+start begin began started
+stop end ended finished
+increase rise grew raise higher
+decrease reduce drop lower cut
+marry married marriage wedding anniversary bride groom
+profession occupation architect pilot nurse engineer lawyer teacher carpenter electrician developer designer
+ceo cto cfo director president chief executive boss head founder
+complaint complain grumble moan criticize criticism feedback
+discount rebate reduction coupon sale
+signature sign signed signing approve
+evacuation evacuate fire drill alarm exit
+heating heat heater radiator warm warmth boiler
+leak leaks water drip wet pipe plumber
+roof ceiling attic wall window door
+childhood child grew raised youth
+shares share stock stocks equity invest
+present gift wish wishes surprise
+operating system linux windows macos ubuntu fedora debian
+travel expense expenses reimbursement trip
+incident outage duty call pager
+ring phone call telephone dial
+talk speak language fluent conversation
+kids children sons daughters offspring
+degree studied study university master bachelor
+example examples sample samples snippet
+commute work office bus tram subway
+electrician electricity power current energy
+tenant rent lease landlord
+mortgage loan interest debt credit
+savings save saving deposit
+lawyer legal attorney advocate solicitor
+tax taxes accountant adviser
+accounting finance bookkeeping invoices
+marketing campaign advertising newsletter
+office headquarters building site location
+lift elevator stairs floor
+toilet bathroom shower bath
+bedroom bed sleep mattress
+fridge freezer refrigerator kitchen
+rubbish trash garbage waste bin bins recycling
+gardener lawn plants flowers water
+babysitter nanny sitter childcare
+homework school exam pupil
+toothbrush teeth tooth dentist
+heart lung liver kidney stomach surgery operation
+asthma diabetes migraine headache epilepsy condition
+vaccine vaccination shot immunized
+hearing deaf ear ears
+colourblind blind colours vision
+hair haircut barber hairdresser
+clothing jacket coat trousers shirt dress size
+ring jewellery necklace watch
+museum exhibition gallery art
+theatre opera ballet play stage
+hike hiking mountain trail walk
+climb climbing boulder heights
+sail sailing boat ship sea
+fish fishing angling
+hunt hunting
+knit knitting sew sewing craft
+paint painting draw drawing
+podcast radio listen
+newspaper magazine subscription subscribe
+streaming netflix spotify
+backup backups restore disaster recovery
+log logs logging retention
+certificate tls ssl expires expiry
+domain dns registrar
+firewall vpn network port
+queue kafka rabbitmq broker
+cache redis memcached
+container docker kubernetes cluster pod
+pipeline ci build jenkins actions
+version release tag changelog
+migration migrate upgrade update
+feature flag toggle rollout
+encrypt encryption key secret vault
+permission access role rights allowed may
+forbidden banned prohibited allowed must
+limit maximum quota cap threshold
+price fee rate tariff cost
+warranty guarantee repair
+shipment shipping delivery parcel courier
+warehouse stock inventory storage
+competitor rival competition
+investor funding board shareholder
+strategy goal target objective okr
+training onboarding newcomer introduction
+intern trainee apprentice student
+retire retirement pension
+probation notice resign quit
+overtime hours working time
+celebrate party dinner event
+`
+
 // related returns the related stems by stem. The table is made at the first search that needs it.
 var related = sync.OnceValue(func() map[string][]string { return relate(relatedWords) })
+
+// everyday returns the related stems by stem, those of everydayWords included.
+var everyday = sync.OnceValue(func() map[string][]string { return relate(relatedWords + everydayWords) })
 
 // relate returns, for the stem of every word, the stems of all others of its groups.
 func relate(groups string) map[string][]string {

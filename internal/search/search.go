@@ -51,8 +51,9 @@ type Index[K comparable] struct {
 
 // entry is a document in the index.
 type entry[K comparable] struct {
-	key   K
-	words []uint32 // numbers of its words in the vocabulary
+	key     K
+	words   []uint32 // numbers of its words in the vocabulary
+	answers kinds    // of questions that its first text may answer
 }
 
 // New returns an empty index over fields. compare orders documents of equal score.
@@ -89,7 +90,7 @@ func (x *Index[K]) Update(remove []K, add []Doc[K]) {
 	}
 	for i, d := range add {
 		x.drop(d.Key)
-		x.put(d.Key, weights[i])
+		x.put(d.Key, weights[i], answers(d.Texts[0]))
 	}
 	if 4*len(x.stale) > len(x.numbers) {
 		x.compact()
@@ -132,7 +133,7 @@ func (x *Index[K]) fieldStems(text string, f Field) []string {
 }
 
 // put adds a document. x.mu is held.
-func (x *Index[K]) put(key K, weights map[string]float32) {
+func (x *Index[K]) put(key K, weights map[string]float32, kinds kinds) {
 	n := uint32(len(x.docs))
 	if last := len(x.free) - 1; last >= 0 {
 		n, x.free = x.free[last], x.free[:last]
@@ -144,7 +145,7 @@ func (x *Index[K]) put(key K, weights map[string]float32) {
 	for w, weight := range weights {
 		words = append(words, x.words.post(w, posting{doc: n, weight: weight}))
 	}
-	x.docs[n], x.removed[n], x.numbers[key] = entry[K]{key, words}, false, n
+	x.docs[n], x.removed[n], x.numbers[key] = entry[K]{key, words, kinds}, false, n
 }
 
 // drop removes a document. Its postings stay until the next compaction, since taking one out costs a walk through

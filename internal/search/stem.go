@@ -1,6 +1,7 @@
 package search
 
 import (
+	"iter"
 	"strings"
 	"sync"
 
@@ -46,4 +47,15 @@ func stem(word string) string {
 // isLatin reports whether a word is made of a to z alone.
 func isLatin(word string) bool {
 	return !strings.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' })
+}
+
+// Stems yields the stems of the words of a text, common words left out.
+func Stems(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for w := range Words(text) {
+			if !isCommon(w) && !yield(stem(w)) {
+				return
+			}
+		}
+	}
 }

@@ -29,7 +29,15 @@ func wordSet(words string) map[string]bool {
 // polite are words that people wrap a request in. They may also be its subject, so they count, but little.
 var polite = wordSet(`able additionally anyone anything ask asking assist assistance finally find first furthermore
 	get give hello help hey hi interested kindly know lastly like look looking making moreover need next please possible
-	provide see show someone something tell thank thanks thing things use using want way wondering`)
+	provide see show someone something tell thank thanks thing things use using want way wondering
+	bye cheers cool fine goodbye good great nice ok okay perfect sorry sure welcome yeah yep yes`)
+
+// light are words that carry a sentence and seldom its subject. They count little in what people say.
+var light = wordSet(`be become begin bring call come did do does doing done else ever every everybody everyone
+	everything exactly far feel get gets getting go goes going gone got happen happened happens hold holds keep keeps
+	kept kind let long made make makes many much name names nobody old one ones own owns put puts really right said say
+	says seem set sort spend still take taken takes tell tells thing think time told took type used usual usually well
+	went whole without yet`)
 
 // Words yields the words of a text in lower case. Names such as getHTTPStatus are split where lower case turns to
 // upper case. Where words are written without spaces, as in Chinese and Thai, every pair of neighbouring characters

@@ -68,6 +68,44 @@ func (db *DB) Memories(ctx context.Context, scope string) ([]store.Memory, error
 	return list, nil
 }
 
+// ReplaceMemory replaces the text, author and time of a note, and returns it as it was and as
+// it is. Where another note of the scope has the same text it deletes the one and returns the
+// other. It returns store.ErrNotFound where there is no such note.
+func (db *DB) ReplaceMemory(ctx context.Context, m store.Memory) (before, kept store.Memory, err error) {
+	err = db.update(ctx, func(tx *tx) error {
+		before, kept = store.Memory{}, m
+		b := tx.top(memoriesBucket).nested(m.Scope)
+		if b == nil {
+			return store.ErrNotFound
+		}
+		found, err := b.get(seqKey(m.N), &before)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return store.ErrNotFound
+		}
+		if err := b.each(func(k, v []byte) error {
+			var other store.Memory
+			err := db.decode(k, v, &other)
+			if other.N != m.N && other.Text == m.Text {
+				kept = other
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		if kept.N != m.N {
+			return b.delete(seqKey(m.N))
+		}
+		return b.put(seqKey(m.N), m)
+	})
+	if err != nil {
+		return store.Memory{}, store.Memory{}, fmt.Errorf("replace memory %d of %s: %w", m.N, m.Scope, err)
+	}
+	return before, kept, nil
+}
+
 // DeleteMemory removes a note. It returns store.ErrNotFound where there is none.
 func (db *DB) DeleteMemory(ctx context.Context, scope string, n uint64) error {
 	err := db.update(ctx, func(tx *tx) error {

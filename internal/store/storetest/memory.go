@@ -51,6 +51,19 @@ func memories(t *testing.T, s store.Store, _ *time.Time) {
 	kept, _, err = s.SaveMemory(ctx, note("user/web/a", "five"), 3)
 	must(t, err)
 	same(t, "the number behind a removed one", uint64(4), kept.N)
+	changed := note("user/web/a", "TWO")
+	changed.N = 2
+	before, kept, err := s.ReplaceMemory(ctx, changed)
+	must(t, err)
+	same(t, "texts before and after a change", []string{"two", "TWO"}, []string{before.Text, kept.Text})
+	changed.Text = "one" // number 1 says so already
+	_, kept, err = s.ReplaceMemory(ctx, changed)
+	must(t, err)
+	same(t, "the number that stays of two equal ones", uint64(1), kept.N)
+	same(t, "of the one after changes", []string{"one", "five"}, texts("user/web/a"))
+	if _, _, err := s.ReplaceMemory(ctx, changed); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("changing what is gone: %v, want that it is not found", err)
+	}
 	for range 2 {
 		must(t, s.DeleteMemories(ctx, "user/web/a"))
 	}

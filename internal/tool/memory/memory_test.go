@@ -186,14 +186,15 @@ func TestTheBestAndNewestAreFoundFirst(t *testing.T) {
 		r.save(general, anna, "me", text)
 	}
 	for query, want := range map[string][]string{
-		"red violin":  {"the violin is from 1890 and red", "has two violins and a viola", "plays the violin"},
-		"VIOLIN tea?": {"likes tea", "the violin is from 1890 and red", "has two violins and a viola", "plays the violin"}, // tea is rarer
-		"teh violni":  {"the violin is from 1890 and red", "has two violins and a viola", "plays the violin"},
+		"red violin":  {"the violin is from 1890 and red", "plays the violin", "has two violins and a viola"},
+		"VIOLIN tea?": {"likes tea", "plays the violin", "the violin is from 1890 and red", "has two violins and a viola"}, // tea is rarer
+		"teh violni":  {"plays the violin", "the violin is from 1890 and red", "has two violins and a viola"},
 		"viola":       {"has two violins and a viola"},
 		"猫":           {"猫の名前はモンス"},
 		"vio":         {"vio"},
 		"名前":          {"猫の名前はモンス"},
-		"guitar":      nil,
+		"guitar":      {"plays the violin", "the violin is from 1890 and red", "has two violins and a viola"}, // an instrument, too
+		"passport":    nil,
 	} {
 		var got []string
 		for line := range strings.Lines(r.search(general, anna, query)) {
@@ -282,23 +283,30 @@ var errDisk = errors.New("the disk is on fire")
 func (broken) SaveMemory(context.Context, store.Memory, int) (store.Memory, bool, error) {
 	return store.Memory{}, false, errDisk
 }
+func (broken) ReplaceMemory(context.Context, store.Memory) (before, kept store.Memory, err error) {
+	return store.Memory{}, store.Memory{}, errDisk
+}
 func (broken) Memories(context.Context, string) ([]store.Memory, error) { return nil, errDisk }
 func (broken) DeleteMemory(context.Context, string, uint64) error       { return errDisk }
 func (broken) DeleteMemories(context.Context, string) error             { return errDisk }
 
 func TestAStoreThatFailsIsToldWithoutItsReason(t *testing.T) {
 	r := over(t, broken{})
-	for _, name := range []string{"save", "search"} {
-		if _, err := r.call(name, general, anna, map[string]any{"text": "x", "about": "me", "query": "x"}); !errors.Is(err, errDisk) {
+	for _, name := range []string{"save", "update", "search"} {
+		args := map[string]any{"n": 1, "text": "x", "about": "me", "query": "x"}
+		if _, err := r.call(name, general, anna, args); !errors.Is(err, errDisk) {
 			t.Errorf("memory_%s gives %v", name, err)
 		}
 	}
-	for _, text := range []string{"", "channel", "delete 1", "delete all"} {
+	for _, text := range []string{"", "channel", "delete 1", "delete all", "search x", "edit 1 x", "export"} {
 		if d := r.command(general, anna, text); !d.Failed || strings.Contains(d.Text, "fire") {
 			t.Errorf("%q: %+v", text, d)
 		}
 	}
-	if n := strings.Count(r.log.String(), "on fire"); n != 4 {
+	if text := r.recall(general, anna, "x"); text != "" {
+		t.Errorf("%q is recalled", text)
+	}
+	if n := strings.Count(r.log.String(), "notes "); n != 8 {
 		t.Errorf("the log has it %d times:\n%s", n, r.log.String())
 	}
 }

@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// Memories keeps what people want remembered, by scope: user:PLATFORM/ID or channel:ADDRESS. Its errors may have a
+// method BadInput that returns true, which are for the sender to correct.
+type Memories interface {
+	// List returns the notes of a scope, the newest first or, with a query, those that fit, the best first.
+	List(ctx context.Context, scope, query string) ([]store.Memory, error)
+	Add(ctx context.Context, scope, text, by string) (store.Memory, error)
+	// Remove returns store.ErrNotFound where there is no note of that number.
+	Remove(ctx context.Context, scope string, n uint64) error
+}
+
+// memoryView is a note as the API shows it.
+type memoryView struct {
+	N    uint64    `json:"n"`
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
+	By   string    `json:"by"`
+}
+
+func newMemoryView(m store.Memory) memoryView { return memoryView{m.N, m.Text, m.At, m.By} }
+
+const scopeHint = "user:PLATFORM/ID or channel:ADDRESS, percent-encoded"
+
+func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	list, err := s.o.Memories.List(r.Context(), q.Get("scope"), q.Get("q"))
+	if err != nil {
+		s.writeMemoryError(w, r, err)
+		return
+	}
+	items := make([]memoryView, len(list))
+	for i, m := range list {
+		items[i] = newMemoryView(m)
+	}
+	writeOffsetPage(w, r, items)
+}
+
+func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Scope, Text string }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", "the body is no JSON: "+err.Error(),
+			`send {"scope": "user:slack/U123", "text": "…"}`)
+		return
+	}
+	kept, err := s.o.Memories.Add(r.Context(), in.Scope, in.Text, operator().Name)
+	if err != nil {
+		s.writeMemoryError(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusCreated, newMemoryView(kept))
+}
+
+func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("%.40q is no number of a note", r.PathValue("n")),
+			"GET /api/v1/memories?scope= lists them")
+		return
+	}
+	if err := s.o.Memories.Remove(r.Context(), r.PathValue("scope"), n); err != nil {
+		s.writeMemoryError(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) writeMemoryError(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case isBadInput(err):
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), scopeHint)
+	case errors.Is(err, store.ErrNotFound):
+		writeError(w, http.StatusNotFound, "not_found", "this scope has no note of that number",
+			"GET /api/v1/memories?scope= lists them")
+	default:
+		s.writeFailure(w, r, "the notes could not be read or changed", err)
+	}
+}
+
+// writeOffsetPage writes the page of a list that ?limit and ?cursor ask for. The cursor is the number of items before
+// the page.
+func writeOffsetPage[T any](w http.ResponseWriter, r *http.Request, items []T) {
+	limit, err := parseNumber(r.URL.Query().Get("limit"), pageSize)
+	from, err2 := parseNumber(r.URL.Query().Get("cursor"), 0)
+	if err = errors.Join(err, err2); err != nil || limit < 1 || from < 0 {
+		writeError(w, http.StatusBadRequest, "bad_request", "limit has to be a whole number above 0, and cursor one that "+
+			"was given as next", "leave both out for the first page")
+		return
+	}
+	items = items[min(from, len(items)):]
+	next := ""
+	if limit = min(limit, maxPageSize); len(items) > limit {
+		items, next = items[:limit], strconv.Itoa(from+limit)
+	}
+	writePage(w, items, next)
+}

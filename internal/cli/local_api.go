@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// api returns a client of the running daemon or, where none runs, of a bot that is put together here over its store.
+// The caller calls release at the end, which closes that store.
+func (c *invocation) api(ctx context.Context) (d *client, release func() error, err error) {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err = findDaemon(ctx, cfg)
+	// A daemon that refuses is an error: the store is open there and cannot be opened here.
+	if !errors.Is(err, errNoDaemon) {
+		return d, func() error { return nil }, err
+	}
+	a, err := openLocal(c, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The handler asks for no token, because nobody but this process can call it.
+	return &client{"http://localhost", "local", &http.Client{Transport: handlerTransport{a.API()}}}, a.Close, nil
+}
+
+// requestAPI makes a request to the running daemon or, where none runs, to a bot that is put together here. It reads
+// the answer into out, unless that is nil.
+func (c *invocation) requestAPI(ctx context.Context, method, path string, body, out any) error {
+	d, release, err := c.api(ctx)
+	if err != nil {
+		return err
+	}
+	res, err := d.do(ctx, method, path, body)
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	if out != nil {
+		err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
+	}
+	// The request has to end before the store is closed.
+	return errors.Join(err, res.Body.Close(), release())
+}
+
+// handlerTransport makes requests to a handler of this process.
+type handlerTransport struct{ handler http.Handler }
+
+// RoundTrip serves a request. Its answer can be read while the handler writes it.
+func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, body: writer, begun: make(chan int, 1)}
+	ctx, cancel := context.WithCancel(r.Context())
+	served := r.Clone(ctx)
+	served.RequestURI = r.URL.RequestURI()
+	served.Host = r.URL.Host
+	if served.Body == nil {
+		served.Body = http.NoBody
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		t.handler.ServeHTTP(w, served)
+		w.WriteHeader(http.StatusOK) // where nothing was written
+		_ = writer.Close()           // never fails
+	}()
+	select {
+	case status := <-w.begun:
+		return &http.Response{
+			StatusCode: status,
+			Status:     http.StatusText(status),
+			Proto:      "HTTP/1.1",
+			ProtoMajor: 1,
+			ProtoMinor: 1,
+			Header:     w.header,
+			Body:       pipeBody{reader, cancel, done},
+			Request:    r,
+		}, nil
+	case <-r.Context().Done():
+		cancel()
+		_ = reader.Close() // the handler's next write fails
+		<-done
+		return nil, r.Context().Err()
+	}
+}
+
+// pipeBody is the body of an answer. Closing it ends the request, and waits until the handler has returned.
+type pipeBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	done   <-chan struct{}
+}
+
+func (b pipeBody) Close() error {
+	b.cancel()
+	err := b.PipeReader.Close()
+	<-b.done
+	return err
+}
+
+// pipeWriter is the ResponseWriter of a handlerTransport.
+type pipeWriter struct {
+	header http.Header
+	body   *io.PipeWriter
+	begun  chan int // the status, once
+	wrote  bool
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	if !w.wrote {
+		w.wrote = true
+		// A copy: the handler may still change the header, while the client reads it.
+		w.header = w.header.Clone()
+		w.begun <- status
+	}
+}
+
+func (w *pipeWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}

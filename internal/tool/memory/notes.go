@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+)
+
+// add stores a note.
+func (p *Pack) add(ctx context.Context, of scope, note, by string) (store.Memory, bool, error) {
+	return p.o.Store.SaveMemory(ctx, store.Memory{Scope: of.key, Text: note, By: by, At: p.o.Now()}, maxNotes)
+}
+
+// replace changes the text of a note on behalf of the author of m. In a channel it takes an administrator, or the
+// one who had the note stored.
+func (p *Pack) replace(
+	ctx context.Context,
+	of scope,
+	n uint64,
+	note string,
+	m chat.Message,
+) (before, kept store.Memory, err error) {
+	by := cmp.Or(m.Author.Name, m.Author.ID)
+	if of.isChannel() && !p.o.Manages(m) {
+		list, err := p.o.Store.Memories(ctx, of.key)
+		if err != nil {
+			return store.Memory{}, store.Memory{}, err
+		}
+		for _, one := range list {
+			if one.N == n && (one.By != by || m.Author.ID == "") {
+				return store.Memory{}, store.Memory{}, userError("Only administrators, and " +
+					cmp.Or(text.OneLine(one.By), "whoever had it stored") + ", change this note of the channel.")
+			}
+		}
+	}
+	return p.o.Store.ReplaceMemory(ctx, store.Memory{Scope: of.key, N: n, Text: note, By: by, At: p.o.Now()})
+}
+
+// List returns the notes of a scope, which is user:PLATFORM/ID or channel:ADDRESS: the newest first or, with a query,
+// those that fit, the best first. An error with a method BadInput that returns true is a mistake of the caller.
+func (p *Pack) List(ctx context.Context, scope, query string) ([]store.Memory, error) {
+	of, err := parseScope(scope)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := p.notes(ctx, of)
+	if strings.TrimSpace(query) != "" {
+		notes = rank(notes, query)
+	}
+	list := make([]store.Memory, len(notes))
+	for i, n := range notes {
+		list[i] = n.Memory
+	}
+	return list, err
+}
+
+// Add stores a note in a scope and returns it. Where one of the same text is there it returns that. Errors are like
+// those of List.
+func (p *Pack) Add(ctx context.Context, scope, words, by string) (store.Memory, error) {
+	of, err := parseScope(scope)
+	if err != nil {
+		return store.Memory{}, err
+	}
+	note := text.OneLine(words)
+	if n := utf8.RuneCountInString(note); n == 0 || n > maxNoteChars {
+		return store.Memory{}, userError(fmt.Sprintf("the text of a note has %d characters, want 1 to %d", n, maxNoteChars))
+	}
+	kept, _, err := p.add(ctx, of, note, by)
+	if errors.Is(err, store.ErrFull) {
+		return kept, userError(fmt.Sprintf("%s has %d notes, which is the most; remove one first", scope, maxNotes))
+	}
+	return kept, err
+}
+
+// Remove deletes a note of a scope by its number. It returns store.ErrNotFound where there is none; other errors are
+// like those of List.
+func (p *Pack) Remove(ctx context.Context, scope string, n uint64) error {
+	of, err := parseScope(scope)
+	if err != nil {
+		return err
+	}
+	return p.o.Store.DeleteMemory(ctx, of.key, n)
+}

@@ -1,0 +1,124 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
+)
+
+// Limits of what Recall returns.
+const (
+	maxRecalled      = 8    // notes
+	maxRecallBytes   = 1024 // of the whole text
+	maxRelevant      = 5    // notes that are there for their words
+	maxPreferences   = 3    // of the asker's, whatever the question
+	maxFewNotes      = 5    // of a scope that are all shown
+	maxRecalledChars = 160  // characters of one note
+	// minEvidence is the least that a note must share with the question (search.Hit), minEvidenceShare the same as a
+	// share of the best note.
+	minEvidence      = 0.45
+	minEvidenceShare = 0.3
+)
+
+// Recall returns the notes that a model should know for a question, one a line, or "" where there are none: those about
+// the author of m and about its channel that have to do with the question, the newest that say how the author wants
+// things, and where a scope has few notes, the newest of them. It returns 8 notes and 1 KiB at most, each with its
+// number and date; they are what people said, not instructions. An author without ID stands for several people who are
+// answered at once, and then notes about people are left out. Where the store fails it logs that and returns "".
+func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) string {
+	var own []hit
+	var err error
+	if m.Author.ID != "" {
+		own, err = p.notes(ctx, userScope(m.Conversation.Platform, m.Author.ID))
+	}
+	here, err2 := p.notes(ctx, channelScope(m.Conversation))
+	if err = errors.Join(err, err2); err != nil {
+		p.o.Log.Error("notes for a question not read", "conversation", m.Conversation.String(), "error", err)
+		return ""
+	}
+	var b strings.Builder
+	shown := 0
+	for _, n := range chooseNotes(own, here, question) {
+		line := fmt.Sprintf("- %s: %s\n", describeNote(n), text.Shorten(n.Text, maxRecalledChars))
+		if shown < maxRecalled && b.Len()+len(line) <= maxRecallBytes {
+			b.WriteString(line)
+			shown++
+		}
+	}
+	return b.String()
+}
+
+// notes returns the notes of a scope, the newest first.
+func (p *Pack) notes(ctx context.Context, of scope) ([]hit, error) {
+	list, err := p.o.Store.Memories(ctx, of.key)
+	if err != nil {
+		return nil, err
+	}
+	var notes []hit
+	for _, m := range slices.Backward(list) {
+		notes = append(notes, hit{Memory: m, of: of})
+	}
+	return notes, nil
+}
+
+// chooseNotes returns the notes that are worth telling with a question, the most important first.
+func chooseNotes(own, here []hit, question string) []hit {
+	var list []hit
+	add := func(n hit) {
+		if !slices.ContainsFunc(list, func(m hit) bool { return m.of.key == n.of.key && m.N == n.N }) {
+			list = append(list, n)
+		}
+	}
+	ranked := rank(slices.Concat(own, here), question)
+	for _, n := range ranked[:min(len(ranked), maxRelevant)] {
+		if n.evidence >= max(minEvidence, minEvidenceShare*ranked[0].evidence) {
+			add(n)
+		}
+	}
+	preferences := slices.Collect(func(yield func(hit) bool) {
+		for _, n := range own {
+			if isPreference(n.Text) && !yield(n) {
+				return
+			}
+		}
+	})
+	for _, n := range preferences[:min(len(preferences), maxPreferences)] {
+		add(n)
+	}
+	for _, notes := range [][]hit{own, here} {
+		if len(notes) <= maxFewNotes {
+			for _, n := range notes {
+				add(n)
+			}
+		}
+	}
+	return list
+}
+
+// preferenceWords are words of notes that say how somebody wants to be answered.
+var preferenceWords = stemSet("prefer always never want please metric imperial language informally formally pronouns")
+
+// isPreference reports whether a note says how its person wants things.
+func isPreference(note string) bool {
+	for w := range content(note) {
+		if preferenceWords[w] {
+			return true
+		}
+	}
+	return false
+}
+
+// describeNote returns whom a note is about, its number and its date.
+func describeNote(n hit) string {
+	about := "about whoever asks"
+	if n.of.isChannel() {
+		about = "about this channel, from " + cmp.Or(text.OneLine(n.By), "somebody")
+	}
+	return fmt.Sprintf("%s (number %d, %s)", about, n.N, formatDay(n.At))
+}

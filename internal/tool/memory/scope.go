@@ -1,0 +1,46 @@
+package memory
+
+import (
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/chat"
+)
+
+// scope is a user or a channel that has notes.
+type scope struct {
+	key  string
+	whom string // "you" or "this channel"
+	word string // what comes before the verb of the command
+}
+
+func userScope(platform, id string) scope {
+	return scope{"user/" + platform + "/" + id, "you", ""}
+}
+
+func channelScope(a chat.Address) scope {
+	return scope{"channel/" + a.Base().String(), "this channel", "channel "}
+}
+
+func (of scope) isChannel() bool { return of.word != "" }
+
+// parseScope reads the written form of a scope, as operators use it: user:PLATFORM/ID or channel:ADDRESS. Its error
+// is for whoever wrote it.
+func parseScope(written string) (scope, error) {
+	kind, rest, _ := strings.Cut(written, ":")
+	switch kind {
+	case "user":
+		platform, id, found := strings.Cut(rest, "/")
+		if found && platform != "" && id != "" {
+			return scope{userScope(platform, id).key, written, ""}, nil
+		}
+	case "channel":
+		if a, err := chat.ParseAddress(rest); err == nil {
+			of := channelScope(a)
+			of.whom = written
+			return of, nil
+		}
+	}
+	return scope{}, userError(fmt.Sprintf("%.80q is no scope: want user:PLATFORM/ID, such as user:slack/U123, "+
+		"or channel:ADDRESS, such as channel:slack:T123/C456", written))
+}
