@@ -161,6 +161,7 @@ func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMe
 		if !ok {
 			continue
 		}
+		s.setName(&m)
 		if err := kit.AcceptMissed(ctx, s.accept, m); err != nil {
 			return n, err
 		}

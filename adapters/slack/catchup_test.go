@@ -64,6 +64,7 @@ func byConversation(messages []chat.Message) map[chat.Address][]chat.Message {
 	for _, m := range messages {
 		if !seen[m.Key()] {
 			seen[m.Key()] = true
+			m.Author.Name = "" // comes with the message where it is known at once
 			all[m.Conversation] = append(all[m.Conversation], m)
 		}
 	}

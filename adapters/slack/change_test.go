@@ -32,9 +32,12 @@ func changes(t *testing.T, b *bot, after int, author simslack.User) []chat.Messa
 	for n := after + 1; ; n++ {
 		got := b.wait(t, n)
 		if got[n-1].Text == "that is all" {
-			got = slices.Clone(got[after : n-1])
+			// An edit that mentions the bot comes as two events.
+			got = slices.CompactFunc(slices.Clone(got[after:n-1]), func(a, b chat.Message) bool {
+				return a.Subject() == b.Subject() && a.Change == chat.Edited && a.Text == b.Text
+			})
 			for i := range got {
-				got[i].Time = time.Time{}
+				got[i].Time, got[i].Author.Name = time.Time{}, "" // the name comes where it is known
 			}
 			return got
 		}
@@ -55,6 +58,7 @@ func TestAnEditIsAChangeOfTheSameMessage(t *testing.T) {
 	}
 	for i, text := range []string{"what is [this](https://example.org)?", "never mind"} {
 		want := original
+		want.Author.Name = ""
 		want.Time, want.Change, want.Text, want.Revision = time.Time{}, chat.Edited, text, got[i].Revision
 		if i == 1 {
 			want.Reach = chat.Overheard
@@ -65,6 +69,32 @@ func TestAnEditIsAChangeOfTheSameMessage(t *testing.T) {
 	}
 	if got[0].Revision == "" || got[0].Revision >= got[1].Revision {
 		t.Errorf("revisions %q and %q, want them in order", got[0].Revision, got[1].Revision)
+	}
+}
+
+func TestMessage_EditAddsTheMention_IsAddressedInItsOwnThread(t *testing.T) {
+	for name, scopes := range map[string][]string{
+		"all scopes":    nil,
+		"mentions only": {"app_mentions:read", "chat:write"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, simslack.Options{Scopes: scopes}, slack.Options{})
+			channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+			up(t, b)
+			said := b.sim.Say(channel, anna, "what is this?")
+			b.sim.Edit(channel, said.TS, simslack.BotMention+" what is this?")
+			for n := 1; ; n++ {
+				m := b.wait(t, n)[n-1]
+				if m.Reach != chat.Addressed {
+					continue
+				}
+				if m.Kind() != chat.EventEdit || m.Text != "what is this?" || m.Conversation.Thread != said.TS ||
+					m.Revision == "" || m.Author.ID != anna.ID || time.Since(m.Time) > time.Minute {
+					t.Errorf("handed over %+v", m)
+				}
+				return
+			}
+		})
 	}
 }
 

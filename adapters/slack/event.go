@@ -29,12 +29,14 @@ type wireMessage struct {
 	BotID       string            `json:"bot_id"`
 	Text        string            `json:"text"`
 	TS          string            `json:"ts"`
+	EventTS     string            `json:"event_ts"`
 	ThreadTS    string            `json:"thread_ts"`
 	ParentUser  string            `json:"parent_user_id"` // who began the thread
 	Channel     string            `json:"channel"`
 	ChannelType string            `json:"channel_type"`
 	Files       []json.RawMessage `json:"files"`
 	Attachments []json.RawMessage `json:"attachments"`
+	Blocks      json.RawMessage   `json:"blocks"`
 	Edited      struct {
 		TS string `json:"ts"`
 	} `json:"edited"`
@@ -48,6 +50,10 @@ type wireMessage struct {
 	ReplyCount int             `json:"reply_count"`
 	ReplyUsers []string        `json:"reply_users"` // some of those who answered in its thread
 	Metadata   json.RawMessage `json:"metadata"`
+	Username   string          `json:"username"` // that a bot posts under
+	BotProfile struct {
+		Name string `json:"name"`
+	} `json:"bot_profile"`
 }
 
 // spokenSubtypes are the subtypes of messages that people wrote.
@@ -75,8 +81,14 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 		return s.parseEdit(team, e)
 	case e.Type == "message" && e.Subtype == "message_deleted":
 		return s.parseDeletion(team, e, e.DeletedTS)
-	case e.Type == "message", e.Type == "app_mention" && e.Edited.TS == "": // of an edit message_changed tells, too
-		return s.parseMessage(team, e)
+	case e.Type == "message", e.Type == "app_mention":
+		m, ok := s.parseMessage(team, e)
+		// An edit that mentions the bot comes as a mention, too, and as no other event where the
+		// app may read mentions alone.
+		if e.Type == "app_mention" && e.Edited.TS != "" {
+			m.Change, m.Revision = chat.Edited, max(e.Edited.TS, e.EventTS)
+		}
+		return m, ok
 	}
 	return chat.Message{}, false
 }
@@ -93,13 +105,11 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 		strings.Contains(e.Text, "<@"+s.self.user+"|")
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
 	m := chat.Message{
-		ID:     messageID(team, e.Channel, e.TS),
-		Direct: direct,
-		Author: chat.User{ID: e.User},
-		Time:   parseTimestamp(e.TS),
-		Text: s.plainMarkdown(
-			e,
-		),
+		ID:           messageID(team, e.Channel, e.TS),
+		Direct:       direct,
+		Author:       chat.User{ID: e.User},
+		Time:         parseTimestamp(e.TS),
+		Text:         s.incomingText(e),
 		Files:        parseFiles(e.Files),
 		Reach:        chat.Overheard,
 		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel},
@@ -203,61 +213,6 @@ func parseTimestamp(ts string) time.Time {
 	return time.Unix(sec, usec*1000).UTC()
 }
 
-var (
-	angleForm = regexp.MustCompile(`<([^<>]*)>`)
-	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
-)
-
-// sharedTexts returns the texts of messages that were shared in another one. Link previews, which
-// are attachments too, are left out.
-func sharedTexts(attachments []json.RawMessage) []string {
-	var list []string
-	for _, raw := range attachments {
-		var a struct {
-			Text  string `json:"text"`
-			Share bool   `json:"is_share"`
-		}
-		if json.Unmarshal(raw, &a) == nil && a.Share && a.Text != "" {
-			list = append(list, a.Text)
-		}
-	}
-	return list
-}
-
-// plainMarkdown turns Slack's text into Markdown as a person would have written it,
-// without the mention of the bot.
-func (s *Slack) plainMarkdown(e wireMessage) string {
-	text := angleForm.ReplaceAllStringFunc(e.Text, func(form string) string {
-		what, label, _ := strings.Cut(form[1:len(form)-1], "|")
-		switch {
-		case what == "@"+s.self.user:
-			return ""
-		case strings.HasPrefix(what, "@"), strings.HasPrefix(what, "#"):
-			if label != "" {
-				return what[:1] + label
-			}
-			return what
-		case strings.HasPrefix(what, "!"):
-			if label != "" {
-				return label
-			}
-			word, _, _ := strings.Cut(what[1:], "^")
-			return "@" + word
-		case label != "" && label != what && !strings.HasPrefix(what, "mailto:") && !strings.HasSuffix(what, "//"+label):
-			return "[" + label + "](" + what + ")"
-		}
-		return strings.TrimPrefix(what, "mailto:")
-	})
-	text = strings.TrimSpace(entities.Replace(text))
-	for _, shared := range sharedTexts(e.Attachments) {
-		text += "\n[shared message: " + s.plainMarkdown(wireMessage{Text: shared}) + "]"
-	}
-	for _, f := range parseFiles(e.Files) {
-		text += "\n[attached file: " + f.Name + "]"
-	}
-	return strings.TrimSpace(text)
-}
-
 // wireCommand is a slash command, as JSON over the socket or as a form over HTTP.
 type wireCommand struct {
 	TeamID      string `json:"team_id"`
@@ -304,9 +259,9 @@ func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.plainMarkdown(wireMessage{Text: c.Text}), s.o.Commands)
+	word, rest := chat.SplitCommand(s.incomingText(wireMessage{Text: c.Text}), s.o.Commands)
 	id := interactionID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
-	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName}, Time: s.o.Now(),
+	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName, Handle: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
 		Conversation: chat.Address{
 			Platform:  "slack",

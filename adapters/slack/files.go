@@ -20,22 +20,45 @@ import (
 
 // wireFile is a file as Slack tells of it.
 type wireFile struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	Type string `json:"mimetype"`
-	Size int64  `json:"size"`
-	URL  string `json:"url_private"`
-	Load string `json:"url_private_download"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Type    string `json:"mimetype"`
+	Subtype string `json:"subtype"`
+	Millis  int64  `json:"duration_ms"`
+	Size    int64  `json:"size"`
+	URL     string `json:"url_private"`
+	Load    string `json:"url_private_download"`
 }
 
-// parseFiles returns the files of a message. One of an unexpected form is left out.
-func parseFiles(raw []json.RawMessage) []chat.File {
-	var list []chat.File
+// parseWireFiles returns the files of a message. One of an unexpected form is left out.
+func parseWireFiles(raw []json.RawMessage) []wireFile {
+	var list []wireFile
 	for _, r := range raw {
 		var w wireFile
-		if json.Unmarshal(r, &w) != nil || w.ID == "" {
-			continue
+		if json.Unmarshal(r, &w) == nil && w.ID != "" {
+			list = append(list, w)
 		}
+	}
+	return list
+}
+
+// describe returns in words what file it is. Clips that people record in Slack have names that say
+// nothing.
+func (w wireFile) describe() string {
+	seconds := (w.Millis + 500) / 1000
+	switch w.Subtype {
+	case "slack_audio":
+		return fmt.Sprintf("attached: voice message, %d s", seconds)
+	case "slack_video":
+		return fmt.Sprintf("attached: video clip, %d s", seconds)
+	}
+	return "attached file: " + w.Name
+}
+
+// parseFiles returns the files of a message as they can be read by Fetch.
+func parseFiles(raw []json.RawMessage) []chat.File {
+	var list []chat.File
+	for _, w := range parseWireFiles(raw) {
 		handle, err := json.Marshal(fileHandle{w.ID, w.URL, w.Load})
 		if err != nil {
 			continue

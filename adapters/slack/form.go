@@ -314,7 +314,7 @@ func (s *Slack) parseSubmission(payload []byte) (chat.Message, bool) {
 	id := interactionID("form", sent.View.ID, sent.View.Hash, sent.View.Kept, sent.User.ID, fmt.Sprint(values))
 	return chat.Message{
 		ID:           id,
-		Author:       chat.User{ID: sent.User.ID, Name: sent.User.Name},
+		Author:       chat.User{ID: sent.User.ID, Name: sent.User.Name, Handle: sent.User.Name},
 		Time:         s.o.Now(),
 		Reach:        chat.Addressed,
 		Command:      chat.Submitted,

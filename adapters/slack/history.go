@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,31 +50,10 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	all = slices.DeleteFunc(
 		all,
-		func(m wireMessage) bool { return before != "" && m.TS >= before || s.plainMarkdown(m) == "" },
+		func(m wireMessage) bool { return before != "" && m.TS >= before || s.saidText(m, nil) == "" },
 	)
 	all = all[max(0, len(all)-most):]
-	names := s.lookUpNames(ctx, all)
-	list := make([]chat.Said, 0, len(all))
-	for _, m := range all {
-		who := cmp.Or(names[m.User], m.User, m.BotID, "somebody")
-		list = append(
-			list,
-			chat.Said{ID: m.TS, By: who, Bot: m.BotID != "", Text: s.plainMarkdown(m), At: parseTimestamp(m.TS)},
-		)
-	}
-	return list, nil
-}
-
-// lookUpNames returns the names of the authors of messages, as far as Slack tells them in time.
-func (s *Slack) lookUpNames(ctx context.Context, messages []wireMessage) map[string]string {
-	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
-	defer cancel()
-	names := map[string]string{}
-	for _, m := range messages {
-		if _, asked := names[m.User]; !asked && m.User != "" && ctx.Err() == nil {
-			who, _ := s.lookUpPerson(ctx, m.User)
-			names[m.User] = who.name
-		}
-	}
-	return names
+	ctx, cancelNames := context.WithTimeout(ctx, namesTimeout)
+	defer cancelNames()
+	return s.saidAll(at, all, s.lookUpNames(ctx, peopleIn(all))), nil
 }

@@ -84,7 +84,7 @@ func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 	id := interactionID("press", i.Trigger, i.Address, i.Channel.ID, i.Container.TS, i.User.ID, did.Value, did.TS)
 	return chat.Message{
 		ID:           id,
-		Author:       chat.User{ID: i.User.ID, Name: i.User.Name},
+		Author:       chat.User{ID: i.User.ID, Name: i.User.Name, Handle: i.User.Name},
 		Time:         s.o.Now(),
 		Reach:        chat.Addressed,
 		Command:      chat.Pressed,

@@ -32,6 +32,7 @@ func scopeNeeds() []scopeNeed {
 			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
 		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
 			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
+		{channelsScope, []string{"conversations.info"}, nil, "the model is not told the names and topics of public channels"},
 		{
 			"chat:write",
 			[]string{
@@ -57,6 +58,7 @@ func scopeNeeds() []scopeNeed {
 		},
 		{"groups:history", []string{"conversations.history", "conversations.replies"}, []string{"message.groups"},
 			"in private channels the bot hears mentions alone and cannot look back"},
+		{groupsScope, []string{"conversations.info"}, nil, "the model is not told the names and topics of private channels"},
 		{
 			"im:history",
 			[]string{"conversations.history", "conversations.replies"},
@@ -79,7 +81,8 @@ func scopeNeeds() []scopeNeed {
 			peopleScope,
 			[]string{"users.info"},
 			nil,
-			"nobody counts as an administrator, so that a channel's settings and memory cannot be changed in Slack",
+			"the model is not told who speaks, and nobody counts as an administrator, " +
+				"so that a channel's settings and memory cannot be changed in Slack",
 		},
 	}
 }

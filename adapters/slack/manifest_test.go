@@ -90,7 +90,7 @@ func TestTheScopesAreThoseThatSlackWants(t *testing.T) {
 	}
 	// What comes as an event, a command or a file has no method to tell its scope, and
 	// the simulated Slack has no private channels.
-	wanted = append(wanted, "app_mentions:read", "commands", "files:read", "groups:history", "mpim:history", "reactions:read")
+	wanted = append(wanted, "app_mentions:read", "commands", "files:read", "groups:history", "groups:read", "mpim:history", "reactions:read")
 	slices.Sort(wanted)
 	if diff := cmp.Diff(slack.Scopes(), slices.Compact(wanted)); diff != "" {
 		t.Errorf("the table (-) and Slack (+) differ: %s", diff)

@@ -4,27 +4,48 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"regexp"
+	"slices"
+	"sync"
 	"time"
+
+	"ravenbot/adapters/kit"
+	"ravenbot/internal/chat"
 )
 
-// Rules of asking who administers the workspace.
+// Rules of asking who somebody is.
 const (
 	personLife    = 5 * time.Minute
-	personTimeout = time.Second
+	personTimeout = 5 * time.Second // of one look-up
+	adminTimeout  = time.Second     // how long a command waits for it
+	maxNameAsks   = 8               // users that are looked up at a time for one message
+	maxNames      = 50              // users whose names are looked up for one message
 	peopleScope   = "users:read"
 )
 
-// person is what Slack said of a user, and when.
+// person is what Slack said of a user.
 type person struct {
 	name  string
+	zone  string
 	admin bool
 	bot   bool
-	at    time.Time
+}
+
+// newPeople returns the memory of users in the workspace, which all that asks for users shares.
+func (s *Slack) newPeople() *kit.Cache[person] {
+	return kit.NewCache(kit.CacheOptions[person]{
+		Look:    s.fetchPerson,
+		Life:    personLife,
+		Timeout: personTimeout,
+		Now:     s.o.Now,
+	})
 }
 
 // isAdmin reports whether a user administers or owns the workspace; false if Slack does not say.
 func (s *Slack) isAdmin(ctx context.Context, user string) bool {
-	who, err := s.lookUpPerson(ctx, user)
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	who, err := s.people.Get(ctx, user)
 	if err != nil {
 		s.o.Log.Warn(
 			"slack user not looked up, treated as no administrator",
@@ -33,29 +54,25 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 			"error",
 			redact(err),
 		)
+		return false
 	}
 	return who.admin
 }
 
-// lookUpPerson returns what Slack says of a user, from memory if that is recent. A refusal is no
-// error: then nothing is known of the user.
-func (s *Slack) lookUpPerson(ctx context.Context, user string) (person, error) {
-	now := s.o.Now()
-	if known, ok := s.people.Get(user); ok && now.Sub(known.at) < personLife {
-		return known, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, personTimeout)
-	defer cancel()
+// fetchPerson asks Slack for a user. A refusal is no error: then nothing is known of the user.
+func (s *Slack) fetchPerson(ctx context.Context, user string) (person, error) {
 	var answer struct {
 		User struct {
 			Name    string `json:"name"`
 			Real    string `json:"real_name"`
+			Zone    string `json:"tz"`
 			Admin   bool   `json:"is_admin"`
 			Owner   bool   `json:"is_owner"`
 			Primary bool   `json:"is_primary_owner"`
 			Bot     bool   `json:"is_bot"`
 			Profile struct {
 				Display string `json:"display_name"`
+				Real    string `json:"real_name"`
 			} `json:"profile"`
 		} `json:"user"`
 	}
@@ -63,31 +80,77 @@ func (s *Slack) lookUpPerson(ctx context.Context, user string) (person, error) {
 	if err != nil && !isFinal(err) {
 		return person{}, err
 	}
+	s.reportRefusal(err, "slack refuses user look-ups, names are not known and nobody counts as an administrator",
+		"users.info", peopleScope)
 	u := answer.User
-	who := person{
-		name:  cmp.Or(u.Profile.Display, u.Real, u.Name),
+	return person{
+		name:  cmp.Or(u.Profile.Display, u.Profile.Real, u.Real, u.Name),
+		zone:  u.Zone,
 		admin: u.Admin || u.Owner || u.Primary,
 		bot:   u.Bot,
-		at:    now,
-	}
-	s.people.Put(user, who)
-	s.reportNoPeople(err)
-	return who, nil
+	}, nil
 }
 
-// reportNoPeople logs once that Slack does not say who administers the workspace.
-func (s *Slack) reportNoPeople(err error) {
+// reportRefusal logs once that Slack refuses a method for which the app lacks a scope. That a user
+// or a channel does not exist is no such refusal.
+func (s *Slack) reportRefusal(err error, message, method, scope string) {
 	word := errorCode(err)
-	if word == "" || word == "user_not_found" {
+	if word == "" || word == "user_not_found" || word == "users_not_found" || word == "channel_not_found" {
 		return
 	}
-	if known, _ := s.unsupported.Change("users.info: "+word, func(bool, bool) bool { return true }); !known {
-		s.o.Log.Warn(
-			"slack refuses user look-ups, nobody counts as an administrator",
-			"error",
-			err,
-			"remedy",
-			"add the scope "+peopleScope+" to the app and reinstall it",
-		)
+	if known, _ := s.unsupported.Change(method+": "+word, func(bool, bool) bool { return true }); !known {
+		s.o.Log.Warn(message, "error", err, "remedy", "add the scope "+scope+" to the app and reinstall it")
 	}
+}
+
+// knownName returns what a user is called, as far as it is known without asking.
+func (s *Slack) knownName(user string) string {
+	who, _ := s.people.Known(user)
+	return who.name
+}
+
+// lookUpNames returns the names of users, as far as Slack tells them before ctx ends.
+func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]string {
+	users = slices.Compact(slices.Sorted(slices.Values(users)))
+	var mu sync.Mutex
+	var asks sync.WaitGroup
+	names := map[string]string{}
+	turns := make(chan struct{}, maxNameAsks)
+	for _, user := range users[:min(len(users), maxNames)] {
+		asks.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			// An old name is better than none where the look-up fails.
+			if who, _ := s.people.Get(ctx, user); who.name != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				names[user] = who.name
+			}
+		})
+	}
+	asks.Wait()
+	return names
+}
+
+// mentionedUser matches the mention of a user as it stands in the text of a chat.Message.
+var mentionedUser = regexp.MustCompile(`@([UW][A-Z0-9]{2,})\b`)
+
+// mentionedIn returns the users whom the text of a message mentions by their ids.
+func mentionedIn(text string) []string {
+	var users []string
+	for _, found := range mentionedUser.FindAllStringSubmatch(text, -1) {
+		users = append(users, found[1])
+	}
+	return users
+}
+
+// setName gives a message the name of its author where that is known, and has the name looked up
+// where it is not. It never waits, because the platform waits for the acknowledgement.
+func (s *Slack) setName(m *chat.Message) {
+	kind := m.Kind()
+	if m.Author.ID == "" || m.Reach != chat.Addressed || kind == chat.EventReaction || kind == chat.EventDelete {
+		return
+	}
+	s.people.Prefetch(m.Author.ID)
+	m.Author.Name = cmp.Or(s.knownName(m.Author.ID), m.Author.Name)
 }

@@ -95,7 +95,9 @@ func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false
 	}
-	who, err := s.lookUpPerson(ctx, m.Author.ID)
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	who, err := s.people.Get(ctx, m.Author.ID)
 	if err != nil {
 		s.o.Log.Warn(
 			"slack user not looked up, treated as a person",

@@ -7,8 +7,8 @@
 //   - No post mentions people or loads link previews.
 //   - A refresh of the connection leaves no gap; what was said while the bot was not connected
 //     is read afterwards, and taken before what follows it.
-//   - Slack is asked who somebody is only when they give a command, press a button, send a form
-//     or react to a post.
+//   - Slack is asked who somebody is only when they speak to the bot, react to a post, or have a
+//     part in what is read back; an event is acknowledged without waiting for that.
 //   - An answer that was cut off while it was being written is finished where it stands.
 //   - Nothing is sent faster than Slack takes it, or slower than necessary.
 //   - A refused token is reported with its remedy instead of retried.
@@ -17,6 +17,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -74,7 +75,8 @@ type Slack struct {
 	busyTold     kit.Memory[time.Time]    // when somebody's message was last turned away, by channel and user
 	busyWaiting  chan chat.Message        // those that were, and whose author is to be told
 	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
-	people       kit.Memory[person]       // of users in the workspace
+	people       *kit.Cache[person]       // users of the workspace
+	channels     *kit.Cache[channelInfo]
 	agentView    agentView
 	unreadable   kit.Memory[bool] // channels of which the operator knows that they cannot be read
 	replays      replays
@@ -90,7 +92,10 @@ type Slack struct {
 // botIdentity is who the bot is on Slack.
 type botIdentity struct {
 	team, user, bot string
-	agent           bool // it is in Slack's agent view
+	name            string // of the bot
+	teamName        string
+	teamURL         string // of the workspace's pages, with a slash at the end
+	agent           bool   // it is in Slack's agent view
 }
 
 const (
@@ -118,6 +123,7 @@ func New(o Options) *Slack {
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),
 	}
+	s.people, s.channels = s.newPeople(), s.newChannels()
 	s.missed = s.newCatchUp()
 	s.health.Detail = "not connected yet"
 	return s
@@ -181,6 +187,8 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		s.setHealth(false, err.Error())
 		return err
 	}
+	defer s.people.Close()
+	defer s.channels.Close()
 	s.accept = accept
 	beside, stop := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
@@ -208,7 +216,15 @@ func (s *Slack) identify(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			scopes, _ := scopesOf(who.Header.Get(scopesHeader))
-			s.self = botIdentity{who.TeamID, who.UserID, who.BotID, slices.Contains(scopes, assistantScope)}
+			s.self = botIdentity{
+				team:     who.TeamID,
+				user:     who.UserID,
+				bot:      who.BotID,
+				name:     cmp.Or(who.User, "ravenbot"),
+				teamName: who.Team,
+				teamURL:  who.URL,
+				agent:    slices.Contains(scopes, assistantScope),
+			}
 			return nil
 		}
 		if refusal := setupError(err, "bot token", botTokenPlace); refusal != nil {
@@ -251,6 +267,7 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	if s.isFromBot(ctx, m) {
 		return true
 	}
+	s.setName(&m)
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:

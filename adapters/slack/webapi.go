@@ -20,6 +20,7 @@ type historyQuery struct {
 	channel, thread string
 	oldest          string // timestamp of the last message that is not wanted; empty: from the beginning
 	latest          string // timestamp of the first message that is not wanted; empty: to the end
+	inclusive       bool   // the messages at oldest and latest are wanted, too
 	pageSize        int
 }
 
@@ -63,6 +64,9 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	}
 	if p.latest != "" {
 		form.Set("latest", p.latest)
+	}
+	if p.inclusive {
+		form.Set("inclusive", "true")
 	}
 	if cursor != "" {
 		form.Set("cursor", cursor)

@@ -54,18 +54,18 @@ func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 		return true
 	}
 	rule := g.config().ChannelFor(m.Conversation.String())
-	if !rule.AllowsUser(m.Author.ID, m.Author.Name) {
+	if !rule.AllowsUser(m.Author.ID, m.Author.Handle) {
 		g.log.Debug("message of a user who is not allowed here", "message", m.Key(), "user", m.Author.ID)
 		return false
 	}
 	switch {
-	case m.Reach == chat.Addressed, rule.RespondTo == "all":
-		return true
-	case m.Reach != chat.Followed:
-		return false
-	case g.followers.Follows(m):
+	case m.Reach == chat.Addressed, m.Reach == chat.Followed && g.followers.Follows(m):
 		return true
 	case m.ForOther:
+		return false // also where everything is answered: it is said to another person
+	case rule.RespondTo == "all":
+		return true
+	case m.Reach != chat.Followed:
 		return false
 	}
 	known, err := g.conversations.HasConversation(ctx, m.Conversation)

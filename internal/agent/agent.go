@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/prompt"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -83,6 +84,21 @@ type Files interface {
 	Fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
 }
 
+// Places tells what messages are about.
+type Places interface {
+	// Context returns what is known by the end of ctx about a message.
+	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
+	// Formatting returns the rules for Markdown on a platform, or nothing.
+	Formatting(platform string) string
+}
+
+// Notes finds what people asked to have remembered.
+type Notes interface {
+	// Recall returns the few notes about the author of a message and about its place that fit
+	// the question, as lines; empty: there are none.
+	Recall(ctx context.Context, m chat.Message, question string) string
+}
+
 // Budget limits what is spent on models.
 type Budget interface {
 	// Reserve allows a request on behalf of a channel and a user, and returns a function
@@ -128,9 +144,21 @@ type Profile struct {
 	Uses      func(tool.Named) bool
 	Servers   func(name string) bool // MCP servers that it may use; nil: all
 	ToolText  bool                   // System holds the operator's own text about tools
-	// Recall returns what the agent knows from files about a question, for the system
-	// prompt. nil: nothing.
-	Recall func(ctx context.Context, question string) string
+	// Recall returns what the agent knows from files about a question; earlier are the
+	// questions before it, newest last. nil: nothing.
+	Recall func(ctx context.Context, question string, earlier []string) Knowledge
+	Skills []prompt.Skill // that it may read
+	// Window bounds what of the conversation is sent.
+	Window conversation.Window
+	// ContextMessages is how many recent messages of the place a question brings along.
+	ContextMessages int
+	Unattended      bool // a scheduled task: nobody answers questions
+}
+
+// Knowledge is what an agent knows from its files.
+type Knowledge struct {
+	Standing string   // for the system prompt: the same for every question
+	Passages []string // that fit the question, best first, each with its source
 }
 
 // Calls makes tool calls that are valid and allowed.
@@ -153,7 +181,8 @@ type Options struct {
 	Approvals Approvals // nil: no call ever waits for an approval
 	Files     Files
 	Budget    Budget // nil: every request is made
-	Window    conversation.Window
+	Places    Places // nil: nothing is known of a message but its words
+	Notes     Notes  // nil: there are none
 	Log       *slog.Logger
 	Now       func() time.Time
 	Jitter    func() float64 // in [0,1)
@@ -220,24 +249,30 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 			r.turn.Messages = nil // in the history a blocked prompt would block every later request as well
 		}
 	}
-	e.addToHistory(m.Conversation, r.turn)
+	e.addToHistory(m.Conversation, r.turn, r.profile.Window)
 	return r.turn, d
 }
 
-// stopTurn ends a turn because a user said so. The work done so far stays in the history.
+// stopTurn ends a turn because a user said so. What was shown of the answer stays, in the post
+// and in the history.
 func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
+	shown := strings.TrimSpace(r.partial)
+	answer, note := "Stopped.", "(Stopped by a user before there was an answer.)"
+	if shown != "" {
+		answer, note = shown+"\n\n*(stopped)*", shown+"\n\n(Stopped by a user here.)"
+	}
 	// The next request needs an assistant message here: two of users in a row are invalid.
-	note := llm.Part{Text: "(Stopped by a user before there was an answer.)"}
-	r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.Assistant, Parts: []llm.Part{note}})
+	said := llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Text: note}}}
+	r.turn.Messages = append(r.turn.Messages, said)
 	r.turn.State = conversation.Answered
-	r.engine.addToHistory(m.Conversation, r.turn)
-	return r.turn, &chat.Draft{Text: "Stopped.", Tools: r.runs, Footer: strings.Join(r.resultsToShow(), " · ")}
+	r.engine.addToHistory(m.Conversation, r.turn, r.profile.Window)
+	return r.turn, &chat.Draft{Text: answer, Tools: r.runs, Footer: strings.Join(r.resultsToShow(), " · ")}
 }
 
 // addToHistory adds a turn to the cached history, and schedules a summary if the window is
 // full.
-func (e *Engine) addToHistory(a chat.Address, t *conversation.Turn) {
-	if e.history.add(a, t) {
+func (e *Engine) addToHistory(a chat.Address, t *conversation.Turn, w conversation.Window) {
+	if e.history.add(a, t, w) {
 		e.compactLater(a)
 	}
 }

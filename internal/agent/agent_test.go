@@ -198,7 +198,7 @@ type bench struct {
 
 func engine(ts tools, models ...llm.Model) *bench {
 	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{}, sums: map[chat.Address]conversation.Summary{}}, log: &bytes.Buffer{}}
-	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Uses: func(tool.Named) bool { return true }}
+	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Window: conversation.DefaultWindow(), Uses: func(tool.Named) bool { return true }}
 	configured := map[string]agent.Model{}
 	for _, m := range models {
 		p.Models = append(p.Models, m.ID())
@@ -208,7 +208,6 @@ func engine(ts tools, models ...llm.Model) *bench {
 		Roster: &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
 		Tools:  ts,
 		Store:  b.memory,
-		Window: conversation.DefaultWindow(),
 		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}
 	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {

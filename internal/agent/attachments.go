@@ -60,7 +60,7 @@ func (e *Engine) readFiles(ctx context.Context, m chat.Message) []llm.Part {
 				note = fmt.Sprintf("[attached: %s, which could not be read]", f.Name)
 			}
 		}
-		parts = append(parts, llm.Part{Text: "\n" + note})
+		parts = append(parts, llm.Part{Text: "\n" + note, Source: llm.SourceFile})
 	}
 	return parts
 }
@@ -83,8 +83,12 @@ func (e *Engine) readText(ctx context.Context, m chat.Message, f chat.File) (str
 func (r *run) loadImages(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 	defer cancel()
-	for _, m := range r.asked.Messages {
-		for _, f := range m.Files {
+	for i, m := range r.asked.Messages {
+		files := m.Files
+		if reply := r.contexts[i].Reply; reply != nil {
+			files = slices.Concat(reply.Files, files)
+		}
+		for _, f := range files {
 			if fileKind(f) != "image" || len(r.userImages) == maxImages {
 				continue
 			}
@@ -97,21 +101,6 @@ func (r *run) loadImages(ctx context.Context) {
 			r.userImages = append(r.userImages, llm.Part{Media: &llm.Media{Type: media, Data: data}})
 		}
 	}
-}
-
-// turnWithImages returns a copy of the turn with its images, for a request. They are not
-// part of the stored turn.
-func (r *run) turnWithImages() conversation.Turn {
-	t := *r.turn
-	words := t.UserMessages()
-	images := slices.Concat(r.userImages, r.toolImages)
-	if len(images) == 0 || r.imagesRefused || len(words) == 0 {
-		return t
-	}
-	t.Messages = slices.Clone(t.Messages)
-	last := &t.Messages[len(words)-1]
-	last.Parts = slices.Concat(last.Parts, images)
-	return t
 }
 
 // keepImage keeps an image of a tool for the model, which gets the newest of them with the

@@ -19,7 +19,6 @@ const maxHistories = 256
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
-	window    conversation.Window
 
 	mu        sync.Mutex // guards what follows; not held while the store is read
 	byAge     *list.List // of *history, the most recently used in front
@@ -28,24 +27,23 @@ type historyCache struct {
 
 // history is the part of a conversation that belongs in a request.
 type history struct {
-	address   chat.Address
-	summary   conversation.Summary
-	turns     []conversation.Turn
-	uncovered int // turns that the window has pushed out since the summary
+	address chat.Address
+	summary conversation.Summary
+	turns   []conversation.Turn // that no summary covers
+	place   chat.Place          // as it was last known
 }
 
 func newHistoryCache(o Options) *historyCache {
 	return &historyCache{
 		memory:    o.Store,
 		summaries: o.Store,
-		window:    o.Window,
 		byAge:     list.New(),
 		byAddress: map[chat.Address]*list.Element{},
 	}
 }
 
 // load returns a copy of the history of a conversation.
-func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error) {
+func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {
 		h.byAge.MoveToFront(e)
@@ -60,11 +58,11 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 	if err != nil {
 		return history{}, err
 	}
-	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: h.window.MaxTurns})
+	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: w.Limit().MaxTurns})
 	if err != nil {
 		return history{}, err
 	}
-	loaded := history{address: a, summary: summary, turns: h.window.Trim(turns)}
+	loaded := history{address: a, summary: summary, turns: w.Limit().Trim(turns)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	kept := loaded // the caller may change its copy
@@ -75,9 +73,9 @@ func (h *historyCache) load(ctx context.Context, a chat.Address) (history, error
 	return loaded, nil
 }
 
-// add replaces the turn with the same ID, or appends the turn. It reports whether turns have
-// left the window that no summary covers.
-func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
+// add replaces the turn with the same ID, or appends the turn. It reports whether the turns need
+// a summary, because the window is full.
+func (h *historyCache) add(a chat.Address, t *conversation.Turn, w conversation.Window) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.byAddress[a]
@@ -91,9 +89,30 @@ func (h *historyCache) add(a chat.Address, t *conversation.Turn) bool {
 	} else {
 		turns = append(turns, *t)
 	}
-	old.turns = h.window.Trim(turns)
-	old.uncovered += len(turns) - len(old.turns)
-	return old.uncovered > 0
+	isFull := !w.Fits(turns)
+	if isFull {
+		if shorter, ok := w.Shorten(turns); ok {
+			turns, isFull = shorter, false
+		}
+	}
+	old.turns = w.Limit().Trim(turns)
+	return isFull
+}
+
+// keepPlace remembers where a conversation is, and returns what is known of it: a look-up that
+// failed must not change the beginning of a request.
+func (h *historyCache) keepPlace(a chat.Address, p chat.Place) chat.Place {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.byAddress[a]
+	if e == nil {
+		return p
+	}
+	known := e.Value.(*history)
+	if p != (chat.Place{}) {
+		known.place = p
+	}
+	return known.place
 }
 
 // forget makes the next load read from the store.

@@ -131,6 +131,7 @@ func (r *run) readAnswer(
 	q llm.Request,
 ) (m llm.Message, usage llm.Usage, err error) {
 	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
+	r.partial = ""
 	var finish llm.Finish
 	served := model.ID()
 	for c, err := range model.Generate(ctx, q) {
@@ -140,6 +141,7 @@ func (r *run) readAnswer(
 		for _, p := range c.Parts {
 			m.Parts = appendPart(m.Parts, p)
 			if p.Text != "" && !p.Thought {
+				r.partial += p.Text
 				r.showProgress(chat.Progress{Text: p.Text})
 			}
 		}

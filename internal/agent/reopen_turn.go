@@ -7,17 +7,8 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/prompt"
 )
-
-// userParts returns the parts of a user's message. The name of the speaker is a part of its
-// own, so that userText finds the words unchanged.
-func userParts(m chat.Message) []llm.Part {
-	words := llm.Part{Text: m.Text}
-	if m.Author.Name == "" || m.Author.Operator {
-		return []llm.Part{words}
-	}
-	return []llm.Part{{Text: m.Author.Name + " says:\n"}, words}
-}
 
 // editedNote tells the model that the following calls were made before an edit.
 const editedNote = "\n(This was edited after the calls below had been made.)"
@@ -25,7 +16,8 @@ const editedNote = "\n(This was edited after the calls below had been made.)"
 // reopen prepares an existing turn to be answered again: with the current text of its
 // messages, and without its answer, if it has one. Calls and their results stay, so that
 // nothing is done twice. It reports false where there is nothing new to answer.
-func reopen(t *conversation.Turn, q chat.Asked) bool {
+func (r *run) reopen(t *conversation.Turn) bool {
+	q := r.asked
 	words := t.UserMessages()
 	if len(words) == 0 {
 		return false
@@ -38,30 +30,31 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	} else if q.Turn == "" { // an edit of one message of a turn that has ended
 		m := q.Last()
 		i := slices.Index(t.Subjects(), m.Subject())
-		if i < 0 || i >= len(words) || userText(words[i]) == m.Text {
+		if i < 0 || i >= len(words) || r.hasWords(words[i], len(q.Messages)-1) {
 			return false
 		}
 		// The turn may answer several messages; only the edited one changes.
 		now, changed = slices.Clone(words), true
-		now[i] = llm.Message{Role: llm.User, Parts: append(userParts(m), fileParts(words[i])...)}
+		now[i] = r.rewrite(words[i], len(q.Messages)-1)
 	} else { // a turn that a crash or a revision interrupted: messages may have come or gone
 		before := t.Subjects()
 		t.Of = nil
 		for i, m := range q.Messages {
 			t.Of = append(t.Of, m.Subject())
-			parts := userParts(m)
-			if was := slices.Index(before, m.Subject()); was >= 0 && was < len(words) {
-				parts = append(parts, fileParts(words[was])...)
+			was := slices.Index(before, m.Subject())
+			if was < 0 || was >= len(words) {
+				now, changed = append(now, llm.Message{Role: llm.User, Parts: r.userParts(m, r.contexts[i])}), true
+				continue
 			}
-			now = append(now, llm.Message{Role: llm.User, Parts: parts})
-			changed = changed || i >= len(words) || userText(words[i]) != m.Text
+			changed = changed || !r.hasWords(words[was], i)
+			now = append(now, r.rewrite(words[was], i))
 		}
 		changed = changed || len(now) != len(words)
 	}
 	// Without the note the model would take the calls for answers to the new words.
 	if changed && len(steps) > 0 {
 		last := &now[len(now)-1]
-		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedNote})
+		last.Parts = append(slices.Clone(last.Parts), llm.Part{Text: editedNote, Source: llm.SourceNote})
 	}
 	if !changed {
 		now = words
@@ -72,26 +65,56 @@ func reopen(t *conversation.Turn, q chat.Asked) bool {
 	return true
 }
 
+// hasWords reports whether a stored message has the words of the i-th message that is asked.
+func (r *run) hasWords(was llm.Message, i int) bool {
+	m, stored := r.asked.Messages[i], userText(was)
+	// A name that could not be looked up the first time, or now, is no edit.
+	return stored == m.Text || stored == prompt.Words(m, r.contexts[i])
+}
+
+// rewrite returns a stored message with the speaker and the words of the i-th message that is
+// asked. What it is about and its files stay: an edit does not change them.
+func (r *run) rewrite(was llm.Message, i int) llm.Message {
+	var before, after []llm.Part
+	for _, p := range was.Parts {
+		switch source := sourceOf(p); source {
+		case llm.SourceContext, llm.SourceKnowledge:
+			before = append(before, p)
+		case llm.SourceFile:
+			after = append(after, p)
+		}
+	}
+	m := r.asked.Messages[i]
+	return llm.Message{Role: llm.User, Parts: slices.Concat(before, r.userParts(m, r.contexts[i]), after)}
+}
+
 // attachedMark begins a part about a file of the message.
 const attachedMark = "\n[attached"
 
-// fileParts returns the parts about files. They are kept: an edit does not change files.
-func fileParts(m llm.Message) []llm.Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool {
-		return !strings.HasPrefix(p.Text, attachedMark)
-	})
+// sourceOf returns the source of a part of a user's message. Parts that were stored before
+// November 2026 have none: what they are shows in their text.
+func sourceOf(p llm.Part) llm.Source {
+	switch {
+	case p.Source != "":
+		return p.Source
+	case strings.HasPrefix(p.Text, attachedMark):
+		return llm.SourceFile
+	case p.Text == editedNote:
+		return llm.SourceNote
+	case strings.HasSuffix(p.Text, " says:\n"):
+		return llm.SourceSpeaker
+	}
+	return llm.SourceWords
 }
 
-// userText returns the words of a message that userParts wrote, without the name of the
-// speaker and what was added about files and edits.
+// userText returns the words of a stored message, without what the bot added.
 func userText(m llm.Message) string {
-	text := ""
-	for n, p := range m.Parts {
-		if p.Text != editedNote && (n == 0 || !strings.HasPrefix(p.Text, attachedMark)) {
-			text = p.Text
+	for _, p := range m.Parts {
+		if sourceOf(p) == llm.SourceWords {
+			return p.Text
 		}
 	}
-	return text
+	return ""
 }
 
 // callsAndResults returns the messages of a turn up to its last call or result, without the

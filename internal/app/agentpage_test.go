@@ -32,7 +32,8 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 		return v
 	}
 	want := roster.Agent{Name: "helper", Source: "api", Model: "default", SystemPrompt: "You help.", Tools: []string{"*"},
-		MCPServers: []roster.Link{{Name: "one"}, {Name: "two", Enabled: true}}}
+		MCPServers: []roster.Link{{Name: "one"}, {Name: "two", Enabled: true}},
+		Context:    roster.Context{Messages: 20, Turns: 40, Tokens: 16000}}
 	if diff := cmp.Diff(want, get()); diff != "" {
 		t.Errorf("made (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -77,5 +78,54 @@ func TestNothingIsSubscribedToNowhere(t *testing.T) {
 	var list string
 	if b.call(http.MethodGet, "/api/v1/digests", nil, &list); strings.Contains(list, "own.xml") {
 		t.Errorf("digests: %s", list)
+	}
+}
+
+// A call from outside of a chat runs once it is approved, over MCP and over the API.
+func TestApproval_OfCallsFromOutsideOfChats_Runs(t *testing.T) {
+	w := newWorld(t)
+	settings := w.asking()
+	settings["mcpServers"] = map[string]any{"kit": map[string]any{
+		"command": os.Args[0],
+		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"},
+		"eager":   true,
+	}}
+	b := w.run(settings)
+	within(t, "the tool server is connected", func() bool {
+		var v struct{ State string }
+		b.call(http.MethodGet, "/api/v1/mcp/servers/kit", nil, &v)
+		return v.State == "connected"
+	})
+	var made struct{ Token string }
+	b.call(http.MethodPost, "/api/v1/auth/mcp-tokens", map[string]any{"name": "laptop", "tools": []string{"*"}}, &made)
+	for name, call := range map[string]func() string{
+		"mcp": func() string {
+			text, _ := b.overMCP(made.Token, "execute_tool", map[string]any{"name": "kit_effect", "arguments": toolArgs{Question: "mcp"}})
+			return text
+		},
+		"api": func() string {
+			var got string
+			b.call(http.MethodPost, "/api/v1/mcp/servers/kit/call", map[string]any{"tool": "effect", "arguments": toolArgs{Question: "api"}}, &got)
+			return got
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answered := make(chan string, 1)
+			go func() { answered <- call() }()
+			var open struct{ Items []struct{ ID string } }
+			within(t, "the question is open", func() bool {
+				b.call(http.MethodGet, "/api/v1/approvals", nil, &open)
+				return len(open.Items) == 1
+			})
+			if status := b.call(http.MethodPost, "/api/v1/approvals/"+open.Items[0].ID, map[string]string{"decision": "approve"}, nil); status != http.StatusOK {
+				t.Fatalf("approving gave status %d", status)
+			}
+			if got := <-answered; !strings.Contains(got, "effect done for "+name) {
+				t.Errorf("the approved call gave %q", got)
+			}
+			if n := ran(w.dir, "effect")[name]; n != 1 {
+				t.Errorf("the tool ran %d times", n)
+			}
+		})
 	}
 }

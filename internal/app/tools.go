@@ -50,7 +50,7 @@ func (r resourceTools) Tools() []tool.Tool { return r.ResourceTools() }
 // buildTools makes the native tools, the MCP host, and the registry of both.
 func (a *App) buildTools(_ context.Context, p *parts) error {
 	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.FeedURLs() }),
-		web.Fetch(p.pages),
+		web.Fetch(web.Reader{Client: p.pages}),
 		channel.History(a.readHistory, a.readableConversation))
 	pack := packs(func() []tool.Tool {
 		list := slices.Concat(always, a.setup.Load().packs)

@@ -195,7 +195,7 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, s
 func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
 	k := key(in.Caller.Turn, in.Caller.Call)
 	q.mu.Lock()
-	if e := q.entries[k]; e != nil && in.Caller.Turn != "" {
+	if e := q.entries[k]; e != nil {
 		q.mu.Unlock()
 		return e, nil
 	}
@@ -222,11 +222,6 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string)
 		Asker:        in.Caller.User,
 		At:           now,
 		Expires:      now.Add(Wait),
-	}
-	// Without a turn the ID of the call is not unique: each such call is asked about.
-	if a.Turn == "" {
-		k = key("", a.ID)
-		a.Call = a.ID
 	}
 	e := newEntry(a)
 	q.entries[k] = e

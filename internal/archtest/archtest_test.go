@@ -43,7 +43,8 @@ var mayImport = map[string][]string{
 	"adapters/":                append(edge(), "adapters/kit"),
 	"adapters/kit":             {"internal/chat"},
 	"adapters/web":             append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery", "internal/digest"),
-	"internal/agent":           behaviour(),
+	"internal/agent":           append(behaviour(), "internal/prompt"),
+	"internal/prompt":          {"internal/chat", "internal/llm"},
 	"internal/delivery":        behaviour(),
 	"internal/policy":          behaviour(),
 	"internal/invoke":          append(behaviour(), "internal/page"),
@@ -92,6 +93,7 @@ func behaviour() []string {
 
 // holders are the packages that may import a dependency, tests apart.
 var holders = map[string][]string{
+	"codeberg.org/readeck/go-readability":             {"internal/page"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
 	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},

@@ -30,9 +30,13 @@ const (
 
 // User is a person or a program on a platform.
 type User struct {
-	ID    string `json:"id"`
-	Name  string `json:"name,omitempty"`
-	Admin bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
+	ID string `json:"id"`
+	// Name is what people call the user. Everybody chooses it freely, so nothing is decided by it.
+	Name string `json:"name,omitempty"`
+	// Handle is the name of the account, which no two users of a platform share; empty: the
+	// platform does not tell it.
+	Handle string `json:"handle,omitempty"`
+	Admin  bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
 	// Operator is true for whoever is signed in with the admin token, such as in a web room.
 	// There is no account of a chat platform behind such a user.
 	Operator bool `json:"operator,omitempty"`
@@ -75,8 +79,12 @@ type Message struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Missed: it was said while the bot was away, and read afterwards.
 	Missed bool `json:"missed,omitempty"`
-	// ForOther: the text begins by speaking to somebody else by name.
+	// ForOther: somebody else is spoken to. The text begins with their mention; where the message
+	// was overheard it mentions them anywhere, or replies to them.
 	ForOther bool `json:"forOther,omitempty"`
+	// ReplyTo is the ID of the message that this one replies to, as the platform names it; empty:
+	// it replies to none.
+	ReplyTo string `json:"replyTo,omitempty"`
 	// Reaction is set where nothing was said, but a sign put below a post.
 	Reaction *Reaction `json:"reaction,omitempty"`
 }

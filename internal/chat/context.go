@@ -60,7 +60,9 @@ type Formatter interface {
 
 // Said is one message as it is read back.
 type Said struct {
-	ID string // the platform's own, which comes later the later it was said
+	// ID is the platform's own, which comes later the later it was said. That of a post of the bot
+	// is among its Ref.IDs.
+	ID string
 	// Subject is the Message.Subject that it has, or would have, as a message to the bot; empty:
 	// not known.
 	Subject string
@@ -75,5 +77,7 @@ type Said struct {
 	Files []File
 	Link  string // leads people to the message; empty: not known
 	// Hidden: somebody said something that the platform does not show to the bot; Text is empty.
+	// Reason says why, as a clause that may follow "because", and what the operator can do.
 	Hidden bool
+	Reason string
 }

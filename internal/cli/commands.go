@@ -88,6 +88,8 @@ func newRoot(c *invocation) *cobra.Command {
 				evaluateSearch, evalFlags)),
 		c.command("usage", "show what was asked of models in the last 30 days, and what it cost", 0, 0,
 			showUsage, jsonFlag),
+		c.group("web", "read web pages as the bot does",
+			c.command("read FILE-or-URL…", "show the main text of pages, whole", 1, unlimited, readPages, webFlags)),
 		c.command("version", "print version, commit and Go version", 0, 0, printVersion, jsonFlag),
 	)
 	return root

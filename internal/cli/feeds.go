@@ -112,10 +112,11 @@ func isAddress(name string) bool {
 // newFetcher returns a fetcher that reads feeds as the bot does, with the same guard against private
 // addresses.
 func (c *invocation) newFetcher() (*feed.Fetcher, error) {
-	private, err := c.allowedPrivateHosts()
+	cfg, err := c.configForAddresses()
 	if err != nil {
 		return nil, err
 	}
+	private := slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts)
 	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: "ravenbot"})
 	if err != nil {
 		return nil, err
@@ -137,19 +138,19 @@ func (c *invocation) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name 
 		ContentLocation: h.Get("Content-Location")})
 }
 
-// allowedPrivateHosts returns the private hosts that the configuration allows for feeds. A default
-// config.json that is missing or wrong is ignored, because it may belong to another program.
-func (c *invocation) allowedPrivateHosts() ([]string, error) {
+// configForAddresses returns the configuration that says which private hosts may be reached. A default config.json that
+// is missing or wrong is ignored, because it may belong to another program; the empty configuration is returned then.
+func (c *invocation) configForAddresses() (*config.Config, error) {
 	cfg, err := c.loadConfig()
 	switch asked := c.config != c.flags.Lookup("config").DefValue; {
 	case err == nil:
-		return slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts), nil
+		return cfg, nil
 	case asked:
 		return nil, err
 	case !errors.Is(err, errNoConfig):
 		fmt.Fprintf(c.Err, "warning: %s is ignored because it is not valid; ravenbot config check shows why\n", c.config)
 	}
-	return nil, nil
+	return &config.Config{}, nil
 }
 
 // printFeed prints a feed for people.

@@ -175,6 +175,19 @@ type Agent struct {
 	Channels []string `json:"channels"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
+	// What its model is told of a conversation beside the question.
+	Context AgentContext `json:"context"`
+}
+
+// AgentContext says how much of a conversation an agent's model is told.
+type AgentContext struct {
+	// How many of the newest messages of a channel or thread a mention brings along, those of other people included.
+	// 0: none.
+	Messages int `json:"messages" default:"20" min:"0" max:"200"`
+	// How many earlier questions are sent with their answers as they were said; older ones are summarized.
+	Turns int `json:"turns" default:"40" min:"2" max:"1000"`
+	// About how many tokens these may be; older ones are summarized.
+	Tokens int `json:"tokens" default:"16000" min:"1000"`
 }
 
 // AgentLimits are an agent's own limits on tools.

@@ -14,7 +14,7 @@ const Interrupted = "The call was interrupted; whether it took effect is unknown
 // Build returns the messages of a request: the summary and the turns, the last of which is
 // being answered. Earlier turns without an answer keep their question only. Raw parts of
 // another origin (see llm.Message) are dropped. The turns themselves are not changed.
-func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
+func Build(s Summary, turns []Turn, origin string) []llm.Message {
 	var out []llm.Message
 	if s.Text != "" {
 		summary := "[What was said here before, in short:\n" + s.Text + "\nEnd of that summary.]\n"
@@ -28,8 +28,7 @@ func Build(s Summary, turns []Turn, origin string, w Window) []llm.Message {
 			messages = t.UserMessages()
 		}
 		for _, m := range pairResults(messages) {
-			m = fitToModel(m, origin, w, current)
-			out = appendMessage(out, m)
+			out = appendMessage(out, fitToModel(m, origin))
 		}
 	}
 	return startWithUser(out)
@@ -114,9 +113,8 @@ func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 }
 
 // fitToModel adapts a message to the model of the request: raw parts and thoughts of other
-// models are dropped, malformed arguments become an empty object, and results of earlier
-// turns are cut.
-func fitToModel(m llm.Message, origin string, w Window, current bool) llm.Message {
+// models are dropped, and malformed arguments become an empty object.
+func fitToModel(m llm.Message, origin string) llm.Message {
 	foreign := m.Origin != origin
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -132,11 +130,6 @@ func fitToModel(m llm.Message, origin string, w Window, current bool) llm.Messag
 		if p.Call != nil && !isObject(p.Call.Args) {
 			c := *p.Call
 			c.Args, p.Call, p.Raw = json.RawMessage(`{}`), &c, nil
-		}
-		if p.Result != nil && !current && w.MaxResultBytes > 0 && len(p.Result.Content) > w.MaxResultBytes {
-			r := *p.Result
-			r.Content = Cut(r.Content, w.MaxResultBytes)
-			p.Result = &r
 		}
 		parts = append(parts, p)
 	}

@@ -37,7 +37,7 @@ func TestBuildKeepsAWholeTurnAsItIs(t *testing.T) {
 		{Role: llm.Assistant, Origin: "gemini/a", Parts: []llm.Part{{Text: "it says page"}}},
 	}
 	turn := conversation.Turn{State: conversation.Answered, Messages: want}
-	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "gemini/a", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "gemini/a")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("built messages differ (-want +got):\n%s", diff)
 	}
@@ -48,7 +48,7 @@ func TestBuildGivesALostCallItsResult(t *testing.T) {
 		says(llm.User, "delete it"),
 		{Role: llm.Assistant, Parts: []llm.Part{calls("c1", "files_delete")}},
 	}}
-	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "x/y", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "x/y")
 	last := got[len(got)-1]
 	if last.Role != llm.ToolRole || last.Parts[0].Result.Content != conversation.Interrupted {
 		t.Errorf("the lost call was answered with %+v, want the word that it was interrupted", last)
@@ -64,7 +64,7 @@ func TestBuildDropsForeignSignatures(t *testing.T) {
 		{Role: llm.ToolRole, Parts: []llm.Part{result("c1", "r")}},
 		{Role: llm.Assistant, Origin: "gemini/a", Parts: []llm.Part{{Text: "answer"}}},
 	}}
-	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "openai/b", conversation.DefaultWindow())
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "openai/b")
 	for _, m := range got {
 		for _, p := range m.Parts {
 			if p.Raw != nil || p.Thought {
@@ -95,7 +95,7 @@ func TestBuildIsWellFormedWhateverIsStored(t *testing.T) {
 		turns := rapid.SliceOfN(anyTurn(), 1, 6).Draw(t, "turns")
 		turns[len(turns)-1].Messages = slices.Insert(turns[len(turns)-1].Messages, 0, says(llm.User, "now"))
 		before, _ := json.Marshal(turns)
-		got := conversation.Build(conversation.Summary{}, turns, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "origin"), conversation.DefaultWindow())
+		got := conversation.Build(conversation.Summary{}, turns, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "origin"))
 		if fault := llmtest.Malformed(got); fault != "" {
 			t.Fatalf("%s in %+v", fault, got)
 		}

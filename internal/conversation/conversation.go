@@ -79,21 +79,27 @@ func (t Turn) Size() int {
 	return n
 }
 
-// Window bounds what of a conversation is sent to the model.
+// Window bounds what of a conversation is sent to the model as it was said. What no longer fits
+// is summarized; until that is done, turns up to twice the window are sent.
 type Window struct {
-	MaxTurns       int
-	MaxBytes       int // of all turns, as Turn.Size counts
-	MaxResultBytes int // of one tool result of an earlier turn
+	MaxTurns int
+	MaxBytes int // of all turns, as Turn.Size counts
 }
 
-// DefaultWindow returns a window of about 12,000 tokens, so that the cost of a request does
+// BytesPerToken is about how many bytes of text make a token.
+const BytesPerToken = 4
+
+// DefaultWindow returns a window of about 16,000 tokens, so that the cost of a request does
 // not grow with the age of a conversation.
-func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 48 << 10, MaxResultBytes: 2 << 10} }
+func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 16_000 * BytesPerToken} }
 
 // Fits reports whether turns may be sent as they are.
 func (w Window) Fits(turns []Turn) bool {
 	return len(turns) <= w.MaxTurns && totalSize(turns) <= w.MaxBytes
 }
+
+// Limit returns the window beyond which turns are left out although no summary covers them.
+func (w Window) Limit() Window { return Window{MaxTurns: 2 * w.MaxTurns, MaxBytes: 2 * w.MaxBytes} }
 
 // wholeResultTurns is how many turns keep their tool results when the window is exceeded;
 // stubBytes is how many bytes of each result the others keep.
@@ -101,6 +107,17 @@ const (
 	wholeResultTurns = 4
 	stubBytes        = 200
 )
+
+// Shorten returns turns with shortened tool results in all but the newest, if that frees a
+// quarter of the window, and true; else it returns the turns and false. A smaller gain would
+// not last, and every change of old turns ends what providers have cached.
+func (w Window) Shorten(turns []Turn) ([]Turn, bool) {
+	shorter := dropOldResults(turns)
+	if len(turns) > w.MaxTurns || totalSize(shorter) > w.MaxBytes/4*3 {
+		return turns, false
+	}
+	return shorter, true
+}
 
 // Trim returns the newest turns that fit. When the window is exceeded it shortens the tool
 // results of older turns first. Where that is not enough it drops turns until half of the

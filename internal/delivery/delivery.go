@@ -271,19 +271,18 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	if m.Reaction != nil {
 		return s.saveReaction(ctx, m)
 	}
-	// An edit or deletion goes to the conversation that the message itself went to: the
-	// platform may not tell of its thread.
 	if m.Change != "" {
-		at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
-		if err != nil || !known {
+		if ok, err := s.resolveChange(ctx, &m); err != nil || !ok {
 			return err
 		}
-		m.Conversation = at
-	} else if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
-		if reason != "" {
-			s.postRefusal(ctx, m, reason)
+	}
+	if m.Change == "" {
+		if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
+			if reason != "" {
+				s.postRefusal(ctx, m, reason)
+			}
+			return nil
 		}
-		return nil
 	}
 	// Changes and stops are accepted when the bot is busy: they reduce the work.
 	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
@@ -303,6 +302,30 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	s.counts.accepted.Add(1)
 	s.route(m)
 	return nil
+}
+
+// maxQuestionAge is how old a message may be that becomes a question by an edit: nobody expects an
+// answer to an older one.
+const maxQuestionAge = 15 * time.Minute
+
+// resolveChange prepares an edit or deletion for Accept; false where it concerns nothing.
+func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, error) {
+	at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
+	switch {
+	case err != nil:
+		return false, err
+	case known:
+		// A change goes where the message itself went: the platform may not tell of its thread.
+		m.Conversation = at
+		return true, nil
+	case m.Kind() == chat.EventEdit && m.Reach == chat.Addressed && s.o.Now().Sub(m.Time) < maxQuestionAge:
+		// People forget the mention and edit it in, which makes it a question. It keeps its
+		// Revision, so that an older edit which comes later changes nothing. A message that was
+		// answered and left no turn is no question either: the store knows its key.
+		m.Change = ""
+		return true, nil
+	}
+	return false, nil
 }
 
 // postRefusal tells the author of a message why it was refused. A failure is only logged:

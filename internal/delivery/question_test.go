@@ -142,6 +142,57 @@ func TestAnEditReachesTheMessageWhereverItStands(t *testing.T) {
 	}
 }
 
+// attentive answers an edit only where it changes the text, as the agent does.
+type attentive struct {
+	thinker
+	answered []string
+}
+
+func (a *attentive) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	if text := q.Last().Text; slices.Contains(a.answered, text) {
+		return nil, nil
+	}
+	a.answered = append(a.answered, q.Last().Text)
+	return a.thinker.Answer(ctx, q, show)
+}
+
+func TestAccept_EditMakesItAQuestion_AnsweredOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		age    time.Duration
+		change chat.Change
+		reach  chat.Reach
+		want   []string
+	}{
+		{"young and addressed", 10 * time.Minute, chat.Edited, chat.Addressed, []string{"re: what is this?"}},
+		{"too old", 20 * time.Minute, chat.Edited, chat.Addressed, nil},
+		{"without a mention", time.Minute, chat.Edited, chat.Followed, nil},
+		{"a deletion", time.Minute, chat.Deleted, chat.Addressed, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p, a := &platform{}, &attentive{}
+				edit := changed("a", "1", tt.change, "1", "what is this?")
+				edit.Reach, edit.Time = tt.reach, time.Now().Add(-tt.age)
+				again := edit
+				again.Revision = "2" // the same edit, as another event tells it
+				for range 2 {        // the second time after a restart
+					w := start(t, path, p, a)
+					accept(t, w, edit)
+					accept(t, w, again)
+					later()
+					w.stop()
+				}
+				posted(t, p, tt.want...)
+			})
+		})
+	}
+}
+
 func TestAnEditAfterTheAnswerReplacesIt(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p, a := &platform{}, &thinker{}

@@ -52,6 +52,7 @@ type Answer struct {
 // Words of buttons, forms and messages, followed by a space and the ID of a question.
 const (
 	pressAnswer  = "elicit"
+	pressOpen    = "elicit-open" // opens the address whose host was shown
 	pressDecline = "decline"
 	wordAnswer   = "answer"
 )
@@ -208,7 +209,7 @@ func (q *question) draft() chat.Draft {
 	}
 	words := q.title() + "\n\nOnly " + nameOf(q.caller.User) + " can see it and answer."
 	if len(q.fields) == 1 {
-		words += " Press the button, or write `answer` and the answer, or `decline`."
+		words += " Press the button, or write here `answer` and the answer, or `decline`."
 	}
 	return chat.Draft{Key: q.key(), Text: words, Buttons: []chat.Button{
 		{Label: label, Value: pressAnswer + " " + q.id, Style: chat.Primary},
@@ -238,17 +239,35 @@ func (s *Service) find(m chat.Message) (q *question, what, rest string) {
 	defer s.mu.Unlock()
 	switch {
 	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
-	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressDecline),
+	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressOpen || what == pressDecline),
 		m.Kind() == chat.EventForm && what == pressAnswer:
 		return s.open[rest], what, ""
 	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
-		for _, open := range s.open {
-			if open.isFrom(m) && !open.answered && open.answer != nil {
-				return open, what, strings.TrimSpace(rest)
-			}
+		switch open := s.openHere(m); len(open) {
+		case 0:
+		case 1:
+			return open[0], what, strings.TrimSpace(rest)
+		default: // the words may be meant for any of them, and must not reach the wrong server
+			return nil, wordWhich, ""
 		}
 	}
 	return nil, "", ""
+}
+
+// wordWhich is what find returns for words that several questions could be meant by.
+const wordWhich = "which"
+
+// openHere returns the questions in the conversation of a message that its author may answer in
+// words. s.mu is held.
+func (s *Service) openHere(m chat.Message) []*question {
+	var list []*question
+	for _, q := range s.open {
+		// What is said elsewhere is no answer: a server would get words that were not for it.
+		if q.isFrom(m) && q.caller.Conversation == m.Conversation && !q.answered && q.answer != nil {
+			list = append(list, q)
+		}
+	}
+	return list
 }
 
 // isFrom reports whether a message comes from the person who is asked.
@@ -263,6 +282,7 @@ func (*Service) Commands() []chat.CommandSpec { return nil }
 func (*Service) Buttons() []feature.Button {
 	const who = "the person who is asked"
 	return []feature.Button{
+		{Word: pressOpen, Who: who, Does: "shows the address that a tool server asks to open"},
 		{Word: pressAnswer, Who: who, Does: "opens the form, or shows the link, of a question that a tool server asks"},
 		{Word: pressDecline, Who: who, Does: "declines a question that a tool server asks"},
 	}
@@ -312,17 +332,18 @@ func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	switch {
 	case what == "":
 		return nil, nil
+	case what == wordWhich:
+		return refusalDraft("Several questions are open here; please press the button below the one you mean."), nil
 	case q == nil:
 		return refusalDraft("This question is over."), nil
 	case !q.isFrom(m):
 		return refusalDraft("Only " + nameOf(q.caller.User) + " can answer this."), nil
 	case what == pressDecline:
 		return s.deliverAnswer(q, Answer{Action: Decline}, "Declined."), nil
+	case q.URL != "" && q.answer != nil && what != pressOpen:
+		return q.hostDraft(), nil
 	case q.URL != "":
-		u, _ := url.Parse(q.URL) // Ask has checked it
-		// The host stands out, because the rest of an address can be made to mislead.
-		words := fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s\n\n<%s>\n\n"+
-			"Open it only if you expected this.", q.Server, u.Host, quote(q.Message), q.URL)
+		words := q.hostText() + "\n\n<" + q.URL + ">\n\nOpen it only if you expected this."
 		return s.deliverAnswer(q, Answer{Action: Accept}, words), nil
 	case m.Kind() == chat.EventForm:
 	case what == wordAnswer && len(q.fields) == 1:
@@ -335,6 +356,22 @@ func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 		return refusalDraft("Not sent: " + err.Error() + ". Press the button again."), nil
 	}
 	return s.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
+}
+
+// hostText says which host a person is asked to open, and what the server says about it.
+func (q *question) hostText() string {
+	u, _ := url.Parse(q.URL) // Ask has checked it
+	// The host stands out, because the rest of an address can be made to mislead.
+	return fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s", q.Server, u.Host, quote(q.Message))
+}
+
+// hostDraft asks whether the page is to be opened: the server learns of a yes only when the
+// person has seen where it leads.
+func (q *question) hostDraft() *chat.Draft {
+	return &chat.Draft{Ephemeral: true, Text: q.hostText(), Buttons: []chat.Button{
+		{Label: "Show the address", Value: pressOpen + " " + q.id, Style: chat.Primary},
+		{Label: "Decline", Value: pressDecline + " " + q.id},
+	}}
 }
 
 // deliverAnswer passes an answer to the waiting call, if it is the first one, and returns

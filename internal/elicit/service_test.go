@@ -146,7 +146,18 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 		if f, err := d.OpenForm(t.Context(), press(anna, value)); f != nil || err != nil {
 			t.Errorf("a form for a link: %+v, %v", f, err)
 		}
-		if r, _ := handled(t.Context(), d, press(anna, value)); !r.Ephemeral || !strings.Contains(r.Text, "<https://bank.example/confirm>") || !strings.Contains(r.Text, "**bank.example**") {
+		// The host is shown first: until it is accepted the server hears nothing.
+		shown, _ := handled(t.Context(), d, press(anna, value))
+		if !shown.Ephemeral || strings.Contains(shown.Text, "/confirm") || !strings.Contains(shown.Text, "**bank.example**") || len(shown.Buttons) != 2 {
+			t.Fatalf("answered %+v", shown)
+		}
+		if len(got) != 0 {
+			t.Error("the server was told yes before the host was accepted")
+		}
+		if r, _ := handled(t.Context(), d, press(bert, shown.Buttons[0].Value)); strings.Contains(r.Text, "bank.example") {
+			t.Errorf("somebody else sees the link: %q", r.Text)
+		}
+		if r, _ := handled(t.Context(), d, press(anna, shown.Buttons[0].Value)); !r.Ephemeral || !strings.Contains(r.Text, "<https://bank.example/confirm>") {
 			t.Errorf("answered %+v", r)
 		}
 		if a := <-got; a.answer.Action != elicit.Accept || a.answer.Content != nil {
@@ -196,6 +207,32 @@ func TestWordsAnswerWhereThereAreNoButtons(t *testing.T) {
 		end()
 		if a := <-got; a.err == nil {
 			t.Errorf("the end of the call gives %+v", a)
+		}
+	})
+}
+
+// Words reach a server only where it asked, and only if they can be meant for no other.
+func TestWords_ElsewhereOrAmbiguous_ReachNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newDesk()
+		one := elicit.Question{Server: "shop", Tool: "buy", Schema: json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"}}}`)}
+		got := ask(t.Context(), d, one)
+		for _, at := range []chat.Address{
+			{Platform: "slack", Workspace: "T1", Channel: "C2"},
+			{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: "1.2"},
+		} {
+			m := chat.Message{Conversation: at, Author: anna, Text: "answer me this: what is the plan?"}
+			if _, ours := handled(t.Context(), d, m); ours || d.Urgent(m) {
+				t.Errorf("words in %s were taken for an answer", at)
+			}
+		}
+		other := ask(t.Context(), d, one)
+		m := chat.Message{Conversation: here, Author: anna, Text: "answer blue"}
+		if r, ours := handled(t.Context(), d, m); !ours || !strings.Contains(r.Text, "Several questions") {
+			t.Errorf("with two questions open: %+v", r)
+		}
+		if len(got) != 0 || len(other) != 0 {
+			t.Error("a server was answered")
 		}
 	})
 }

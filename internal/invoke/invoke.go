@@ -71,16 +71,27 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	if shown <= 0 {
 		shown = DefaultPage
 	}
-	if in.Caller.Call == "" { // it belongs to no turn
+	// Outside of turns the ID of a call is ours: by it the approval of this very call is found.
+	if in.Caller.Turn == "" {
 		in.Caller.Call = "call-" + text.RandomID(idBytes)
 	}
 	began := i.o.Now()
-	in.Caller.Shown = shown
+	atOnce := shownAtOnce(in.Tool.Tool.Spec(), shown)
+	in.Caller.Shown = atOnce
 	res, note := i.callAllowed(ctx, &in)
 	res.Text = text.Clean(res.Text)
 	record := i.record(in, res, note, began, shown)
 	i.logCall(ctx, record)
-	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, shown)}, record
+	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, atOnce)}, record
+}
+
+// maxShownFactor is how many times the configured limit a tool may show at once: a page is of little use by its
+// beginning, and a limit that was lowered for a small model still counts.
+const maxShownFactor = 5
+
+// shownAtOnce returns how many bytes of a tool's result are shown at once where the configured limit is shown.
+func shownAtOnce(s tool.Spec, shown int) int {
+	return max(shown, min(s.MaxShown, maxShownFactor*shown))
 }
 
 // Refuse returns the outcome and the record of a call that is not made, for example because

@@ -199,6 +199,22 @@ func TestARecordHoldsNoSecretAndTheBeginning(t *testing.T) {
 	}
 }
 
+// Pages are of use as a whole; a limit that was lowered for a small model still counts.
+func TestCall_ToolWithALimitOfItsOwn_ShowsMore(t *testing.T) {
+	long := strings.Repeat("0123456789", 1000)
+	for _, c := range []struct{ own, limit, want int }{{0, 300, 300}, {2000, 600, 2000}, {2000, 300, 1500}, {2000, 3000, 3000}} {
+		n := tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do", MaxShown: c.own},
+			Do: func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text(long), nil }}}
+		out, record := invoke.New(newStage().Options).Call(t.Context(), tool.Intent{Tool: n, Args: json.RawMessage(`{}`)}, c.limit)
+		if len(out.Shown) > c.want || len(out.Shown) < c.want-20 {
+			t.Errorf("own limit %d, configured %d: %d bytes are shown, want %d", c.own, c.limit, len(out.Shown), c.want)
+		}
+		if record.ResultID == "" || len(record.Result) > c.limit {
+			t.Errorf("recorded %d bytes with id %q", len(record.Result), record.ResultID)
+		}
+	}
+}
+
 // kept is one large result.
 type kept store.ToolResult
 

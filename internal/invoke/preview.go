@@ -80,11 +80,11 @@ func htmlHead(s, id string, size int) string {
 
 // toMarkdown returns the title and main text of an HTML page as Markdown.
 func toMarkdown(s string) string {
-	title, md := page.Markdown([]byte(s), "text/html; charset=utf-8", "")
-	if title != "" {
-		md = "# " + title + "\n\n" + md
+	p := page.Read([]byte(s), "text/html; charset=utf-8", "")
+	if p.Title != "" {
+		p.Text = "# " + p.Title + "\n\n" + p.Text
 	}
-	return strings.TrimSpace(md)
+	return strings.TrimSpace(p.Text)
 }
 
 // headAndTail returns the beginning and the end of a text, cut at line breaks where there

@@ -61,7 +61,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	notes := write(t, filepath.Join(dir, "notes.txt"), "The cat is Mons.")
 	got := b.PromptText(t.Context(), "default", []string{notes}, "anything")
 	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.", "[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
-		"[page.html, Opening]\n# Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
+		"[page.html, Opening]\n## Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}

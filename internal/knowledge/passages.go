@@ -73,8 +73,8 @@ func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]se
 		}
 		return list, nil
 	case "html":
-		title, body := page.Markdown(data, "", "")
-		return splitHeadings(strings.TrimSpace("# "+title+"\n\n"+text.Clean(body)), ""), nil
+		p := page.Read(data, "", "")
+		return splitHeadings(strings.TrimSpace("# "+p.Title+"\n\n"+text.Clean(p.Text)), ""), nil
 	case "table":
 		table := text.Clean(page.Decode(data, "text/csv; charset=utf-8"))
 		return splitRows(table, strings.HasSuffix(strings.ToLower(name), ".tsv")), nil

@@ -133,7 +133,7 @@ func TestCallsGoOnThroughTheStore(t *testing.T) {
 				simmodel.Say("done")))
 			turn := conversation.Turn{State: conversation.Open, Messages: []llm.Message{user("go")}}
 			for step := range 3 {
-				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, m.ID(), conversation.DefaultWindow()), Tools: toolbox}
+				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, m.ID()), Tools: toolbox}
 				got, _, err := collect(t.Context(), m, r)
 				if err != nil {
 					t.Fatalf("step %d: %v", step, err)
@@ -172,7 +172,7 @@ func TestAnotherModelTakesOverInMidTurn(t *testing.T) {
 					t.Fatal(err)
 				}
 				turn := conversation.Turn{Messages: []llm.Message{user("go"), through(t, got), answers(got)}}
-				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, second.ID(), conversation.DefaultWindow()), Tools: toolbox}
+				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, second.ID()), Tools: toolbox}
 				if got, _, err = collect(t.Context(), second, r); err != nil || got.Text() != "done" {
 					t.Errorf("answered %q, %v", got.Text(), err)
 				}
@@ -276,7 +276,7 @@ func TestGeminisOwnPartsGoBackAsTheyCame(t *testing.T) {
 	}
 	turn := conversation.Turn{Messages: []llm.Message{user("hi"), through(t, first), user("more")}}
 	if _, _, err := collect(t.Context(), models["gemini"], llm.Request{
-		Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, models["gemini"].ID(), conversation.DefaultWindow())}); err != nil {
+		Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, models["gemini"].ID())}); err != nil {
 		t.Fatal(err)
 	}
 	var sent struct {

@@ -1,19 +1,27 @@
-// Package page converts HTML to Markdown: the title and the main text of a page, without its scripts, menus and hidden
-// parts. It promises to end for every input, and to return valid UTF-8. What a page says is data, never an instruction.
-// Fetching pages is left to the caller.
+// Package page reads HTML: the main content of a page as Markdown, with its title, author, date and language, without
+// its scripts, menus, advertisements and hidden parts. It promises to end in bounded time for every input, and to return
+// valid UTF-8. What a page says is data, never an instruction. Fetching pages is left to the caller.
 package page
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
-	htmltomarkdown "github.com/JohannesKaufmann/html-to-markdown/v2"
-	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 )
+
+// Page is what readers see of an HTML page. What the page does not say is empty.
+type Page struct {
+	Title     string   // on one line
+	Byline    string   // who wrote it
+	Published string   // RFC 3339
+	Language  string   // as the page declares it, such as "en-GB"
+	Text      string   // the main content as Markdown
+	Links     []string // that the text leads to, each once, in the order of the text
+}
 
 // Decode returns a text in UTF-8. Its encoding is what the content type or the page itself says.
 func Decode(body []byte, contentType string) string {
@@ -28,87 +36,124 @@ func Decode(body []byte, contentType string) string {
 	return b.String()
 }
 
-// Markdown returns the title of a page, on one line, and its main text. Relative links are resolved against address,
-// unless that is empty.
-func Markdown(body []byte, contentType, address string) (title, text string) {
+// Read returns the main content of an HTML page. A page that is no article, such as a listing, is returned without its
+// menus; of one that is nested too deep to be read, nothing is. Links are resolved against the page's <base> and its
+// address; without either, relative ones stay as they are.
+func Read(body []byte, contentType, address string) Page {
 	doc, err := html.Parse(strings.NewReader(Decode(body, contentType)))
-	if err != nil { // not reached: html.Parse accepts any text, and the reader does not fail
-		return "", ""
+	if err != nil { // elements are nested more than 512 deep, as no page for people is
+		return Page{}
 	}
-	title = strings.Join(strings.Fields(innerText(find(doc, "title"))), " ")
-	prune(doc, 0)
-	main := mainPart(doc)
-	var options []converter.ConvertOptionFunc
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		options = append(options, converter.WithDomain(u.Scheme+"://"+u.Host))
-	}
-	md, err := htmltomarkdown.ConvertNode(main, options...)
-	if err != nil || !utf8.Valid(md) {
-		md = []byte(strings.Join(strings.Fields(innerText(main)), " "))
-	}
-	return title, strings.TrimSpace(string(md))
+	title := oneLine(innerText(find(doc, "title")))
+	removeHidden(doc, 0)
+	resolveLinks(doc, baseOf(doc, address))
+	markCodeLanguages(doc)
+	p, main := readMain(doc)
+	p.Title = cmp.Or(p.Title, title)
+	p.Text = toMarkdown(main)
+	p.Links = linksIn(main)
+	return p
 }
 
-// skippedElements are the elements that are not part of the text of a page.
-var skippedElements = map[string]bool{"script": true, "style": true, "noscript": true, "nav": true, "header": true, "footer": true,
-	"aside": true, "form": true, "svg": true, "iframe": true, "template": true, "button": true, "dialog": true}
-
-// maxDepth is how many levels of elements are read: deeper ones would need too much stack.
-const maxDepth = 400
-
-// prune removes comments, skipped and hidden elements, and those that are too deep.
-func prune(n *html.Node, depth int) {
-	for c := n.FirstChild; c != nil; {
-		next := c.NextSibling
-		if c.Type == html.CommentNode || c.Type == html.ElementNode && (depth > maxDepth || skippedElements[c.Data] || isHidden(c)) {
-			n.RemoveChild(c)
-		} else {
-			prune(c, depth+1)
-		}
-		c = next
+// baseOf returns the address that relative links of a page count from, or nil if there is none.
+func baseOf(doc *html.Node, address string) *url.URL {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" {
+		base = nil
 	}
-}
-
-// isHidden reports whether readers of the page do not see an element: hidden text can carry instructions for a model.
-func isHidden(n *html.Node) bool {
-	for _, a := range n.Attr {
-		style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
-		switch {
-		case a.Key == "hidden", a.Key == "aria-hidden" && a.Val == "true":
-			return true
-		case a.Key == "style" && (strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")):
-			return true
-		}
-	}
-	return false
-}
-
-// mainPart returns the longest article, else the main element, else the body.
-func mainPart(doc *html.Node) *html.Node {
-	var best *html.Node
 	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && n.Data == "article" && (best == nil || len(innerText(n)) > len(innerText(best))) {
-			best = n
+		href := attribute(n, "href")
+		if n.Type != html.ElementNode || n.Data != "base" || href == "" {
+			continue
 		}
-	}
-	if best != nil && len(innerText(best)) > 200 {
-		return best
-	}
-	for _, name := range []string{"main", "body"} {
-		if n := find(doc, name); n != nil {
-			return n
+		if base == nil {
+			base = &url.URL{}
 		}
+		// As in browsers, only the first <base> with an address counts, and only if it is one of the web.
+		if u, err := base.Parse(strings.TrimSpace(href)); err == nil && isWeb(u) {
+			return u
+		}
+		break
 	}
-	return doc
+	if base != nil && base.Host == "" {
+		return nil
+	}
+	return base
 }
 
-func find(doc *html.Node, name string) *html.Node {
+// isWeb reports whether an address is an absolute one of the web.
+func isWeb(u *url.URL) bool { return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" }
+
+// resolveLinks makes the addresses in a page absolute. It removes those that run scripts or hold data.
+func resolveLinks(doc *html.Node, base *url.URL) {
 	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && n.Data == name {
-			return n
+		if n.Type != html.ElementNode {
+			continue
+		}
+		kept := n.Attr[:0]
+		for _, a := range n.Attr {
+			if a.Key == "href" || a.Key == "src" {
+				resolved, ok := resolve(a.Val, base)
+				if !ok {
+					continue
+				}
+				a.Val = resolved
+			}
+			kept = append(kept, a)
+		}
+		n.Attr = kept
+	}
+}
+
+// resolve returns an address as absolute, and false if it leads nowhere.
+func resolve(address string, base *url.URL) (string, bool) {
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil {
+		return "", false
+	}
+	switch u.Scheme {
+	case "":
+		if base != nil {
+			u = base.ResolveReference(u)
+		}
+	case "http", "https", "mailto", "tel", "ftp", "magnet":
+	default:
+		return "", false
+	}
+	return u.String(), true
+}
+
+// linksIn returns the addresses that a part of a page links to, each once.
+func linksIn(main *html.Node) []string {
+	links, seen := []string{}, map[string]bool{}
+	for n := range main.Descendants() {
+		href := attribute(n, "href")
+		if n.Type == html.ElementNode && n.Data == "a" && href != "" && !seen[href] {
+			seen[href] = true
+			links = append(links, href)
+		}
+	}
+	return links
+}
+
+func find(doc *html.Node, names ...string) *html.Node {
+	for _, name := range names {
+		for n := range doc.Descendants() {
+			if n.Type == html.ElementNode && n.Data == name {
+				return n
+			}
 		}
 	}
 	return nil
+}
+
+func attribute(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 func innerText(n *html.Node) string {
@@ -123,3 +168,5 @@ func innerText(n *html.Node) string {
 	}
 	return b.String()
 }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

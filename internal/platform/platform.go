@@ -75,6 +75,22 @@ func (s *Set) Fetch(ctx context.Context, name string, f chat.File, limit int64) 
 	return fetcher.Fetch(ctx, f, limit)
 }
 
+// Context returns what a message is about. It is zero where the platform cannot tell.
+func (s *Set) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	if reader, ok := s.Get(m.Conversation.Platform).(chat.ContextReader); ok {
+		return reader.Context(ctx, m, q)
+	}
+	return chat.Context{}
+}
+
+// Formatting returns what a model has to know of how a platform shows text; empty: nothing.
+func (s *Set) Formatting(name string) string {
+	if f, ok := s.Get(name).(chat.Formatter); ok {
+		return f.Formatting()
+	}
+	return ""
+}
+
 // Run connects the platforms and returns when ctx has ended and all are disconnected.
 func (s *Set) Run(ctx context.Context, accept func(context.Context, chat.Message) error) {
 	var wg sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/tool"
@@ -37,8 +38,13 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			MaxResult: cmp.Or(m.Limits.MaxResultBytes, c.Tools.MaxResultBytes),
 			Uses:      toolFilter(m, c.Tools.Enabled),
 			Servers:   m.access.server,
-			Recall: func(ctx context.Context, question string) string {
-				return r.o.Knowledge.PromptText(ctx, name, m.Agent.Knowledge, question)
+			Recall: func(ctx context.Context, question string, _ []string) agent.Knowledge {
+				return agent.Knowledge{Standing: r.o.Knowledge.PromptText(ctx, name, m.Agent.Knowledge, question)}
+			},
+			ContextMessages: m.Context.Messages,
+			Window: conversation.Window{
+				MaxTurns: m.Context.Turns,
+				MaxBytes: m.Context.Tokens * conversation.BytesPerToken,
 			},
 		}
 	}
@@ -85,6 +91,7 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 		name = r.agentOf(s, name, channel)
 		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(channel, ""))
 		p.MaxTokens = maxTokens
+		p.Unattended = true
 		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
 		return p
 	}

@@ -276,6 +276,14 @@ type Agent struct {
 	Knowledge       []string `json:"knowledge,omitempty"`
 	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
 	Limits          Limits   `json:"limits"`
+	Context         Context  `json:"context"`
+}
+
+// Context says how much of a conversation an agent's model is told.
+type Context struct {
+	Messages int `json:"messages"` // recent ones that a mention brings along
+	Turns    int `json:"turns"`
+	Tokens   int `json:"tokens"`
 }
 
 // Linked says in words which MCP servers an agent may use.
@@ -309,6 +317,7 @@ func describe(name string, m member) Agent {
 		Knowledge:       m.Agent.Knowledge,
 		Channels:        m.Channels,
 		Limits:          Limits{MaxSteps: m.Limits.MaxSteps, MaxResultBytes: m.Limits.MaxResultBytes},
+		Context:         Context(m.Agent.Context),
 	}
 	if m.MCPServers != nil {
 		a.MCPServers = []Link{}

@@ -29,8 +29,7 @@ func script(r simmodel.Request) simmodel.Reply {
 		}
 		return simmodel.Say(label + strings.Join(said, "\n\n"))
 	}
-	// The bot names the speaker in front of each message; the model answers the words alone.
-	asked := speakerPrefix.ReplaceAllString(r.Asked(), "")
+	asked := r.Asked()
 	// Digests first: their items may contain the name of a tool.
 	if sentences := digestSentences(r.System, asked); sentences != "" {
 		return simmodel.Say(sentences)
@@ -40,9 +39,6 @@ func script(r simmodel.Request) simmodel.Reply {
 	}
 	return simmodel.Reply{Text: strings.SplitAfter(label+"You said: "+asked, " ")}
 }
-
-// speakerPrefix matches the line that names the speaker where several people may speak.
-var speakerPrefix = regexp.MustCompile(`^\S+ says:\n`)
 
 var itemPattern = regexp.MustCompile(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
 

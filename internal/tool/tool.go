@@ -24,6 +24,9 @@ type Spec struct {
 	As string
 	// ShowResult shows the results of the tool to people below the answer, whatever the model says about them.
 	ShowResult bool
+	// MaxShown is how many bytes of a result may be shown to the model at once where that is more than the configured
+	// limit; see invoke. 0: the limit.
+	MaxShown int
 }
 
 // Hints are what a tool says about its own effects. They are claims of the server and prove nothing; nil means that

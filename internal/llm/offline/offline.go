@@ -12,6 +12,7 @@ import (
 	"iter"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
@@ -76,11 +77,16 @@ func callParts(calls []llm.Call) []llm.Part {
 	return out
 }
 
-// lastUserText returns the last text of the user.
+// lastUserText returns the last words of the user, without what the bot says about them.
 func lastUserText(r llm.Request) string {
-	for i := len(r.Messages) - 1; i >= 0; i-- {
-		if m := r.Messages[i]; m.Role == llm.User && len(m.Parts) > 0 {
-			return strings.TrimSpace(m.Parts[len(m.Parts)-1].Text)
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role != llm.User {
+			continue
+		}
+		for _, p := range slices.Backward(m.Parts) {
+			if p.Source == llm.SourceWords && p.Text != "" {
+				return strings.TrimSpace(p.Text)
+			}
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package simmodel
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -72,8 +73,15 @@ func (r Request) Last() Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// Asked returns the text of the last message of the user.
-func (r Request) Asked() string {
+// Asked returns the text of the last message of the user, without the lines that say who speaks
+// and when. LastUserText has them.
+func (r Request) Asked() string { return speakerLine.ReplaceAllString(r.LastUserText(), "") }
+
+// speakerLine matches "Anna says (Sunday, 22 November 2026, 08:30 UTC):" and its shorter forms.
+var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n`)
+
+// LastUserText returns the text of the last message of the user as it was sent.
+func (r Request) LastUserText() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == RoleUser && r.Messages[i].Text != "" {
 			return r.Messages[i].Text

@@ -1,6 +1,7 @@
 package simslack
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -215,8 +216,18 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 		return nil, refuse("user_not_found")
 	}
 	return map[string]any{
-		"user": map[string]any{"id": u.ID, "team_id": TeamID, "name": u.Name, "real_name": u.Name, "tz": "Europe/Oslo",
-			"is_admin": u.Admin, "is_owner": false, "is_primary_owner": false, "is_bot": u.Bot || u.ID == BotUserID, "profile": map[string]any{"display_name": u.Name}},
+		"user": map[string]any{
+			"id":               u.ID,
+			"team_id":          TeamID,
+			"name":             u.Name,
+			"real_name":        u.Name,
+			"tz":               cmp.Or(u.Zone, "Europe/Oslo"),
+			"is_admin":         u.Admin,
+			"is_owner":         false,
+			"is_primary_owner": false,
+			"is_bot":           u.Bot || u.ID == BotUserID,
+			"profile":          map[string]any{"display_name": u.Display, "real_name": u.Name},
+		},
 	}, nil
 }
 

@@ -218,6 +218,9 @@ func (s *Server) emitMention(p *Post) []string {
 	}
 	m := s.wire(p, true)
 	m["type"], m["channel"], m["event_ts"] = "app_mention", p.Channel, p.TS
+	if p.EditedTS != "" {
+		m["event_ts"] = s.newTS() // the event happened when the message was edited
+	}
 	return []string{s.event(m)}
 }
 

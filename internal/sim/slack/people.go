@@ -46,6 +46,13 @@ func (s *Server) Share(channel, threadTS string, by User, text string, f File) E
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Files: []File{f}})
 }
 
+// SayWith is Say of a message that is changed before it is written, such as by blocks of an app.
+func (s *Server) SayWith(channel string, by User, text string, alter func(*Post)) Event {
+	p := &Post{Channel: channel, User: by.ID, Text: text}
+	alter(p)
+	return s.write(p)
+}
+
 func (s *Server) say(channel string, by User, text, thread string) Event {
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: thread})
 }

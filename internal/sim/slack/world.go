@@ -20,6 +20,8 @@ const (
 // User is a person; Admin makes a workspace admin.
 type User struct {
 	ID, Name string
+	Display  string // what the person wants to be called; empty: Name
+	Zone     string // IANA name; empty: Europe/Oslo
 	Admin    bool
 	Bot      bool // the user of another app
 }
@@ -27,6 +29,7 @@ type User struct {
 // Channel is a public channel, or a direct message with User.
 type Channel struct {
 	ID, Name string
+	Topic    string
 	User     string // set for direct messages
 	Member   bool   // whether the bot is in it
 }
@@ -113,6 +116,24 @@ func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, 
 
 // AddBot adds the user of another app.
 func (s *Server) AddBot(name string) User { return s.addUser(User{Name: name, Bot: true}) }
+
+// SetProfile changes what a person wants to be called, and their time zone.
+func (s *Server) SetProfile(user, display, zone string) {
+	s.state.Lock()
+	defer s.state.Release()
+	for i := range s.users {
+		if s.users[i].ID == user {
+			s.users[i].Display, s.users[i].Zone = display, zone
+		}
+	}
+}
+
+// SetTopic changes the topic of a channel.
+func (s *Server) SetTopic(channel, topic string) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.mustChannel(channel).Topic = topic
+}
 
 func (s *Server) addUser(u User) User {
 	s.state.Lock()
@@ -220,6 +241,9 @@ func (w *world) wire(p *Post, metadata bool) map[string]any {
 	default:
 		m["client_msg_id"] = "client-" + p.TS
 	}
+	if u, _ := w.user(p.User); u.Bot {
+		m["bot_id"], m["bot_profile"] = "B"+u.ID, map[string]any{"id": "B" + u.ID, "name": u.Name, "team_id": TeamID}
+	}
 	w.wireThread(p, m)
 	if p.Tombstone {
 		return m
@@ -312,6 +336,9 @@ func (w *world) channelWire(c *Channel) map[string]any {
 		"is_member":   c.Member,
 		"is_private":  false,
 		"is_archived": false,
+		"topic":       map[string]any{"value": c.Topic, "creator": "", "last_set": 0},
+		"purpose":     map[string]any{"value": "", "creator": "", "last_set": 0},
+		"num_members": len(w.users),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"ravenbot/internal/egress"
 	simfeeds "ravenbot/internal/sim/feeds"
@@ -22,7 +23,7 @@ func fetch(t *testing.T, allowed []string, url string) tool.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := web.Fetch(out).Call(t.Context(), args)
+	res, err := web.Fetch(web.Reader{Client: out}).Call(t.Context(), args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +93,8 @@ func FuzzPage(f *testing.F) {
 		if len(body) > 1<<16 {
 			t.Skip()
 		}
-		web.Page(body, kind, "https://example.org/")
+		if p, err := web.Parse(body, kind, "https://example.org/"); err == nil && !utf8.ValidString(p.Markdown()) {
+			t.Errorf("the text is not valid UTF-8: %q", p.Text)
+		}
 	})
 }

@@ -1,0 +1,240 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/chat"
+)
+
+// maxLinked is how many links of a message to other messages are followed.
+const maxLinked = 5
+
+var _ chat.ContextReader = (*Slack)(nil)
+
+// Context returns what a message is about: where it was said and by whom, what was said before it
+// there, and the messages of its channel that it links to. What Slack does not tell before ctx ends
+// is missing.
+func (s *Slack) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	select {
+	case <-s.ready: // else it is not known who the bot is
+	case <-ctx.Done():
+		return chat.Context{}
+	}
+	var place chat.Place
+	var recent, linked readMessages
+	// Side by side, so that one slow answer costs no more than itself.
+	var parts sync.WaitGroup
+	parts.Go(func() { place = s.placeOf(ctx, m) })
+	parts.Go(func() { recent = s.readRecent(ctx, m, q) })
+	parts.Go(func() { linked = s.readLinked(ctx, m) })
+	parts.Go(func() { s.lookUpNames(ctx, append(mentionedIn(m.Text), m.Author.ID)) })
+	parts.Wait()
+
+	users := append(mentionedIn(m.Text), m.Author.ID)
+	messages := slices.Concat(recent.list, linked.list)
+	if recent.root != nil {
+		messages = append(messages, *recent.root)
+	}
+	names := s.lookUpNames(ctx, append(users, peopleIn(messages)...))
+	c := chat.Context{
+		Place:  place,
+		Names:  map[string]string{},
+		Recent: s.saidAll(m.Conversation, recent.list, names),
+		Linked: s.saidAll(m.Conversation, linked.list, names),
+		Notes:  slices.Concat(recent.notes, linked.notes),
+	}
+	for _, user := range users {
+		if names[user] != "" {
+			c.Names[user] = names[user]
+		}
+	}
+	author, _ := s.people.Known(m.Author.ID)
+	c.Zone = author.zone
+	if recent.root != nil {
+		root := s.said(m.Conversation, *recent.root, names)
+		c.Root = &root
+	}
+	return c
+}
+
+// readMessages is what was read of a channel, and what is to be said of what was not.
+type readMessages struct {
+	root  *wireMessage
+	list  []wireMessage
+	notes []string
+}
+
+// readRecent returns the newest messages before m in its thread or channel, and the thread's first.
+func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQuery) readMessages {
+	if q.Messages <= 0 {
+		return readMessages{}
+	}
+	thread, after := threadOf(m), timestampOf(q.After)
+	p := historyQuery{
+		channel:  m.Conversation.Channel,
+		thread:   thread,
+		latest:   timestampOf(m.ID),
+		pageSize: min(q.Messages+maxNotices, historyPageSize),
+	}
+	if thread != "" {
+		// A thread comes oldest first: what is known already need not be read again.
+		p.oldest, p.pageSize = after, historyPageSize
+	}
+	var all []wireMessage
+	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
+		all = append(all, page...)
+		return thread != "" && len(all) < maxThreadMessages
+	})
+	var r readMessages
+	if note := unreadableNote(err); note != "" {
+		r.notes = []string{note}
+	}
+	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
+	if i := slices.IndexFunc(all, func(one wireMessage) bool { return one.TS == thread }); i >= 0 {
+		r.root = &all[i]
+	}
+	for _, one := range all {
+		isBefore := p.latest == "" || one.TS < p.latest
+		if isBefore && one.TS > after && one.TS != thread && s.isSpoken(one) {
+			r.list = append(r.list, one)
+		}
+	}
+	r.list = r.list[max(0, len(r.list)-q.Messages):]
+	return r
+}
+
+// maxNotices is how many more messages of a channel are read than are wanted: some are only
+// notices, such as that somebody joined.
+const maxNotices = 10
+
+// isSpoken reports whether somebody said something in a message.
+func (s *Slack) isSpoken(m wireMessage) bool {
+	return (spokenSubtypes[m.Subtype] || m.Subtype == "bot_message") && s.saidText(m, nil) != ""
+}
+
+// unreadableNote returns what the model is told where messages could not be read.
+func unreadableNote(err error) string {
+	switch word := errorCode(err); {
+	case err == nil, word == "thread_not_found":
+		return ""
+	case word == "missing_scope":
+		return "The messages before this one are not shown to me, because the Slack app lacks a scope; " +
+			"`ravenbot doctor` names it to whoever runs me."
+	case word == "not_in_channel", word == "channel_not_found":
+		return "The messages before this one are not shown to me, because I am not a member of this channel; " +
+			"inviting me to it helps."
+	}
+	return "The messages before this one could not be read in time."
+}
+
+// permalink matches the address of a message as Slack copies it.
+var permalink = regexp.MustCompile(`https://[\w.-]+/archives/([CDG][A-Z0-9]+)/p(\d{10})(\d{6})(\?[^\s<>)\]]*)?`)
+
+// readLinked returns the messages that a message links to, as far as they are in its own channel:
+// nothing tells whether its author may read others.
+func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
+	var r readMessages
+	for n, found := range permalink.FindAllStringSubmatch(m.Text, -1) {
+		link, channel, ts := found[0], found[1], found[2]+"."+found[3]
+		switch {
+		case !strings.HasPrefix(link, s.self.teamURL):
+			continue // a page of somebody else, or of another workspace
+		case n >= maxLinked:
+			r.notes = append(r.notes, fmt.Sprintf("Of the linked messages only the first %d were looked at.", maxLinked))
+			return r
+		case channel != m.Conversation.Channel:
+			r.notes = append(r.notes, "The linked message "+link+" was not read, because it is in another channel, "+
+				"which whoever asks may not be allowed to read.")
+			continue
+		}
+		one, err := s.readMessage(ctx, channel, threadOfLink(found[4]), ts)
+		if err != nil || one == nil {
+			r.notes = append(r.notes, "The linked message "+link+" could not be read.")
+			continue
+		}
+		r.list = append(r.list, *one)
+	}
+	return r
+}
+
+// threadOfLink returns the thread that the query of a permalink names; empty: none.
+func threadOfLink(query string) string {
+	values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+	if err != nil || !timestampPattern.MatchString(values.Get("thread_ts")) {
+		return ""
+	}
+	return values.Get("thread_ts")
+}
+
+// readMessage returns one message of a channel or thread; nil where there is none.
+func (s *Slack) readMessage(ctx context.Context, channel, thread, ts string) (*wireMessage, error) {
+	// The range holds only the message itself. A thread comes with its first message before that.
+	p := historyQuery{channel: channel, thread: thread, oldest: ts, latest: ts, inclusive: true, pageSize: 2}
+	messages, _, err := s.fetchPagePatiently(ctx, p, "")
+	if i := slices.IndexFunc(messages, func(one wireMessage) bool { return one.TS == ts }); i >= 0 {
+		return &messages[i], err
+	}
+	return nil, err
+}
+
+// peopleIn returns the users who wrote messages or are mentioned in them.
+func peopleIn(messages []wireMessage) []string {
+	var users []string
+	for _, m := range messages {
+		if m.User != "" {
+			users = append(users, m.User)
+		}
+		users = append(users, mentionedIn(m.Text)...)
+	}
+	return users
+}
+
+func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[string]string) []chat.Said {
+	list := make([]chat.Said, 0, len(messages))
+	for _, m := range messages {
+		list = append(list, s.said(at, m, names))
+	}
+	return list
+}
+
+// said returns a message as it is read back.
+func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) chat.Said {
+	asked := chat.Message{ID: messageID(at.Workspace, at.Channel, m.TS), Conversation: at}
+	return chat.Said{
+		ID:      m.TS,
+		Subject: asked.Subject(),
+		By:      cmp.Or(names[m.User], m.Username, m.BotProfile.Name, m.User, m.BotID, "somebody"),
+		ByID:    m.User,
+		Bot:     m.BotID != "",
+		Self:    s.isOwnPost(m),
+		Text:    s.saidText(m, names),
+		At:      parseTimestamp(m.TS),
+		Files:   parseFiles(m.Files),
+		Link:    s.linkTo(at.Channel, m),
+	}
+}
+
+// linkTo returns the address at which people find a message.
+func (s *Slack) linkTo(channel string, m wireMessage) string {
+	if s.self.teamURL == "" {
+		return ""
+	}
+	link := s.self.teamURL + "archives/" + channel + "/p" + strings.Replace(m.TS, ".", "", 1)
+	if m.ThreadTS != "" && m.ThreadTS != m.TS {
+		link += "?" + url.Values{"thread_ts": {m.ThreadTS}, "cid": {channel}}.Encode()
+	}
+	return link
+}
+
+// Formatting returns what Slack's markdown block shows (reference of 2026-11).
+func (s *Slack) Formatting() string {
+	return "Slack shows standard Markdown: headings, bold, italics, links, lists, block quotes, code and tables. " +
+		"It shows no HTML, no footnotes and no pictures in the text; keep tables narrow."
+}

@@ -1,0 +1,93 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"time"
+
+	"ravenbot/adapters/kit"
+	"ravenbot/internal/chat"
+)
+
+// Rules of asking what a channel is.
+const (
+	channelLife    = 10 * time.Minute
+	channelTimeout = 5 * time.Second
+	channelsScope  = "channels:read"
+	groupsScope    = "groups:read"
+)
+
+// channelInfo is what Slack said of a channel.
+type channelInfo struct {
+	name    string
+	topic   string // or its purpose
+	members int
+}
+
+func (s *Slack) newChannels() *kit.Cache[channelInfo] {
+	return kit.NewCache(kit.CacheOptions[channelInfo]{
+		Look:    s.fetchChannel,
+		Life:    channelLife,
+		Timeout: channelTimeout,
+		Now:     s.o.Now,
+	})
+}
+
+// fetchChannel asks Slack for a channel. A refusal is no error: then nothing is known of it.
+func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, error) {
+	type said struct {
+		Value string `json:"value"`
+	}
+	var answer struct {
+		Channel struct {
+			Name    string `json:"name"`
+			Group   bool   `json:"is_mpim"`
+			Topic   said   `json:"topic"`
+			Purpose said   `json:"purpose"`
+			Members int    `json:"num_members"`
+		} `json:"channel"`
+	}
+	form := url.Values{"channel": {channel}, "include_num_members": {"true"}}
+	err := s.callAPI(ctx, "conversations.info", form, &answer)
+	if err != nil && !isFinal(err) {
+		return channelInfo{}, err
+	}
+	s.reportRefusal(err, "slack refuses channel look-ups, names and topics of channels are not known",
+		"conversations.info", channelsScope+" (of private channels: "+groupsScope+")")
+	c := answer.Channel
+	if c.Group {
+		c.Name = "" // made of the members' account names, which say nothing
+	}
+	return channelInfo{
+		name:    c.Name,
+		topic:   s.saidText(wireMessage{Text: cmp.Or(c.Topic.Value, c.Purpose.Value)}, nil),
+		members: c.Members,
+	}, nil
+}
+
+// placeOf returns where a message was said, as far as Slack tells it before ctx ends.
+func (s *Slack) placeOf(ctx context.Context, m chat.Message) chat.Place {
+	place := chat.Place{InThread: threadOf(m) != ""}
+	if m.Conversation.Workspace == s.self.team {
+		place.Server = s.self.teamName
+	}
+	if m.Direct {
+		return place
+	}
+	c, err := s.channels.Get(ctx, m.Conversation.Channel)
+	if err != nil && ctx.Err() == nil {
+		s.o.Log.Debug("slack channel not looked up", "channel", m.Conversation.Channel, "error", redact(err))
+	}
+	place.Channel, place.Topic, place.Members = c.name, c.topic, c.members
+	return place
+}
+
+// threadOf returns the thread in which a message was said; empty where the thread is only that
+// which its answer begins.
+func threadOf(m chat.Message) string {
+	if m.Conversation.Thread == timestampOf(m.ID) {
+		return ""
+	}
+	return m.Conversation.Thread
+}

@@ -1,0 +1,309 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/tool"
+)
+
+// places tells what messages are about by a function, and remembers what it was asked.
+type places struct {
+	about func(ctx context.Context, m chat.Message) chat.Context
+	asked []chat.ContextQuery
+}
+
+func (p *places) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	p.asked = append(p.asked, q)
+	return p.about(ctx, m)
+}
+
+func (p *places) Formatting(platform string) string { return "Rules of " + platform + "." }
+
+// notes are what is remembered of whoever asks.
+type notes map[string]string
+
+func (n notes) Recall(_ context.Context, m chat.Message, _ string) string { return n[m.Author.ID] }
+
+// recorder answers "ok" and keeps the requests.
+func recorder() *llmtest.Model {
+	return &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) { return llmtest.Says("ok"), nil }}
+}
+
+func wholeText(r llm.Request) string {
+	text := r.System
+	for _, t := range r.Tools {
+		text += t.Name + t.Description + string(t.Schema)
+	}
+	for _, m := range r.Messages {
+		text += "\n" + string(m.Role) + ": "
+		for _, p := range m.Parts {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+func inProfile(b *bench, change func(*agent.Profile)) {
+	was := b.options.Roster.(*roster).profile
+	b.options.Roster.(*roster).profile = func(m chat.Message) agent.Profile {
+		p := was(m)
+		change(&p)
+		return p
+	}
+	b.Engine = b.over()
+}
+
+func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	p := &places{about: func(_ context.Context, m chat.Message) chat.Context {
+		return chat.Context{
+			Place: chat.Place{Channel: "ops"},
+			Names: map[string]string{"U1": "Anna", "U3": "Berit"},
+			Zone:  "Europe/Oslo",
+			Reply: &chat.Said{
+				ID:    "0",
+				By:    "Carl",
+				Text:  "It costs 40 kroner.",
+				Files: []chat.File{{Name: "bill.txt", Type: "text/plain"}, {Name: "bill.png", Type: "image/png"}},
+			},
+			Recent: []chat.Said{{ID: "9", By: "Dan", Text: "said before"}},
+		}
+	}}
+	b.options.Places = p
+	b.options.Files = files(func(_ context.Context, _ string, f chat.File, _ int64) ([]byte, error) { return []byte("of " + f.Name), nil })
+	inProfile(b, func(p *agent.Profile) { p.ContextMessages = 20 })
+	m := asks("1", "is this true, @U3?")
+	m.Time = time.Date(2026, 11, 22, 7, 30, 0, 0, time.UTC)
+	b.answer(t, t.Context(), one(m))
+	r := model.Requests()[0]
+	text := wholeText(r)
+	for _, want := range []string{
+		"in the channel #ops", "Rules of web.", "Anna says (Sunday, 22 November 2026, 08:30 Europe/Oslo):\nis this true, @Berit?",
+		"> Carl:\n> It costs 40 kroner.", "of bill.txt", "> Dan:\n> said before",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if !slices.ContainsFunc(r.Messages[0].Parts, func(p llm.Part) bool { return p.Media != nil && string(p.Media.Data) == "of bill.png" }) {
+		t.Error("the picture of the message replied to is missing")
+	}
+	next := asks("2", "and now?")
+	b.answer(t, t.Context(), one(next))
+	if want := []chat.ContextQuery{{Messages: 20}, {Messages: 20, After: "1"}}; !slices.Equal(p.asked, want) {
+		t.Errorf("asked for %+v, want %+v", p.asked, want)
+	}
+	// What was said before the first question is still there, once.
+	if n := strings.Count(wholeText(model.Requests()[1]), "It costs 40 kroner."); n != 2 {
+		t.Errorf("the message replied to is told %d times, want it with both questions", n)
+	}
+}
+
+func TestAnswer_DoesNotWaitForASlowLookUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := recorder()
+		b := engine(nil, model)
+		b.options.Places = &places{about: func(ctx context.Context, _ chat.Message) chat.Context {
+			<-ctx.Done()
+			return chat.Context{}
+		}}
+		b.Engine = b.over()
+		began := time.Now()
+		if d := b.answer(t, t.Context(), one(asks("1", "quick"))); d.Text != "ok" {
+			t.Errorf("answered %q", d.Text)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the answer waited %v", took)
+		}
+	})
+}
+
+// An edit keeps what the message is about, and its files.
+func TestAnswer_EditKeepsTheContext(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.options.Places = &places{about: func(context.Context, chat.Message) chat.Context {
+		return chat.Context{Names: map[string]string{"U1": "Anna"}, Reply: &chat.Said{ID: "0", By: "Carl", Text: "the plan"}}
+	}}
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "frist")))
+	b.answer(t, t.Context(), edit("1", "first"))
+	text := wholeText(model.Requests()[1])
+	if !strings.Contains(text, "> the plan") || !strings.Contains(text, "Anna says:\nfirst") || strings.Contains(text, "frist") {
+		t.Errorf("after the edit the request is\n%s", text)
+	}
+	if d := b.answer(t, t.Context(), edit("1", "first")); d != nil || len(model.Requests()) != 2 {
+		t.Errorf("an edit that changes nothing was answered: %+v", d)
+	}
+}
+
+// Notes about a person stand behind the question of that person, and in no other request.
+func TestAnswer_NotesAreForTheAskerAlone(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.options.Notes = notes{"U1": "- prefers metric units"}
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "how far is it?")))
+	other := asks("2", "and for me?")
+	other.Author.ID = "U2"
+	b.answer(t, t.Context(), one(other))
+	first, second := asks("3", "one"), asks("4", "two")
+	second.Author.ID = "U2"
+	b.answer(t, t.Context(), chat.Asked{Turn: first.Key(), Messages: []chat.Message{first, second}})
+	for i, want := range []bool{true, false, false} {
+		if got := strings.Contains(wholeText(model.Requests()[i]), "prefers metric units"); got != want {
+			t.Errorf("request %d has the notes: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// commonPrefix returns the share of a request that stands at the beginning of the next one.
+func commonPrefix(a, b llm.Request) float64 {
+	x, y := wholeText(a), wholeText(b)
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return float64(n) / float64(len(x))
+}
+
+func TestAnswer_RequestsShareTheirBeginning(t *testing.T) {
+	model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		return llmtest.Says("answer " + strings.Repeat("word ", 20)), nil
+	}}
+	b := engine(tools{"web_fetch": does(nil)}, model)
+	b.options.Notes = notes{"U1": "- prefers metric units"}
+	inProfile(b, func(p *agent.Profile) {
+		p.System = "You are a test."
+		p.Recall = func(_ context.Context, question string, earlier []string) agent.Knowledge {
+			k := agent.Knowledge{Standing: "You know files."}
+			if strings.Contains(question, "thanks") {
+				return k
+			}
+			for n := range 3 { // passages of neighbouring questions overlap
+				k.Passages = append(k.Passages, fmt.Sprintf("[garden.md] passage %d %s", len(question)%5+n, strings.Repeat("soil ", 200)))
+			}
+			return k
+		}
+	})
+	for n := range 12 {
+		m := asks(fmt.Sprint(n), "question "+strings.Repeat("x", n))
+		if n%4 == 3 {
+			m.Text = "ok thanks"
+		}
+		m.Time = time.Date(2026, 11, 22, 8, n, 0, 0, time.UTC)
+		b.options.Now = func() time.Time { return m.Time }
+		b.answer(t, t.Context(), one(m))
+	}
+	requests := model.Requests()
+	for i := 1; i < len(requests); i++ {
+		if share := commonPrefix(requests[i-1], requests[i]); share < 0.8 {
+			t.Errorf("request %d begins with %.0f %% of the one before it, want 80 %%", i, 100*share)
+		}
+	}
+	if n := strings.Count(wholeText(requests[len(requests)-1]), "[garden.md] passage 2 "); n != 1 {
+		t.Errorf("one passage stands %d times in a request", n)
+	}
+	if last := requests[len(requests)-1]; strings.Count(wholeText(last), "soil") > 7*200 {
+		t.Error("the passages of every question are told again")
+	}
+}
+
+// No turn is left out of a request before a summary covers it.
+func TestAnswer_NothingIsCutBeforeItIsSummarized(t *testing.T) {
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if strings.HasPrefix(r.System, "You keep the memory") {
+			return llmtest.Says("SUMMARY of what was before"), nil
+		}
+		return llmtest.Says("fine"), nil
+	}}
+	b := engine(nil, model)
+	for n := range 60 {
+		b.answer(t, t.Context(), one(asks(fmt.Sprint(n), fmt.Sprintf("question <%d>", n))))
+	}
+	requests := model.Requests()
+	if text := wholeText(requests[59]); !strings.Contains(text, "question <0>") {
+		t.Error("the first question is left out although no summary covers it")
+	}
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("next", "and now?")))
+	text := wholeText(last(model.Requests()))
+	if strings.Contains(text, "question <0>") || !strings.Contains(text, "SUMMARY of what was before") || !strings.Contains(text, "question <59>") {
+		t.Errorf("after the summary the request is\n%s", text)
+	}
+}
+
+func last[T any](list []T) T { return list[len(list)-1] }
+
+func TestAnswer_StopKeepsWhatWasShown(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	b := engine(nil, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			stop(chat.ErrStopped)
+			return []llm.Chunk{{Parts: []llm.Part{{Text: "The first half "}}}}, context.Canceled
+		}
+		return llmtest.Says(wholeText(r)), nil
+	}})
+	if d := b.answer(t, ctx, one(asks("1", "tell me all"))); d.Text != "The first half\n\n*(stopped)*" {
+		t.Errorf("the post says %q", d.Text)
+	}
+	if d := b.answer(t, t.Context(), one(asks("2", "go on"))); !strings.Contains(d.Text, "The first half\n\n(Stopped by a user here.)") {
+		t.Errorf("the next request is %q", d.Text)
+	}
+}
+
+// A turn stored by an earlier version has no sources in its parts; an edit of it works.
+func TestAnswer_EditOfAnOldRecord(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	old := conversation.Turn{ID: "web/1", State: conversation.Answered, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "anna says:\n"}, {Text: "frist"}, {Text: "\n[attached: plan.zip, application/zip]"}}},
+		{Role: llm.Assistant, Parts: []llm.Part{{Text: "what?"}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &old); err != nil {
+		t.Fatal(err)
+	}
+	if d := b.answer(t, t.Context(), edit("1", "frist")); d != nil {
+		t.Errorf("an edit that changes nothing was answered: %+v", d)
+	}
+	b.answer(t, t.Context(), edit("1", "first"))
+	if text := wholeText(model.Requests()[0]); !strings.Contains(text, "first\n[attached: plan.zip") || strings.Contains(text, "frist") {
+		t.Errorf("the request is\n%s", text)
+	}
+}
+
+// The bot's own tools are declared even where the others have to be found.
+func TestDiscovery_DeclaresTheCorePacks(t *testing.T) {
+	var ran []string
+	box := workshop(&ran)
+	for server, name := range map[string]string{"memory": "save", "history": "search", "result": "read", "skill": "read", "feeds": "fetch"} {
+		box[server+"_"+name] = tool.Func{Described: tool.Spec{Server: server, Name: name, Native: true, Schema: json.RawMessage(`{}`)}}
+	}
+	model := recorder()
+	b := engine(box, model)
+	b.options.Discovery = finder()
+	b.options.Roster.(*roster).threshold = 40
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "hello")))
+	declared := strings.Fields(names(model.Requests()[0].Tools))
+	for name, want := range map[string]bool{"memory_save": true, "history_search": true, "result_read": true, "skill_read": true, "feeds_fetch": false} {
+		if slices.Contains(declared, name) != want {
+			t.Errorf("%s is declared: %v, want %v", name, !want, want)
+		}
+	}
+}

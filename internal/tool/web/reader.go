@@ -1,0 +1,91 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"ravenbot/internal/egress"
+	"ravenbot/internal/markdown"
+)
+
+// Getter fetches public addresses, as egress.Client does. It returns the errors of package egress.
+type Getter interface {
+	Get(ctx context.Context, url string, o egress.GetOptions) (*egress.Response, error)
+}
+
+// Reader reads pages and pictures that strangers name.
+type Reader struct{ Client Getter }
+
+const (
+	maxPageBytes    = 4 << 20 // of a page that somebody asks for
+	maxArticleBytes = 2 << 20 // of a page of a feed's item
+)
+
+// readError is a sentence for people and models.
+type readError string
+
+func (e readError) Error() string { return string(e) }
+
+func newReadError(format string, args ...any) error { return readError(fmt.Sprintf(format, args...)) }
+
+// Read fetches a page. The error is a sentence for people and models.
+func (r Reader) Read(ctx context.Context, address string) (Page, error) {
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxPageBytes,
+		Accept: "text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.8, */*;q=0.1"})
+	if err != nil {
+		return Page{}, fetchError(address, err)
+	}
+	if res.Status < 200 || res.Status > 299 {
+		return Page{}, newReadError("%s answered with status %d.", address, res.Status)
+	}
+	return Parse(res.Body, res.Header.Get("Content-Type"), res.URL)
+}
+
+// fetchError returns one sentence that says why an address could not be fetched. Errors of the network may name
+// addresses inside of it, so their text is not shown.
+func fetchError(address string, err error) error {
+	switch {
+	case errors.Is(err, egress.ErrBlocked):
+		return newReadError("%s is on a private network, which pages may not be fetched from.", address)
+	case errors.Is(err, egress.ErrTooLarge):
+		return newReadError("%s is too large to read.", address)
+	case errors.Is(err, egress.ErrTimeout):
+		return newReadError("%s did not answer in time.", address)
+	case errors.Is(err, egress.ErrRedirects):
+		return newReadError("%s redirects again and again.", address)
+	case errors.Is(err, egress.ErrURL):
+		return newReadError("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
+	}
+	return newReadError("%s could not be fetched: the connection failed.", address)
+}
+
+// Article returns the main text of a page, without its title.
+func (r Reader) Article(ctx context.Context, address string) (string, error) {
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxArticleBytes, Accept: "text/html, application/xhtml+xml"})
+	if err != nil {
+		return "", err
+	}
+	kind := res.Header.Get("Content-Type")
+	if res.Status < 200 || res.Status > 299 {
+		return "", fmt.Errorf("read %s: status %d", res.URL, res.Status)
+	}
+	p, err := Parse(res.Body, kind, res.URL)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", res.URL, err)
+	}
+	return markdown.Plain(p.Text), nil
+}
+
+// Picture returns a picture of at most limit bytes.
+func (r Reader) Picture(ctx context.Context, address string, limit int64) ([]byte, error) {
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: limit, Accept: "image/webp, image/png, image/jpeg, image/gif"})
+	if err != nil {
+		return nil, err
+	}
+	if res.Status != http.StatusOK {
+		return nil, fmt.Errorf("fetch %s: status %d", res.URL, res.Status)
+	}
+	return res.Body, nil
+}
