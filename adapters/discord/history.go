@@ -88,3 +88,11 @@ func (d *Discord) textOf(w wirePost) string {
 	}
 	return strings.TrimSpace(text)
 }
+
+// Link returns the address of a message by its ID.
+func (d *Discord) Link(at chat.Address, id string) string {
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
+		return "" // an interaction, which has no message
+	}
+	return "https://discord.com/channels/" + at.Workspace + "/" + channelOf(at) + "/" + id
+}
