@@ -120,6 +120,9 @@ type Conversations interface {
 	// where the turn itself was deleted the conversation is returned with the error.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+	// TurnsQuoting returns where the turns are that quoted a message when they were first
+	// stored, by the message's subject. A turn may be gone, or quote it no longer.
+	TurnsQuoting(ctx context.Context, subject string) ([]TurnRef, error)
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)

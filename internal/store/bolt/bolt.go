@@ -47,6 +47,7 @@ const (
 	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
 	lastSeenBucket      = "heard"         // address → chat.Heard
 	messageTurnsBucket  = "places"        // message identity → the turn that holds it
+	quotesBucket        = "quotes"        // message identity → the turns that quote it
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
@@ -66,7 +67,7 @@ const (
 func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
-		lastSeenBucket, messageTurnsBucket, summariesBucket, streamsBucket,
+		lastSeenBucket, messageTurnsBucket, quotesBucket, summariesBucket, streamsBucket,
 		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket, messagesBucket, messageIDsBucket}
 }

@@ -31,6 +31,7 @@ func Run(t *testing.T, open Open) {
 		"an undelivered post stays visible":                    postUndelivered,
 		"keys of finished messages are kept for two days":      doneKeysPruned,
 		"a turn is saved in place as it grows":                 turnGrows,
+		"a turn is found by the messages that it quotes":       quotesIndexed,
 		"a conversation is listed and deleted":                 conversationDeleted,
 		"a digest runs once for a due time":                    runOnce,
 		"a change finds its message's conversation":            conversationOfMessage,
