@@ -49,6 +49,8 @@ type Summaries interface {
 type Store interface {
 	Memory
 	Summaries
+	// ShownTurn returns the turn that a message of the bot shows, by the message's ID and channel.
+	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
 	// SaveFeedback stores what somebody thinks of an answer.
 	SaveFeedback(ctx context.Context, f store.Feedback) error
 	// CountUsage adds usage of a model outside of turns.
