@@ -156,7 +156,8 @@ type Profile struct {
 	Window conversation.Window
 	// ContextMessages is how many recent messages of the place a question brings along.
 	ContextMessages int
-	Unattended      bool // a scheduled task: nobody answers questions
+	Unattended      bool     // a scheduled task: nobody answers questions
+	Granted         []string // tools that a scheduled task may use without an approval
 }
 
 // Knowledge is what an agent knows from its files.

@@ -243,7 +243,10 @@ type rules struct {
 	decide func(tool.Caller, tool.Named) (tool.Decision, string)
 }
 
-func (r rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) { return r.decide(c, n) }
+func (r rules) Decide(in tool.Intent) (v tool.Verdict) {
+	v.Decision, v.Reason = r.decide(in.Caller, in.Tool)
+	return v
+}
 
 func (rules) Hooks() []tool.Hook { return nil }
 

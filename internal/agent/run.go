@@ -42,6 +42,7 @@ type run struct {
 	contexts        []chat.Context // what the messages of the question are about, in their order
 	place           chat.Place     // where it is
 	standing        string         // what the agent knows from files, whatever is asked
+	provenance      provenance     // what the calls of the present step are judged by
 	volatile        []llm.Part     // what stands behind the question in this turn alone
 	unknownOutcome  []string       // tools that were interrupted and may have taken effect
 
@@ -112,6 +113,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	r.loadMedia(ctx)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
+	r.taintByQuestion()
 	r.loadVolatile(ctx)
 	return r, nil
 }

@@ -29,6 +29,7 @@ const (
 // callAll makes calls concurrently and records each result as soon as it is there, so that
 // a crash meanwhile repeats no call that has finished.
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
+	r.beginStep()
 	var mu sync.Mutex // guards r.turn and failed
 	var failed error
 	record := func(res llm.Result, calls []store.ToolCall) {
@@ -61,6 +62,9 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 			defer func() { <-slots }()
 			res, calls := r.makeCall(ctx, inner)
 			res.Name = c.Name // providers match a result with the name that the model called
+			mu.Lock()
+			r.taintByResult(inner)
+			mu.Unlock()
 			record(res, calls)
 		})
 	}
@@ -161,6 +165,11 @@ func (r *run) caller(c llm.Call) tool.Caller {
 		Turn:         r.turn.ID,
 		Call:         c.ID,
 		Revised:      r.asked.Revised,
+		Taint:        r.provenance.taint,
+		Described:    r.provenance.described,
+		IsNamed:      r.provenance.isNamed,
+		Unattended:   r.profile.Unattended,
+		Granted:      r.profile.Granted,
 		Servers:      r.profile.Servers,
 	}
 }

@@ -84,6 +84,19 @@ func (w *world) base() map[string]any {
 	}
 }
 
+// withOpenTools lets tools run unasked in tests that are not about safe mode.
+func withOpenTools(settings map[string]any) map[string]any {
+	tools, ok := settings["tools"].(map[string]any)
+	if !ok {
+		tools = map[string]any{}
+		settings["tools"] = tools
+	}
+	if tools["mode"] == nil {
+		tools["mode"] = "open"
+	}
+	return settings
+}
+
 // bot is a running bot.
 type bot struct {
 	*app.App
@@ -121,7 +134,7 @@ func (w *world) run(settings map[string]any) *bot {
 func (w *world) runUnready(settings map[string]any) *bot {
 	w.t.Helper()
 	path := filepath.Join(w.dir, "config.json")
-	data := must(json.Marshal(settings))
+	data := must(json.Marshal(withOpenTools(settings)))
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		w.t.Fatal(err)
 	}

@@ -71,6 +71,8 @@ type Said struct {
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
+	// Outsider: its author may not use the bot here. Adapters leave it false.
+	Outsider bool
 	// Self: the bot itself said it.
 	Self  bool
 	Text  string // with the text of embeds and of forwarded messages

@@ -87,11 +87,11 @@ func toolPrompt(c *config.Config) string {
 // Route returns how a message is to be worked on.
 func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
-	if name, channel, maxTokens, ok := r.o.Tasks.Task(m.Conversation); ok {
-		name = r.agentOf(s, name, channel)
-		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(channel, ""))
-		p.MaxTokens = maxTokens
-		p.Unattended = true
+	if t, ok := r.o.Tasks.Task(m.Conversation); ok {
+		name := r.agentOf(s, t.Agent, t.Channel)
+		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(t.Channel, ""))
+		p.MaxTokens = t.MaxTokens
+		p.Unattended, p.Granted = true, t.Tools
 		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
 		return p
 	}

@@ -74,7 +74,15 @@ type Toolbox interface {
 type Tasks interface {
 	// Task returns the agent that the digest names, the channel that it is posted to, and
 	// the tokens that it may use; false: the conversation is no digest's.
-	Task(at chat.Address) (agent string, channel chat.Address, maxTokens int, ok bool)
+	Task(at chat.Address) (t Task, ok bool)
+}
+
+// Task is work of an agent that is done on a schedule.
+type Task struct {
+	Agent     string       // empty: that of Channel
+	Channel   chat.Address // whose settings count
+	MaxTokens int          // 0: no limit
+	Tools     []string     // that it may use without an approval
 }
 
 // Options are what a Roster needs.

@@ -210,7 +210,8 @@ type Approval struct {
 	Tool         string          `json:"tool"`
 	Server       string          `json:"server"`
 	Args         json.RawMessage `json:"args"`
-	Reason       string          `json:"reason,omitempty"` // why it is asked for
+	Reason       string          `json:"reason,omitempty"`    // why it is asked for
+	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty: the asker or an administrator
 	Conversation chat.Address    `json:"conversation"`
 	Asker        chat.User       `json:"asker"` // zero: several people; then an administrator decides
 	At           time.Time       `json:"at"`
