@@ -38,12 +38,12 @@ type world struct {
 	berit   simslack.User
 }
 
-func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}) }
+func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}, simdiscord.Options{}) }
 
-func newWorldWith(t *testing.T, slack simslack.Options) *world {
+func newWorldWith(t *testing.T, slack simslack.Options, discord simdiscord.Options) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
-	w.discord = must(simdiscord.New(simdiscord.Options{}))
+	w.discord = must(simdiscord.New(discord))
 	w.slack = must(simslack.New(slack))
 	w.model = must(simmodel.New(simmodel.Options{}))
 	w.feeds = must(simfeeds.New())
