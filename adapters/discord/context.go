@@ -138,7 +138,9 @@ func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]c
 	}
 	var all []chat.Said
 	for _, w := range page {
-		if w.isSpoken() && (q.After == "" || isNewer(w.ID, q.After)) {
+		// An answer whose question was deleted would tell what that said.
+		isOrphan := r.botUser().ID == w.Author.ID && string(w.Referenced) == "null"
+		if w.isSpoken() && !isOrphan && (q.After == "" || isNewer(w.ID, q.After)) {
 			all = append(all, r.said(w.wireMessage))
 		}
 	}
@@ -252,7 +254,7 @@ func (r contextReader) said(w wireMessage) chat.Said {
 	reader := r.newReader(r.state, w)
 	said := chat.Said{
 		ID:      w.ID,
-		Subject: r.Name() + "/" + w.ID,
+		Subject: r.subjectOf(reader),
 		By:      cmp.Or(r.nameOf(r.guild, w.Author), w.Author.ID),
 		ByID:    w.Author.ID,
 		Bot:     w.Author.Bot || w.WebhookID != "",
@@ -266,6 +268,19 @@ func (r contextReader) said(w wireMessage) chat.Said {
 		said.Hidden, said.Reason = true, hiddenReason
 	}
 	return said
+}
+
+// subjectOf returns the subject of a message; of a post of the bot that of what it answers, if it
+// answers anything.
+func (r contextReader) subjectOf(m messageReader) string {
+	id := m.w.ID
+	if m.isSelf(m.w.Author) {
+		id = cmp.Or(m.w.Reference.MessageID, m.w.Interaction.ID)
+	}
+	if id == "" {
+		return ""
+	}
+	return r.Name() + "/" + id
 }
 
 // Formatting returns what Discord's Markdown shows (reference of 2026-11).
