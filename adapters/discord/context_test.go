@@ -233,6 +233,20 @@ func TestContext_OwnAnswers_NameTheirQuestionAndGoWithIt(t *testing.T) {
 	}
 }
 
+// The bot may read more than whoever asks it.
+func TestContext_AskerMayNotReadHistory_NothingIsTold(t *testing.T) {
+	t.Parallel()
+	s := open(t, readable())
+	boss := s.AddManager("boss")
+	secret := s.Say(s.general.ID, boss, "said before ann came")
+	s.HideHistoryFromPeople(s.general.ID)
+	s.Say(s.general.ID, s.ann, s.Mention()+" what was said? "+s.linkTo(secret))
+	c := s.d.Context(within(t), s.addressed(t), chat.ContextQuery{Messages: 20})
+	if len(c.Recent)+len(c.Linked) > 0 || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "whoever asks may not read them") {
+		t.Errorf("recent %q, linked %q, notes %q", spoken(c.Recent), spoken(c.Linked), c.Notes)
+	}
+}
+
 func TestContext_Thread_BringsItsRoot(t *testing.T) {
 	t.Parallel()
 	s := open(t, readable())

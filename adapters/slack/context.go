@@ -90,13 +90,15 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 		p.oldest, p.pageSize = after, historyPageSize
 	}
 	var all []wireMessage
-	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
+	whole, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
 		all = append(all, page...)
 		return thread != "" && len(all) < maxThreadMessages
 	})
 	var r readMessages
 	if note := unreadableNote(err); note != "" {
 		r.notes = []string{note}
+	} else if thread != "" && !whole {
+		r.notes = []string{fmt.Sprintf("Only the first %d messages of this thread were read.", len(all))}
 	}
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	// A deleted one leaves a notice in its place.
