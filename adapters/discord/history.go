@@ -36,3 +36,11 @@ func (d *Discord) History(ctx context.Context, at chat.Address, before string, m
 	}
 	return slices.DeleteFunc(list, func(s chat.Said) bool { return s.Text == "" && !s.Hidden }), nil
 }
+
+// Link returns the address of a message by its ID.
+func (d *Discord) Link(at chat.Address, id string) string {
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
+		return "" // an interaction, which has no message
+	}
+	return "https://discord.com/channels/" + at.Workspace + "/" + channelOf(at) + "/" + id
+}

@@ -22,10 +22,12 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/document"
 	"ravenbot/internal/egress"
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/history"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/llm"
@@ -55,6 +57,7 @@ const filesSuffix = ".files"
 // parts are what only construction shares.
 type parts struct {
 	pages     *egress.Client
+	documents *document.Reader
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
@@ -135,7 +138,8 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		Log:    a.o.Log,
 		Now:    a.o.Now,
 	})
-	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, PDF: a.readPDF, Log: a.o.Log})
+	p.documents = document.NewReader(a.readPDF)
+	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, Documents: p.documents, Log: a.o.Log})
 	first, err := a.prepare(c, nil)
 	if err != nil {
 		return err
@@ -194,6 +198,13 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		}
 	}
 	a.platforms = platform.NewSet(a.o.Log, list...)
+	a.history = history.New(history.Options{
+		Store:    a.store,
+		Platform: a.platforms.Get,
+		Place:    a.readableConversation,
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+	})
 	return nil
 }
 
@@ -313,6 +324,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Calls:     p.calls,
 		Approvals: p.approvals,
 		Files:     a.platforms,
+		Documents: p.documents,
 		Budget:    a.spending,
 		Places:    a.platforms,
 		Notes:     a.notes(),
@@ -375,7 +387,7 @@ func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progres
 }
 
 func (r router) Purge(ctx context.Context, subject string) error {
-	return r.a.agent.Purge(ctx, subject)
+	return errors.Join(r.a.agent.Purge(ctx, subject), r.a.history.Purge(ctx, subject))
 }
 
 // followers lets the gate, which is made first, ask the features.
@@ -447,6 +459,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		agent.Tools{Engine: a.agent},
 		a.spending,
 		a.notes(),
+		a.history,
 		p.polls,
 		agent.Control{Engine: a.agent},
 		p.approvals,
@@ -465,6 +478,7 @@ func CommandSpecs() []chat.CommandSpec {
 		agent.Tools{},
 		(*budget.Spending)(nil),
 		(*memory.Pack)(nil),
+		(*history.Service)(nil),
 		(*poll.Service)(nil),
 		agent.Control{},
 	)

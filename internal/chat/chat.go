@@ -177,6 +177,8 @@ type File struct {
 	Size   int64           `json:"size,omitempty"` // bytes; 0: not known
 	Handle json.RawMessage `json:"handle,omitempty"`
 	Data   []byte          `json:"data,omitempty"`
+	// Duration is how long a recording lasts; 0: not known.
+	Duration time.Duration `json:"duration,omitempty"`
 }
 
 // Fetcher is a Platform that reads the files of messages: at most limit bytes,

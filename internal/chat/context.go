@@ -100,3 +100,16 @@ func HiddenNote(list []Said) string {
 	}
 	return strconv.Itoa(n) + " messages of others are not shown to me, because " + reason + "."
 }
+
+// Linker is a Platform whose messages have addresses on the web.
+type Linker interface {
+	// Link returns the address of a message by the ID of its Message or Said, or "" where it has
+	// none.
+	Link(at Address, id string) string
+}
+
+// SharedThreads is a Platform that tells whether everybody who reads a channel may read the threads
+// in it, too.
+type SharedThreads interface {
+	SharesThreads(channel Address) bool
+}

@@ -52,7 +52,7 @@ func speakerPart(name, when string) llm.Part {
 func formatTime(t time.Time) string {
 	zone := t.Location().String()
 	if zone == "Local" || zone == "" {
-		zone = "UTC" + t.Format("-07:00")
+		zone = strings.TrimSuffix("UTC"+t.Format("-07:00"), "+00:00")
 	}
 	return t.Format("Monday, 2 January 2006, 15:04 ") + zone
 }

@@ -59,6 +59,8 @@ const (
 	resultsBucket       = "results"       // id → store.ToolResult
 	approvalsBucket     = "approvals"     // turn and call → store.Approval
 	itemsBucket         = "items"         // nested: kind → name → what was made through the API or in chat
+	messagesBucket      = "messages"      // nested: address → time and id → store.Message
+	messageIDsBucket    = "messageids"    // nested: address → message id → its key in messages
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
@@ -67,7 +69,7 @@ func bucketNames() []string {
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
 		lastSeenBucket, messageTurnsBucket, quotesBucket, summariesBucket, streamsBucket,
 		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
-		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
+		callsBucket, resultsBucket, approvalsBucket, itemsBucket, messagesBucket, messageIDsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

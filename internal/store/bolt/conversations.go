@@ -228,7 +228,7 @@ func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Su
 func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error) {
 	var has bool
 	err := db.view(func(tx *tx) error {
-		has = tx.top(turnsBucket).nested(a.String()) != nil
+		has = tx.top(turnsBucket).nested(a.String()) != nil || tx.top(messagesBucket).nested(a.String()) != nil
 		return nil
 	})
 	return has, err
@@ -238,6 +238,9 @@ func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error)
 func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, error) {
 	var list []store.ConversationInfo
 	err := db.view(func(tx *tx) error {
+		if err := db.eachMessageInfo(tx, func(info store.ConversationInfo) { list = append(list, info) }); err != nil {
+			return err
+		}
 		return tx.top(turnsBucket).eachNested(func(name string, b *bucket) error {
 			a, err := chat.ParseAddress(name)
 			if err != nil {
@@ -256,7 +259,15 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 				}
 				info.Last = t.Began
 			}
-			list = append(list, info)
+			i := slices.IndexFunc(list, func(other store.ConversationInfo) bool { return other.Address == a })
+			if i < 0 {
+				list = append(list, info)
+				return nil
+			}
+			list[i].Turns = info.Turns
+			if info.Last.After(list[i].Last) {
+				list[i].Last = info.Last
+			}
 			return nil
 		})
 	})
@@ -266,11 +277,18 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 	return list, nil
 }
 
-// DeleteConversation removes the turns, the summary and the large results of a
-// conversation. It returns store.ErrNotFound where nothing is kept.
+// DeleteConversation removes the turns, the messages outside of turns, the summary and the large
+// results of a conversation. It returns store.ErrNotFound where nothing is kept.
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	err := db.update(ctx, func(tx *tx) error {
+		hadMessages, err := deleteMessages(tx, a)
+		if err != nil {
+			return err
+		}
 		turns := tx.top(turnsBucket).nested(a.String())
+		if turns == nil && hadMessages {
+			return nil
+		}
 		if turns == nil {
 			return store.ErrNotFound
 		}

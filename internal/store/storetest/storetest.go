@@ -51,6 +51,7 @@ func Run(t *testing.T, open Open) {
 		"a feed's record is returned as it was saved":          feedRecord,
 		"a room keeps its lines in order, one for each id":     roomLines,
 		"a memory stays in its scope until it is deleted":      memories,
+		"messages outside of turns are kept by time":           messagesOutsideTurns,
 		"calls are listed newest first, with their results":    callsListed,
 		"an approval is kept with its decision":                approvalKept,
 		"an item is replaced only with overwrite":              itemsKept,
