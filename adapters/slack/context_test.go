@@ -226,6 +226,22 @@ func TestContext_SlowLookUp_ComesBackInTime(t *testing.T) {
 	off()
 }
 
+// A question is not kept waiting for a history that Slack will not give in time.
+func TestContext_HistoryRateLimited_DoesNotWait(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	b.sim.RateLimit("conversations.history", 0, time.Minute)
+	m := handed(t, b, b.sim.Mention(channel, anna, "hello"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	c := b.Context(ctx, m, chat.ContextQuery{Messages: 5})
+	if took := time.Since(began); took > 10*time.Second || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "could not be read in time") {
+		t.Errorf("after %v: notes %q", took, c.Notes)
+	}
+}
+
 func TestMessage_VoiceAndSharedText_AreNamedInWords(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
