@@ -66,7 +66,9 @@ func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQue
 		parts.Go(func() { c.Recent, recentNotes = r.readRecent(ctx, q) })
 		parts.Go(func() { c.Root = r.readRoot(ctx, q) })
 	} else {
-		recentNotes = []string{"Earlier messages were not read, because whoever asks may not read them in this channel."}
+		recentNotes = []string{
+			"Earlier messages were not read, because whoever asks may not read them in this channel.",
+		}
 	}
 	parts.Wait()
 	c.Notes = slices.Concat(replyNotes, recentNotes, linkNotes)
