@@ -64,8 +64,8 @@ type Said struct {
 	// ID is the platform's own, which comes later the later it was said. That of a post of the bot
 	// is among its Ref.IDs.
 	ID string
-	// Subject is the Message.Subject that it has, or would have, as a message to the bot; empty:
-	// not known.
+	// Subject is the Message.Subject that it has, or would have, as a message to the bot. That of a
+	// post of the bot is the Subject of the message which it answers. Empty: not known, or none.
 	Subject string
 	By      string // a display name, or what the platform gives in its place
 	// ByID is the user's ID on the platform; empty: not known.
