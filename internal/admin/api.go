@@ -35,6 +35,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
 		"/backup":                           {"POST": s.postBackup},
+		"/export":                           {"GET": s.exportRecords},
+		"/import":                           {"POST": s.importRecords},
 		"/mcp/servers":                      {"GET": s.listServers, "POST": s.addServer},
 		"/mcp/servers/{name}":               {"GET": s.getServer, "PUT": s.putServer, "DELETE": s.deleteServer},
 		"/mcp/servers/{name}/start":         {"POST": s.controlServer("start")},

@@ -33,6 +33,9 @@ func bodyLimit(r *http.Request) int64 {
 	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
 		return MaxFile + 64<<10 // with what multipart adds
 	}
+	if path == "/import" {
+		return maxImport
+	}
 	return maxBody
 }
 

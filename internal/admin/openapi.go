@@ -39,6 +39,8 @@ const (
 var operations = map[string]operation{
 	"GET /status":                            {summary: "How the bot is: platforms, load, store"},
 	"POST /backup":                           {summary: "A copy of the store, as a file", answer: "file"},
+	"GET /export":                            {summary: "What is kept, as JSON lines; ?conversation: of one channel or thread", answer: "lines"},
+	"POST /import":                           {summary: "Add records that are not there; ?line is the number of the first line", body: `{"type":"string"}`, kind: "application/x-ndjson"},
 	"GET /mcp/servers":                       {summary: "The MCP servers", answer: listAnswer},
 	"POST /mcp/servers":                      {summary: "Add an MCP server", body: serverBody, status: 201, answer: serverAnswer},
 	"GET /mcp/servers/{name}":                {summary: "One MCP server", answer: serverAnswer},
@@ -130,6 +132,8 @@ func describeOperation(method, path string) map[string]any {
 	switch known.answer {
 	case "file":
 		done["content"] = mediaType("application/octet-stream", `{"type":"string","format":"binary"}`)
+	case "lines":
+		done["content"] = mediaType("application/x-ndjson", `{"type":"string"}`)
 	case "events":
 		done["content"] = mediaType("text/event-stream", `{"type":"string"}`)
 	default:
