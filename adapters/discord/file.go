@@ -30,6 +30,8 @@ type attachment struct {
 	Type string `json:"content_type"`
 	Size int64  `json:"size"`
 	URL  string `json:"url"`
+	// Seconds is how long a voice message lasts.
+	Seconds float64 `json:"duration_secs"`
 }
 
 // fileHandle is the handle of a message's file. The address is good for a day or
@@ -41,15 +43,16 @@ type fileHandle struct {
 	URL     string `json:"url"`
 }
 
-// mediaType returns the media type of an image or a text, which is what a model reads; empty for
-// other files.
+// mediaType returns the media type of what models see, hear or read: images, sounds, documents and
+// texts; empty for other files.
 func (a attachment) mediaType() string {
 	name := strings.ToLower(path.Ext(a.Name))
 	kind, _, err := mime.ParseMediaType(a.Type)
 	switch {
 	case err != nil || kind == "application/octet-stream": // Discord knows no better
 		return typesByExtension[name]
-	case strings.HasPrefix(kind, "text/"), slices.Contains(readableTypes, kind):
+	case strings.HasPrefix(kind, "text/"), strings.HasPrefix(kind, "audio/"),
+		strings.HasPrefix(kind, "application/vnd.openxmlformats-officedocument."), slices.Contains(readableTypes, kind):
 		return a.Type
 	}
 	return ""
@@ -68,10 +71,22 @@ var readableTypes = []string{
 	"application/javascript",
 	"application/x-sh",
 	"application/sql",
+	"application/pdf",
+	"application/msword",
+	"application/vnd.ms-excel",
+	"application/vnd.ms-powerpoint",
 }
 
 // typesByExtension are media types by the extensions of file names.
 var typesByExtension = map[string]string{
+	".pdf":  "application/pdf",
+	".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+	".html": "text/html",
+	".ogg":  "audio/ogg",
+	".mp3":  "audio/mpeg",
+	".wav":  "audio/wav",
 	".png":  "image/png",
 	".jpg":  "image/jpeg",
 	".jpeg": "image/jpeg",
@@ -95,21 +110,22 @@ var typesByExtension = map[string]string{
 	".ts":   "text/plain",
 }
 
-// parseFiles returns the attachments that can be read, and the names of the others.
-func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
+// parseFiles returns the attachments that can be read.
+func (w wireMessage) parseFiles() []chat.File {
+	var files []chat.File
 	for _, a := range w.Attachments {
 		kind := a.mediaType()
 		if kind == "" {
-			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
 			continue
 		}
 		at, err := json.Marshal(fileHandle{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
 		if err != nil {
-			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
+			continue // strings alone always have a form in JSON
 		}
-		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at})
+		lasts := time.Duration(a.Seconds * float64(time.Second))
+		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at, Duration: lasts})
 	}
-	return files, rest, nil
+	return files
 }
 
 // errExpired says that there is no file, or no longer, at an address.

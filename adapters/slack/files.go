@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -63,7 +64,8 @@ func parseFiles(raw []json.RawMessage) []chat.File {
 		if err != nil {
 			continue
 		}
-		list = append(list, chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle})
+		lasts := time.Duration(w.Millis) * time.Millisecond
+		list = append(list, chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle, Duration: lasts})
 	}
 	return list
 }

@@ -182,9 +182,10 @@ type Options struct {
 	Calls     Calls
 	Approvals Approvals // nil: no call ever waits for an approval
 	Files     Files
-	Budget    Budget // nil: every request is made
-	Places    Places // nil: nothing is known of a message but its words
-	Notes     Notes  // nil: there are none
+	Documents Documents // nil: attached files are only named
+	Budget    Budget    // nil: every request is made
+	Places    Places    // nil: nothing is known of a message but its words
+	Notes     Notes     // nil: there are none
 	Log       *slog.Logger
 	Now       func() time.Time
 	Jitter    func() float64 // in [0,1)

@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/document"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -456,6 +457,7 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 		}
 		return []byte("content of " + f.Name), nil
 	})
+	b.options.Documents = document.NewReader(nil)
 	b.Engine = b.over()
 	m := asks("1", "")
 	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"}, {Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}
@@ -472,7 +474,8 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 			images++
 		}
 	}
-	for _, want := range []string{"content of notes.md", "[attached: cat.png, image/png]", "lost.txt, which could not be read", "[attached: a.zip, application/zip]"} {
+	for _, want := range []string{"content of notes.md", "[attached: cat.png, image/png]", "lost.txt, text/plain, which could not be read: it could not be fetched from web]",
+		"[attached: a.zip, application/zip, which could not be read: files of this kind are not read]"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the words lack %q: %s", want, words)
 		}

@@ -27,18 +27,18 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if !ok {
 			continue
 		}
-		q := request(model.ID())
+		q := replaceUnheard(request(model.ID()), model.Model)
 		// A fallback such as the offline model answers only what it understands.
 		if narrow, ok := model.Model.(llm.Selective); ok && r.fallbackReason != "" && !narrow.CanAnswer(q) {
 			continue
 		}
 		m, err2 := r.askWithRetry(ctx, model, q)
-		hasImages := len(r.userImages)+len(r.toolImages) > 0 && !r.imagesRefused
+		hasImages := len(r.userMedia)+len(r.toolImages) > 0 && !r.imagesRefused
 		// Models without vision answer 400 to any image, with a text of their own each: the
 		// way to find out is to ask again without the images.
 		if err = err2; err != nil && hasImages && isKind(err, llm.BadRequest) {
 			r.imagesRefused = true
-			m, err = r.askWithRetry(ctx, model, request(model.ID()))
+			m, err = r.askWithRetry(ctx, model, replaceUnheard(request(model.ID()), model.Model))
 		}
 		if err == nil {
 			r.turn.Model = r.profile.Models[r.modelIndex]

@@ -35,9 +35,9 @@ type run struct {
 	stopReason      string         // why the model may call no more tools
 	truncated       bool           // the answer ended at the model's length limit
 	maybeIncomplete bool           // the answer came without a finish reason
-	userImages      []llm.Part     // images of the question
+	userMedia       []llm.Part     // images and sounds of the question
 	toolImages      []llm.Part     // images of tools, each behind a text that says so
-	imagesRefused   bool           // the model accepts no images
+	imagesRefused   bool           // the model accepts no images or sounds
 	partial         string         // text of the answer that is being read, as far as people have seen it
 	contexts        []chat.Context // what the messages of the question are about, in their order
 	place           chat.Place     // where it is
@@ -109,7 +109,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 		r.writeQuestion(ctx)
 	}
 	r.place = e.history.keepPlace(m.Conversation, last(r.contexts).Place)
-	r.loadImages(ctx)
+	r.loadMedia(ctx)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
 	r.loadVolatile(ctx)
@@ -381,7 +381,7 @@ func (r *run) footer() string {
 		notes = append(notes, "I was interrupted: whether "+strings.Join(r.unknownOutcome, ", ")+" took effect is not known")
 	}
 	if r.imagesRefused {
-		notes = append(notes, "the model takes no images")
+		notes = append(notes, "the model takes no images or sounds")
 	}
 	if r.fallbackReason != "" {
 		notes = append(notes, "answered by "+r.turn.Served+" because "+r.fallbackReason)

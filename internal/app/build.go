@@ -22,6 +22,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/document"
 	"ravenbot/internal/egress"
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/feature"
@@ -56,6 +57,7 @@ const filesSuffix = ".files"
 // parts are what only construction shares.
 type parts struct {
 	pages     *egress.Client
+	documents *document.Reader
 	feeds     *feed.Fetcher
 	knowledge *knowledge.Repository
 	settings  *settings.Repository
@@ -136,7 +138,8 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		Log:    a.o.Log,
 		Now:    a.o.Now,
 	})
-	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, PDF: a.readPDF, Log: a.o.Log})
+	p.documents = document.NewReader(a.readPDF)
+	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, Documents: p.documents, Log: a.o.Log})
 	first, err := a.prepare(c, nil)
 	if err != nil {
 		return err
@@ -321,6 +324,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Calls:     p.calls,
 		Approvals: p.approvals,
 		Files:     a.platforms,
+		Documents: p.documents,
 		Budget:    a.spending,
 		Places:    a.platforms,
 		Notes:     a.notes(),

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -80,6 +81,24 @@ type Said struct {
 	// Reason says why, as a clause that may follow "because", and what the operator can do.
 	Hidden bool
 	Reason string
+}
+
+// HiddenNote returns a sentence for the model on how many messages of a list are hidden, and why;
+// empty where none is.
+func HiddenNote(list []Said) string {
+	n, reason := 0, ""
+	for _, s := range list {
+		if s.Hidden {
+			n, reason = n+1, s.Reason
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 message of somebody else is not shown to me, because " + reason + "."
+	}
+	return strconv.Itoa(n) + " messages of others are not shown to me, because " + reason + "."
 }
 
 // Linker is a Platform whose messages have addresses on the web.

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/document"
 	"ravenbot/internal/text"
 )
 
@@ -115,7 +116,7 @@ func (r *Repository) readFile(ctx context.Context, p location, before *file) *fi
 			return f
 		}
 		var parts []section
-		if parts, err = splitSections(ctx, p.name, data, r.o.PDF); ctx.Err() != nil {
+		if parts, err = splitSections(ctx, p.name, data, r.o.Documents); ctx.Err() != nil {
 			f.Hash = "" // the time was up: without a hash it is read again at the next question
 		}
 		f.passages = splitPassages(p.name, parts)
@@ -202,7 +203,7 @@ func filesIn(root string) []location {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Type().IsRegular() && fileKind(path) != "":
+		case d.Type().IsRegular() && document.Reads(path, ""):
 			name, err := filepath.Rel(root, path)
 			if err == nil {
 				list = append(list, location{filepath.ToSlash(name), path, false})
@@ -262,8 +263,8 @@ func checkName(name string) error {
 		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.TrimSpace(name) != name ||
 		!filepath.IsLocal(name):
 		return BadFile{fmt.Sprintf("the name %.80q will not do: want one such as handbook.pdf", name)}
-	case fileKind(name) == "":
-		return BadFile{fmt.Sprintf("%.80s: %v", name, errKind)}
+	case !document.Reads(name, ""):
+		return BadFile{fmt.Sprintf("%.80s: %v", name, document.ErrKind)}
 	}
 	return nil
 }
@@ -306,7 +307,7 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 func (r *Repository) checkReadable(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	parts, err := splitSections(ctx, name, data, r.o.PDF)
+	parts, err := splitSections(ctx, name, data, r.o.Documents)
 	if err == nil && len(splitPassages(name, parts)) == 0 {
 		err = errors.New("it holds no text")
 	}

@@ -2,7 +2,7 @@
 // the operator names in the configuration. It promises that a file is read again when it has changed; that small files
 // go into the prompt as a whole, and of large ones the passages that fit the question, each with its source; and that
 // a file which cannot be read does not keep the others from being used. The prompt says that the contents of files are
-// data. Reading PDFs is left to a function that the caller passes.
+// data. Reading files is left to package document.
 package knowledge
 
 import (
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"ravenbot/internal/document"
 	"ravenbot/internal/tool"
 )
 
@@ -29,9 +30,9 @@ const (
 
 // Options configure a Repository.
 type Options struct {
-	Folder string // of uploaded files; created with the first upload
-	PDF    PDF
-	Log    *slog.Logger
+	Folder    string // of uploaded files; created with the first upload
+	Documents *document.Reader
+	Log       *slog.Logger
 }
 
 // Repository holds the files of all agents. It is safe for concurrent use.
@@ -44,22 +45,7 @@ type Repository struct {
 
 // New returns a Repository. It reads no file before the first use.
 func New(o Options) *Repository {
-	o.PDF = serialize(o.PDF)
 	return &Repository{o: o, collections: map[string]*collection{}}
-}
-
-// serialize returns read with one call at a time, since reading a PDF may take much memory.
-func serialize(read PDF) PDF {
-	busy := make(chan struct{}, 1)
-	return func(ctx context.Context, data []byte) ([]string, error) {
-		select {
-		case busy <- struct{}{}:
-			defer func() { <-busy }()
-			return read(ctx, data)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 func (r *Repository) collection(agent string) *collection {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"ravenbot/internal/document"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/tool"
 )
@@ -31,7 +32,7 @@ func pages(_ context.Context, data []byte) ([]string, error) {
 func base(t *testing.T) (*knowledge.Repository, string) {
 	t.Helper()
 	dir := t.TempDir()
-	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), PDF: pages, Log: slog.New(slog.DiscardHandler)}), dir
+	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Documents: document.NewReader(pages), Log: slog.New(slog.DiscardHandler)}), dir
 }
 
 func write(t *testing.T, path, text string) string {
@@ -189,7 +190,7 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 		got[f.Name] = fmt.Sprint(f.Err)
 	}
 	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is no text", "gone.md": "stat the file: no such file or directory",
-		"tool.exe": "it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are"}
+		"tool.exe": "files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -242,7 +243,7 @@ func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 func TestNoWordIsLostByCutting(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		b := knowledge.New(knowledge.Options{Folder: dir, PDF: pages, Log: slog.New(slog.DiscardHandler)})
+		b := knowledge.New(knowledge.Options{Folder: dir, Documents: document.NewReader(pages), Log: slog.New(slog.DiscardHandler)})
 		word := rapid.StringMatching(`[a-z#å世]{1,30}`)
 		separator := rapid.SampledFrom([]string{" ", "\n", "\n\n", ". ", "\n# "})
 		var text strings.Builder

@@ -3,14 +3,12 @@ package knowledge
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"ravenbot/internal/page"
+	"ravenbot/internal/document"
 	"ravenbot/internal/text"
 )
 
@@ -34,58 +32,37 @@ type passage struct {
 	text  string
 }
 
-// section is a part of a file: the text below one heading, a page, or rows of a table.
-type section struct{ where, text string }
-
-// PDF returns the text of each page of a PDF.
-type PDF func(ctx context.Context, data []byte) ([]string, error)
-
-// fileKind returns how a file is read by the ending of its name: pdf, html, table, text, or "" if it is not read.
-func fileKind(name string) string {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".pdf":
-		return "pdf"
-	case ".html", ".htm", ".xhtml":
-		return "html"
-	case ".csv", ".tsv":
-		return "table"
-	case ".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".log", ".json", ".yaml", ".yml":
-		return "text"
-	}
-	return ""
+// section is a part of a file: the text below one heading, a page, a slide, or rows of a table. The lines of numbered
+// ones can be counted in the file.
+type section struct {
+	where, text string
+	numbered    bool
 }
 
-// errKind means that files of this kind are not read.
-var errKind = errors.New("it is of a kind that is not read: PDF, Markdown, HTML, text and CSV are")
-
-// splitSections returns the sections of a file. It fails when the kind of the file is not supported, when a text file
-// is binary, or when pdf does.
-func splitSections(ctx context.Context, name string, data []byte, pdf PDF) ([]section, error) {
-	switch fileKind(name) {
-	case "pdf":
-		pages, err := pdf(ctx, data)
-		if err != nil {
-			return nil, err
-		}
-		var list []section
-		for n, words := range pages {
-			list = append(list, section{fmt.Sprintf("p. %d", n+1), text.Clean(words)})
-		}
-		return list, nil
-	case "html":
-		p := page.Read(data, "", "")
-		return splitHeadings(strings.TrimSpace("# "+p.Title+"\n\n"+text.Clean(p.Text)), ""), nil
-	case "table":
-		table := text.Clean(page.Decode(data, "text/csv; charset=utf-8"))
-		return splitRows(table, strings.HasSuffix(strings.ToLower(name), ".tsv")), nil
-	case "text":
-		if strings.ContainsRune(string(data[:min(len(data), 8<<10)]), 0) {
-			return nil, errors.New("it is no text")
-		}
-		plain := text.Clean(strings.ReplaceAll(page.Decode(data, "text/plain; charset=utf-8"), "\r\n", "\n"))
-		return splitHeadings(plain, ""), nil
+// splitSections returns the sections of a file. The error says in words why the file is not read.
+func splitSections(ctx context.Context, name string, data []byte, documents *document.Reader) ([]section, error) {
+	parts, err := documents.Read(ctx, name, "", data)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errKind
+	var list []section
+	for _, p := range parts {
+		switch {
+		case p.Form == document.Table || p.Form == document.TabTable:
+			for _, rows := range splitRows(p.Text, p.Form == document.TabTable) {
+				rows.where = strings.TrimSuffix(strings.TrimPrefix(p.Where+", "+rows.where, ", "), ", ")
+				list = append(list, rows)
+			}
+		case p.Where != "":
+			list = append(list, section{where: p.Where, text: p.Text})
+		default:
+			for _, s := range splitHeadings(p.Text, "") {
+				s.numbered = p.Form == document.Plain
+				list = append(list, s)
+			}
+		}
+	}
+	return list, nil
 }
 
 // splitHeadings splits Markdown at its headings; other text is one section.
@@ -94,7 +71,7 @@ func splitHeadings(text, where string) []section {
 	var b strings.Builder
 	flush := func() {
 		if s := strings.TrimSpace(b.String()); s != "" {
-			list = append(list, section{where, s})
+			list = append(list, section{where: where, text: s})
 		}
 		b.Reset()
 	}
@@ -143,15 +120,15 @@ func splitRows(text string, tabs bool) []section {
 		_, err = r.Read()
 		at := r.InputOffset()
 		if body := strings.TrimSpace(text[begin:at]); body != "" && (err != nil || int(at-begin)+len(first) > passageBytes) {
-			list = append(list, section{fmt.Sprintf("rows %d to %d", from, n-1), first + "\n" + body})
+			list = append(list, section{where: fmt.Sprintf("rows %d to %d", from, n-1), text: first + "\n" + body})
 			begin, from = at, n
 		}
 	}
 	if rest := strings.TrimSpace(text[begin:]); rest != "" { // after the first line that is no valid row
-		list = append(list, section{"the end", rest})
+		list = append(list, section{where: "the end", text: rest})
 	}
 	if len(list) == 0 {
-		return []section{{"", first}}
+		return []section{{text: first}}
 	}
 	return list
 }
@@ -165,7 +142,7 @@ func splitPassages(file string, parts []section) []passage {
 		line, counted := 1, 0
 		add := func(from, to int) {
 			p := passage{file: file, part: part, where: s.where, text: strings.TrimSpace(text[from:to])}
-			if s.where == "" && fileKind(file) == "text" && len(text) > maxPassageBytes {
+			if s.where == "" && s.numbered && len(text) > maxPassageBytes {
 				line, counted = line+strings.Count(text[counted:from], "\n"), from
 				p.line = line
 			}

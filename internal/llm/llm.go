@@ -41,7 +41,7 @@ type Part struct {
 	Result  *Result `json:"result,omitempty"`
 	// Raw is the provider's own form of the part. It is sent back byte for byte.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Media is an image from the user. It is not stored.
+	// Media is an image or a sound from the user. It is not stored.
 	Media *Media `json:"-"`
 	// Source says where Text comes from; empty: it is the words of whoever the role names.
 	Source Source `json:"source,omitempty"`
@@ -63,9 +63,9 @@ const (
 	SourceNote      Source = "note"      // a remark of the bot
 )
 
-// Media is an image for the model to look at.
+// Media is an image for the model to look at, or a sound for one that is a Listener.
 type Media struct {
-	Type string // image/png, image/jpeg, image/webp or image/gif
+	Type string // image/png, image/jpeg, image/webp, image/gif, or audio/…
 	Data []byte
 }
 
@@ -171,6 +171,12 @@ const (
 // instead of a model that failed.
 type Selective interface {
 	CanAnswer(r Request) bool
+}
+
+// Listener is a Model that takes sounds as Media.
+type Listener interface {
+	// Hears reports whether the model takes sounds of a media type such as audio/ogg.
+	Hears(mediaType string) bool
 }
 
 // Error is a failure that the provider reported, or a failure to reach the provider.

@@ -53,6 +53,7 @@ func Pages(data []byte) (pages []string, err error) {
 			pages, err = nil, ErrDamaged
 		}
 	}()
+	data = repairEnds(data)
 	file, err := pdf.NewReader(bytes.NewReader(data), int64(len(data)))
 	switch {
 	case errors.Is(err, pdf.ErrInvalidPassword), err != nil && strings.Contains(err.Error(), "encryption"):
@@ -72,6 +73,28 @@ func Pages(data []byte) (pages []string, err error) {
 		return nil, ErrNoText
 	}
 	return pages, nil
+}
+
+// maxMargin is how many bytes before the header and behind the end of a PDF other readers
+// pass over (ISO 32000-1, implementation notes 13 and 18).
+const maxMargin = 1024
+
+// repairEnds returns a file as the library wants it. The library refuses versions above 1.7,
+// blanks behind the version, and whatever stands before the header or behind the end; no
+// reader of files needs any of these to be as they are.
+func repairEnds(data []byte) []byte {
+	begin := bytes.Index(data[:min(len(data), maxMargin)], []byte("%PDF-"))
+	const header = "%PDF-1.7\n"
+	if begin < 0 || len(data)-begin < len(header) {
+		return data
+	}
+	data = bytes.Clone(data[begin:])
+	copy(data, header)
+	const end = "%%EOF"
+	if at := bytes.LastIndex(data, []byte(end)) + len(end); at > len(end) && len(data)-at <= maxMargin {
+		data = data[:at]
+	}
+	return data
 }
 
 // leaves yields what the pages of a tree show and by what. The library would go

@@ -150,6 +150,26 @@ func TestTheTextOfPagesIsRead(t *testing.T) {
 	}
 }
 
+// Other readers take all of these; the library does not.
+func TestPages_HeadersAndEndsThatDiffer_AreRead(t *testing.T) {
+	plain := pdfOf("Ravens cache food.")
+	header := plain[:9]
+	for name, data := range map[string][]byte{
+		"version 2.0":              bytes.Replace(plain, header, []byte("%PDF-2.0\n"), 1),
+		"a blank behind it":        bytes.Replace(plain, []byte("\n"), []byte(" \n"), 1),
+		"a return behind it":       bytes.Replace(plain, header, []byte("%PDF-1.7\r"), 1),
+		"a line before it":         append([]byte("\xEF\xBB\xBF\r\n"), plain...),
+		"blanks behind the end":    append(bytes.Clone(plain), " \t \r\n"...),
+		"zeroes behind the end":    append(bytes.Clone(plain), make([]byte, 500)...),
+		"a page behind the end":    append(bytes.Clone(plain), "\n<!-- sent by a proxy -->\n"...),
+		"nothing, as it should be": plain,
+	} {
+		if pages, err := pdftext.Pages(data); err != nil || len(pages) != 1 || pages[0] != "Ravens cache food." {
+			t.Errorf("%s: %q, %v", name, pages, err)
+		}
+	}
+}
+
 func TestWhatIsNoPDFIsToldOf(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing": nil, "text": []byte("hello"), "a header alone": []byte("%PDF-1.4\n"), "cut": pdfOf("hello")[:300],

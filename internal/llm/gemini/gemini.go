@@ -52,6 +52,15 @@ func New(o Options) (*Model, error) {
 // ID returns gemini/MODEL.
 func (m *Model) ID() string { return "gemini/" + m.o.Model }
 
+// Hears reports whether Gemini takes a kind of sound (https://ai.google.dev/gemini-api/docs/audio, seen 2026-11).
+func (m *Model) Hears(mediaType string) bool {
+	switch mediaType {
+	case "audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac":
+		return true
+	}
+	return false
+}
+
 // Generate streams one answer.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {

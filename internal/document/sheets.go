@@ -1,0 +1,304 @@
+package document
+
+import (
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxCells bounds the cells that are read of a file.
+	maxCells = 2_000_000
+	// maxGap is how many empty columns or rows are written before a cell: one cell at the far end of a sheet would else
+	// make a table of 17 billion.
+	maxGap = 200
+)
+
+// sheetReader reads the sheets of an Excel file.
+type sheetReader struct {
+	a       *archive
+	strings []string
+	dates   map[int]bool // which cell formats show dates, by index
+	epoch   time.Time
+	cells   int
+	size    int
+}
+
+// readSheets reads an Excel file: each sheet as a table of the values that its cells show.
+func readSheets(a *archive) ([]Section, error) {
+	main, refers, err := a.mainPart()
+	if err != nil {
+		return nil, err
+	}
+	root, err := a.tree(main)
+	if err != nil {
+		return nil, err
+	}
+	r := &sheetReader{a: a, dates: map[int]bool{}}
+	book := root.child("workbook")
+	// Day 60 is 29 February 1900, which never was; from then on days count from 30 December 1899.
+	if r.epoch = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC); book.child("workbookPr").attr("date1904") == "1" {
+		r.epoch = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if part := partOf(refers, "sharedStrings"); part != "" {
+		if err := r.readStrings(part); err != nil {
+			return nil, err
+		}
+	}
+	if part := partOf(refers, "styles"); part != "" {
+		if err := r.readFormats(part); err != nil {
+			return nil, err
+		}
+	}
+	var list []Section
+	for _, s := range book.child("sheets").children {
+		to := refers[s.referenceOf()]
+		if s.name != "sheet" || to.kind != "worksheet" { // charts have no cells
+			continue
+		}
+		table, err := r.readSheet(to.target)
+		if err != nil {
+			return nil, err
+		}
+		where := "sheet " + s.attr("name")
+		if state := s.attr("state"); state == "hidden" || state == "veryHidden" {
+			where += " (hidden)"
+		}
+		list = append(list, Section{where, table, Table})
+	}
+	return list, nil
+}
+
+// readStrings reads the texts that cells share.
+func (r *sheetReader) readStrings(part string) error {
+	return r.eachElement(part, "si", func(d *xml.Decoder, start xml.StartElement) error {
+		var item richText
+		if err := d.DecodeElement(&item, &start); err != nil {
+			return err
+		}
+		r.strings = append(r.strings, item.String())
+		return nil
+	})
+}
+
+// richText is a text whose parts may look different. How it is pronounced, in Japanese, is left out.
+type richText struct {
+	Text string `xml:"t"`
+	Runs []struct {
+		Text string `xml:"t"`
+	} `xml:"r"`
+}
+
+func (t richText) String() string {
+	whole := t.Text
+	for _, r := range t.Runs {
+		whole += r.Text
+	}
+	return whole
+}
+
+// eachElement calls fn for all elements of a name in a part.
+func (r *sheetReader) eachElement(part, name string, fn func(*xml.Decoder, xml.StartElement) error) error {
+	d, done, err := r.a.open(part)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == name {
+			if err := fn(d, start); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readFormats finds the cell formats that show dates.
+func (r *sheetReader) readFormats(part string) error {
+	root, err := r.a.tree(part)
+	if err != nil {
+		return err
+	}
+	styles := root.child("styleSheet")
+	own := map[string]string{}
+	for _, f := range styles.child("numFmts").children {
+		own[f.attr("numFmtId")] = f.attr("formatCode")
+	}
+	index := 0
+	for _, xf := range styles.child("cellXfs").children {
+		if xf.name != "xf" {
+			continue
+		}
+		id := xf.attr("numFmtId")
+		n, _ := strconv.Atoi(id)
+		code, isOwn := own[id]
+		// ECMA-376 part 1, 18.8.30: the formats that every program knows without a code.
+		r.dates[index] = isOwn && isDateFormat(code) || !isOwn && (n >= 14 && n <= 22 || n >= 45 && n <= 47)
+		index++
+	}
+	return nil
+}
+
+// isDateFormat reports whether a format code shows a date or a time.
+func isDateFormat(code string) bool {
+	quoted, bracket := false, false
+	for _, c := range strings.ToLower(code) {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '[':
+			bracket = true
+		case c == ']':
+			bracket = false
+		case !quoted && !bracket && strings.ContainsRune("ydhs", c):
+			return true
+		case c == ';':
+			return false // what follows is for negative numbers
+		}
+	}
+	return false
+}
+
+// cell is a cell as a sheet holds it.
+type cell struct {
+	At     string   `xml:"r,attr"`
+	Type   string   `xml:"t,attr"`
+	Format int      `xml:"s,attr"`
+	Value  string   `xml:"v"`
+	Inline richText `xml:"is"`
+}
+
+// readSheet returns a sheet as CSV.
+func (r *sheetReader) readSheet(part string) (string, error) {
+	var b strings.Builder
+	out := csv.NewWriter(&b)
+	written := 0
+	err := r.eachElement(part, "row", func(d *xml.Decoder, start xml.StartElement) error {
+		row, err := r.readRow(d)
+		if err != nil {
+			return err
+		}
+		if number, err := strconv.Atoi(attrOf(start.Attr, "r")); err == nil && len(row) > 0 {
+			for ; written < number-1 && number-written <= maxGap; written++ {
+				b.WriteString("\n")
+			}
+			written = max(written, number-1)
+		}
+		if len(row) == 0 {
+			return nil
+		}
+		written++
+		if r.size += len(strings.Join(row, ",")); r.size > maxText {
+			return errTooMuch
+		}
+		err = out.Write(row)
+		out.Flush() // empty rows are written beside the writer
+		return err
+	})
+	return strings.Trim(b.String(), "\n"), err
+}
+
+// readRow reads the cells of a row up to its end.
+func (r *sheetReader) readRow(d *xml.Decoder) ([]string, error) {
+	var row []string
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		start, ok := token.(xml.StartElement)
+		if _, end := token.(xml.EndElement); end {
+			return trimRow(row), nil
+		}
+		if !ok {
+			continue
+		}
+		var c cell
+		if err := d.DecodeElement(&c, &start); err != nil {
+			return nil, err
+		}
+		if r.cells++; r.cells > maxCells {
+			return nil, errTooMuch
+		}
+		if column := columnOf(c.At); column > len(row) && column-len(row) <= maxGap {
+			row = append(row, make([]string, column-len(row))...)
+		}
+		row = append(row, r.shown(c))
+	}
+}
+
+// trimRow returns a row without the empty cells at its end.
+func trimRow(row []string) []string {
+	for len(row) > 0 && strings.TrimSpace(row[len(row)-1]) == "" {
+		row = row[:len(row)-1]
+	}
+	return row
+}
+
+// columnOf returns the column of a cell such as "AB12", from 0; -1: it does not say.
+func columnOf(at string) int {
+	n := 0
+	for _, c := range at {
+		if c < 'A' || c > 'Z' {
+			break
+		}
+		if n = n*26 + int(c-'A') + 1; n > 1<<14 { // the last column is XFD
+			return -1
+		}
+	}
+	return n - 1
+}
+
+// shown returns what a cell shows, as far as its format is known.
+func (r *sheetReader) shown(c cell) string {
+	switch c.Type {
+	case "s":
+		n, err := strconv.Atoi(c.Value)
+		if err != nil || n < 0 || n >= len(r.strings) {
+			return ""
+		}
+		return r.strings[n]
+	case "inlineStr":
+		return c.Inline.String()
+	case "b":
+		return map[string]string{"0": "FALSE", "1": "TRUE"}[c.Value]
+	case "", "n":
+		days, err := strconv.ParseFloat(c.Value, 64)
+		if err != nil {
+			return c.Value
+		}
+		if r.dates[c.Format] {
+			return r.date(days)
+		}
+		return strconv.FormatFloat(days, 'f', -1, 64)
+	}
+	return c.Value // a text that a formula made, an error, an ISO date
+}
+
+// date returns a number of days as a date, with the time where there is one, or as a time alone.
+func (r *sheetReader) date(days float64) string {
+	if days < 0 || days > 2_958_466 { // the year 10000
+		return fmt.Sprint(days)
+	}
+	t := r.epoch.Add(time.Duration(math.Round(days*86_400)) * time.Second)
+	switch whole := days == math.Trunc(days); {
+	case days < 1 && !whole:
+		return t.Format("15:04:05")
+	case whole:
+		return t.Format(time.DateOnly)
+	}
+	return t.Format("2006-01-02 15:04:05")
+}
