@@ -53,6 +53,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/agents/{name}":                    {"GET": s.getAgent, "PUT": s.putAgent, "DELETE": s.deleteAgent},
 		"/agents/{name}/files":              {"GET": s.listFiles, "POST": s.addFiles},
 		"/agents/{name}/files/{file}":       {"GET": s.getFile, "DELETE": s.deleteFile},
+		"/agents/{name}/knowledge":          {"GET": s.searchFiles},
 		"/conversations":                    {"GET": s.listConversations},
 		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},

@@ -65,6 +65,7 @@ var operations = map[string]operation{
 	"POST /agents/{name}/files":              {summary: "Give it a file", body: fileBody, kind: "multipart/form-data", status: 201},
 	"GET /agents/{name}/files/{file}":        {summary: "The file itself", answer: "file"},
 	"DELETE /agents/{name}/files/{file}":     {summary: "Remove the file", status: 204},
+	"GET /agents/{name}/knowledge":           {summary: "The passages of its files that fit ?q, best first; ?limit", answer: listAnswer},
 	"GET /conversations":                     {summary: "The conversations", answer: listAnswer},
 	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},

@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"internal/toolsearch":      append(behaviour(), "internal/search"),
 	"internal/knowledge":       append(vocabulary(), "internal/search", "internal/document"),
 	"internal/digest":          append(behaviour(), "internal/schedule", "internal/config"),
-	"internal/admin":           append(behaviour(), "internal/budget", "internal/history", "internal/mcp", "internal/transfer", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
+	"internal/admin":           append(behaviour(), "internal/budget", "internal/history", "internal/knowledge", "internal/mcp", "internal/transfer", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/document":        {"internal/page"},
 	"internal/chat/chattest":   {"internal/chat"},
 	"internal/sim":             {},
