@@ -100,6 +100,7 @@ type Options struct {
 	Conversations Conversations
 	Memories      Memories
 	History       History
+	Transfer      Transfer
 	Agent         Agent
 	Instance      Instance
 	Spending      Spending

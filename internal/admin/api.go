@@ -35,6 +35,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
 		"/backup":                           {"POST": s.postBackup},
+		"/export":                           {"GET": s.exportRecords},
+		"/import":                           {"POST": s.importRecords},
 		"/mcp/servers":                      {"GET": s.listServers, "POST": s.addServer},
 		"/mcp/servers/{name}":               {"GET": s.getServer, "PUT": s.putServer, "DELETE": s.deleteServer},
 		"/mcp/servers/{name}/start":         {"POST": s.controlServer("start")},
@@ -51,6 +53,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/agents/{name}":                    {"GET": s.getAgent, "PUT": s.putAgent, "DELETE": s.deleteAgent},
 		"/agents/{name}/files":              {"GET": s.listFiles, "POST": s.addFiles},
 		"/agents/{name}/files/{file}":       {"GET": s.getFile, "DELETE": s.deleteFile},
+		"/agents/{name}/knowledge":          {"GET": s.searchFiles},
 		"/conversations":                    {"GET": s.listConversations},
 		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},

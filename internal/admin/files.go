@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"ravenbot/internal/knowledge"
 	"ravenbot/internal/roster"
 )
 
@@ -25,6 +26,8 @@ type Files interface {
 	// Open returns the file as it was uploaded. The caller closes it.
 	Open(agent, name string) (io.ReadCloser, roster.File, error)
 	Delete(ctx context.Context, agent, name string) error
+	// Search returns up to k passages of an agent's files that fit a query, the best first.
+	Search(ctx context.Context, agent, query string, k int) ([]knowledge.Passage, error)
 }
 
 // bodyLimit returns the largest body of a request, in bytes.
@@ -33,11 +36,31 @@ func bodyLimit(r *http.Request) int64 {
 	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
 		return MaxFile + 64<<10 // with what multipart adds
 	}
+	if path == "/import" {
+		return maxImport
+	}
 	return maxBody
 }
 
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Files.List(r.PathValue("name"))
+	if err != nil {
+		s.writeFileError(w, r, err)
+		return
+	}
+	writeList(w, list)
+}
+
+// searchFiles writes the passages of an agent's files that fit ?q.
+func (s *Server) searchFiles(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := parseNumber(q.Get("limit"), defaultFound)
+	if err != nil || limit < 1 || limit > maxPageSize || strings.TrimSpace(q.Get("q")) == "" {
+		writeError(w, http.StatusBadRequest, "bad_request",
+			fmt.Sprintf("want q, which is what to look for, and limit, a number from 1 to %d", maxPageSize), "add ?q=…&limit=10")
+		return
+	}
+	list, err := s.o.Files.Search(r.Context(), r.PathValue("name"), q.Get("q"), limit)
 	if err != nil {
 		s.writeFileError(w, r, err)
 		return

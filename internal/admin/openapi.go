@@ -39,6 +39,8 @@ const (
 var operations = map[string]operation{
 	"GET /status":                            {summary: "How the bot is: platforms, load, store"},
 	"POST /backup":                           {summary: "A copy of the store, as a file", answer: "file"},
+	"GET /export":                            {summary: "What is kept, as JSON lines; ?conversation: of one channel or thread", answer: "lines"},
+	"POST /import":                           {summary: "Add records that are not there; ?line is the number of the first line", body: `{"type":"string"}`, kind: "application/x-ndjson"},
 	"GET /mcp/servers":                       {summary: "The MCP servers", answer: listAnswer},
 	"POST /mcp/servers":                      {summary: "Add an MCP server", body: serverBody, status: 201, answer: serverAnswer},
 	"GET /mcp/servers/{name}":                {summary: "One MCP server", answer: serverAnswer},
@@ -63,6 +65,7 @@ var operations = map[string]operation{
 	"POST /agents/{name}/files":              {summary: "Give it a file", body: fileBody, kind: "multipart/form-data", status: 201},
 	"GET /agents/{name}/files/{file}":        {summary: "The file itself", answer: "file"},
 	"DELETE /agents/{name}/files/{file}":     {summary: "Remove the file", status: 204},
+	"GET /agents/{name}/knowledge":           {summary: "The passages of its files that fit ?q, best first; ?limit", answer: listAnswer},
 	"GET /conversations":                     {summary: "The conversations", answer: listAnswer},
 	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
@@ -130,6 +133,8 @@ func describeOperation(method, path string) map[string]any {
 	switch known.answer {
 	case "file":
 		done["content"] = mediaType("application/octet-stream", `{"type":"string","format":"binary"}`)
+	case "lines":
+		done["content"] = mediaType("application/x-ndjson", `{"type":"string"}`)
 	case "events":
 		done["content"] = mediaType("text/event-stream", `{"type":"string"}`)
 	default:

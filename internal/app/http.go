@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/roster"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/transfer"
 )
 
 // shutdownTimeout is how long requests under way may take when the bot ends.
@@ -63,6 +64,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Conversations: a.store,
 		Memories:      a.notes(),
 		History:       a.history,
+		Transfer:      transfer.New(transfer.Options{Store: a.store, Reload: func(ctx context.Context) error { return a.restore(ctx, p) }}),
 		Agent:         a.agent,
 		Instance:      instance{a},
 		Spending:      a.spending,

@@ -20,7 +20,6 @@ import (
 	"ravenbot/internal/sampling"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/tool/channel"
@@ -69,7 +68,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
 		Servers:        mcp.FromEntries(c.MCPServers),
-		Store:          serverBlobs{a.store},
+		Store:          mcp.StoredBlobs{Blobs: a.store},
 		StartAfter:     a.serversGo,
 		IsReserved:     reservedName(pack),
 		Schemas:        schema.New(),
@@ -211,16 +210,4 @@ func (a *App) readableConversation(c tool.Caller) (chat.Address, bool) {
 		}
 	}
 	return at, !at.IsZero() && a.platforms.CanPost(at)
-}
-
-// serverBlobs keeps what is known of MCP servers, so that their tools can be called from the
-// first message after a restart.
-type serverBlobs struct{ db *bolt.DB }
-
-func (s serverBlobs) Load(what, server string) ([]byte, error) {
-	return s.db.LoadBlob(context.Background(), what+"/"+server)
-}
-
-func (s serverBlobs) Save(what, server string, data []byte) error {
-	return s.db.SaveBlob(context.Background(), what+"/"+server, data)
 }

@@ -69,12 +69,17 @@ func (c *client) do(ctx context.Context, method, path string, body any) (*http.R
 		}
 		in = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, in)
+	return c.send(ctx, method, path, "application/json", in)
+}
+
+// send is do with a body of any media type.
+func (c *client) send(ctx context.Context, method, path, kind string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, err

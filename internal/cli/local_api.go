@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // api returns a client of the running daemon or, where none runs, of a bot that is put together here over its store.
@@ -64,6 +66,13 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		defer close(done)
 		defer cancel()
+		defer func() {
+			// A handler panics with ErrAbortHandler to say that its answer is not whole.
+			if p := recover(); p != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				_ = writer.CloseWithError(fmt.Errorf("the answer was cut off: %v", p)) // never fails
+			}
+		}()
 		t.handler.ServeHTTP(w, served)
 		w.WriteHeader(http.StatusOK) // where nothing was written
 		_ = writer.Close()           // never fails
@@ -125,3 +134,9 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(b)
 }
+
+// SetWriteDeadline does nothing: the reader is this process.
+func (*pipeWriter) SetWriteDeadline(time.Time) error { return nil }
+
+// FlushError does nothing: what is written is read at once.
+func (*pipeWriter) FlushError() error { return nil }

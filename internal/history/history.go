@@ -120,7 +120,7 @@ func (q Query) covers(m Message) bool {
 // link returns what leads people to a message on its platform, or "".
 func (s *Service) link(m Message) string {
 	linker, ok := s.o.Platform(m.Conversation.Platform).(chat.Linker)
-	if !ok || strings.HasSuffix(m.ID, answerSuffix) {
+	if !ok || strings.HasSuffix(m.ID, AnswerSuffix) {
 		return ""
 	}
 	return linker.Link(m.Conversation, m.ID)

@@ -21,7 +21,7 @@ const BotName = "ravenbot"
 // Message is one thing that was said in a conversation.
 type Message struct {
 	Conversation chat.Address
-	ID           string // unique in the conversation; that of an answer is its turn's with answerSuffix
+	ID           string // unique in the conversation; that of an answer is its turn's with AnswerSuffix
 	AuthorID     string // on the platform; empty: not known
 	Author       string // a display name, or what is known in its place
 	Bot          bool
@@ -30,8 +30,8 @@ type Message struct {
 	Link         string // leads people to the message; empty: not known
 }
 
-// answerSuffix is added to the ID of a question for that of the answer.
-const answerSuffix = "/answer"
+// AnswerSuffix is added to the ID of a question for that of the answer.
+const AnswerSuffix = "/answer"
 
 // FromTurn returns what was said in a turn: the words of people, and the answer where there is one.
 func FromTurn(a chat.Address, t conversation.Turn) []Message {
@@ -60,7 +60,7 @@ func FromTurn(a chat.Address, t conversation.Turn) []Message {
 	if answer := answerOf(t); answer != "" {
 		list = append(list, Message{
 			Conversation: a,
-			ID:           messageID(t.ID) + answerSuffix,
+			ID:           messageID(t.ID) + AnswerSuffix,
 			Author:       BotName,
 			Bot:          true,
 			// Behind the question, whose time is all that a turn knows.
@@ -117,8 +117,8 @@ func answerOf(t conversation.Turn) string {
 	return ""
 }
 
-// fromStored returns a message that is part of no turn.
-func fromStored(m store.Message) Message {
+// FromStored returns a message that is part of no turn.
+func FromStored(m store.Message) Message {
 	return Message{
 		Conversation: m.Conversation,
 		ID:           m.ID,

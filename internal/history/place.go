@@ -95,7 +95,7 @@ func (p *place) dropFrom(source, k string) {
 // dropMessage removes a message and the answer to it, whatever their sources.
 func (p *place) dropMessage(id string) {
 	for k, e := range p.known {
-		if e.ID == id || e.ID == id+answerSuffix {
+		if e.ID == id || e.ID == id+AnswerSuffix {
 			for _, keys := range p.sources {
 				delete(keys, k)
 			}

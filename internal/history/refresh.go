@@ -104,7 +104,7 @@ func (s *Service) refreshMessages(ctx context.Context, p *place, v store.Convers
 			return err
 		}
 		for _, m := range list {
-			p.add(source, fromStored(m))
+			p.add(source, FromStored(m))
 		}
 		if n += len(list); len(list) < readBatch {
 			break

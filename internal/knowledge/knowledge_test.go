@@ -46,9 +46,19 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
+// told returns what the model of an agent is told of its files with a question.
+func told(t *testing.T, b *knowledge.Repository, agent string, named []string, question string) string {
+	t.Helper()
+	text := b.Standing(t.Context(), agent, named)
+	for _, p := range b.Recall(t.Context(), agent, named, question, nil) {
+		text += "\n\n" + p.String()
+	}
+	return text
+}
+
 func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	b, dir := base(t)
-	if text := b.PromptText(t.Context(), "default", nil, "anything"); text != "" {
+	if text := told(t, b, "default", nil, "anything"); text != "" {
 		t.Errorf("without files it says %q", text)
 	}
 	for name, data := range map[string]string{
@@ -60,7 +70,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 		}
 	}
 	notes := write(t, filepath.Join(dir, "notes.txt"), "The cat is Mons.")
-	got := b.PromptText(t.Context(), "default", []string{notes}, "anything")
+	got := told(t, b, "default", []string{notes}, "anything")
 	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.", "[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
 		"[page.html, Opening]\n## Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
 		if !strings.Contains(got, want) {
@@ -70,7 +80,7 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	if strings.Contains(got, "evil") {
 		t.Errorf("a script is known:\n%s", got)
 	}
-	if other := b.PromptText(t.Context(), "other", nil, "holidays"); other != "" {
+	if other := told(t, b, "other", nil, "holidays"); other != "" {
 		t.Errorf("another agent knows %q", other)
 	}
 }
@@ -94,7 +104,7 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	got := b.PromptText(t.Context(), "default", nil, "Who keeps lighthouse 371, please?")
+	got := told(t, b, "default", nil, "Who keeps lighthouse 371, please?")
 	t.Logf("read, indexed and searched in %v", time.Since(began))
 	if !strings.Contains(got, "Keeper371") || !strings.Contains(got, "[book.md, Chapter 371]") || len(got) > 10<<10 {
 		t.Errorf("%d bytes: %.2000s", len(got), got)
@@ -102,10 +112,10 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 	if err := b.Put(t.Context(), "default", "pay.md", []byte("# Pay\n\nSalaries come on the 25th.")); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.PromptText(t.Context(), "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
+	if got := told(t, b, "default", nil, "wage?"); !strings.Contains(got, "[pay.md, Pay]") {
 		t.Errorf("of a word that says the same it says %.500s", got)
 	}
-	if got := b.PromptText(t.Context(), "default", nil, "zebra"); !strings.Contains(got, "Nothing in them") {
+	if got := told(t, b, "default", nil, "zebra"); strings.Contains(got, "[book.md") {
 		t.Errorf("of nothing it says %.500s", got)
 	}
 	search := b.SearchTool(func(string) []string { return nil })
@@ -129,7 +139,7 @@ func TestAPassageOfPlainTextTellsItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 1234, 2000} {
-		got := b.PromptText(t.Context(), "default", nil, fmt.Sprintf("thing%d", n))
+		got := told(t, b, "default", nil, fmt.Sprintf("thing%d", n))
 		var line int
 		_, source, _ := strings.Cut(got, "\n\n[log.txt, ")
 		if _, err := fmt.Sscanf(source, "from line %d]", &line); err != nil {
@@ -149,7 +159,7 @@ func TestAFileIsReadAgainWhenItChanges(t *testing.T) {
 	path := write(t, filepath.Join(folder, "a.txt"), "The door code is 1111.")
 	write(t, filepath.Join(folder, ".hidden.txt"), "hidden")
 	write(t, filepath.Join(folder, "sub", "b.md"), "below")
-	recall := func() string { return b.PromptText(t.Context(), "default", []string{folder}, "door code") }
+	recall := func() string { return told(t, b, "default", []string{folder}, "door code") }
 	if got := recall(); !strings.Contains(got, "1111") || !strings.Contains(got, "[sub/b.md]") || strings.Contains(got, "hidden") {
 		t.Errorf("at first %q", got)
 	}
@@ -182,7 +192,7 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	for name, data := range map[string]string{"a.pdf": "broken", "b.txt": "fine", "c.txt": "\x00\x01"} {
 		named = append(named, write(t, filepath.Join(dir, name), data))
 	}
-	if got := b.PromptText(t.Context(), "default", named, "x"); !strings.Contains(got, "fine") {
+	if got := told(t, b, "default", named, "x"); !strings.Contains(got, "fine") {
 		t.Errorf("it says %q", got)
 	}
 	got := map[string]string{}
@@ -208,7 +218,7 @@ func TestAnUploadedFileThatCannotBeReadTakesNoOthersPlace(t *testing.T) {
 			t.Errorf("%s %q: %v, want %s", c.name, c.data, err, c.want)
 		}
 	}
-	if got := b.PromptText(t.Context(), "default", nil, "x"); !strings.HasSuffix(got, "[a.pdf, p. 1]\nfine") {
+	if got := told(t, b, "default", nil, "x"); !strings.HasSuffix(got, "[a.pdf, p. 1]\nfine") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -256,7 +266,7 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 		if err := b.Put(t.Context(), "default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
-		got := b.PromptText(context.Background(), "default", nil, "x")
+		got := b.Standing(context.Background(), "default", nil)
 		if err := b.DeleteAll("default"); err != nil {
 			t.Fatal(err)
 		}

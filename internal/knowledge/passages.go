@@ -28,7 +28,8 @@ type passage struct {
 	file  string
 	part  int    // number of its section in the file
 	where string // heading, page or rows
-	line  int    // first line, where the text has no heading; else 0
+	line  int    // first line in the file; 0: lines cannot be counted in it
+	cut   bool   // it is one of several of its section
 	text  string
 }
 
@@ -36,6 +37,7 @@ type passage struct {
 // ones can be counted in the file.
 type section struct {
 	where, text string
+	line        int // first line of a numbered one
 	numbered    bool
 }
 
@@ -69,21 +71,25 @@ func splitSections(ctx context.Context, name string, data []byte, documents *doc
 func splitHeadings(text, where string) []section {
 	var list []section
 	var b strings.Builder
+	first, at := 1, 0 // line of the section, and of what is read
 	flush := func() {
 		if s := strings.TrimSpace(b.String()); s != "" {
-			list = append(list, section{where: where, text: s})
+			// Empty lines before the text are not part of it.
+			blank, _, _ := strings.Cut(b.String(), s[:1])
+			list = append(list, section{where: where, text: s, line: first + strings.Count(blank, "\n")})
 		}
 		b.Reset()
 	}
 	fenced := false
 	for line := range strings.Lines(text) {
+		at++
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}
 		// Within a code block, a line that begins with # is a comment of the code.
 		if title, ok := parseHeading(line); ok && !fenced {
 			flush()
-			where = title
+			where, first = title, at
 		}
 		b.WriteString(line)
 	}
@@ -134,15 +140,16 @@ func splitRows(text string, tabs bool) []section {
 }
 
 // splitPassages splits sections that are too long, at paragraphs, lines, sentences or, where there are none, anywhere
-// between characters. Passages of text without headings carry the number of their first line.
+// between characters. Passages of plain text carry the number of their first line.
 func splitPassages(file string, parts []section) []passage {
 	var list []passage
 	for part, s := range parts {
 		text := strings.TrimSpace(s.text)
-		line, counted := 1, 0
+		line, counted := s.line, 0
 		add := func(from, to int) {
 			p := passage{file: file, part: part, where: s.where, text: strings.TrimSpace(text[from:to])}
-			if s.where == "" && s.numbered && len(text) > maxPassageBytes {
+			p.cut = len(text) > maxPassageBytes
+			if s.numbered {
 				line, counted = line+strings.Count(text[counted:from], "\n"), from
 				p.line = line
 			}

@@ -40,6 +40,14 @@ func (f Files) List(agent string) ([]File, error) {
 	return list, nil
 }
 
+// Search returns up to k passages of an agent's files that fit a query, the best first.
+func (f Files) Search(ctx context.Context, agent, query string, k int) ([]knowledge.Passage, error) {
+	if !f.Exists(agent) {
+		return nil, ErrNotFound
+	}
+	return f.o.Knowledge.Search(ctx, agent, f.Knowledge(agent), query, k), nil
+}
+
 func describeFile(f knowledge.File) File {
 	v := File{Name: f.Name, Bytes: f.Bytes, Hash: f.Hash, Changed: f.Changed, Source: FromConfig, Passages: f.Passages}
 	if f.Uploaded {

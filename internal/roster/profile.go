@@ -38,8 +38,12 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			MaxResult: cmp.Or(m.Limits.MaxResultBytes, c.Tools.MaxResultBytes),
 			Uses:      toolFilter(m, c.Tools.Enabled),
 			Servers:   m.access.server,
-			Recall: func(ctx context.Context, question string, _ []string) agent.Knowledge {
-				return agent.Knowledge{Standing: r.o.Knowledge.PromptText(ctx, name, m.Agent.Knowledge, question)}
+			Recall: func(ctx context.Context, question string, earlier []string) agent.Knowledge {
+				known := agent.Knowledge{Standing: r.o.Knowledge.Standing(ctx, name, m.Agent.Knowledge)}
+				for _, p := range r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier) {
+					known.Passages = append(known.Passages, p.String())
+				}
+				return known
 			},
 			ContextMessages: m.Context.Messages,
 			Window: conversation.Window{

@@ -197,6 +197,8 @@ type Notes interface {
 	// false where the scope has one with the same text, and ErrFull where it holds limit notes.
 	SaveMemory(ctx context.Context, m Memory, limit int) (Memory, bool, error)
 	Memories(ctx context.Context, scope string) ([]Memory, error)
+	// MemoryScopes returns the scopes that may have notes, in order.
+	MemoryScopes(ctx context.Context) ([]string, error)
 	// ReplaceMemory replaces the text, author and time of a note, by its scope and number, and
 	// returns it as it was and as it is. Where another note of the scope has the same text it
 	// deletes the one and returns the other. It returns ErrNotFound where there is no such note.

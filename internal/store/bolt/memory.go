@@ -68,6 +68,21 @@ func (db *DB) Memories(ctx context.Context, scope string) ([]store.Memory, error
 	return list, nil
 }
 
+// MemoryScopes returns the scopes that may have notes, in order.
+func (db *DB) MemoryScopes(context.Context) ([]string, error) {
+	var list []string
+	err := db.view(func(tx *tx) error {
+		return tx.top(memoriesBucket).eachNested(func(scope string, _ *bucket) error {
+			list = append(list, scope)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the scopes of memories: %w", err)
+	}
+	return list, nil
+}
+
 // ReplaceMemory replaces the text, author and time of a note, and returns it as it was and as
 // it is. Where another note of the scope has the same text it deletes the one and returns the
 // other. It returns store.ErrNotFound where there is no such note.

@@ -42,6 +42,10 @@ func memories(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "of the other", []string{"four"}, texts("user/web/b"))
 	same(t, "of nobody", []string(nil), texts("user/web/"))
 
+	scopes, err := s.MemoryScopes(ctx)
+	must(t, err)
+	same(t, "scopes", []string{"user/web/a", "user/web/b"}, scopes)
+
 	must(t, s.DeleteMemory(ctx, "user/web/a", 3))
 	for _, scope := range []string{"user/web/a", "user/web/c"} {
 		if err := s.DeleteMemory(ctx, scope, 3); !errors.Is(err, store.ErrNotFound) {

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/transfer"
+)
+
+func exportFlags(c *invocation) {
+	c.flags.String("conversation", "", "export what is kept of one channel or thread alone, by its `ADDRESS`")
+}
+
+// exportStore writes what is kept to a file, as JSON lines.
+func exportStore(ctx context.Context, c *invocation) error {
+	path := "/api/v1/export"
+	if written := c.flagText("conversation"); written != "" {
+		if _, err := chat.ParseAddress(written); err != nil {
+			return usageErrorf("--conversation: %v", err)
+		}
+		path += "?" + url.Values{"conversation": {written}}.Encode()
+	}
+	d, release, err := c.api(ctx)
+	if err != nil {
+		return err
+	}
+	res, err := d.do(ctx, http.MethodGet, path, nil)
+	if err == nil {
+		err = writeWhole(c.args[0], res.Body)
+		err = errors.Join(err, res.Body.Close())
+	}
+	return errors.Join(err, release())
+}
+
+// writeWhole writes a stream to a file, which gets its name only when all of it is there. The file may hold secrets,
+// so others may not read it.
+func writeWhole(name string, r io.Reader) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(name+".new"))
+	}
+	return nil
+}
+
+// importBatch is how many bytes of a file are sent at once, and importLines how many lines.
+const (
+	importBatch = 4 << 20
+	importLines = 2000
+)
+
+// importStore adds the records of a file that are not there.
+func importStore(ctx context.Context, c *invocation) error {
+	f, err := os.Open(c.args[0])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	d, release, err := c.api(ctx)
+	if err != nil {
+		return err
+	}
+	total := transfer.Result{Added: map[string]int{}}
+	err = sendLines(ctx, f, func(batch []byte, first int) error {
+		var r transfer.Result
+		path := "/api/v1/import?line=" + strconv.Itoa(first)
+		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))
+		if err != nil {
+			return err
+		}
+		err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&r)
+		total.Skipped += r.Skipped
+		total.Errors = append(total.Errors, r.Errors...)
+		for kind, n := range r.Added {
+			total.Added[kind] += n
+		}
+		return errors.Join(err, res.Body.Close())
+	})
+	if err = errors.Join(err, release()); err != nil {
+		return err
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(total.Added)) {
+		parts = append(parts, fmt.Sprintf("%s %d", kind, total.Added[kind]))
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing"}
+	}
+	fmt.Fprintf(c.Out, "added: %s; %d were there already\n", strings.Join(parts, ", "), total.Skipped)
+	for _, e := range total.Errors {
+		fmt.Fprintf(c.Err, "%s:%d: %s\n", c.args[0], e.Line, e.Error)
+	}
+	if len(total.Errors) > 0 {
+		return fmt.Errorf("%d lines were not imported", len(total.Errors))
+	}
+	return nil
+}
+
+// sendLines calls send with whole lines of a file, as many as one request takes, and the number of the first.
+func sendLines(ctx context.Context, r io.Reader, send func(batch []byte, first int) error) error {
+	in := bufio.NewReader(interruptibleReader{ctx, r})
+	var batch []byte
+	for first, n := 1, 0; ; {
+		line, err := in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(line) > transfer.MaxLine {
+			return fmt.Errorf("line %d is longer than %d bytes", first+n, transfer.MaxLine)
+		}
+		batch = append(batch, line...)
+		n++
+		if err != nil || n == importLines || len(batch) > importBatch {
+			if sendErr := send(batch, first); sendErr != nil || err != nil {
+				return sendErr
+			}
+			first, n, batch = first+n, 0, nil
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/history"
+	"ravenbot/internal/store"
+)
+
+// Result says what an import did.
+type Result struct {
+	Added   map[string]int `json:"added"`   // by kind
+	Skipped int            `json:"skipped"` // records that were there
+	Errors  []LineError    `json:"errors"`
+}
+
+// LineError is a line that was not imported, and why.
+type LineError struct {
+	Line  int    `json:"line"`
+	Error string `json:"error"`
+}
+
+// maxErrors is how many lines with errors are named; the others are counted in the last one.
+const maxErrors = 200
+
+// saveBatch is how many messages are stored in one transaction.
+const saveBatch = 500
+
+// importer is one import under way.
+type importer struct {
+	*Service
+	result   Result
+	messages []store.Message
+	more     int // errors beyond maxErrors
+	reload   bool
+}
+
+// Import reads JSON lines, whose first is number first, and adds the records that are not there. The error is one of
+// the store; what is wrong with lines is in the result.
+func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, error) {
+	i := importer{Service: s, result: Result{Added: map[string]int{}, Errors: []LineError{}}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxLine)
+	line := first
+	for ; lines.Scan(); line++ {
+		raw := bytes.TrimSpace(lines.Bytes())
+		if len(raw) == 0 {
+			continue
+		}
+		if err := i.take(ctx, raw); err != nil {
+			// A fault of the line is for whoever sent it; the store's ends the import.
+			if fault := (faultError{}); !errors.As(err, &fault) {
+				return i.result, err
+			}
+			i.addError(line, err)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		i.addError(line, fmt.Errorf("the line is longer than %d bytes; it and those after it were not read", MaxLine))
+	} else if lines.Err() != nil {
+		return i.result, lines.Err()
+	}
+	err := i.saveMessages(ctx)
+	if i.more > 0 {
+		i.result.Errors = append(i.result.Errors, LineError{line - 1, fmt.Sprintf("%d more lines have errors", i.more)})
+	}
+	if i.reload {
+		err = errors.Join(err, s.o.Reload(ctx))
+	}
+	return i.result, err
+}
+
+func (i *importer) addError(line int, err error) {
+	if len(i.result.Errors) == maxErrors {
+		i.more++
+		return
+	}
+	i.result.Errors = append(i.result.Errors, LineError{line, err.Error()})
+}
+
+// faultError is a fault of a line.
+type faultError struct{ error }
+
+func (e faultError) Unwrap() error { return e.error }
+
+func faultf(format string, args ...any) error { return faultError{fmt.Errorf(format, args...)} }
+
+// take imports one line.
+func (i *importer) take(ctx context.Context, line []byte) error {
+	var head struct{ Kind string }
+	if err := json.Unmarshal(line, &head); err != nil {
+		return faultf("it is no JSON object: %w", err)
+	}
+	switch head.Kind {
+	case kindMessage:
+		return i.takeMessage(ctx, line)
+	case kindMemory:
+		return i.takeMemory(ctx, line)
+	case kindSetting:
+		return i.takeSetting(ctx, line)
+	case kindSubscription:
+		return i.takeSubscription(ctx, line)
+	case kindServer, kindAgent, kindDigest:
+		return i.takeItem(ctx, line)
+	}
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, agent or server", head.Kind)
+}
+
+// count notes that a record of a kind was added, or was there.
+func (i *importer) count(kind string, isNew bool) {
+	if isNew {
+		i.result.Added[kind]++
+	} else {
+		i.result.Skipped++
+	}
+}
+
+func (i *importer) takeMessage(ctx context.Context, line []byte) error {
+	var m message
+	if err := decode(line, &m); err != nil {
+		return faultError{err}
+	}
+	a, err := m.check()
+	if err != nil {
+		return faultError{err}
+	}
+	has, err := i.hasTurn(ctx, a, m.ID)
+	if err != nil || has {
+		i.count(kindMessage, false)
+		return err
+	}
+	i.messages = append(i.messages, store.Message{
+		Conversation: a,
+		ID:           m.ID,
+		Author:       chat.User{ID: m.Author.ID, Name: m.Author.Name},
+		Bot:          m.Bot,
+		At:           m.At.UTC(),
+		Text:         m.Text,
+	})
+	if len(i.messages) == saveBatch {
+		return i.saveMessages(ctx)
+	}
+	return nil
+}
+
+// hasTurn reports whether a turn of a conversation holds a message: what was said to the bot, or its answer.
+func (i *importer) hasTurn(ctx context.Context, a chat.Address, id string) (bool, error) {
+	at, _, err := i.o.Store.TurnOf(ctx, a.Platform+"/"+strings.TrimSuffix(id, history.AnswerSuffix))
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && at == a, err
+}
+
+func (i *importer) saveMessages(ctx context.Context) error {
+	if len(i.messages) == 0 {
+		return nil
+	}
+	added, err := i.o.Store.SaveMessages(ctx, i.messages)
+	if err != nil {
+		return err
+	}
+	i.result.Skipped += len(i.messages) - added
+	if added > 0 {
+		i.result.Added[kindMessage] += added
+	}
+	i.messages = nil
+	return nil
+}
+
+func (i *importer) takeMemory(ctx context.Context, line []byte) error {
+	var m memory
+	if err := decode(line, &m); err != nil {
+		return faultError{err}
+	}
+	scope, err := readScope(m.Scope)
+	if err != nil {
+		return faultError{err}
+	}
+	if n := len([]rune(m.Text)); n == 0 || n > maxMemoryChars {
+		return faultf(`"text" has %d characters, want 1 to %d`, n, maxMemoryChars)
+	}
+	_, isNew, err := i.o.Store.SaveMemory(ctx, store.Memory{Scope: scope, Text: m.Text, By: m.By, At: m.At.UTC()}, maxMemories)
+	if errors.Is(err, store.ErrFull) {
+		return faultf("%s has %d notes, which is the most", m.Scope, maxMemories)
+	}
+	i.count(kindMemory, isNew)
+	return err
+}
+
+func (i *importer) takeSetting(ctx context.Context, line []byte) error {
+	var v setting
+	if err := decode(line, &v); err != nil {
+		return faultError{err}
+	}
+	if err := checkObject(v.Value); err != nil || v.Scope == "" || len(v.Scope) > maxIDBytes {
+		return faultf(`"scope" or "value" cannot be used: %w`, cmp.Or(err, errors.New("the scope is missing or too long")))
+	}
+	layers, err := i.o.Store.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	_, there := layers[v.Scope]
+	if !there {
+		i.reload = true
+		err = i.o.Store.SaveSetting(ctx, v.Scope, v.Value)
+	}
+	i.count(kindSetting, !there)
+	return err
+}
+
+func (i *importer) takeSubscription(ctx context.Context, line []byte) error {
+	var v subscription
+	if err := decode(line, &v); err != nil {
+		return faultError{err}
+	}
+	to, err := chat.ParseAddress(v.To)
+	if err != nil {
+		return faultf(`"to": %w`, err)
+	}
+	if v.URL == "" || len(v.URL) > maxIDBytes*4 {
+		return faultf(`"url" has %d bytes, want 1 to %d`, len(v.URL), maxIDBytes*4)
+	}
+	list, err := i.o.Store.Subscriptions(ctx)
+	if err != nil {
+		return err
+	}
+	there := slices.ContainsFunc(list, func(s store.Subscription) bool { return s.To == to && s.URL == v.URL })
+	if !there {
+		err = i.o.Store.SaveSubscription(ctx, store.Subscription{To: to, URL: v.URL, Title: v.Title, At: v.At.UTC()})
+	}
+	i.count(kindSubscription, !there)
+	return err
+}
+
+func (i *importer) takeItem(ctx context.Context, line []byte) error {
+	var v item
+	if err := decode(line, &v); err != nil {
+		return faultError{err}
+	}
+	if err := checkObject(v.Value); err != nil {
+		return faultError{err}
+	}
+	if v.Name == "" || len(v.Name) > maxNameBytes {
+		return faultf(`"name" has %d bytes, want 1 to %d`, len(v.Name), maxNameBytes)
+	}
+	err := i.o.Store.SaveItem(ctx, itemKinds()[v.Kind], v.Name, v.Value, false)
+	if errors.Is(err, store.ErrExists) {
+		i.count(v.Kind, false)
+		return nil
+	}
+	i.reload = true
+	i.count(v.Kind, true)
+	return err
+}

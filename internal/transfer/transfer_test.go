@@ -1,0 +1,179 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/transfer"
+)
+
+var (
+	general = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
+	thread  = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: "1.1"}
+	room    = chat.Address{Platform: "web", Channel: "general"}
+	noon    = time.Date(2026, 3, 4, 12, 0, 0, 123456789, time.UTC)
+)
+
+// side is a store with its Service.
+type side struct {
+	t        *testing.T
+	db       *bolt.DB
+	transfer *transfer.Service
+	reloads  int
+}
+
+func newSide(t *testing.T) *side {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	s := &side{t: t, db: db}
+	s.transfer = transfer.New(transfer.Options{Store: db, Reload: func(context.Context) error { s.reloads++; return nil }})
+	return s
+}
+
+func (s *side) export(only chat.Address) string {
+	s.t.Helper()
+	var b bytes.Buffer
+	s.must(s.transfer.Export(s.t.Context(), &b, only))
+	return b.String()
+}
+
+func (s *side) load(lines string) transfer.Result {
+	s.t.Helper()
+	r, err := s.transfer.Import(s.t.Context(), strings.NewReader(lines), 1)
+	s.must(err)
+	return r
+}
+
+func (s *side) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fill stores a record of every kind, and more turns than are read at once.
+func (s *side) fill() {
+	ctx := s.t.Context()
+	for i := range 1100 {
+		at, words := general, fmt.Sprint("question ", i)
+		if i%10 == 0 {
+			at = thread
+		}
+		s.must(s.db.SaveTurn(ctx, at, &conversation.Turn{
+			ID:    fmt.Sprintf("slack/T1/C1/%d", i),
+			Began: noon.Add(time.Duration(i) * time.Second),
+			State: conversation.Answered,
+			User:  "slack/U1",
+			Messages: []llm.Message{
+				{Role: llm.User, Parts: []llm.Part{{Source: llm.SourceSpeaker, Text: "anna says:\n"}, {Text: words}}},
+				{Role: llm.Assistant, Parts: []llm.Part{{Text: "answer <" + words + "> & more"}}},
+			},
+		}))
+	}
+	_, err := s.db.SaveMessages(ctx, []store.Message{{Conversation: room, ID: "m1", Author: chat.User{Name: "berit"}, At: noon, Text: "hi"}})
+	s.must(err)
+	for _, scope := range []string{"user/slack/U1", "channel/slack:T1/C1"} {
+		for _, text := range []string{"one", "two", "three"} {
+			_, _, err := s.db.SaveMemory(ctx, store.Memory{Scope: scope, Text: text, By: "anna", At: noon}, 9)
+			s.must(err)
+		}
+		s.must(s.db.DeleteMemory(ctx, scope, 2)) // numbers need not be without gaps
+	}
+	s.must(s.db.SaveSetting(ctx, "channel/slack:T1/C1", []byte(`{"language":"German"}`)))
+	s.must(s.db.SaveSetting(ctx, "instance", []byte(`{"model":"default"}`)))
+	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}))
+	for kind, name := range map[string]string{"mcp server": "files", "agent": "helper", "digest": "morning"} {
+		s.must(s.db.SaveItem(ctx, kind, name, json.RawMessage(`{"a":[1,2]}`), false))
+	}
+}
+
+func TestRoundTrip_GivesTheSameLines(t *testing.T) {
+	from, to := newSide(t), newSide(t)
+	from.fill()
+	want := from.export(chat.Address{})
+	if n := strings.Count(want, "\n"); n != 2200+1+4+2+1+3 {
+		t.Errorf("%d lines are exported", n)
+	}
+	r := to.load(want)
+	added := map[string]int{"message": 2201, "memory": 4, "setting": 2, "subscription": 1, "server": 1, "agent": 1, "digest": 1}
+	if diff := cmp.Diff(transfer.Result{Added: added, Errors: []transfer.LineError{}}, r); diff != "" {
+		t.Errorf("the import (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, to.export(chat.Address{})); diff != "" {
+		t.Errorf("the second export (-want +got):\n%.2000s", diff)
+	}
+	// Again, into both: everything is there, in turns or outside of them.
+	for _, s := range []*side{from, to} {
+		if r := s.load(want); r.Skipped != 2211 || len(r.Added) != 0 || len(r.Errors) != 0 {
+			t.Errorf("a second import: %+v", r)
+		}
+	}
+	if from.reloads != 0 || to.reloads != 1 {
+		t.Errorf("reloads: %d and %d, want 0 and 1", from.reloads, to.reloads)
+	}
+}
+
+func TestExport_OfOneConversation(t *testing.T) {
+	s := newSide(t)
+	s.fill()
+	for only, want := range map[chat.Address]map[string]int{
+		general: {"message": 2200, "memory": 2, "setting": 1, "subscription": 1},
+		thread:  {"message": 220, "memory": 2, "setting": 1},
+		room:    {"message": 1},
+	} {
+		got := map[string]int{}
+		for line := range strings.Lines(s.export(only)) {
+			var head struct{ Kind string }
+			s.must(json.Unmarshal([]byte(line), &head))
+			got[head.Kind]++
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", only, diff)
+		}
+	}
+}
+
+func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
+	const message = `{"kind":"message","conversation":"web:/general","id":"%s","author":{"id":"","name":"a"},"bot":false,` +
+		`"at":"2026-03-04T12:00:00Z","text":"hi"}`
+	for line, want := range map[string]string{
+		`{"kind":`:           "it is no JSON object",
+		`{"kind":"tea"}`:     `its kind "tea" is not known`,
+		`[1]`:                "it is no JSON object",
+		`{"kind":"message"}`: `"conversation": parse address`,
+		`{"kind":"message","conversation":"web:/general","id":"","at":"2026-03-04T12:00:00Z","text":"x"}`:                 `"id" has 0 bytes`,
+		`{"kind":"message","conversation":"web:/general","id":"1","text":"x"}`:                                            `"at" is missing`,
+		`{"kind":"message","conversation":"web:/general","id":"1","at":"2026-03-04T12:00:00Z","text":""}`:                 `"text" has 0 bytes`,
+		`{"kind":"message","conversation":"web:/general","id":"1","at":"2026-03-04T12:00:00Z","text":"x","colour":"red"}`: `unknown field "colour"`,
+		`{"kind":"message","conversation":"web:/general","id":"1","at":"yesterday","text":"x"}`:                           "parsing time",
+		`{"kind":"memory","scope":"anna","text":"x"}`:                                                                     `"scope" is "anna"`,
+		`{"kind":"memory","scope":"user:slack/U1","text":""}`:                                                             `"text" has 0 characters`,
+		`{"kind":"setting","scope":"instance","value":7}`:                                                                 "is no JSON object",
+		`{"kind":"subscription","to":"web:/general","url":""}`:                                                            `"url" has 0 bytes`,
+		`{"kind":"server","name":"","value":{}}`:                                                                          `"name" has 0 bytes`,
+		`{"kind":"digest","name":"x","value":[]}`:                                                                         `"value" is no JSON object`,
+	} {
+		s := newSide(t)
+		r := s.load(fmt.Sprintf(message, "1") + "\n\n" + line + "\n" + fmt.Sprintf(message, "2"))
+		if len(r.Errors) != 1 || r.Errors[0].Line != 3 || !strings.Contains(r.Errors[0].Error, want) || r.Added["message"] != 2 {
+			t.Errorf("%s: %+v, want an error of line 3 with %q and two messages", line, r, want)
+		}
+	}
+}
