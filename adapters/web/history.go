@@ -30,6 +30,9 @@ func (w *Web) History(ctx context.Context, at chat.Address, before string, most 
 		switch {
 		case e.User != nil:
 			said.By = e.User.Name
+			for _, f := range e.Files {
+				said.Text += "\n[attached: " + f.Name + "]"
+			}
 		case e.Draft != nil:
 			said.By, said.Bot, said.Text = "ravenbot", true, e.Draft.Text
 			for _, c := range e.Draft.Cards {
