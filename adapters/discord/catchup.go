@@ -226,7 +226,10 @@ func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wir
 				members[m.Author.ID] = c.d.lookUpMember(ctx, guild, m.Author.ID)
 			}
 			w.Member = members[m.Author.ID]
+			c.d.rememberNicks(w.wireMessage)
+			m.Author = c.d.userOf(guild, w.Author)
 			m.Author.Admin = messageReader{state: state, w: w.wireMessage}.isAdmin()
+			m.Author.Roles = roleNames(state, guild, w.Member.Roles)
 		}
 		m.Conversation, m.Direct = at, at.Workspace == directGuild
 		list = append(list, m)

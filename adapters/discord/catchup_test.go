@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/sim"
@@ -61,8 +63,18 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		answered := s.Say(s.general.ID, s.ann, s.Mention()+" answered already")
 		s.rest(t, "POST", "/channels/"+s.general.ID+"/messages", `{"content":"an answer","message_reference":{"message_id":"`+answered.ID+`"}}`)
 		expect := func(p simdiscord.Post, at chat.Address, text string) {
-			want[p.ID] = chat.Message{ID: p.ID, Conversation: at, Author: chat.User{ID: p.Author.ID, Name: p.Author.Name, Admin: p.Author.ID == boss.ID && at != private},
-				Text: text, Reach: chat.Addressed, Reply: chat.Reply{MessageID: p.ID}}
+			author := chat.User{ID: p.Author.ID, Name: p.Author.Name, Handle: p.Author.Name}
+			if p.Author.ID == boss.ID && at != private {
+				author.Admin, author.Roles = true, []string{s.guild.ID + "0", "managers"}
+			}
+			want[p.ID] = chat.Message{
+				ID:           p.ID,
+				Conversation: at,
+				Author:       author,
+				Text:         text,
+				Reach:        chat.Addressed,
+				Reply:        chat.Reply{MessageID: p.ID},
+			}
 		}
 		expect(s.Say(s.general.ID, boss, s.Mention()+" see <#"+s.general.ID+">"), s.address(), "see #general")
 		expect(s.Say(s.general.ID, s.ann, "go on", simdiscord.ReplyTo(s.Posts(s.general.ID)[0].ID)), s.address(), "go on")
@@ -78,7 +90,7 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		m := receive(t, s.got)
 		expected, known := want[m.ID]
 		if expected.Time = m.Time; !known || m.Key() != expected.Key() || m.Text != expected.Text || m.Conversation != expected.Conversation ||
-			m.Author != expected.Author || m.Reach != expected.Reach || m.Reply.MessageID != expected.Reply.MessageID {
+			!cmp.Equal(m.Author, expected.Author) || m.Reach != expected.Reach || m.Reply.MessageID != expected.Reply.MessageID {
 			t.Errorf("message %+v, want %+v", m, expected)
 		}
 		if m.ID < last[m.Conversation] {

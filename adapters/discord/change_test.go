@@ -33,14 +33,16 @@ func TestEditsAndDeletions(t *testing.T) {
 	more := []simdiscord.Post{s.Say(s.general.ID, s.ann, s.Mention()+" a"), s.Say(s.general.ID, s.ann, "unknown to the bot")}
 	s.DeleteBulk(more[0].ID, more[1].ID)
 
-	author, reply := chat.User{ID: s.ann.ID, Name: "ann"}, chat.Reply{MessageID: asked.ID}
+	author, reply := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, chat.Reply{MessageID: asked.ID}
 	edit := func(text string, p simdiscord.Post) chat.Message {
 		return chat.Message{ID: asked.ID, Change: chat.Edited, Revision: p.Edited.UTC().Format("2006-01-02T15:04:05.000000Z"), Conversation: within,
 			Author: author, Text: text, Reach: chat.Addressed, Reply: reply}
 	}
 	want := []chat.Message{
 		{ID: asked.ID, Conversation: within, Author: author, Text: "one https://example.org", Reach: chat.Addressed, Reply: reply},
-		edit("two for @ann", edited), edit("two for @ann", edited), edit("three", later),
+		edit("two for @ann\n[embed: Example]", edited),
+		edit("two for @ann\n[embed: Example]\n[embed: Example]", edited),
+		edit("three\n[embed: Example]\n[embed: Example]", later),
 		{ID: asked.ID, Change: chat.Deleted, Conversation: within},
 		{ID: more[0].ID, Conversation: s.address(), Author: author, Text: "a", Reach: chat.Addressed, Reply: chat.Reply{MessageID: more[0].ID}},
 		{ID: more[0].ID, Change: chat.Deleted, Conversation: s.address()},

@@ -13,22 +13,40 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	for name, intents := range map[string]int{"default": 0, "message content": simdiscord.IntentMessageContent} {
+		t.Run(name, func(t *testing.T) { runContract(t, intents) })
+	}
+}
+
+// runContract checks the contract where so many privileged intents are switched on.
+func runContract(t *testing.T, intents int) {
 	chattest.Run(t, func(t *testing.T) *chattest.World {
-		s, err := simdiscord.New(simdiscord.Options{OpenAPI: openAPI(t)})
+		s, err := simdiscord.New(simdiscord.Options{OpenAPI: openAPI(t), Privileged: intents})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
 		s.SetFaults(simdiscord.GatewayFaults{Repeat: 2})
 		guild := s.AddGuild("home")
-		general, ann := s.AddChannel(guild, "general"), s.AddUser("ann")
+		general, ann, bob := s.AddChannel(guild, "general"), s.AddUser("ann"), s.AddUser("bob")
 		private := chat.Address{Platform: "discord", Workspace: "@me", Channel: s.AddDM(ann).ID}
 		return &chattest.World{
-			Platform: discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: slog.New(slog.DiscardHandler)}),
+			Platform: discord.New(discord.Options{
+				Token:          "token",
+				APIBaseURL:     s.URL(),
+				MessageContent: intents != 0,
+				Log:            slog.New(slog.DiscardHandler),
+			}),
 			Channel:  chat.Address{Platform: "discord", Workspace: guild.ID, Channel: general.ID},
 			Private:  private,
 			Repeats:  true,
 			MaxText:  5000,
+			Name:     "ann",
+			Hides:    intents == 0,
+			Overhear: func(at chat.Address, text string) string { return s.Say(at.Channel, bob, text).ID },
+			Reply: func(at chat.Address, to, text string) {
+				s.Say(at.Channel, ann, s.Mention()+" "+text, simdiscord.ReplyTo(to))
+			},
 			Say: func(at chat.Address, text string, files ...chat.File) (string, error) {
 				var with []simdiscord.SayOption
 				for _, f := range files {

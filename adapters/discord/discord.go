@@ -27,6 +27,7 @@ package discord
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -75,9 +76,14 @@ type Discord struct {
 	// openTimeout is the time from dialling to HELLO.
 	openWithin time.Duration
 
-	parents       kit.Memory[string]    // thread to channel, "" for what is no thread
-	openedThreads kit.Memory[string]    // threads opened for answers, by interaction
-	partialShown  kit.Memory[string]    // what the latest unfinished answers show, by message
+	parents       kit.Memory[string]          // thread to channel, "" for what is no thread
+	openedThreads kit.Memory[string]          // threads opened for answers, by interaction
+	threadHints   kit.Memory[bool]            // questions for whose answers a thread was opened, by key
+	partialShown  kit.Memory[string]          // what the latest unfinished answers show, by message
+	nicks         kit.Memory[string]          // what people are called in servers, by server and user
+	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
+	channels      *kit.Cache[channelInfo]
+	members       *kit.Cache[string]    // names, by server and user
 	busyTold      kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
 	unreadable    kit.Memory[bool]      // places that the operator was told of
 
@@ -116,6 +122,8 @@ func New(o Options) *Discord {
 		busyGroups:       map[string]*busyGroup{},
 		openWithin:       openTimeout,
 	}
+	d.channels, d.members = d.newChannels(), d.newMembers()
+	d.nicks.Size, d.quoted.Size = maxNicks, maxQuotes
 	d.parents.Size, d.busyTold.Size, d.sent.ids.Size = maxParents, maxToldBusy, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
@@ -144,6 +152,8 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 		}
 	}
 	err := d.runPlans(ctx, accept)
+	d.channels.Close()
+	d.members.Close()
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()

@@ -3,63 +3,11 @@ package discord
 import (
 	"context"
 	"encoding/json"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
 
 	"ravenbot/internal/chat"
-)
-
-// What is read of Discord's events. discordgo's own types are not used for these:
-// they refuse a whole message for one component that is newer than the library.
-type (
-	wireUser struct {
-		ID       string `json:"id"`
-		Username string `json:"username"`
-		Bot      bool   `json:"bot"`
-		System   bool   `json:"system"`
-	}
-	wireMember struct {
-		User        *wireUser `json:"user"`
-		Roles       []string  `json:"roles"`
-		Permissions string    `json:"permissions"` // in interactions alone
-	}
-	wireMessage struct {
-		ID           string       `json:"id"`
-		Type         int          `json:"type"`
-		ChannelID    string       `json:"channel_id"`
-		GuildID      string       `json:"guild_id"`
-		WebhookID    string       `json:"webhook_id"`
-		Author       wireUser     `json:"author"`
-		Member       wireMember   `json:"member"`
-		Content      string       `json:"content"`
-		Timestamp    time.Time    `json:"timestamp"`
-		Edited       time.Time    `json:"edited_timestamp"` // zero: never
-		Mentions     []wireUser   `json:"mentions"`
-		MentionRoles []string     `json:"mention_roles"`
-		Attachments  []attachment `json:"attachments"`
-		Reference    struct {
-			MessageID string `json:"message_id"`
-		} `json:"message_reference"`
-		Referenced *struct {
-			Author wireUser `json:"author"`
-		} `json:"referenced_message"` // absent where Discord did not look it up
-		Snapshots []struct {
-			Message struct {
-				Content string `json:"content"`
-			} `json:"message"`
-		} `json:"message_snapshots"` // of messages that were forwarded
-	}
-)
-
-// Message types that people write.
-const (
-	typeDefault = 0
-	typeReply   = 19
 )
 
 // directGuild stands in an address for the server of a direct message.
@@ -92,19 +40,29 @@ func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Mess
 	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
 		return chat.Message{}, false
 	}
-	if w.Content == "" && len(w.Attachments) == 0 && !d.o.MessageContent && w.GuildID != "" {
+	if w.isEmpty() && !d.o.MessageContent && w.GuildID != "" {
 		return chat.Message{}, false // a reply with its ping switched off, for example
 	}
-	files, rest, err := w.parseFiles()
-	if err != nil {
-		d.o.Log.Warn("files of a discord message not read", "platform", "discord", "message", w.ID, "error", err)
+	d.rememberNicks(w)
+	r := d.newReader(state, w)
+	m := chat.Message{
+		ID:     w.ID,
+		Author: d.userOf(w.GuildID, w.Author),
+		Text:   r.incomingText(),
+		Files:  w.parseFiles(),
+		Reach:  r.reachOf(),
+		Reply:  chat.Reply{MessageID: w.ID},
+		Time:   w.Timestamp,
 	}
-	r := messageReader{self: d.botUser(), state: state, w: w, answers: d.sent.has(w.Reference.MessageID)}
-	m := chat.Message{ID: w.ID, Author: chat.User{ID: w.Author.ID, Name: w.Author.Username, Admin: r.isAdmin()},
-		Text: r.plainText(
-			rest,
-		), Files: files, Reach: r.reachOf(), Reply: chat.Reply{MessageID: w.ID}, Time: w.Timestamp}
-	m.ForOther = m.Reach == chat.Overheard && strings.HasPrefix(strings.TrimSpace(w.Content), "<@")
+	m.Author.Admin, m.Author.Roles = r.isAdmin(), roleNames(state, w.GuildID, w.Member.Roles)
+	m.ForOther = r.isForOther(m.Reach)
+	if w.Type == typeReply {
+		m.ReplyTo = w.Reference.MessageID
+		// The event brings what is replied to, which need not be fetched then.
+		if m.Reach == chat.Addressed && len(w.Referenced) > len("null") {
+			d.quoted.Put(w.ID, w.Referenced)
+		}
+	}
 	return m, true
 }
 
@@ -163,11 +121,14 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 	d.push(in)
 }
 
-// setAddress sets the conversation of a message as far as it is known without asking. A change
-// needs no thread: the message that it changes has it.
+// setAddress sets the conversation of a message as far as it is known without asking. A change of
+// a message that is known needs no thread: that message has it.
 func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.addressOf(state, guild, channel)
-	if kind := in.message.Kind(); !known && kind != chat.EventEdit && kind != chat.EventDelete {
+	// An edit by which a message speaks to the bot may be a question of its own.
+	kind := in.message.Kind()
+	needsThread := kind != chat.EventDelete && (kind != chat.EventEdit || in.message.Reach == chat.Addressed)
+	if !known && needsThread {
 		in.guild = guild
 	}
 	in.message.Conversation = a
@@ -241,107 +202,4 @@ func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat
 		a.Channel, a.Thread = parent, channel
 	}
 	return a
-}
-
-// messageReader reads one message with the help of what is known about its server.
-type messageReader struct {
-	self    wireUser
-	state   *discordgo.State
-	w       wireMessage
-	answers bool // it refers to a post of the bot
-}
-
-func (r messageReader) reachOf() chat.Reach {
-	mine := func(u wireUser) bool { return u.ID == r.self.ID }
-	switch {
-	case r.w.GuildID == "",
-		slices.ContainsFunc(r.w.Mentions, mine),
-		slices.ContainsFunc(r.w.MentionRoles, r.isOwnRole),
-		r.answers,
-		r.w.Referenced != nil && mine(r.w.Referenced.Author),
-		strings.Contains(r.w.Content, "<@"+r.self.ID+">"),
-		strings.Contains(r.w.Content, "<@!"+r.self.ID+">"):
-		return chat.Addressed
-	}
-	return chat.Overheard
-}
-
-// isOwnRole reports whether a role is the one that Discord made for the bot alone.
-func (r messageReader) isOwnRole(id string) bool {
-	role, err := r.state.Role(r.w.GuildID, id)
-	if err != nil || !role.Managed {
-		return false
-	}
-	member, err := r.state.Member(r.w.GuildID, r.self.ID)
-	return err == nil && slices.Contains(member.Roles, id)
-}
-
-func (r messageReader) isAdmin() bool {
-	g, err := r.state.Guild(r.w.GuildID)
-	if err != nil {
-		return false
-	}
-	var bits int64
-	for _, role := range g.Roles {
-		if role.ID == g.ID || slices.Contains(r.w.Member.Roles, role.ID) {
-			bits |= role.Permissions
-		}
-	}
-	return g.OwnerID == r.w.Author.ID || canManage(bits)
-}
-
-func canManage(permissions int64) bool {
-	return permissions&(discordgo.PermissionManageGuild|discordgo.PermissionAdministrator) != 0
-}
-
-func canManageText(permissions string) bool {
-	bits, err := strconv.ParseInt(permissions, 10, 64)
-	return err == nil && canManage(bits)
-}
-
-// mentionPattern matches users, roles, channels and custom emoji in a text, with the
-// space after them.
-var mentionPattern = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
-
-// plainText returns the message as people read it, without the mention of the bot, and with the
-// names of files that cannot be read.
-func (r messageReader) plainText(unread []string) string {
-	text := mentionPattern.ReplaceAllStringFunc(r.w.Content, func(s string) string {
-		parts := mentionPattern.FindStringSubmatch(s)
-		kind, id, space := parts[1], parts[2], parts[3]
-		if id == r.self.ID || kind == "@&" && r.isOwnRole(id) {
-			return ""
-		}
-		return r.mentionName(kind, id) + space
-	})
-	text = strings.TrimSpace(text)
-	for _, name := range unread {
-		text += "\n[attached: " + name + "]"
-	}
-	for _, s := range r.w.Snapshots {
-		text += "\n[forwarded message: " + strings.TrimSpace(s.Message.Content) + "]"
-	}
-	return strings.TrimSpace(text)
-}
-
-func (r messageReader) mentionName(kind, id string) string {
-	switch kind {
-	case "#":
-		if c, err := r.state.Channel(id); err == nil {
-			return "#" + c.Name
-		}
-		return "#" + id
-	case "@&":
-		if role, err := r.state.Role(r.w.GuildID, id); err == nil {
-			return "@" + role.Name
-		}
-		return "@" + id
-	case "@", "@!":
-		i := slices.IndexFunc(r.w.Mentions, func(u wireUser) bool { return u.ID == id })
-		if i >= 0 {
-			return "@" + r.w.Mentions[i].Username
-		}
-		return "@" + id
-	}
-	return ":" + id + ":" // an emoji's name
 }

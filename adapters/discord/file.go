@@ -110,22 +110,22 @@ var typesByExtension = map[string]string{
 	".ts":   "text/plain",
 }
 
-// parseFiles returns the attachments that can be read, and the names of the others.
-func (w wireMessage) parseFiles() (files []chat.File, rest []string, err error) {
+// parseFiles returns the attachments that can be read.
+func (w wireMessage) parseFiles() []chat.File {
+	var files []chat.File
 	for _, a := range w.Attachments {
 		kind := a.mediaType()
 		if kind == "" {
-			rest = append(rest, strings.Join(strings.Fields(a.Name), " "))
 			continue
 		}
 		at, err := json.Marshal(fileHandle{Channel: w.ChannelID, Message: w.ID, ID: a.ID, URL: a.URL})
 		if err != nil {
-			return nil, nil, fmt.Errorf("keep the address of a file: %w", err)
+			continue // strings alone always have a form in JSON
 		}
 		lasts := time.Duration(a.Seconds * float64(time.Second))
 		files = append(files, chat.File{Name: a.Name, Type: kind, Size: a.Size, Handle: at, Duration: lasts})
 	}
-	return files, rest, nil
+	return files
 }
 
 // errExpired says that there is no file, or no longer, at an address.

@@ -26,20 +26,23 @@ func TestWhatWasSaidIsReadBackwards(t *testing.T) {
 		return all
 	}
 	newest, err := s.d.History(within(t), s.address(), "", 4)
-	if err != nil || len(newest) != 2 || newest[1].Text != "an answer" || newest[0].Text != "two" || !newest[1].Bot || newest[0].Bot || newest[0].At.IsZero() {
-		t.Fatalf("the newest that are shown: %q, %v", texts(newest), err)
+	want := []string{"ann: @ravenbot two", "ann: ", "ann: ", "ravenbot: an answer"}
+	if err != nil || !slices.Equal(texts(newest), want) {
+		t.Fatalf("the newest: %q, %v, want %q", texts(newest), err, want)
+	}
+	if last := newest[3]; !last.Self || !last.Bot || last.Hidden || last.At.IsZero() || last.Subject != "discord/"+last.ID {
+		t.Errorf("the bot's own post is %+v", last)
+	}
+	if kept := newest[1]; !kept.Hidden || kept.Self || !strings.Contains(kept.Reason, "Message Content Intent") {
+		t.Errorf("what Discord does not show is %+v", kept)
 	}
 	older, err := s.d.History(within(t), s.address(), newest[0].ID, 2)
-	if want := []string{s.ann.Name + ": one"}; err != nil || !slices.Equal(texts(older), want) {
+	if want := []string{"ann: @ravenbot one"}; err != nil || !slices.Equal(texts(older), want) {
 		t.Errorf("before them: %q, %v, want %q", texts(older), err, want)
 	}
 	var told *chat.SetupError
 	if _, err := s.d.History(within(t), s.address(), "1&limit=5", 2); !errors.As(err, &told) {
 		t.Errorf("a message that is none was taken: %v", err)
-	}
-	last, err := s.d.History(within(t), s.address(), newest[1].ID, 2)
-	if !errors.As(err, &told) || !strings.Contains(told.Remedy, "Message Content Intent") {
-		t.Errorf("where all is hidden: %q, %v", texts(last), err)
 	}
 	s.Fail(sim.Fault{Match: history(s.general.ID), Status: http.StatusForbidden, Body: `{"code":50001,"message":"Missing Access"}`})
 	if _, err := s.d.History(within(t), s.address(), "", 2); err == nil || !strings.Contains(err.Error(), "Missing Access") {

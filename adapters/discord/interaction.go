@@ -104,7 +104,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		d.startCallback(ctx, w, arrived, noteCallback("This button or form no longer works."))
 		return
 	}
-	m, err := d.interactionMessage(w)
+	m, err := d.interactionMessage(state, w)
 	if err != nil {
 		d.o.Log.Error("discord interaction dropped", "platform", "discord", "error", err)
 		return
@@ -146,13 +146,18 @@ func (w wireInteraction) isPress() bool {
 }
 
 // interactionMessage returns the message of an interaction, without the conversation.
-func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
+func (d *Discord) interactionMessage(state *discordgo.State, w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
+	var roles []string
 	if w.Member != nil {
 		user, admin = w.Member.User, canManageText(w.Member.Permissions)
+		roles = roleNames(state, w.GuildID, w.Member.Roles)
 	}
 	if user == nil {
 		return chat.Message{}, fmt.Errorf("read interaction %s: it names no user", w.ID)
+	}
+	if w.Member != nil {
+		d.nicks.Put(w.GuildID+"/"+user.ID, w.Member.Nick)
 	}
 	kept, err := json.Marshal(
 		handle{
@@ -169,11 +174,12 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 	}
 	m := chat.Message{
 		ID:     w.ID,
-		Author: chat.User{ID: user.ID, Name: user.Username, Admin: admin},
+		Author: d.userOf(w.GuildID, *user),
 		Reach:  chat.Addressed,
 		Reply:  chat.Reply{Handle: kept},
 		Time:   timeOfID(w.ID, d.o.Now()),
 	}
+	m.Author.Admin, m.Author.Roles = admin, roles
 	if w.isPress() {
 		m.Command, m.Text, m.Reply.MessageID = chat.Pressed, w.Data.Value, w.Message.ID
 		return m, nil
@@ -186,6 +192,10 @@ func (d *Discord) interactionMessage(w wireInteraction) (chat.Message, error) {
 		return m, nil
 	}
 	m.Command, m.Text = commandText(d.o.Commands, w.Data.Options)
+	// Other commands may want a channel by its id.
+	if m.IsQuestion() {
+		m.Text = d.newReader(state, wireMessage{GuildID: w.GuildID}).namedText(m.Text)
+	}
 	return m, nil
 }
 

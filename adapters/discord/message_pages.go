@@ -15,10 +15,6 @@ type wirePost struct {
 	Interaction *struct {
 		ID string `json:"id"`
 	} `json:"interaction_metadata"`
-	Embeds []struct {
-		URL   string `json:"url"`
-		Title string `json:"title"`
-	} `json:"embeds"`
 }
 
 const pageSize = 100 // messages, the most that Discord gives at once

@@ -63,6 +63,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
 	}
+	draft = d.withThreadHint(draft)
 	p := &postJob{d: d, channel: channelOf(to), draft: draft, pieces: render(draft)}
 	if draft.Partial {
 		return p.postPartial(ctx)

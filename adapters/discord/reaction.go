@@ -58,7 +58,7 @@ func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 		},
 	}
 	if w.Member != nil && w.Member.User != nil {
-		m.Author.Name = w.Member.User.Username
+		m.Author.Name, m.Author.Handle = w.Member.User.Username, w.Member.User.Username
 	}
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }

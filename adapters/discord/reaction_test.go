@@ -39,7 +39,7 @@ func TestReactions(t *testing.T) {
 	s.Unreact(private, s.ann, "👍")
 	s.Say(s.general.ID, s.ann, s.Mention()+" that is all")
 
-	ann, nobody := chat.User{ID: s.ann.ID, Name: "ann"}, chat.User{}
+	ann, nobody := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, chat.User{}
 	unnamed := chat.User{ID: s.ann.ID} // Discord says no more of who takes one away
 	want := map[chat.Address][]chat.Message{}
 	add := func(at chat.Address, by chat.User, r chat.Reaction) {

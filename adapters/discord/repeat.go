@@ -124,7 +124,8 @@ func (p *postJob) isNext(w wirePost) bool {
 		return false
 	}
 	for i, e := range next.embeds {
-		if w.Embeds[i].URL != e.URL || w.Embeds[i].Title != e.Title {
+		var shown embed
+		if json.Unmarshal(w.Embeds[i], &shown) != nil || shown.URL != e.URL || shown.Title != e.Title {
 			return false
 		}
 	}

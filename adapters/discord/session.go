@@ -36,6 +36,9 @@ func (d *shard) supervise(ctx context.Context) error {
 				return nil
 			}
 			s = newSession()
+			d.mu.Lock()
+			d.state = s.state
+			d.mu.Unlock()
 		}
 		end := d.runConnection(ctx, s, begun)
 		d.setDisconnected(end)

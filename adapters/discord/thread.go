@@ -48,12 +48,28 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 		d.openedThreads.Put(m.ID, id)
 		d.parents.Put(id, at.Channel)
 	}
+	// What is said there without a mention does not reach the bot, so its first answer says how to
+	// go on. The key of that is the key of the question.
+	if !d.o.MessageContent {
+		d.threadHints.Put(m.Key(), true)
+	}
 	at.Thread = id
 	var h handle
 	if err := json.Unmarshal(m.Reply.Handle, &h); err == nil {
 		d.startWork(func() { d.linkToThread(ctx, h, m.Text, id) })
 	}
 	m.Reply = chat.Reply{}
+}
+
+// threadHint says how to go on in a thread in which the bot does not hear everything.
+const threadHint = "To go on here, reply to me or mention me."
+
+// withThreadHint adds threadHint to the first answer in a thread that was opened for it.
+func (d *Discord) withThreadHint(draft chat.Draft) chat.Draft {
+	if first, _ := d.threadHints.Get(draft.Key); first && !draft.Partial {
+		draft.Footer = joinLines(draft.Footer, threadHint)
+	}
+	return draft
 }
 
 func (d *Discord) newThread(ctx context.Context, channel, question string) (string, error) {

@@ -25,11 +25,28 @@ func TestThreadIsOpenedForTheAnswer(t *testing.T) {
 		t.Errorf("in the channel %+v: %v", p, err)
 	}
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer", Reply: m.Reply})
-	if posts := s.Posts(thread); len(posts) != 1 || posts[0].Content != "the answer" {
+	s.post(t, m.Conversation, chat.Draft{Key: "another", Text: "another answer"})
+	posts := s.Posts(thread)
+	if len(posts) != 2 || posts[0].Content != "the answer\n-# To go on here, reply to me or mention me." || posts[1].Content != "another answer" {
 		t.Errorf("in the thread %+v", posts)
 	}
 	s.Say(thread, s.ann, s.Mention()+" go on")
 	if next := receive(t, s.got); next.Conversation != m.Conversation {
+		t.Errorf("said in the thread: %+v", next)
+	}
+}
+
+// Where the bot hears everything a thread goes on by itself.
+func TestOpenThread_MessageContent_FollowedWithoutAHint(t *testing.T) {
+	t.Parallel()
+	s := open(t, readable())
+	m := s.slash(t, "ask", map[string]any{"text": "what now?", "thread": true})
+	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer", Reply: m.Reply})
+	if posts := s.Posts(m.Conversation.Thread); len(posts) != 1 || posts[0].Content != "the answer" {
+		t.Errorf("in the thread %+v", posts)
+	}
+	s.Say(m.Conversation.Thread, s.ann, "and then?")
+	if next := receive(t, s.got); next.Reach != chat.Followed || next.Conversation != m.Conversation {
 		t.Errorf("said in the thread: %+v", next)
 	}
 }

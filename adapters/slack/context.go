@@ -73,10 +73,12 @@ type readMessages struct {
 
 // readRecent returns the newest messages before m in its thread or channel, and the thread's first.
 func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQuery) readMessages {
-	if q.Messages <= 0 {
+	thread, after := threadOf(m), timestampOf(q.After)
+	// In the agent view each direct message outside of a thread begins a new chat.
+	isNewChat := m.Direct && s.self.agent && thread == ""
+	if q.Messages <= 0 || isNewChat {
 		return readMessages{}
 	}
-	thread, after := threadOf(m), timestampOf(q.After)
 	p := historyQuery{
 		channel:  m.Conversation.Channel,
 		thread:   thread,
@@ -97,7 +99,9 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 		r.notes = []string{note}
 	}
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
-	if i := slices.IndexFunc(all, func(one wireMessage) bool { return one.TS == thread }); i >= 0 {
+	// A deleted one leaves a notice in its place.
+	isRoot := func(one wireMessage) bool { return one.TS == thread && s.isSpoken(one) }
+	if i := slices.IndexFunc(all, isRoot); i >= 0 {
 		r.root = &all[i]
 	}
 	for _, one := range all {
@@ -147,7 +151,7 @@ func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
 		case !strings.HasPrefix(link, s.self.teamURL):
 			continue // a page of somebody else, or of another workspace
 		case n >= maxLinked:
-			r.notes = append(r.notes, fmt.Sprintf("Of the linked messages only the first %d were looked at.", maxLinked))
+			r.notes = append(r.notes, fmt.Sprintf("Only the first %d linked messages were looked at.", maxLinked))
 			return r
 		case channel != m.Conversation.Channel:
 			r.notes = append(r.notes, "The linked message "+link+" was not read, because it is in another channel, "+

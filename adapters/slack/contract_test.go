@@ -38,7 +38,7 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		Log:           slog.New(slog.DiscardHandler),
 		Now:           time.Now,
 	})
-	channel, ann := s.AddChannel("general").ID, s.AddUser("ann")
+	channel, ann, bob := s.AddChannel("general").ID, s.AddUser("ann"), s.AddUser("bob")
 	private := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: s.AddDM(ann).ID}
 	events := map[string][]string{} // by message
 	said := func(at chat.Address, text string) string {
@@ -53,6 +53,8 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		Private:  private,
 		Repeats:  true, // a mention comes as two events
 		MaxText:  25_000,
+		Name:     "ann",
+		Overhear: func(at chat.Address, text string) string { return s.Say(at.Channel, bob, text).TS },
 		Say: func(at chat.Address, text string, files ...chat.File) (string, error) {
 			var e simslack.Event
 			if len(files) > 0 {

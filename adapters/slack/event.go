@@ -122,6 +122,9 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 		m.Reach = chat.Followed
 		m.ForOther = strings.HasPrefix(strings.TrimSpace(e.Text), "<@")
 	}
+	if m.Reach == chat.Overheard {
+		m.ForOther = len(mentionedIn(e.Text)) > 0 // the bot is not among them
+	}
 	switch {
 	case threaded:
 		m.Conversation.Thread = e.ThreadTS

@@ -74,7 +74,7 @@ func TestFormsGoAndComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := b.wait(t, 1)[0]
-		if m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != at || m.Author != (chat.User{ID: anna.ID, Name: "anna", Handle: "anna", Admin: true}) || !strings.HasPrefix(m.ID, "form/"+shown.ID+"/") {
+		if m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != at || m.Author.ID != anna.ID || m.Author.Name != "anna" || !m.Author.Admin || !strings.HasPrefix(m.ID, "form/"+shown.ID+"/") {
 			t.Errorf("%s: the form became %+v", mode, m)
 		}
 		want := map[string]string{"line": "words", "toggle": "false", "choice": "b", "choices": "", "text": ""}

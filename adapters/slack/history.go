@@ -57,3 +57,15 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	defer cancelNames()
 	return s.saidAll(at, all, s.lookUpNames(ctx, peopleIn(all))), nil
 }
+
+// Link returns the address of a message by the ID of its Message or Said.
+func (s *Slack) Link(at chat.Address, id string) string {
+	ts := timestampOf(id)
+	if ts == "" {
+		return ""
+	}
+	return s.linkTo(at.Channel, wireMessage{TS: ts, ThreadTS: at.Thread})
+}
+
+// SharesThreads reports true: who reads a channel of Slack reads its threads.
+func (s *Slack) SharesThreads(chat.Address) bool { return true }

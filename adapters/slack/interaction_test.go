@@ -79,7 +79,7 @@ func TestAPressIsAMessage(t *testing.T) {
 				m = b.wait(t, n)[n-1]
 			}
 			if what, turn := m.Press(); what != chat.PressBad || turn != "turn" || !strings.HasPrefix(m.ID, "press/"+call.TriggerID+"/") || m.Reach != chat.Addressed ||
-				m.Author != (chat.User{ID: berit.ID, Name: "berit", Handle: "berit"}) || m.Conversation != to || m.Reply.MessageID != ref.IDs[1] {
+				m.Author.ID != berit.ID || m.Author.Name != "berit" || m.Author.Handle != "berit" || m.Conversation != to || m.Reply.MessageID != ref.IDs[1] {
 				t.Errorf("%s: the press became %+v", mode, m)
 			}
 		}

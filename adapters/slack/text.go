@@ -67,7 +67,8 @@ func (s *Slack) plainMarkdown(words string, nameOf func(user, label string) stri
 			}
 			word, _, _ := strings.Cut(what[1:], "^")
 			return "@" + word
-		case label != "" && label != what && !strings.HasPrefix(what, "mailto:") && !strings.HasSuffix(what, "//"+label):
+		case label != "" && label != what &&
+			!strings.HasPrefix(what, "mailto:") && !strings.HasSuffix(what, "//"+label):
 			return "[" + label + "](" + what + ")"
 		}
 		return strings.TrimPrefix(what, "mailto:")

@@ -54,7 +54,7 @@ func TestAPressedButton(t *testing.T) {
 		t.Errorf("pressing gave %d", status)
 	}
 	m := next(t, got)
-	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author != operator() || m.Reply.MessageID != ref.IDs[0] || m.Conversation != general {
+	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author.ID != operator().ID || !m.Author.Operator || m.Reply.MessageID != ref.IDs[0] || m.Conversation != general {
 		t.Errorf("the press became %+v", m)
 	}
 	// The answer takes the place of the failure, for whoever looks on and for a reload.

@@ -27,6 +27,7 @@ func TestContract(t *testing.T) {
 			Platform: w,
 			Channel:  general,
 			MaxText:  50_000,
+			Name:     anna.Name,
 			Say: func(at chat.Address, text string, files ...chat.File) (string, error) {
 				m, err := w.Say(context.Background(), at.Channel, anna, text, files...)
 				return m.ID, err

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"ravenbot/internal/chat"
 )
@@ -24,24 +23,5 @@ func (w *Web) History(ctx context.Context, at chat.Address, before string, most 
 	if err != nil {
 		return nil, err
 	}
-	var list []chat.Said
-	for _, e := range lines {
-		said := chat.Said{ID: strconv.FormatUint(e.Seq, 10), Text: e.Text, At: e.At}
-		switch {
-		case e.User != nil:
-			said.By = e.User.Name
-			for _, f := range e.Files {
-				said.Text += "\n[attached: " + f.Name + "]"
-			}
-		case e.Draft != nil:
-			said.By, said.Bot, said.Text = "ravenbot", true, e.Draft.Text
-			for _, c := range e.Draft.Cards {
-				said.Text += "\n[" + c.Title + "](" + c.URL + ")"
-			}
-		}
-		if said.Text = strings.TrimSpace(said.Text); said.Text != "" {
-			list = append(list, said)
-		}
-	}
-	return list, nil
+	return saidIn(lines), nil
 }

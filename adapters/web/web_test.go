@@ -126,7 +126,7 @@ func TestWhatIsSaidBecomesAMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Command != c.command || got.Text != c.text || got.Reach != chat.Addressed || got.Conversation != general ||
-			got.Author != author || got.Direct || got.Reply.MessageID != m.ID || got.ID != m.ID {
+			!cmp.Equal(got.Author, author) || got.Direct || got.Reply.MessageID != m.ID || got.ID != m.ID {
 			t.Errorf("%q became %+v", c.said, got)
 		}
 	}

@@ -64,6 +64,8 @@ type Conversations interface {
 	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
 	// Turns returns the newest n turns, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
+	// Messages returns up to n messages that are part of no turn, oldest first.
+	Messages(ctx context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
 	// Entries returns up to n lines of a web room with Seq below before (0: the newest), oldest first. Rooms returns
 	// the rooms that have any.
@@ -97,6 +99,7 @@ type Options struct {
 	Digests       Digests
 	Conversations Conversations
 	Memories      Memories
+	History       History
 	Agent         Agent
 	Instance      Instance
 	Spending      Spending

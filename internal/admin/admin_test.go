@@ -295,6 +295,10 @@ func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.
 
 func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
 
+func (b *bot) Messages(context.Context, chat.Address, string, int) ([]store.Message, string, error) {
+	return nil, "", nil
+}
+
 func (b *bot) DeleteConversation(_ context.Context, a chat.Address) error {
 	b.removed = append(b.removed, a)
 	return nil

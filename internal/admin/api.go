@@ -54,6 +54,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/conversations":                    {"GET": s.listConversations},
 		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},
+		"/conversations/{address}/search":   {"GET": s.searchConversation},
 		"/memories":                         {"GET": s.listMemories, "POST": s.addMemory},
 		"/memories/{scope}/{n}":             {"DELETE": s.deleteMemory},
 		"/settings":                         {"GET": s.getSettings, "PUT": s.putSettings},
@@ -221,18 +222,22 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 // maxShownTurns is how many turns of a conversation, and lines of a web room, the API shows.
 const maxShownTurns = 200
 
-// loadConversation returns what is stored of a conversation: the turns that the agent knows and, for a web
-// room, all that was said and posted there.
+// loadConversation returns what is stored of a conversation: the turns that the agent knows, for a web room all
+// that was said and posted there, and the messages that an import brought.
 func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
 	turns []conversation.Turn,
 	lines []store.Entry,
+	others []store.Message,
 	err error,
 ) {
 	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
 	if err == nil && a.Platform == s.o.Rooms.Name() {
 		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
 	}
-	return turns, lines, err
+	if err == nil {
+		others, _, err = s.o.Conversations.Messages(ctx, a, "", n)
+	}
+	return turns, lines, others, err
 }
 
 func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
@@ -240,17 +245,20 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	turns, lines, err := s.loadConversation(r.Context(), a, maxShownTurns)
+	turns, lines, others, err := s.loadConversation(r.Context(), a, maxShownTurns)
 	switch {
 	case err != nil:
 		s.writeFailure(w, r, "the conversation could not be read", err)
-	case len(turns)+len(lines) == 0:
+	case len(turns)+len(lines)+len(others) == 0:
 		// writeNoConversation answers a request for a conversation that does not exist.
 		writeNoConversation(w, a)
 	default:
 		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
 		if a.Platform == s.o.Rooms.Name() {
 			out["lines"] = plainLines(lines)
+		}
+		if len(others) > 0 {
+			out["messages"] = others
 		}
 		writeJSON(w, http.StatusOK, out)
 	}
@@ -261,8 +269,8 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	turns, lines, err := s.loadConversation(r.Context(), a, 1)
-	if err == nil && len(turns)+len(lines) == 0 {
+	turns, lines, others, err := s.loadConversation(r.Context(), a, 1)
+	if err == nil && len(turns)+len(lines)+len(others) == 0 {
 		writeNoConversation(w, a)
 		return
 	}

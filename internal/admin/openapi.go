@@ -67,6 +67,7 @@ var operations = map[string]operation{
 	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
 	"POST /conversations/{address}/messages": {summary: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
+	"GET /conversations/{address}/search":    {summary: "What was said there and fits ?q, best first; a channel stands for its threads, too; ?limit", answer: listAnswer},
 	"GET /memories":                          {summary: "The notes of ?scope (user:PLATFORM/ID or channel:ADDRESS), newest first; ?q: those that fit, best first; ?limit, ?cursor", answer: listAnswer},
 	"POST /memories":                         {summary: "Add a note", body: `{"type":"object","properties":{"scope":{"type":"string"},"text":{"type":"string"}},"required":["scope","text"]}`, status: 201},
 	"DELETE /memories/{scope}/{n}":           {summary: "Remove a note", status: 204},

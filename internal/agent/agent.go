@@ -35,6 +35,8 @@ type Memory interface {
 	// SaveTurn stores a turn, and the calls that have ended since it was saved last.
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+	// TurnsQuoting returns where the turns are that quoted a message.
+	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
 }
 
 // Summaries stores the summaries that replace older turns of conversations in requests.

@@ -99,6 +99,20 @@ func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error
 
 func (m *memory) CountUsage(context.Context, store.Usage) error { return nil }
 
+func (m *memory) TurnsQuoting(_ context.Context, subject string) ([]store.TurnRef, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []store.TurnRef
+	for a, turns := range m.turns {
+		for _, t := range turns {
+			if slices.Contains(t.Quotes(), subject) {
+				list = append(list, store.TurnRef{Conversation: a, Seq: t.Seq})
+			}
+		}
+	}
+	return list, nil
+}
+
 func (m *memory) DeleteConversation(context.Context, chat.Address) error { return store.ErrNotFound }
 
 // roster has one profile for all messages.

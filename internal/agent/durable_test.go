@@ -108,7 +108,7 @@ func TestSeveralMessagesAreOneTurn(t *testing.T) {
 	anna, berit := asks("1", "one"), asks("2", "two")
 	anna.Author, berit.Author = chat.User{ID: "U1", Admin: true}, chat.User{ID: "U2"}
 	d := b.answer(t, t.Context(), chat.Asked{Turn: anna.Key(), Messages: []chat.Message{anna, berit}})
-	if !strings.HasPrefix(d.Text, "onetwo") || !strings.Contains(d.Text, "The last 2 messages") {
+	if !strings.HasPrefix(d.Text, "one\ntwo\n") || !strings.Contains(d.Text, "The last 2 messages") {
 		t.Errorf("the question was %q", d.Text)
 	}
 	if caller.ID != "" || caller.Admin {

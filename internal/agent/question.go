@@ -59,11 +59,8 @@ func last[T any](list []T) T { return list[len(list)-1] }
 func (r *run) writeQuestion(ctx context.Context) {
 	known := r.knownSubjects()
 	for i, m := range r.asked.Messages {
-		var parts []llm.Part
 		about := r.contexts[i]
-		if p := prompt.Context(about, known, r.engine.o.Now().Location()); p.Text != "" {
-			parts = append(parts, p)
-		}
+		parts := prompt.Context(about, known, r.engine.o.Now().Location())
 		// The files of the message replied to are as much in question as its words.
 		if about.Reply != nil && len(about.Reply.Files) > 0 {
 			quoted := chat.Message{ID: m.ID, Conversation: m.Conversation, Files: about.Reply.Files}

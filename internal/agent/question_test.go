@@ -83,7 +83,9 @@ func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
 		}
 	}}
 	b.options.Places = p
-	b.options.Files = files(func(_ context.Context, _ string, f chat.File, _ int64) ([]byte, error) { return []byte("of " + f.Name), nil })
+	b.options.Files = files(func(_ context.Context, _ string, f chat.File, _ int64) ([]byte, error) {
+		return []byte("of " + f.Name), nil
+	})
 	inProfile(b, func(p *agent.Profile) { p.ContextMessages = 20 })
 	m := asks("1", "is this true, @U3?")
 	m.Time = time.Date(2026, 11, 22, 7, 30, 0, 0, time.UTC)
@@ -305,5 +307,30 @@ func TestDiscovery_DeclaresTheCorePacks(t *testing.T) {
 		if slices.Contains(declared, name) != want {
 			t.Errorf("%s is declared: %v, want %v", name, !want, want)
 		}
+	}
+}
+
+// A message that is deleted leaves the turns that quote it, and the summary of them.
+func TestPurge_RemovesQuotes(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.options.Places = &places{about: func(_ context.Context, m chat.Message) chat.Context {
+		if m.ID != "1" {
+			return chat.Context{}
+		}
+		return chat.Context{Recent: []chat.Said{
+			{ID: "8", Subject: "web/8", By: "Dan", Text: "the secret word"},
+			{ID: "9", Subject: "web/9", By: "Eve", Text: "stays here"},
+		}}
+	}}
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "what was said?")))
+	if err := b.Purge(t.Context(), "web/8"); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("2", "and now?")))
+	text := wholeText(last(model.Requests()))
+	if strings.Contains(text, "secret word") || !strings.Contains(text, "stays here") || !strings.Contains(text, "what was said?") {
+		t.Errorf("after the deletion the request is\n%s", text)
 	}
 }

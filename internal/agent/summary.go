@@ -188,7 +188,7 @@ func transcriptLine(m llm.Message) string {
 			case llm.SourceSpeaker, llm.SourceWords:
 				text += p.Text
 			case llm.SourceContext, llm.SourceFile:
-				text += "\n" + conversation.Cut(strings.TrimSpace(p.Text), maxTranscriptFile) + "\n"
+				text += conversation.Cut(p.Text, maxTranscriptFile) + "\n"
 			}
 		}
 		return "User: " + strings.TrimSpace(text) + "\n"
@@ -211,12 +211,16 @@ func transcriptLine(m llm.Message) string {
 // shortLine returns a text as one line of at most maxChars characters.
 func shortLine(s string, maxChars int) string { return text.Shorten(text.OneLine(s), maxChars) }
 
-// Purge removes the turn that holds a message, and its traces in the summary. Messages of
-// other people that were answered in the same turn are removed as well.
+// Purge removes the turn that holds a message, the quotes of it in other turns, and its traces
+// in summaries. Messages of other people that were answered in the same turn are removed as
+// well.
 func (e *Engine) Purge(ctx context.Context, subject string) error {
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
 	e.removals.Add(1)
+	if err := e.removeQuotes(ctx, subject); err != nil {
+		return err
+	}
 	// A turn that is gone already may still be in the summary: an earlier Purge may have
 	// failed half-way.
 	a, t, err := e.o.Store.TurnOf(ctx, subject)
@@ -233,6 +237,31 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	}
 	e.history.forget(a)
 	return e.rebuildSummary(ctx, a, t.Seq)
+}
+
+// removeQuotes removes a message from the turns that quote it. e.summaryMu is held.
+func (e *Engine) removeQuotes(ctx context.Context, subject string) error {
+	refs, err := e.o.Store.TurnsQuoting(ctx, subject)
+	if err != nil {
+		return err
+	}
+	for _, at := range refs {
+		turns, err := e.o.Store.Turns(ctx, at.Conversation, store.Range{After: at.Seq - 1, Upto: at.Seq, Newest: 1})
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			t = t.WithoutQuote(subject)
+			if err := e.o.Store.SaveTurn(ctx, at.Conversation, &t); err != nil {
+				return err
+			}
+		}
+		e.history.forget(at.Conversation)
+		if err := e.rebuildSummary(ctx, at.Conversation, at.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rebuildSummary makes the summary of a conversation again from the remaining turns, if it

@@ -26,6 +26,7 @@ import (
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/history"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
@@ -69,6 +70,7 @@ type App struct {
 	registry  *tool.Registry
 	endpoint  *mcpserve.Server
 	agent     *agent.Engine
+	history   *history.Service
 	delivery  *delivery.Service
 	digests   *digest.Service
 	spending  *budget.Spending

@@ -167,7 +167,7 @@ func TestASlowChannelDelaysNoOther(t *testing.T) {
 	var order []string
 	for _, p := range w.discord.Posts(w.news.ID) {
 		if strings.HasPrefix(p.Content, "you said: ") {
-			order = append(order, p.Content[strings.LastIndexByte(p.Content, '\n')+1:])
+			order = append(order, strings.TrimPrefix(p.Content, "you said: "))
 		}
 	}
 	if strings.Join(order, ", ") != "slow one, second one" {

@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/history"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/llm"
@@ -197,6 +198,13 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		}
 	}
 	a.platforms = platform.NewSet(a.o.Log, list...)
+	a.history = history.New(history.Options{
+		Store:    a.store,
+		Platform: a.platforms.Get,
+		Place:    a.readableConversation,
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+	})
 	return nil
 }
 
@@ -379,7 +387,7 @@ func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progres
 }
 
 func (r router) Purge(ctx context.Context, subject string) error {
-	return r.a.agent.Purge(ctx, subject)
+	return errors.Join(r.a.agent.Purge(ctx, subject), r.a.history.Purge(ctx, subject))
 }
 
 // followers lets the gate, which is made first, ask the features.
@@ -451,6 +459,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		agent.Tools{Engine: a.agent},
 		a.spending,
 		a.notes(),
+		a.history,
 		p.polls,
 		agent.Control{Engine: a.agent},
 		p.approvals,
@@ -469,6 +478,7 @@ func CommandSpecs() []chat.CommandSpec {
 		agent.Tools{},
 		(*budget.Spending)(nil),
 		(*memory.Pack)(nil),
+		(*history.Service)(nil),
 		(*poll.Service)(nil),
 		agent.Control{},
 	)

@@ -147,6 +147,30 @@ func TestAnEditedMessageIsAnsweredAnewInPlace(t *testing.T) {
 	}
 }
 
+// People forget the mention and edit it in: then the message is a question, which is answered once.
+func TestEdit_AddsTheMention_AnsweredOnceAlsoAcrossRestart(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(echo)
+	d := w.daemon(w.base()).start()
+	onDiscord := w.discord.Say(w.news.ID, w.anna, "what is tea?")
+	onSlack := w.slack.Say(w.channel.ID, w.berit, "what is tea?")
+	edit := func() {
+		w.discord.Edit(onDiscord.ID, w.discord.Mention()+" what is tea?")
+		w.slack.Edit(w.channel.ID, onSlack.TS, simslack.BotMention+" what is tea?")
+	}
+	edit()
+	w.bothSay("what is tea?")
+	d.idle()
+	d.kill()
+	d.start()
+	edit() // nothing that the bot reads has changed
+	w.both("after")
+	w.bothSay("after")
+	d.idle()
+	d.end()
+	w.once("what is tea?")
+}
+
 // A long answer is shown while it is written, and finished in place when the bot
 // was killed meanwhile.
 func TestAnAnswerGrowsAndIsFinishedInPlace(t *testing.T) {

@@ -62,6 +62,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Digests:       digest.Catalog{Service: a.digests, Config: a.conf, Agents: a.roster},
 		Conversations: a.store,
 		Memories:      a.notes(),
+		History:       a.history,
 		Agent:         a.agent,
 		Instance:      instance{a},
 		Spending:      a.spending,

@@ -51,7 +51,8 @@ func (r resourceTools) Tools() []tool.Tool { return r.ResourceTools() }
 func (a *App) buildTools(_ context.Context, p *parts) error {
 	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.FeedURLs() }),
 		web.Fetch(web.Reader{Client: p.pages}),
-		channel.History(a.readHistory, a.readableConversation))
+		channel.History(a.readHistory, a.readableConversation),
+		a.history.Tool())
 	pack := packs(func() []tool.Tool {
 		list := slices.Concat(always, a.setup.Load().packs)
 		if a.roster.KnowsFiles() {

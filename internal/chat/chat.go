@@ -37,6 +37,8 @@ type User struct {
 	// platform does not tell it.
 	Handle string `json:"handle,omitempty"`
 	Admin  bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
+	// Roles are the roles of the user in the workspace: ids, and names where they are known.
+	Roles []string `json:"roles,omitempty"`
 	// Operator is true for whoever is signed in with the admin token, such as in a web room.
 	// There is no account of a chat platform behind such a user.
 	Operator bool `json:"operator,omitempty"`

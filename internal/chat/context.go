@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -80,4 +81,35 @@ type Said struct {
 	// Reason says why, as a clause that may follow "because", and what the operator can do.
 	Hidden bool
 	Reason string
+}
+
+// HiddenNote returns a sentence for the model on how many messages of a list are hidden, and why;
+// empty where none is.
+func HiddenNote(list []Said) string {
+	n, reason := 0, ""
+	for _, s := range list {
+		if s.Hidden {
+			n, reason = n+1, s.Reason
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 message of somebody else is not shown to me, because " + reason + "."
+	}
+	return strconv.Itoa(n) + " messages of others are not shown to me, because " + reason + "."
+}
+
+// Linker is a Platform whose messages have addresses on the web.
+type Linker interface {
+	// Link returns the address of a message by the ID of its Message or Said, or "" where it has
+	// none.
+	Link(at Address, id string) string
+}
+
+// SharedThreads is a Platform that tells whether everybody who reads a channel may read the threads
+// in it, too.
+type SharedThreads interface {
+	SharesThreads(channel Address) bool
 }

@@ -148,7 +148,12 @@ func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 		return out
 	}
 	if n := len(out); n > 0 && out[n-1].Role == m.Role && m.Role != llm.ToolRole {
-		out[n-1].Parts = append(slices.Clone(out[n-1].Parts), m.Parts...)
+		parts := slices.Clone(out[n-1].Parts)
+		// Some providers join texts: what one person said must not run into what the next one did.
+		if last := parts[len(parts)-1].Text; m.Role == llm.User && last != "" && !strings.HasSuffix(last, "\n") {
+			parts = append(parts, llm.Part{Text: "\n"})
+		}
+		out[n-1].Parts = append(parts, m.Parts...)
 		return out
 	}
 	return append(out, m)

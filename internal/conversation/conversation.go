@@ -54,6 +54,28 @@ func (t Turn) Subjects() []string {
 	return t.Of
 }
 
+// Quotes returns the subjects of the messages that the turn quotes.
+func (t Turn) Quotes() []string {
+	var list []string
+	for _, m := range t.Messages {
+		for _, p := range m.Parts {
+			if p.Subject != "" {
+				list = append(list, p.Subject)
+			}
+		}
+	}
+	return list
+}
+
+// WithoutQuote returns a copy of the turn that does not quote a message any more.
+func (t Turn) WithoutQuote(subject string) Turn {
+	t.Messages = slices.Clone(t.Messages)
+	for i, m := range t.Messages {
+		t.Messages[i].Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return p.Subject == subject })
+	}
+	return t
+}
+
 // Summary replaces the turns of a conversation that are no longer sent.
 type Summary struct {
 	Upto uint64    `json:"upto"` // Seq of the last turn that it covers; 0: there is none

@@ -30,6 +30,8 @@ type Inbox interface {
 	// ConversationOf returns the conversation of a message that waits or was answered, or
 	// false.
 	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
+	// TurnsQuoting returns where the turns are that quoted a message.
+	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
 	Accept(ctx context.Context, r store.Received) (bool, error)
 	Unanswered(ctx context.Context) ([]store.Received, error)
 	SaveAnswer(
@@ -323,6 +325,14 @@ func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, err
 		// Revision, so that an older edit which comes later changes nothing. A message that was
 		// answered and left no turn is no question either: the store knows its key.
 		m.Change = ""
+		return true, nil
+	case m.Kind() == chat.EventDelete:
+		// Nobody asked the bot by it, but it may stand in what the bot was told beside a question.
+		quoting, err := s.o.Store.TurnsQuoting(ctx, m.Subject())
+		if err != nil || len(quoting) == 0 {
+			return false, err
+		}
+		m.Conversation = quoting[0].Conversation
 		return true, nil
 	}
 	return false, nil

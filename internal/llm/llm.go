@@ -45,6 +45,9 @@ type Part struct {
 	Media *Media `json:"-"`
 	// Source says where Text comes from; empty: it is the words of whoever the role names.
 	Source Source `json:"source,omitempty"`
+	// Subject is the identity (chat.Message.Subject) of the message that Text quotes; empty: it
+	// quotes none, or one that is not known.
+	Subject string `json:"subject,omitempty"`
 }
 
 // Source says where the text of a user's part comes from. Only SourceWords was said to the bot.

@@ -256,7 +256,7 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 		t.Errorf("ran %d calls and recorded %d", len(h.ran), len(h.kept))
 	}
 	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"}, User: chat.User{ID: "admin/laptop", Name: "laptop"}}
-	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User != want.User {
+	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User.ID != want.User.ID || got.User.Name != want.User.Name {
 		t.Errorf("called by %+v", got)
 	}
 }

@@ -87,3 +87,10 @@ func askedFor(question string) kinds {
 	}
 	return 0
 }
+
+// Answers returns a function that reports whether a text may answer a question, by the kind of what it asks for: a
+// time for "when", a name for "who". It reports false for all texts where the question does not say what it wants.
+func Answers(question string) func(text string) bool {
+	wanted := askedFor(question)
+	return func(text string) bool { return wanted != 0 && answers(text)&wanted != 0 }
+}

@@ -18,6 +18,20 @@ var common = wordSet(`a about above after again against all also am an and any a
 	wasn we were weren what when where which while who whom whose why will with won would wouldn you your yours
 	yourself yourselves`)
 
+// CountWords returns how many words of a text are not common, limit at most.
+func CountWords(text string, limit int) int {
+	n := 0
+	for w := range Words(text) {
+		if n == limit {
+			break
+		}
+		if !isCommon(w) {
+			n++
+		}
+	}
+	return n
+}
+
 func wordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {

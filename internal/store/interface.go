@@ -17,6 +17,7 @@ type Store interface {
 	Inbox
 	Outbox
 	Conversations
+	Messages
 	ToolCalls
 	Digests
 	Rooms
@@ -119,6 +120,9 @@ type Conversations interface {
 	// where the turn itself was deleted the conversation is returned with the error.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
+	// TurnsQuoting returns where the turns are that quoted a message when they were first
+	// stored, by the message's subject. A turn may be gone, or quote it no longer.
+	TurnsQuoting(ctx context.Context, subject string) ([]TurnRef, error)
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
@@ -126,6 +130,23 @@ type Conversations interface {
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
 	// DeleteConversation returns ErrNotFound where nothing is kept.
 	DeleteConversation(ctx context.Context, a chat.Address) error
+}
+
+// Messages keeps what was said in conversations and is part of no turn. It is deleted with its
+// conversation.
+type Messages interface {
+	// SaveMessages stores those messages whose ID their conversation does not have yet, and
+	// returns how many these are.
+	SaveMessages(ctx context.Context, list []Message) (int, error)
+	// Messages returns up to n messages of a conversation, oldest first, and the cursor behind
+	// the last of them; an empty cursor begins with the oldest.
+	Messages(ctx context.Context, a chat.Address, cursor string, n int) ([]Message, string, error)
+	// DeleteMessage deletes the messages of an ID in all conversations of a platform; there may
+	// be none.
+	DeleteMessage(ctx context.Context, platform, id string) error
+	// Versions returns the versions of a channel and of the threads in it, as far as anything is
+	// kept of them. It is quick: no record is decoded.
+	Versions(ctx context.Context, channel chat.Address) ([]ConversationVersion, error)
 }
 
 // ToolCalls keeps the calls of tools, their results and their approvals.

@@ -197,6 +197,12 @@ const (
 	Expired  Decision = "expired" // nobody decided in time: denied
 )
 
+// TurnRef names a turn.
+type TurnRef struct {
+	Conversation chat.Address `json:"conversation"`
+	Seq          uint64       `json:"seq"`
+}
+
 // Approval is a request to allow one tool call, and the decision on it.
 type Approval struct {
 	ID           string          `json:"id"`

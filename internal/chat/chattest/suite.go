@@ -26,6 +26,16 @@ type World struct {
 	Say    func(at chat.Address, text string, files ...chat.File) (string, error)
 	Edit   func(at chat.Address, message, text string)
 	Delete func(at chat.Address, message string)
+	// Overhear says a text that is not for the bot in the place, as another person. nil: whatever is
+	// said there is for the bot.
+	Overhear func(at chat.Address, text string) (message string)
+	// Reply says a text to the bot as a reply to a message of another person. nil: there are no such
+	// replies.
+	Reply func(at chat.Address, to, text string)
+	// Name is what the person is called.
+	Name string
+	// Hides is set where the service does not show to the bot what is not for it.
+	Hides bool
 	// Press presses the button with a value below a post.
 	Press func(at chat.Address, post, value string)
 	// Shown returns what the bot's posts in a place say now, oldest first, with those that
@@ -67,6 +77,10 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 		"Post_LongText_LosesNothing":            splitsLongText,
 		"Post_WrongPlace_IsPermanent":           wrongPlaceIsPermanent,
 		"Thread_GoesBelowThePost":               threadGoesBelow,
+		"Context_NamesAuthorAndPlace":           contextNamesAuthor,
+		"Context_RecentInOrder":                 contextRecentInOrder,
+		"Context_QuotesTheReply":                contextQuotesReply,
+		"Context_EndsWithItsContext":            contextEnds,
 		"Health_IsTrueBeforeDuringAndAfterward": healthIsTrue,
 	} {
 		t.Run(name, func(t *testing.T) {

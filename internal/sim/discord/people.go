@@ -26,6 +26,9 @@ const quietReply = 1 << 30
 // Attach adds a file.
 func Attach(f File) SayOption { return func(p *Post) { p.Files = append(p.Files, f) } }
 
+// With changes the message in any other way, such as by an embed or a poll.
+func With(alter func(*Post)) SayOption { return alter }
+
 // withIDs returns new files with ids.
 func (w *world) withIDs(files []File) []File {
 	files = slices.Clone(files)

@@ -22,6 +22,7 @@ const (
 type File struct {
 	ID, Name, ContentType string // the ID is the server's to give
 	Body                  []byte
+	Seconds               float64 // of a voice message
 }
 
 // Pings is whom a message notified when it was posted.
@@ -37,6 +38,8 @@ type Post struct {
 	Content       string
 	Embeds        []json.RawMessage
 	Components    []json.RawMessage
+	Poll          json.RawMessage
+	Stickers      []string // names
 	Files         []File
 	ReplyTo       string // message id
 	Nonce         string
@@ -210,6 +213,16 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 	if p.Nonce != "" {
 		wire["nonce"] = p.Nonce
 	}
+	if p.Poll != nil {
+		wire["poll"] = p.Poll
+	}
+	var stickers []any
+	for i, name := range p.Stickers {
+		stickers = append(stickers, map[string]any{"id": strconv.Itoa(i + 1), "name": name, "format_type": 1})
+	}
+	if stickers != nil {
+		wire["sticker_items"] = stickers
+	}
 	if p.Interaction != "" {
 		wire["application_id"], wire["webhook_id"] = s.bot.ID, s.bot.ID
 		wire["interaction_metadata"] = map[string]any{
@@ -221,6 +234,7 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 	}
 	if !content && !s.contentVisible(p) {
 		wire["content"], wire["embeds"], wire["attachments"], wire["components"] = "", []any{}, []any{}, []any{}
+		delete(wire, "poll")
 	}
 	if p.ReplyTo != "" {
 		s.addReference(wire, p, c, content)
@@ -274,17 +288,18 @@ func (s *Server) filesWire(p *Post) []any {
 	list := []any{}
 	for _, f := range p.Files {
 		url := s.URL() + "/attachments/" + p.ChannelID + "/" + f.ID + "/" + f.Name + "?ex=" + strconv.Itoa(s.expired)
-		list = append(
-			list,
-			map[string]any{
-				"id":           f.ID,
-				"filename":     f.Name,
-				"size":         len(f.Body),
-				"url":          url,
-				"proxy_url":    url,
-				"content_type": f.ContentType,
-			},
-		)
+		wire := map[string]any{
+			"id":           f.ID,
+			"filename":     f.Name,
+			"size":         len(f.Body),
+			"url":          url,
+			"proxy_url":    url,
+			"content_type": f.ContentType,
+		}
+		if f.Seconds > 0 {
+			wire["duration_secs"], wire["waveform"] = f.Seconds, "AA=="
+		}
+		list = append(list, wire)
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package simdiscord
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,6 +23,8 @@ type Guild struct{ ID, Name string }
 // direct message (then GuildID is empty).
 type Channel struct {
 	ID, GuildID, ParentID, Name string
+	Topic                       string
+	OwnerID                     string // of a thread: who opened it; empty: the bot
 	Kind                        int
 	recipient                   string
 }
@@ -30,6 +33,8 @@ type Channel struct {
 // every guild.
 type User struct {
 	ID, Name     string
+	Global       string // what they chose to be called; empty: Name
+	Nick         string // what they are called in every guild; empty: they have no such name
 	Bot, Manager bool
 }
 
@@ -114,6 +119,9 @@ func (s *Server) Mention() string { return "<@" + s.Bot().ID + ">" }
 // AddUser adds a person without special permissions.
 func (s *Server) AddUser(name string) User { return s.newUser(User{Name: name}) }
 
+// AddPerson adds somebody with other names than that of the account. The ID is the server's to give.
+func (s *Server) AddPerson(u User) User { return s.newUser(u) }
+
 // AddManager adds a person with the Manage Server permission.
 func (s *Server) AddManager(name string) User { return s.newUser(User{Name: name, Manager: true}) }
 
@@ -145,6 +153,25 @@ func (s *Server) AddGuildOn(shard, count int, name string) Guild {
 // AddChannel adds a text channel to a guild.
 func (s *Server) AddChannel(guild Guild, name string) Channel {
 	return s.newChannel(Channel{GuildID: guild.ID, Name: name, Kind: KindText}, "CHANNEL_CREATE")
+}
+
+// SetTopic says what a channel is for.
+func (s *Server) SetTopic(channel, topic string) {
+	s.state.Lock()
+	defer s.state.Release()
+	for i := range s.channels {
+		if s.channels[i].ID == channel {
+			s.channels[i].Topic = topic
+			data := s.channelWire(s.channels[i])
+			s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: s.channels[i].GuildID, data: data})
+		}
+	}
+}
+
+// AddThreadBy adds a public thread that a user opened.
+func (s *Server) AddThreadBy(parent Channel, by User, name string) Channel {
+	c := Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, OwnerID: by.ID, Kind: KindThread}
+	return s.newChannel(c, "THREAD_CREATE")
 }
 
 // AddThread adds a public thread to a text channel.
@@ -212,11 +239,18 @@ func (s *Server) dm(user string) Channel {
 	return c
 }
 
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 func userWire(u User) map[string]any {
 	return map[string]any{
 		"id":            u.ID,
 		"username":      u.Name,
-		"global_name":   u.Name,
+		"global_name":   cmp.Or(u.Global, u.Name),
 		"discriminator": "0",
 		"avatar":        nil,
 		"bot":           u.Bot,
@@ -247,7 +281,7 @@ func memberWire(guild string, u User) map[string]any {
 		roles = append(roles, managerRole(guild))
 	}
 	return map[string]any{"roles": roles, "joined_at": "2024-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false,
-		"nick": nil, "avatar": nil, "flags": 0, "pending": false}
+		"nick": orNull(u.Nick), "avatar": nil, "flags": 0, "pending": false}
 }
 
 func rolesWire(guild string) []any {
@@ -272,7 +306,7 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		wire["recipients"] = []any{userWire(u)}
 		return wire
 	case KindThread:
-		wire["owner_id"] = s.bot.ID
+		wire["owner_id"] = cmp.Or(c.OwnerID, s.bot.ID)
 		wire["thread_metadata"] = map[string]any{
 			"archived":              false,
 			"auto_archive_duration": 1440,
@@ -281,7 +315,7 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		}
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
 	default:
-		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, nil
+		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, orNull(c.Topic)
 		if s.hidden[c.ID] {
 			wire["permission_overwrites"] = []any{
 				map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)},

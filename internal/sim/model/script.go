@@ -73,9 +73,16 @@ func (r Request) Last() Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// Asked returns the text of the last message of the user, without the lines that say who speaks
-// and when. LastUserText has them.
-func (r Request) Asked() string { return speakerLine.ReplaceAllString(r.LastUserText(), "") }
+// Asked returns the words of the last message of the user, without what the bot tells about them:
+// who speaks and when, what the message is about, notes. LastUserText has everything.
+func (r Request) Asked() string {
+	words := contextBlock.ReplaceAllString(r.LastUserText(), "")
+	return speakerLine.ReplaceAllString(words, "")
+}
+
+// contextBlock matches the blocks in brackets before and behind the words.
+var contextBlock = regexp.MustCompile(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
+	`\n\[Notes from memory .*?\nEnd of the notes\.\]\n|\[Passages of your files .*?\nEnd of the passages\.\]\n`)
 
 // speakerLine matches "Anna says (Sunday, 22 November 2026, 08:30 UTC):" and its shorter forms.
 var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n`)

@@ -48,6 +48,7 @@ const (
 	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
 	lastSeenBucket      = "heard"         // address → chat.Heard
 	messageTurnsBucket  = "places"        // message identity → the turn that holds it
+	quotesBucket        = "quotes"        // message identity → the turns that quote it
 	summariesBucket     = "summaries"     // address → conversation.Summary
 	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
 	feedbackBucket      = "feedback"      // turn and user → store.Feedback
@@ -59,15 +60,17 @@ const (
 	resultsBucket       = "results"       // id → store.ToolResult
 	approvalsBucket     = "approvals"     // turn and call → store.Approval
 	itemsBucket         = "items"         // nested: kind → name → what was made through the API or in chat
+	messagesBucket      = "messages"      // nested: address → time and id → store.Message
+	messageIDsBucket    = "messageids"    // nested: address → message id → its key in messages
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
 func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, roomFilesBucket, blobsBucket, subscriptionsBucket,
-		lastSeenBucket, messageTurnsBucket, summariesBucket, streamsBucket,
+		lastSeenBucket, messageTurnsBucket, quotesBucket, summariesBucket, streamsBucket,
 		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
-		callsBucket, resultsBucket, approvalsBucket, itemsBucket}
+		callsBucket, resultsBucket, approvalsBucket, itemsBucket, messagesBucket, messageIDsBucket}
 }
 
 // DB is an open store. Its methods may be called concurrently.

@@ -22,12 +22,16 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		if turn.Seq, err = b.nextSequence(); err != nil {
 			return err
 		}
+		// What a turn quotes is known when it begins, so this costs nothing at later steps.
+		if err := indexQuotes(tx, turn.Quotes(), store.TurnRef{Conversation: a, Seq: turn.Seq}); err != nil {
+			return err
+		}
 	}
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range turn.Subjects() {
 		// A turn is saved at each step; its messages are indexed once.
 		if !places.has([]byte(subject)) {
-			if err := places.put([]byte(subject), place{a, turn.Seq}); err != nil {
+			if err := places.put([]byte(subject), store.TurnRef{Conversation: a, Seq: turn.Seq}); err != nil {
 				return err
 			}
 		}
@@ -35,10 +39,62 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 	return b.put(seqKey(turn.Seq), turn)
 }
 
-// place is where the turn that holds a message is kept.
-type place struct {
-	Conversation chat.Address `json:"conversation"`
-	Seq          uint64       `json:"seq"`
+// indexQuotes adds a turn to those that quote messages.
+func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
+	b := tx.top(quotesBucket)
+	for _, subject := range subjects {
+		var list []store.TurnRef
+		if _, err := b.get([]byte(subject), &list); err != nil {
+			return err
+		}
+		if slices.Contains(list, at) {
+			continue
+		}
+		if err := b.put([]byte(subject), append(list, at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unindexTurn removes a turn from the indexes: a deleted message must not be traceable.
+func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
+	for _, subject := range t.Subjects() {
+		if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
+			return err
+		}
+	}
+	b := tx.top(quotesBucket)
+	for _, subject := range t.Quotes() {
+		var list []store.TurnRef
+		if _, err := b.get([]byte(subject), &list); err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(r store.TurnRef) bool { return r == at })
+		var err error
+		if len(list) == 0 {
+			err = b.delete([]byte(subject))
+		} else {
+			err = b.put([]byte(subject), list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TurnsQuoting returns where the turns are that quoted a message when they were first stored.
+func (db *DB) TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error) {
+	var list []store.TurnRef
+	err := db.view(func(tx *tx) error {
+		_, err := tx.top(quotesBucket).get([]byte(subject), &list)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the turns that quote message %s: %w", subject, err)
+	}
+	return list, nil
 }
 
 // SaveTurn stores a turn as far as it has come, with the calls that ended since it was
@@ -100,7 +156,7 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 // TurnOf returns the turn that holds a message, and its conversation. It returns
 // store.ErrNotFound where none does; with a conversation, the turn was deleted or pruned.
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
-	var at place
+	var at store.TurnRef
 	var t conversation.Turn
 	err := db.view(func(tx *tx) error {
 		found, err := tx.top(messageTurnsBucket).get([]byte(subject), &at)
@@ -134,11 +190,8 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 		if err != nil || !found {
 			return err
 		}
-		// The index goes with the turn: a deleted message must not be traceable.
-		for _, subject := range t.Subjects() {
-			if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
-				return err
-			}
+		if err := unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: seq}); err != nil {
+			return err
 		}
 		return b.delete(seqKey(seq))
 	})
@@ -175,7 +228,7 @@ func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Su
 func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error) {
 	var has bool
 	err := db.view(func(tx *tx) error {
-		has = tx.top(turnsBucket).nested(a.String()) != nil
+		has = tx.top(turnsBucket).nested(a.String()) != nil || tx.top(messagesBucket).nested(a.String()) != nil
 		return nil
 	})
 	return has, err
@@ -185,6 +238,9 @@ func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error)
 func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, error) {
 	var list []store.ConversationInfo
 	err := db.view(func(tx *tx) error {
+		if err := db.eachMessageInfo(tx, func(info store.ConversationInfo) { list = append(list, info) }); err != nil {
+			return err
+		}
 		return tx.top(turnsBucket).eachNested(func(name string, b *bucket) error {
 			a, err := chat.ParseAddress(name)
 			if err != nil {
@@ -203,7 +259,15 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 				}
 				info.Last = t.Began
 			}
-			list = append(list, info)
+			i := slices.IndexFunc(list, func(other store.ConversationInfo) bool { return other.Address == a })
+			if i < 0 {
+				list = append(list, info)
+				return nil
+			}
+			list[i].Turns = info.Turns
+			if info.Last.After(list[i].Last) {
+				list[i].Last = info.Last
+			}
 			return nil
 		})
 	})
@@ -213,11 +277,18 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 	return list, nil
 }
 
-// DeleteConversation removes the turns, the summary and the large results of a
-// conversation. It returns store.ErrNotFound where nothing is kept.
+// DeleteConversation removes the turns, the messages outside of turns, the summary and the large
+// results of a conversation. It returns store.ErrNotFound where nothing is kept.
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	err := db.update(ctx, func(tx *tx) error {
+		hadMessages, err := deleteMessages(tx, a)
+		if err != nil {
+			return err
+		}
 		turns := tx.top(turnsBucket).nested(a.String())
+		if turns == nil && hadMessages {
+			return nil
+		}
 		if turns == nil {
 			return store.ErrNotFound
 		}
@@ -227,10 +298,8 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 			if db.decode(k, v, &t) != nil {
 				continue // a turn that cannot be decoded can still be deleted
 			}
-			for _, subject := range t.Subjects() {
-				if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
-					return err
-				}
+			if err := unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: t.Seq}); err != nil {
+				return err
 			}
 		}
 		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {

@@ -109,7 +109,7 @@ func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([
 // the message's subject. It returns false where it is neither.
 func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error) {
 	var in inboxRecord
-	var at place
+	var at store.TurnRef
 	var waits, held bool
 	err := db.view(func(tx *tx) (err error) {
 		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {

@@ -396,3 +396,31 @@ func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 		same(t, "usage from "+from, want, list)
 	}
 }
+
+// quotesIndexed checks that a turn is found by the messages that it quotes until it is deleted.
+func quotesIndexed(t *testing.T, s store.Store, _ *time.Time) {
+	ctx := t.Context()
+	quoting := func(id string) *conversation.Turn {
+		return &conversation.Turn{ID: id, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
+			{Text: "> said", Source: llm.SourceContext, Subject: "slack/8"},
+			{Text: "> said twice", Source: llm.SourceContext, Subject: "slack/8"},
+			{Text: "asked"},
+		}}}}
+	}
+	first, second := quoting("web/1"), quoting("web/2")
+	other := chat.Address{Platform: "web", Channel: "other"}
+	must(t, s.SaveTurn(ctx, general, first))
+	must(t, s.SaveTurn(ctx, general, first))
+	must(t, s.SaveTurn(ctx, other, second))
+	refs, err := s.TurnsQuoting(ctx, "slack/8")
+	must(t, err)
+	same(t, "turns that quote", []store.TurnRef{{Conversation: general, Seq: 1}, {Conversation: other, Seq: 1}}, refs)
+	must(t, s.DeleteTurn(ctx, general, first.Seq))
+	refs, err = s.TurnsQuoting(ctx, "slack/8")
+	must(t, err)
+	same(t, "turns that quote after one is gone", []store.TurnRef{{Conversation: other, Seq: 1}}, refs)
+	must(t, s.DeleteConversation(ctx, other))
+	refs, err = s.TurnsQuoting(ctx, "slack/8")
+	must(t, err)
+	same(t, "turns that quote at the end", 0, len(refs))
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ type log struct {
 	said int
 	err  error
 	read []chat.Address
+	// hidden are messages that the platform does not show.
+	hidden []int
+	turn   string // that calls come from
 }
 
 func (l *log) history(_ context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
@@ -33,6 +37,9 @@ func (l *log) history(_ context.Context, at chat.Address, before string, most in
 	var page []chat.Said
 	for n := max(0, end-min(most, 40)); n < end; n++ {
 		page = append(page, chat.Said{ID: fmt.Sprint(n), By: "anna", Bot: n%2 == 1, Text: fmt.Sprintf("word %d\nand\x1b[31m more", n), At: began.Add(time.Duration(n) * time.Minute)})
+		if slices.Contains(l.hidden, n) {
+			page[len(page)-1].Text, page[len(page)-1].Hidden, page[len(page)-1].Reason = "", true, "it is hidden; show it"
+		}
 	}
 	return page, l.err
 }
@@ -42,7 +49,7 @@ var asked = chat.Address{Platform: "slack", Workspace: "T", Channel: "C", Thread
 func (l *log) call(t *testing.T, from chat.Address, args string) tool.Result {
 	t.Helper()
 	it := channel.History(l.history, func(c tool.Caller) (chat.Address, bool) { return c.Conversation, !c.Conversation.IsZero() })
-	res, err := it.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: from}), []byte(args))
+	res, err := it.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: from, Turn: l.turn}), []byte(args))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,15 +94,45 @@ func TestTheNewestAreGivenOldestFirst(t *testing.T) {
 }
 
 func TestOnlyTheChannelItIsCalledInIsRead(t *testing.T) {
-	l := &log{said: 3}
-	l.call(t, asked, `{}`)
-	l.call(t, asked, `{"where":"thread","channel":"slack:T/OTHER"}`)
-	if l.read[0] != asked.Base() || l.read[len(l.read)-1] != asked {
-		t.Errorf("read %v", l.read)
+	for _, tt := range []struct {
+		turn, args string
+		from, want chat.Address
+	}{
+		{"slack/T/C/9.9", `{}`, asked, asked},
+		{"slack/T/C/9.9", `{"where":"channel"}`, asked, asked.Base()},
+		{"slack/T/C/9.9", `{"where":"thread","channel":"slack:T/OTHER"}`, asked, asked},
+		{"slack/T/C/7.1", `{}`, asked, asked.Base()}, // the question began the thread
+		{"slack/T/C/7.1", `{"where":"thread"}`, asked, asked},
+		{"slack/T/C/7.1", `{}`, asked.Base(), asked.Base()},
+	} {
+		l := &log{said: 3, turn: tt.turn}
+		l.call(t, tt.from, tt.args)
+		if l.read[0] != tt.want {
+			t.Errorf("%s in %s, asked by %s: read %v, want %s", tt.args, tt.from, tt.turn, l.read, tt.want)
+		}
 	}
+	l := &log{said: 3}
 	for from, want := range map[chat.Address]string{{}: "comes from no channel", asked.Base(): "not asked in a thread"} {
 		if res := l.call(t, from, `{"where":"thread"}`); !res.IsError || !strings.Contains(res.Text, want) {
 			t.Errorf("from %s: %+v", from, res)
+		}
+	}
+}
+
+func TestHistory_HiddenMessages_AreCountedWithTheReason(t *testing.T) {
+	for _, tt := range []struct {
+		hidden []int
+		shown  string
+		note   string
+	}{
+		{nil, "3 messages, oldest first", ""},
+		{[]int{1}, "2 messages, oldest first", "1 message of somebody else is not shown to me, because it is hidden; show it."},
+		{[]int{0, 1, 2}, "0 messages, oldest first", "3 messages of others are not shown to me, because it is hidden; show it."},
+	} {
+		got := (&log{said: 3, hidden: tt.hidden}).call(t, asked, `{}`).Text
+		if !strings.HasPrefix(got, tt.shown) || !strings.Contains(got, tt.note) || strings.Contains(got, "not shown") != (tt.note != "") ||
+			strings.Count(got, "anna") != 3-len(tt.hidden) {
+			t.Errorf("%v hidden: %q", tt.hidden, got)
 		}
 	}
 }

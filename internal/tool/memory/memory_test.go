@@ -121,7 +121,7 @@ func TestMemoriesAreSeenWhereTheyBelongAlone(t *testing.T) {
 					t.Errorf("%s in %s asks %q and sees %s: %v, want %v", c.who.Name, c.where, query, name, got, want)
 				}
 			}
-			if said := strings.Contains(text, "Several people"); said != (c.who == several) {
+			if said := strings.Contains(text, "Several people"); said != (c.who.ID == several.ID) {
 				t.Errorf("%s is told of several people: %v", c.who.Name, said)
 			}
 		}

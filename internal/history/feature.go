@@ -1,0 +1,65 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
+)
+
+// Commands returns the command that searches.
+func (*Service) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    "search",
+		Summary: "Search what was said here",
+		Help:    "finds what was said in this channel: `search what did Anna say about the budget last week`",
+		Options: []chat.CommandOption{{Name: "text", Summary: "What to look for, as a question or in words", Required: true}},
+	}}
+}
+
+// Buttons returns nothing.
+func (*Service) Buttons() []feature.Button { return nil }
+
+// Forms returns nothing.
+func (*Service) Forms() []string { return nil }
+
+// Urgent reports false.
+func (*Service) Urgent(chat.Message) bool { return false }
+
+// Handle carries out the command.
+func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	words := strings.TrimSpace(m.Text)
+	if words == "" {
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "Say what to look for: `/raven search WORDS`"}, nil
+	}
+	at, ok := s.o.Place(tool.Caller{Conversation: m.Conversation, User: m.Author})
+	if !ok {
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "I cannot search here."}, nil
+	}
+	found, err := s.Search(ctx, s.inPlace(at, words, defaultHits))
+	if err != nil {
+		return nil, err
+	}
+	return &chat.Draft{Ephemeral: true, Text: list(words, found)}, nil
+}
+
+// list returns messages as Markdown for people.
+func list(words string, found []Message) string {
+	if len(found) == 0 {
+		return "I found nothing like that here. Try other words."
+	}
+	lines := []string{"**Found for** " + text.EscapeMarkdown(text.Shorten(text.OneLine(words), maxListedChars))}
+	for _, m := range found {
+		when := m.At.UTC().Format("2 January 2006, 15:04") + " UTC"
+		if m.Link != "" {
+			when = "[" + when + "](" + m.Link + ")"
+		}
+		lines = append(lines, fmt.Sprintf("- **%s** (%s): %s", text.EscapeMarkdown(authorOf(m)), when,
+			text.EscapeMarkdown(text.Shorten(text.OneLine(m.Text), maxListedChars))))
+	}
+	return strings.Join(lines, "\n")
+}

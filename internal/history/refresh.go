@@ -1,0 +1,183 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// refresh brings a place up to date with the store: only turns that have changed are read.
+func (s *Service) refresh(ctx context.Context, p *place, channel chat.Address) error {
+	versions, err := s.o.Store.Versions(ctx, channel)
+	if err != nil {
+		return err
+	}
+	there := map[chat.Address]bool{}
+	for _, v := range versions {
+		there[v.Address] = true
+		if err := s.refreshTurns(ctx, p, v); err != nil {
+			return err
+		}
+		if p.stored[v.Address] != v.Messages {
+			if err := s.refreshMessages(ctx, p, v); err != nil {
+				return err
+			}
+		}
+	}
+	for a := range p.turns {
+		if !there[a] {
+			for seq := range p.turns[a] {
+				p.drop(turnSource(a, seq))
+			}
+			delete(p.turns, a)
+		}
+	}
+	for a := range p.stored {
+		if !there[a] {
+			p.drop(importSource(a))
+			delete(p.stored, a)
+		}
+	}
+	return nil
+}
+
+func turnSource(a chat.Address, seq uint64) string {
+	return "turn " + a.Thread + " " + strconv.FormatUint(seq, 10)
+}
+
+func importSource(a chat.Address) string { return "import " + a.Thread }
+
+func platformSource(a chat.Address) string { return "platform " + a.Thread }
+
+// refreshTurns reads the turns of a conversation that are new or have changed, and drops those that are gone.
+func (s *Service) refreshTurns(ctx context.Context, p *place, v store.ConversationVersion) error {
+	known := p.turns[v.Address]
+	for seq := range known {
+		if _, there := v.Turns[seq]; !there {
+			p.drop(turnSource(v.Address, seq))
+		}
+	}
+	var changed []uint64
+	for seq, version := range v.Turns {
+		if known[seq] != version {
+			changed = append(changed, seq)
+		}
+	}
+	slices.Sort(changed)
+	changed = changed[max(0, len(changed)-maxOfPlace):]
+	for len(changed) > 0 {
+		// Neighbouring turns are read at once.
+		n := 1
+		for n < len(changed) && n < readBatch && changed[n] == changed[n-1]+1 {
+			n++
+		}
+		turns, err := s.o.Store.Turns(ctx, v.Address, store.Range{After: changed[0] - 1, Upto: changed[n-1], Newest: n})
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			source := turnSource(v.Address, t.Seq)
+			p.drop(source)
+			for _, m := range FromTurn(v.Address, t) {
+				p.add(source, m)
+			}
+		}
+		changed = changed[n:]
+	}
+	p.turns[v.Address] = maps.Clone(v.Turns)
+	return nil
+}
+
+// refreshMessages reads the messages of a conversation that are part of no turn.
+func (s *Service) refreshMessages(ctx context.Context, p *place, v store.ConversationVersion) error {
+	source := importSource(v.Address)
+	p.drop(source)
+	for cursor, n := "", 0; n < maxOfPlace; {
+		list, next, err := s.o.Store.Messages(ctx, v.Address, cursor, readBatch)
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			p.add(source, fromStored(m))
+		}
+		if n += len(list); len(list) < readBatch {
+			break
+		}
+		cursor = next
+	}
+	p.stored[v.Address] = v.Messages
+	return nil
+}
+
+// Rules of reading back what a platform has.
+const (
+	platformTimeout  = 2500 * time.Millisecond
+	platformInterval = 30 * time.Second // between two times for one place
+	maxPages         = 5                // of platformPage messages, when a place is read first
+	platformPage     = 100
+)
+
+// readPlatform adds what the platform lets the bot read of a channel and of the thread that is searched. What could
+// not be read in time is left out.
+func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) {
+	historian, ok := s.o.Platform(in.Platform).(chat.Historian)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, platformTimeout)
+	defer cancel()
+	p.commit() // so that what the store has is known
+	for _, at := range slices.Compact([]chat.Address{in.Base(), in}) {
+		if last := p.read[at]; s.o.Now().Sub(last) < platformInterval {
+			continue
+		}
+		err := s.readPages(ctx, p, historian, at)
+		var setup *chat.SetupError
+		switch {
+		case errors.As(err, &setup):
+			s.o.Log.Debug("platform does not show its history", "conversation", at.String(), "error", err)
+		case err != nil:
+			s.o.Log.Warn("history of the platform not read", "conversation", at.String(), "error", err)
+		}
+		// Also after a failure: a platform that is slow is not asked at every search.
+		p.read[at] = s.o.Now()
+	}
+}
+
+// readPages reads a place from the newest message back, to the messages that are known from the time before. What is
+// no longer on the newest page was deleted on the platform.
+func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address) error {
+	before, source := "", platformSource(at)
+	for range maxPages {
+		page, err := historian.History(ctx, at, before, platformPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		seen, there := false, map[string]bool{}
+		for _, said := range page {
+			m := fromSaid(at, said)
+			there[key(m)] = true
+			seen = seen || p.sources[source][key(m)]
+			if !said.Hidden && !p.hasWords(m) {
+				p.add(source, m)
+			}
+		}
+		if before == "" {
+			for k := range p.sources[source] {
+				if !there[k] && !p.known[k].At.Before(page[0].At) {
+					p.dropFrom(source, k)
+				}
+			}
+		}
+		if before = page[0].ID; seen {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// messageKey returns the key of a message: its time, so that old ones can be deleted without
+// reading the others, and its id.
+func messageKey(m store.Message) []byte { return append(timeKey(m.At), m.ID...) }
+
+// SaveMessages stores those messages whose ID their conversation does not have yet, and returns
+// how many these are.
+func (db *DB) SaveMessages(ctx context.Context, list []store.Message) (added int, err error) {
+	err = db.update(ctx, func(tx *tx) error {
+		added = 0 // this change may run more than once
+		for _, m := range list {
+			name := m.Conversation.String()
+			ids, err := tx.top(messageIDsBucket).createNested(name)
+			if err != nil {
+				return err
+			}
+			if ids.has([]byte(m.ID)) {
+				continue
+			}
+			messages, err := tx.top(messagesBucket).createNested(name)
+			if err != nil {
+				return err
+			}
+			key := messageKey(m)
+			if err := ids.put([]byte(m.ID), key); err != nil {
+				return err
+			}
+			if err := messages.put(key, m); err != nil {
+				return err
+			}
+			added++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store messages: %w", err)
+	}
+	return added, nil
+}
+
+// Messages returns up to n messages of a conversation behind a cursor, oldest first, and the
+// cursor behind the last of them.
+func (db *DB) Messages(
+	ctx context.Context,
+	a chat.Address,
+	cursor string,
+	n int,
+) (list []store.Message, next string, err error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("load messages of %s: the cursor is damaged: %w", a, err)
+	}
+	err = db.view(func(tx *tx) error {
+		b := tx.top(messagesBucket).nested(a.String())
+		if b == nil {
+			return nil
+		}
+		c := b.cursor()
+		k, v := c.seek(after)
+		if k != nil && bytes.Equal(k, after) {
+			k, v = c.next()
+		}
+		for ; k != nil && len(list) < n; k, v = c.next() {
+			var m store.Message
+			if err := db.decode(k, v, &m); err != nil {
+				return err
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
+	}
+	if len(list) > 0 {
+		cursor = base64.RawURLEncoding.EncodeToString(messageKey(list[len(list)-1]))
+	}
+	return list, cursor, nil
+}
+
+// DeleteMessage deletes the messages of an ID in all conversations of a platform; there may be
+// none.
+func (db *DB) DeleteMessage(ctx context.Context, platform, id string) error {
+	err := db.update(ctx, func(tx *tx) error {
+		all := tx.top(messageIDsBucket)
+		prefix := platform + ":"
+		c := all.cursor()
+		for k, _ := c.seek([]byte(prefix)); k != nil && strings.HasPrefix(string(k), prefix); k, _ = c.next() {
+			var key []byte
+			ids := all.nested(string(k))
+			found, err := ids.get([]byte(id), &key)
+			if err != nil {
+				return err
+			}
+			if !found {
+				continue
+			}
+			if err := ids.delete([]byte(id)); err != nil {
+				return err
+			}
+			if err := tx.top(messagesBucket).nested(string(k)).delete(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete message %s of %s: %w", id, platform, err)
+	}
+	return nil
+}
+
+// deleteMessages removes all messages outside of turns of a conversation, and reports whether
+// there were any.
+func deleteMessages(tx *tx, a chat.Address) (bool, error) {
+	any := false
+	for _, name := range []string{messagesBucket, messageIDsBucket} {
+		b := tx.top(name)
+		if b.nested(a.String()) == nil {
+			continue
+		}
+		any = true
+		if err := b.deleteNested(a.String()); err != nil {
+			return any, err
+		}
+	}
+	return any, nil
+}
+
+// eachMessageInfo calls fn with every conversation that has messages outside of turns.
+func (db *DB) eachMessageInfo(tx *tx, fn func(store.ConversationInfo)) error {
+	return tx.top(messagesBucket).eachNested(func(name string, b *bucket) error {
+		a, err := chat.ParseAddress(name)
+		if err != nil {
+			return err
+		}
+		info := store.ConversationInfo{Address: a}
+		if k, v := b.cursor().last(); k != nil {
+			var m store.Message
+			if err := db.decode(k, v, &m); err != nil {
+				return err
+			}
+			info.Last = m.At
+		}
+		fn(info)
+		return nil
+	})
+}
+
+// Versions returns the versions of a channel and of the threads in it. It decodes no record: the
+// checksums of the turns and the tally of the messages tell of every change.
+func (db *DB) Versions(_ context.Context, channel chat.Address) ([]store.ConversationVersion, error) {
+	byAddress := map[chat.Address]*store.ConversationVersion{}
+	err := db.view(func(tx *tx) error {
+		version := func(a chat.Address) *store.ConversationVersion {
+			if byAddress[a] == nil {
+				byAddress[a] = &store.ConversationVersion{Address: a, Turns: map[uint64]uint64{}}
+			}
+			return byAddress[a]
+		}
+		err := eachThread(tx.top(turnsBucket), channel, func(a chat.Address, b *bucket) error {
+			c := b.cursor()
+			for k, v := c.first(); k != nil; k, v = c.next() {
+				version(a).Turns[binary.BigEndian.Uint64(k)] = digest(k, v)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return eachThread(tx.top(messagesBucket), channel, func(a chat.Address, b *bucket) error {
+			kept, err := b.expectedTally()
+			if kept.count > 0 {
+				version(a).Messages = mix(kept.sum) ^ kept.count
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the versions of %s: %w", channel, err)
+	}
+	var list []store.ConversationVersion
+	for _, v := range byAddress {
+		list = append(list, *v)
+	}
+	return list, nil
+}
+
+// eachThread calls fn with the buckets of a channel and of the threads in it.
+func eachThread(b *bucket, channel chat.Address, fn func(chat.Address, *bucket) error) error {
+	base := channel.Base().String()
+	c := b.cursor()
+	for k, _ := c.seek([]byte(base)); k != nil && strings.HasPrefix(string(k), base); k, _ = c.next() {
+		a, err := chat.ParseAddress(string(k))
+		if err != nil {
+			return err
+		}
+		// Another channel may begin with the same letters.
+		if a.Base().String() != base {
+			continue
+		}
+		if err := fn(a, b.nested(string(k))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
