@@ -60,6 +60,9 @@ func saidIn(lines []store.Entry) []chat.Said {
 		switch {
 		case e.User != nil:
 			said.By, said.ByID, said.Subject = e.User.Name, e.User.ID, "web/"+e.ID
+			for _, f := range e.Files {
+				said.Text += "\n[attached: " + f.Name + "]"
+			}
 		case e.Draft != nil:
 			said.By, said.Bot, said.Self, said.Text = botName, true, true, e.Draft.Text
 			if e.Draft.Reply.MessageID != "" {

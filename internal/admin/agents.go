@@ -211,6 +211,7 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 		"channels":        splitFields(r.PostFormValue("channels")),
 		"fallbackServers": splitFields(r.PostFormValue("fallback")),
 		"knowledge":       before.Knowledge,
+		"skills":          before.Skills,
 		"utilityModel":    r.PostFormValue("utility"),
 	}
 	if before.Name != "" {

@@ -80,6 +80,9 @@ type Servers interface {
 	// WaitAll returns when every source that is being connected is ready or has failed
 	// once, or ctx ends.
 	WaitAll(ctx context.Context)
+	// WhyMissing returns the source of a tool that is not offered now, and what to tell the
+	// model and the user about it. Both are empty where there is nothing to tell.
+	WhyMissing(name string) (server, why string)
 }
 
 // Files reads the files of messages.

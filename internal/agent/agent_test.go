@@ -18,6 +18,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/document"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
@@ -223,10 +224,11 @@ func engine(ts tools, models ...llm.Model) *bench {
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
 	b.options = agent.Options{
-		Roster: &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
-		Tools:  ts,
-		Store:  b.memory,
-		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
+		Roster:    &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
+		Tools:     ts,
+		Store:     b.memory,
+		Documents: document.NewReader(nil),
+		Log:       slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}
 	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {
 		if n.Name == "forbidden" {

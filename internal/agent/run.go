@@ -46,10 +46,11 @@ type run struct {
 	volatile        []llm.Part     // what stands behind the question in this turn alone
 	unknownOutcome  []string       // tools that were interrupted and may have taken effect
 
-	mu    sync.Mutex // guards what follows
-	show  func(chat.Progress)
-	runs  []chat.ToolRun
-	files []chat.File // of tools, for the answer
+	mu          sync.Mutex // guards what follows
+	unavailable []string   // why tools that the model called are not offered now
+	show        func(chat.Progress)
+	runs        []chat.ToolRun
+	files       []chat.File // of tools, for the answer
 }
 
 // maxDeclaredTools is how many tools are declared to a model: requests with several
@@ -378,7 +379,7 @@ const maxNoteChars = 300
 
 // footer returns what the reader should know about how the answer came about.
 func (r *run) footer() string {
-	notes := r.resultsToShow()
+	notes := append(r.resultsToShow(), r.unavailable...)
 	if len(r.unknownOutcome) > 0 {
 		notes = append(notes, "I was interrupted: whether "+strings.Join(r.unknownOutcome, ", ")+" took effect is not known")
 	}

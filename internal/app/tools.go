@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/sampling"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
@@ -56,6 +57,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		list := slices.Concat(always, a.setup.Load().packs)
 		if a.roster.KnowsFiles() {
 			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
+		}
+		if a.roster.HasSkills() {
+			list = append(list, skill.ReadTool(a.roster.Skills))
 		}
 		return list
 	})
@@ -117,7 +121,7 @@ func askPerson(desk *elicit.Service) func(context.Context, mcp.Question) (mcp.An
 // reservedName returns which names no MCP server's tool may have: those of the native tools,
 // and of the ones by which models find tools and read results.
 func reservedName(pack packs) func(name string) bool {
-	fixed := []string{"result_read", "knowledge_search", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
+	fixed := []string{"result_read", "knowledge_search", "skill_read", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
 		toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse}
 	return func(name string) bool {
 		return slices.Contains(fixed, name) || slices.ContainsFunc(pack(), func(t tool.Tool) bool {

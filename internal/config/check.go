@@ -250,6 +250,14 @@ func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) 
 			)
 		}
 	}
+	for i, pattern := range a.Skills {
+		if k.checks.Skills == nil {
+			break
+		}
+		for _, fault := range k.checks.Skills(pattern) {
+			k.report(fault.Problem, fault.Remedy, within("skills", i)...)
+		}
+	}
 	for i, match := range a.Channels {
 		k.checkMatch(match, within("channels", i)...)
 	}

@@ -167,6 +167,9 @@ type Agent struct {
 	Tools []string `json:"tools" default:"*"`
 	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
+	// Folders with a SKILL.md (agentskills.io), or patterns such as skills/*: instructions for certain work, which the
+	// agent reads when it needs them. Scripts in them are not run.
+	Skills []string `json:"skills" form:"path"`
 	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there
 	// is one.
 	UtilityModel string `json:"utilityModel"`

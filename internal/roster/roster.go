@@ -25,6 +25,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/settings"
+	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -123,6 +124,7 @@ type member struct {
 	source string
 	access toolAccess
 	knows  func() bool // there are files that it knows
+	skills []skill.Skill
 }
 
 // New returns a Roster without agents; Apply brings them.
@@ -188,8 +190,13 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 }
 
 func (r *Roster) member(c *config.Config, name string, a config.Agent, source string) member {
+	skills, err := skill.Load(a.Skills)
+	if err != nil { // those of config.json were checked, but files change
+		r.o.Log.Warn("skills not loaded", "agent", name, "error", err)
+	}
 	return member{
 		Agent:  a,
+		skills: skills,
 		source: source,
 		access: r.toolAccess(c, a),
 		knows:  func() bool { return r.o.Knowledge.HasFiles(name, a.Knowledge) },
@@ -246,6 +253,19 @@ func (r *Roster) Exists(name string) bool {
 	return ok
 }
 
+// Skills returns the skills of an agent.
+func (r *Roster) Skills(name string) []skill.Skill { return r.state.Load().members[name].skills }
+
+// HasSkills reports whether any agent has skills.
+func (r *Roster) HasSkills() bool {
+	for _, m := range r.state.Load().members {
+		if len(m.skills) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // KnowsFiles reports whether any agent has files that it knows.
 func (r *Roster) KnowsFiles() bool {
 	for _, m := range r.state.Load().members {
@@ -282,6 +302,7 @@ type Agent struct {
 	FallbackServers []string `json:"fallbackServers,omitempty"`
 	Tools           []string `json:"tools"`
 	Knowledge       []string `json:"knowledge,omitempty"`
+	Skills          []string `json:"skills,omitempty"` // folders, or patterns of them
 	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
 	Limits          Limits   `json:"limits"`
 	Context         Context  `json:"context"`
@@ -323,6 +344,7 @@ func describe(name string, m member) Agent {
 		FallbackServers: m.FallbackServers,
 		Tools:           m.Tools,
 		Knowledge:       m.Agent.Knowledge,
+		Skills:          m.Agent.Skills,
 		Channels:        m.Channels,
 		Limits:          Limits{MaxSteps: m.Limits.MaxSteps, MaxResultBytes: m.Limits.MaxResultBytes},
 		Context:         Context(m.Agent.Context),

@@ -146,8 +146,9 @@ type Entry struct {
 	ID    string      `json:"id"` // unique in the room; an entry with the ID of another replaces it
 	Room  string      `json:"room"`
 	At    time.Time   `json:"at"`
-	User  *chat.User  `json:"user,omitempty"` // nil: the bot
-	Text  string      `json:"text,omitempty"` // a person's words
+	User  *chat.User  `json:"user,omitempty"`  // nil: the bot
+	Text  string      `json:"text,omitempty"`  // a person's words
+	Files []chat.File `json:"files,omitempty"` // a person's files, without their data
 	Draft *chat.Draft `json:"draft,omitempty"`
 }
 
