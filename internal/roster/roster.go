@@ -302,7 +302,7 @@ type Agent struct {
 	FallbackServers []string `json:"fallbackServers,omitempty"`
 	Tools           []string `json:"tools"`
 	Knowledge       []string `json:"knowledge,omitempty"`
-	Skills          []string `json:"skills,omitempty"` // folders, or patterns of them
+	Skills          []string `json:"skills,omitempty"`   // folders, or patterns of them
 	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
 	Limits          Limits   `json:"limits"`
 	Context         Context  `json:"context"`
