@@ -172,13 +172,14 @@ func (r *run) finishCall(
 // caller returns on whose behalf a call is made.
 func (r *run) caller(c llm.Call) tool.Caller {
 	return tool.Caller{
-		Conversation: r.message.Conversation,
-		User:         r.asker(),
-		Agent:        r.profile.Agent,
-		Turn:         r.turn.ID,
-		Call:         c.ID,
-		Revised:      r.asked.Revised,
-		Servers:      r.profile.Servers,
+		Conversation:  r.message.Conversation,
+		User:          r.asker(),
+		Agent:         r.profile.Agent,
+		Turn:          r.turn.ID,
+		Call:          c.ID,
+		NumberSources: r.numberSources,
+		Revised:       r.asked.Revised,
+		Servers:       r.profile.Servers,
 	}
 }
 
