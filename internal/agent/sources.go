@@ -13,8 +13,8 @@ import (
 // maxNamedSources is how many sources are named below an answer.
 const maxNamedSources = 10
 
-// numberSources keeps sources that a tool names, and returns the number of the first. The numbers go on over all calls of
-// a turn, so that each means one source.
+// numberSources keeps sources that a tool names, and returns the number of the first. The
+// numbers go on over all calls of a turn, so that each means one source.
 func (r *run) numberSources(links []chat.Link) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

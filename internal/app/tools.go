@@ -155,7 +155,8 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 		list = append(list, billing.Tools(tariff, a.o.Now)...)
 	}
 	s := c.Tools.Search
-	search := websearch.Options{Provider: s.Provider, BaseURL: s.BaseURL.Reveal(), APIKey: s.APIKey.Reveal(), Model: s.Model}
+	search := websearch.Options{Provider: s.Provider, BaseURL: s.BaseURL.Reveal(), APIKey: s.APIKey.Reveal()}
+	search.Model = s.Model
 	return append(list, websearch.Tools(search)...), nil
 }
 

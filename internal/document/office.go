@@ -16,7 +16,7 @@ const (
 	// maxParts bounds the files within a file. A presentation of 500 slides has about 3,000.
 	maxParts = 20_000
 	// maxElements bounds the elements of a part that is read into memory, maxDepth how deep they are nested.
-	maxElements = 1_000_000
+	maxElements = 500_000
 	maxDepth    = 300
 )
 

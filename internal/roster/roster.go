@@ -249,7 +249,8 @@ func (r *Roster) Exists(name string) bool {
 func (r *Roster) SkillTools() []tool.Tool {
 	for _, m := range r.state.Load().members {
 		if len(m.skills) > 0 {
-			return []tool.Tool{skill.ReadTool(func(agent string) []skill.Skill { return r.state.Load().members[agent].skills })}
+			skillsOf := func(agent string) []skill.Skill { return r.state.Load().members[agent].skills }
+			return []tool.Tool{skill.ReadTool(skillsOf)}
 		}
 	}
 	return nil

@@ -33,7 +33,8 @@ func newProvider(o Options) (provider, bool) {
 	case "tavily":
 		return tavily(cmp.Or(base, "https://api.tavily.com"), o.APIKey), true
 	case "gemini":
-		return gemini(cmp.Or(base, "https://generativelanguage.googleapis.com"), o.APIKey, cmp.Or(o.Model, "gemini-3.8-flash")), true
+		base = cmp.Or(base, "https://generativelanguage.googleapis.com")
+		return gemini(base, o.APIKey, cmp.Or(o.Model, "gemini-3.8-flash")), true
 	}
 	return provider{}, false
 }
@@ -59,8 +60,8 @@ func newPost(ctx context.Context, address string, body any) (*http.Request, erro
 	return req, err
 }
 
-// searxng asks an instance of SearXNG (https://docs.searxng.org/dev/search_api.html, seen 2026-11). A key, which SearXNG
-// itself does not know, is for a proxy in front of it.
+// searxng asks an instance of SearXNG (https://docs.searxng.org/dev/search_api.html, seen 2026-11). A key, which
+// SearXNG itself does not know, is for a proxy in front of it.
 func searxng(base, key string) provider {
 	return provider{
 		name: "SearXNG",
@@ -84,7 +85,8 @@ func searxng(base, key string) provider {
 			}
 			return list, nil
 		},
-		forbidden: "The SearXNG instance does not give JSON; whoever runs it can add json to search.formats in its settings.yml.",
+		forbidden: "The SearXNG instance does not give JSON; whoever runs it can add json to search.formats " +
+			"in its settings.yml.",
 	}
 }
 

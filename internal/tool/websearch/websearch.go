@@ -1,6 +1,7 @@
-// Package websearch is the native tool web_search. It asks one provider: a SearXNG instance, Brave, Tavily, or Gemini with
-// its Google Search. It promises that a search ends within a time, that of an answer only so much is read, that a failure
-// is said in words without the key, and that results carry the addresses of what they say. What results say is data.
+// Package websearch is the native tool web_search. It asks one provider: a SearXNG instance, Brave, Tavily, or Gemini
+// with its Google Search. It promises that a search ends within a time, that of an answer only so much is read, that a
+// failure is said in words without the key, and that results carry the addresses of what they say. What results say is
+// data.
 package websearch
 
 import (
@@ -53,7 +54,8 @@ func Tools(o Options) []tool.Tool {
 	yes := true
 	return []tool.Tool{tool.Func{
 		Described: tool.Spec{Server: "web", Name: "search", Native: true, MaxShown: maxShown,
-			Description: "Searches the web and returns numbered results with title, address, snippet and date. web_fetch reads a page.",
+			Description: "Searches the web and returns numbered results with title, address, snippet and date. " +
+				"web_fetch reads a page.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"query":{"type":"string","description":"what to search for, in a few words"}},"required":["query"]}`),
 			Hints: tool.Hints{ReadOnly: &yes, OpenWorld: &yes}},
