@@ -94,7 +94,8 @@ func parseFiles(r *http.Request) ([]chat.File, error) {
 func parseFile(head *multipart.FileHeader, limit int64) (chat.File, error) {
 	name := shorten(strings.Join(strings.Fields(path.Base(head.Filename)), " "), maxFileName)
 	if head.Size > limit {
-		return chat.File{}, &InputError{fmt.Sprintf("the files are too large; at most %d MiB can be sent at once", maxFilesBytes>>20)}
+		words := "the files are too large; at most %d MiB can be sent at once"
+		return chat.File{}, &InputError{fmt.Sprintf(words, maxFilesBytes>>20)}
 	}
 	in, err := head.Open()
 	if err != nil {
@@ -123,7 +124,9 @@ type shownFile struct {
 
 var (
 	imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
-	soundTypes = []string{"audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/flac", "audio/aac", "audio/mp4", "audio/webm"}
+	soundTypes = []string{
+		"audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/flac", "audio/aac", "audio/mp4", "audio/webm",
+	}
 )
 
 // fileKind returns how the page shows files of a media type.

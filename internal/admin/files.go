@@ -57,7 +57,8 @@ func (s *Server) searchFiles(w http.ResponseWriter, r *http.Request) {
 	limit, err := parseNumber(q.Get("limit"), defaultFound)
 	if err != nil || limit < 1 || limit > maxPageSize || strings.TrimSpace(q.Get("q")) == "" {
 		writeError(w, http.StatusBadRequest, "bad_request",
-			fmt.Sprintf("want q, which is what to look for, and limit, a number from 1 to %d", maxPageSize), "add ?q=…&limit=10")
+			fmt.Sprintf("want q, which is what to look for, and limit, a number from 1 to %d", maxPageSize),
+			"add ?q=…&limit=10")
 		return
 	}
 	list, err := s.o.Files.Search(r.Context(), r.PathValue("name"), q.Get("q"), limit)

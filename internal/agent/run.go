@@ -46,8 +46,9 @@ type run struct {
 	volatile        []llm.Part     // what stands behind the question in this turn alone
 	unknownOutcome  []string       // tools that were interrupted and may have taken effect
 
-	mu          sync.Mutex // guards what follows
-	unavailable []string   // why tools that the model called are not offered now
+	mu          sync.Mutex  // guards what follows
+	sources     []chat.Link // that tools named, in the order of their numbers
+	unavailable []string    // why tools that the model called are not offered now
 	show        func(chat.Progress)
 	runs        []chat.ToolRun
 	files       []chat.File // of tools, for the answer

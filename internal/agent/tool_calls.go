@@ -176,18 +176,19 @@ func (r *run) finishCall(
 // caller returns on whose behalf a call is made.
 func (r *run) caller(c llm.Call) tool.Caller {
 	return tool.Caller{
-		Conversation: r.message.Conversation,
-		User:         r.asker(),
-		Agent:        r.profile.Agent,
-		Turn:         r.turn.ID,
-		Call:         c.ID,
-		Revised:      r.asked.Revised,
-		Taint:        r.provenance.taint,
-		Described:    r.provenance.described,
-		IsNamed:      r.provenance.isNamed,
-		Unattended:   r.profile.Unattended,
-		Granted:      r.profile.Granted,
-		Servers:      r.profile.Servers,
+		Conversation:  r.message.Conversation,
+		User:          r.asker(),
+		Agent:         r.profile.Agent,
+		Turn:          r.turn.ID,
+		Call:          c.ID,
+		Revised:       r.asked.Revised,
+		Taint:         r.provenance.taint,
+		Described:     r.provenance.described,
+		IsNamed:       r.provenance.isNamed,
+		Unattended:    r.profile.Unattended,
+		Granted:       r.profile.Granted,
+		Servers:       r.profile.Servers,
+		NumberSources: r.numberSources,
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/sampling"
 	"ravenbot/internal/schema"
-	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
@@ -28,6 +27,7 @@ import (
 	"ravenbot/internal/tool/files"
 	"ravenbot/internal/tool/memory"
 	"ravenbot/internal/tool/web"
+	"ravenbot/internal/tool/websearch"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -54,12 +54,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		channel.History(a.readHistory, a.readableConversation),
 		a.history.Tool())
 	pack := packs(func() []tool.Tool {
-		list := slices.Concat(always, a.setup.Load().packs)
+		list := slices.Concat(always, a.setup.Load().packs, a.roster.SkillTools())
 		if a.roster.KnowsFiles() {
 			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
-		}
-		if a.roster.HasSkills() {
-			list = append(list, skill.ReadTool(a.roster.Skills))
 		}
 		return list
 	})
@@ -156,7 +153,10 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 		}
 		list = append(list, billing.Tools(tariff, a.o.Now)...)
 	}
-	return list, nil
+	s := c.Tools.Search
+	search := websearch.Options{Provider: s.Provider, BaseURL: s.BaseURL.Reveal(), APIKey: s.APIKey.Reveal()}
+	search.Model = s.Model
+	return append(list, websearch.Tools(search)...), nil
 }
 
 // notes returns the pack of what people want remembered.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -47,7 +46,8 @@ func evalFlags(c *invocation) {
 		"parameters (a JSON Schema) and server; "+
 		"without server the first part of field, up to a /, stands for it")
 	c.flags.String("queries", "",
-		"a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools")
+		"a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools; "+
+			"server/name where several servers have a tool of one name")
 }
 
 // resultLimit returns the number of tools to rank.
@@ -69,12 +69,11 @@ func evaluateSearch(_ context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	index, err := readTools(toolFile, known)
+	index, names, err := readTools(toolFile)
 	if err != nil {
 		return err
 	}
-	questions, err := readQuestions(queryFile, known)
+	questions, err := readQuestions(queryFile, names)
 	if err != nil {
 		return err
 	}
@@ -115,57 +114,98 @@ func writeScore(w io.Writer, index *toolsearch.Index, questions []toolsearch.Que
 	return out.Flush()
 }
 
-// readTools returns an index of a file of tools, and adds their names to known.
-func readTools(name string, known map[string]bool) (*toolsearch.Index, error) {
-	type line struct {
-		Name, Description, Server, Field string
-		Parameters                       json.RawMessage
-	}
-	servers := map[string]*toolsearch.Server{}
-	err := eachLine(name, func(l line) error {
+// toolNames are the tools of a file by what a request may call them, server/tool or the bare name, with the name of
+// each in the index. That is the bare name, but server/tool for tools of one name; their bare name leads to "".
+type toolNames map[string]string
+
+// toolLine is a line of a file of tools.
+type toolLine struct {
+	Name, Description, Server, Field string
+	Parameters                       json.RawMessage
+}
+
+// server returns the server of a tool. Public test collections name a topic instead.
+func (l toolLine) server() string {
+	subject, _, _ := strings.Cut(l.Field, "/")
+	return cmp.Or(l.Server, subject)
+}
+
+// readTools returns an index of a file of tools, and their names.
+func readTools(name string) (*toolsearch.Index, toolNames, error) {
+	var lines []toolLine
+	names := toolNames{}
+	err := eachLine(name, func(l toolLine) error {
+		full := l.server() + "/" + l.Name
+		_, again := names[full]
 		switch {
 		case l.Name == "":
 			return errors.New(`"name" is missing`)
-		case known[l.Name]:
-			return fmt.Errorf("tool %q appears twice", l.Name)
+		case again:
+			return fmt.Errorf("tool %q appears twice in server %q", l.Name, l.server())
 		}
-		known[l.Name] = true
-		// Public test collections name a topic instead of a server.
-		subject, _, _ := strings.Cut(l.Field, "/")
-		server := cmp.Or(l.Server, subject)
-		if servers[server] == nil {
-			servers[server] = &toolsearch.Server{Name: server}
+		names[full] = l.Name
+		if other, taken := names[l.Name]; taken {
+			names[full], names[l.Name] = full, ""
+			// The first of that name was the only one until now.
+			if other != "" {
+				for _, first := range lines {
+					if first.Name == l.Name {
+						names[first.server()+"/"+l.Name] = first.server() + "/" + l.Name
+					}
+				}
+			}
+		} else {
+			names[l.Name] = l.Name
 		}
-		s := servers[server]
-		s.Tools = append(s.Tools, toolsearch.Doc{Name: l.Name, Description: l.Description, Parameters: l.Parameters})
+		lines = append(lines, l)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	servers := map[string]*toolsearch.Server{}
+	for _, l := range lines {
+		server := l.server()
+		if servers[server] == nil {
+			servers[server] = &toolsearch.Server{Name: server}
+		}
+		servers[server].Tools = append(servers[server].Tools, toolsearch.Doc{
+			Name:        names[server+"/"+l.Name],
+			Description: l.Description,
+			Parameters:  l.Parameters,
+		})
 	}
 	index := toolsearch.New()
 	for _, s := range servers {
 		index.Replace(*s)
 	}
-	return index, nil
+	return index, names, nil
 }
 
-// readQuestions returns the requests of a file. It fails when one names a tool that is not in known.
-func readQuestions(name string, known map[string]bool) ([]toolsearch.Question, error) {
+// readQuestions returns the requests of a file. It fails when one names a tool that is not among names, or that several
+// servers have.
+func readQuestions(name string, names toolNames) ([]toolsearch.Question, error) {
 	type line struct {
 		Query string
 		Gold  []string
 	}
 	var list []toolsearch.Question
 	err := eachLine(name, func(l line) error {
-		stranger := slices.IndexFunc(l.Gold, func(name string) bool { return !known[name] })
 		switch {
 		case l.Query == "":
 			return errors.New(`"query" is missing`)
 		case len(l.Gold) == 0:
 			return errors.New(`"gold" names no tool`)
-		case stranger >= 0:
-			return fmt.Errorf(`"gold" names %q, which is not among the tools`, l.Gold[stranger])
+		}
+		for i, gold := range l.Gold {
+			indexed, found := names[gold]
+			if !found {
+				return fmt.Errorf(`"gold" names %q, which is not among the tools`, gold)
+			}
+			if indexed == "" {
+				return fmt.Errorf(`"gold" names %q, which several servers have: write server/%s`, gold, gold)
+			}
+			l.Gold[i] = indexed
 		}
 		list = append(list, toolsearch.Question(l))
 		return nil

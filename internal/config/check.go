@@ -441,6 +441,17 @@ func (k checker) checkTools() {
 		}
 	}
 	k.checkFileRoots()
+	switch s := k.c.Tools.Search; {
+	case s.Provider == "searxng" && s.BaseURL.Reveal() == "":
+		k.report("is missing: SearXNG has no address of its own", "write the address of an instance, such as "+
+			`"http://127.0.0.1:8888"`, "tools", "search", "baseURL")
+	case s.Provider != "" && s.Provider != "searxng" && s.APIKey.Reveal() == "":
+		k.addWarning(
+			nodeAt(k.root, "tools", "search"),
+			"has no apiKey, so there is no tool web_search",
+			"set the key, or remove the entry",
+		)
+	}
 	if file := k.c.Tools.Billing.File; file != "" {
 		k.checkWith(
 			k.checks.Tariff,

@@ -244,6 +244,8 @@ type Tools struct {
 	Files Files `json:"files"`
 	// The billing tools.
 	Billing Billing `json:"billing"`
+	// The tool web_search. Absent: there is none.
+	Search WebSearch `json:"search"`
 }
 
 // Discovery is when tools are searched instead of listed.
@@ -307,6 +309,18 @@ type FileRoot struct {
 	Name string `json:"name"`
 	// true: files in it may be written and edited.
 	Write bool `json:"write"`
+}
+
+// WebSearch is who searches the web.
+type WebSearch struct {
+	// A SearXNG instance, Brave, Tavily, or Gemini with its Google Search. Empty: the tool is off.
+	Provider string `json:"provider" enum:"searxng|brave|tavily|gemini"`
+	// The endpoint; SearXNG needs one. Empty: the provider's own.
+	BaseURL Masked `json:"baseURL" form:"http"`
+	// The key; SearXNG needs none.
+	APIKey Secret `json:"apiKey"`
+	// The model that searches, of gemini alone.
+	Model string `json:"model" default:"gemini-3.8-flash"`
 }
 
 // Billing is what the billing tools compute with.

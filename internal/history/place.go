@@ -133,7 +133,10 @@ func (p *place) commit() {
 		p.messages = append(p.messages, e.Message)
 	}
 	slices.SortFunc(p.messages, func(a, b Message) int {
-		return cmp.Or(strings.Compare(a.Conversation.Thread, b.Conversation.Thread), a.At.Compare(b.At), compareIDs(a.ID, b.ID))
+		return cmp.Or(
+			strings.Compare(a.Conversation.Thread, b.Conversation.Thread),
+			a.At.Compare(b.At),
+			compareIDs(a.ID, b.ID))
 	})
 	clear(p.places)
 	for n, m := range p.messages {

@@ -65,9 +65,10 @@ func isSaying(words []string, at int) bool {
 const months = "january|february|march|april|may|june|july|august|september|october|november|december"
 
 var (
-	dayMonth   = regexp.MustCompile(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
-	monthDay   = regexp.MustCompile(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
-	partMonth  = regexp.MustCompile(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months + `)(?: (\d{4}))?\b`)
+	dayMonth  = regexp.MustCompile(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
+	monthDay  = regexp.MustCompile(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
+	partMonth = regexp.MustCompile(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months +
+		`)(?: (\d{4}))?\b`)
 	isoDay     = regexp.MustCompile(`\b(\d{4})-(\d{2})-(\d{2})\b`)
 	agoPattern = regexp.MustCompile(`\b(a|an|one|two|three|four|five|six|\d{1,3}) (day|week|month|year)s? ago\b`)
 	onWeekday  = regexp.MustCompile(`\b(?:on|last) (monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)

@@ -93,7 +93,13 @@ func (r *Repository) Standing(ctx context.Context, agent string, named []string)
 // Recall returns the passages of an agent's files that belong before a question, the best first: at most 6 and 8 KiB,
 // and none where the agent knows its files as a whole or nothing in them has to do with the question. earlier are the
 // questions before it, the newest last: what a question such as "and in spring?" is about.
-func (r *Repository) Recall(ctx context.Context, agent string, named []string, question string, earlier []string) []Passage {
+func (r *Repository) Recall(
+	ctx context.Context,
+	agent string,
+	named []string,
+	question string,
+	earlier []string,
+) []Passage {
 	x, size := r.refreshed(ctx, agent, named)
 	if size <= maxWholeBytes {
 		return nil

@@ -26,7 +26,8 @@ func (h *Host) WhyMissing(name string) (serverName, why string) {
 // toolPrefix returns what the names of a server's tools begin with.
 func toolPrefix(server string) string { return strings.TrimSuffix(tool.SafeName(server, "x"), "x") }
 
-// whyMissing returns why a tool is not offered; empty: the server has no such tool, and nothing keeps it from having one.
+// whyMissing returns why a tool is not offered; empty: the server has no such tool, and nothing
+// keeps it from having one.
 func (s *server) whyMissing(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

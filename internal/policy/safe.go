@@ -24,7 +24,7 @@ func (p *Policy) decideWithoutRule(in tool.Intent) tool.Verdict {
 	switch {
 	case c.Unattended && slices.ContainsFunc(c.Granted, func(g string) bool { return MatchesAny([]string{g}, in.Tool) }):
 		return tool.Verdict{Decision: tool.Allow}
-	case p.o.Open && !c.Unattended:
+	case p.o.Open:
 		return tool.Verdict{Decision: tool.Allow}
 	case class != "readOnly":
 		if len(c.Taint) == 0 && !spec.Native && p.o.AlwaysAllowed(spec) && !c.Unattended {

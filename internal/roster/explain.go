@@ -27,11 +27,11 @@ type ToolItem struct {
 
 // Verdict says whether a tool may be used, and what decides.
 type Verdict struct {
-	Tool    string    `json:"tool"`
-	User    string    `json:"user"`
-	Channel string    `json:"channel"`
-	Agent   string    `json:"agent"`
-	Verdict string    `json:"verdict"` // allow, ask, deny
+	Tool    string `json:"tool"`
+	User    string `json:"user"`
+	Channel string `json:"channel"`
+	Agent   string `json:"agent"`
+	Verdict string `json:"verdict"` // allow, ask, deny
 	// Approvers are who may approve where it is ask, in words.
 	Approvers string    `json:"approvers,omitempty"`
 	Layers    []Finding `json:"layers"` // in the order in which they are asked
@@ -46,7 +46,6 @@ type Simulation struct {
 	Tainted bool            // the turn has read foreign text
 	Args    json.RawMessage // nil: none
 }
-
 
 // Finding is what one layer says.
 type Finding struct {

@@ -253,17 +253,15 @@ func (r *Roster) Exists(name string) bool {
 	return ok
 }
 
-// Skills returns the skills of an agent.
-func (r *Roster) Skills(name string) []skill.Skill { return r.state.Load().members[name].skills }
-
-// HasSkills reports whether any agent has skills.
-func (r *Roster) HasSkills() bool {
+// SkillTools returns the tool that reads skills; none if no agent has any.
+func (r *Roster) SkillTools() []tool.Tool {
 	for _, m := range r.state.Load().members {
 		if len(m.skills) > 0 {
-			return true
+			skillsOf := func(agent string) []skill.Skill { return r.state.Load().members[agent].skills }
+			return []tool.Tool{skill.ReadTool(skillsOf)}
 		}
 	}
-	return false
+	return nil
 }
 
 // KnowsFiles reports whether any agent has files that it knows.
@@ -302,7 +300,7 @@ type Agent struct {
 	FallbackServers []string `json:"fallbackServers,omitempty"`
 	Tools           []string `json:"tools"`
 	Knowledge       []string `json:"knowledge,omitempty"`
-	Skills          []string `json:"skills,omitempty"` // folders, or patterns of them
+	Skills          []string `json:"skills,omitempty"`   // folders, or patterns of them
 	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
 	Limits          Limits   `json:"limits"`
 	Context         Context  `json:"context"`

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxShown is how much of a skill is shown at once, in bytes: the standard recommends bodies of 5,000 tokens at most.
+	// maxShown is how much of a skill is shown at once, in bytes: the standard recommends 5,000 tokens at most.
 	maxShown = 24 << 10
 	// maxListed is how many files of a skill are named.
 	maxListed = 100

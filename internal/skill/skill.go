@@ -1,6 +1,6 @@
-// Package skill reads Agent Skills (https://agentskills.io, read 2026-11): folders with a SKILL.md that tell a model how
-// to do certain work. Its front matter is checked strictly; its body and the files beside it are read when the model asks
-// for them. It promises that nothing outside of a skill's folder is read, and that nothing in it is ever run.
+// Package skill reads Agent Skills (https://agentskills.io, read 2026-11): folders with a SKILL.md that tell a model
+// how to do certain work. Its front matter is checked strictly; its body and the files beside it are read when the model
+// asks for them. It promises that nothing outside of a skill's folder is read, and that nothing in it is ever run.
 package skill
 
 import (
@@ -63,14 +63,18 @@ func Load(patterns []string) ([]Skill, error) {
 			case at < 0:
 				list = append(list, s)
 			case list[at].Folder != folder:
-				faults = append(faults, &Fault{filepath.Join(folder, fileName), fmt.Sprintf("there is another skill called %s in %s",
-					s.Name, list[at].Folder), "rename one, with its folder"})
+				faults = append(faults, &Fault{
+					filepath.Join(folder, fileName),
+					fmt.Sprintf("there is another skill called %s in %s", s.Name, list[at].Folder),
+					"rename one, with its folder",
+				})
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
 	if len(list) > maxSkills {
-		faults = append(faults, &Fault{list[maxSkills].Folder, fmt.Sprintf("there are more than %d skills", maxSkills), "name fewer"})
+		tooMany := fmt.Sprintf("there are more than %d skills", maxSkills)
+		faults = append(faults, &Fault{list[maxSkills].Folder, tooMany, "name fewer"})
 		list = list[:maxSkills]
 	}
 	return list, errors.Join(faults...)
@@ -129,7 +133,8 @@ func open(folder string) (Skill, error) {
 	}
 	head, _, ok := split(text)
 	if !ok {
-		return fault("it has no front matter", "begin it with a line of three hyphens, name, description, and three hyphens again")
+		return fault("it has no front matter",
+			"begin it with a line of three hyphens, name, description, and three hyphens again")
 	}
 	var m frontMatter
 	d := yaml.NewDecoder(strings.NewReader(head))

@@ -62,6 +62,7 @@ type Result struct {
 	Text       string          // for the model and the reader
 	Structured json.RawMessage // the same as JSON, where the tool returns it
 	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
+	Sources    []chat.Link     // pages that the result is from
 	IsError    bool
 }
 
@@ -89,6 +90,9 @@ type Caller struct {
 	Shown        int    // bytes of a result that are shown to the model at once; 0: unknown
 	// Report shows progress of the call in a few words. It must not block. nil: nobody watches.
 	Report func(note string)
+	// NumberSources keeps pages that a result is from, so that an answer may cite them, and returns the number of the
+	// first. nil: nothing is cited.
+	NumberSources func(links []chat.Link) int
 	// Revised is closed when the question was edited or deleted: work that has not begun by then should not begin.
 	// nil: the question cannot change.
 	Revised <-chan struct{}

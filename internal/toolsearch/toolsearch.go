@@ -57,12 +57,14 @@ type Index struct {
 // toolKey is a tool in the index.
 type toolKey struct{ name, server string }
 
-// indexFields are the name, the description, the parameters and the server of a tool. The figures were chosen by
+// indexFields are the name, the beginning and the rest of the description, the parameters and the server of a tool. The
+// figures were chosen by
 // measuring, on Seal-Tools' dev split and on one half of MetaTool's requests, and are checked on the rest
 // (recall_test.go). A long description says more, so its length costs nothing.
 var indexFields = []search.Field{
 	{Weight: 3, LengthEffect: 0.2, UsualLength: 3, MaxWords: 32, KeepCommon: true}, // a name may be of common words alone
 	{Weight: 1, MaxWords: 200},
+	{Weight: 0.2, LengthEffect: 0.5, UsualLength: 40, MaxWords: 400},
 	{Weight: 0.5, LengthEffect: 0.4, UsualLength: 20, MaxWords: 400},
 	{Weight: 0.5, LengthEffect: 0.5, UsualLength: 2, MaxWords: 64},
 }
@@ -88,9 +90,10 @@ func (x *Index) Replace(s Server) {
 	}
 	docs := make([]search.Doc[toolKey], len(s.Tools))
 	for i, t := range s.Tools {
+		head, rest := cutDescription(t.Description)
 		docs[i] = search.Doc[toolKey]{
 			Key:   toolKey{t.Name, s.Name},
-			Texts: []string{t.Name, t.Description, schemaWords(t.Parameters), s.Name + "\n" + s.Text},
+			Texts: []string{t.Name, head, rest, schemaWords(t.Parameters), s.Name + "\n" + s.Text},
 		}
 	}
 	x.tools.Update(before.keys(), docs)

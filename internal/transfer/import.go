@@ -113,7 +113,8 @@ func (i *importer) take(ctx context.Context, line []byte) error {
 	case kindServer, kindAgent, kindDigest:
 		return i.takeItem(ctx, line)
 	}
-	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, agent or server", head.Kind)
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, agent or server",
+		head.Kind)
 }
 
 // count notes that a record of a kind was added, or was there.
@@ -190,7 +191,8 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	if n := len([]rune(m.Text)); n == 0 || n > maxMemoryChars {
 		return faultf(`"text" has %d characters, want 1 to %d`, n, maxMemoryChars)
 	}
-	_, isNew, err := i.o.Store.SaveMemory(ctx, store.Memory{Scope: scope, Text: m.Text, By: m.By, At: m.At.UTC()}, maxMemories)
+	note := store.Memory{Scope: scope, Text: m.Text, By: m.By, At: m.At.UTC()}
+	_, isNew, err := i.o.Store.SaveMemory(ctx, note, maxMemories)
 	if errors.Is(err, store.ErrFull) {
 		return faultf("%s has %d notes, which is the most", m.Scope, maxMemories)
 	}
