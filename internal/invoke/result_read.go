@@ -52,9 +52,9 @@ func Reader(results Results) tool.Tool {
 	yes := true
 	return tool.Func{
 		Described: tool.Spec{
-			Server: "result",
-			Name:   "read",
-			Native: true,
+			Server:      "result",
+			Name:        "read",
+			Native:      true,
 			Description: "Reads on in a tool result that was too large to be shown at once.",
 			Schema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"named at the end of the result"},` +
 				`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
