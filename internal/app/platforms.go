@@ -26,7 +26,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 	return discord.New(discord.Options{
 		Token:          d.Token.Reveal(),
 		APIBaseURL:     d.APIBaseURL.Reveal(),
-		MessageContent: answersAll(c, "discord"),
+		MessageContent: c.AnswersAll("discord"),
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
@@ -67,7 +67,7 @@ func (a *App) reconnect(old, now *config.Config) {
 	if a.o.Local {
 		return
 	}
-	if old.Platforms.Discord != now.Platforms.Discord || answersAll(old, "discord") != answersAll(now, "discord") {
+	if old.Platforms.Discord != now.Platforms.Discord || old.AnswersAll("discord") != now.AnswersAll("discord") {
 		a.platforms.Replace("discord", a.newDiscord(now))
 	}
 	if old.Platforms.Slack != now.Platforms.Slack {
@@ -97,17 +97,6 @@ func (a *App) lastSeen(platform string) func(context.Context) ([]chat.LastSeen, 
 		}
 		return list, nil
 	}
-}
-
-// answersAll reports whether some channel of a platform is answered without a mention.
-func answersAll(c *config.Config, platform string) bool {
-	for _, rule := range c.Channels {
-		name, _, _ := strings.Cut(rule.Match, ":")
-		if rule.RespondTo == "all" && (name == platform || name == "*") {
-			return true
-		}
-	}
-	return false
 }
 
 // webRooms returns the rooms that the page always shows: general, and those that digests are

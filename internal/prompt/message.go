@@ -107,13 +107,19 @@ func isKnown(s chat.Said, known func(string) bool) bool {
 	return s.Subject != "" && known != nil && known(s.Subject)
 }
 
+// isQuoted reports whether a message is quoted for another reason than that it is recent.
+func isQuoted(c chat.Context, id string) bool {
+	return c.Root != nil && c.Root.ID == id || c.Reply != nil && c.Reply.ID == id ||
+		slices.ContainsFunc(c.Linked, func(s chat.Said) bool { return s.ID == id })
+}
+
 // quoteRecent returns the newest of the recent messages that fit into maxBytes.
 func quoteRecent(c chat.Context, known func(string) bool, maxBytes int, zone *time.Location) []llm.Part {
 	var quotes []llm.Part
 	size, left := 0, 0
 	for i := len(c.Recent) - 1; i >= 0; i-- {
 		s := c.Recent[i]
-		if s.Hidden || isKnown(s, known) || c.Root != nil && s.ID == c.Root.ID || c.Reply != nil && s.ID == c.Reply.ID {
+		if s.Hidden || isKnown(s, known) || isQuoted(c, s.ID) {
 			continue
 		}
 		q := quote(s, maxRecentChars, zone)

@@ -72,6 +72,7 @@ func TestContext_ShowsWhatIsReferredTo(t *testing.T) {
 		Recent: []chat.Said{
 			{ID: "2", Subject: "x/2", By: "Dan", Text: "known"},
 			{ID: "3", By: "Bob", Text: "It costs 40"},
+			{ID: "1", By: "Carl", Text: "the plan"},
 			{ID: "4", By: "ci", Bot: true, Text: "failed", At: at(4)},
 			{ID: "5", Self: true, Text: "I am sorry", At: at(5)},
 			{ID: "6", By: "Eve", Hidden: true},
