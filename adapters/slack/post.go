@@ -34,6 +34,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	}
 	defer unlock()
 	defer s.partialShown.Drop(threadKey(to.Channel, to.Thread))
+	defer s.clearReaction(to)
 	// What an earlier call within this process posted need not be looked up on Slack.
 	last, _ := s.attempts.Get(d.Key)
 	var h handle

@@ -75,7 +75,10 @@ type Slack struct {
 	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
 	busyTold     kit.Memory[time.Time]    // when somebody's message was last turned away, by channel and user
 	busyWaiting  chan chat.Message        // those that were, and whose author is to be told
+	edited       kit.Memory[time.Time]    // when unfinished answers were last edited, by channel and timestamp
 	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
+	asked        kit.Memory[string]       // the latest question, by channel and thread
+	reacted      kit.Memory[string]       // questions with a reaction of the bot, by channel and thread
 	people       *kit.Cache[person]       // users of the workspace
 	channels     *kit.Cache[channelInfo]
 	agentView    agentView
@@ -152,7 +155,7 @@ func (s *Slack) Name() string { return "slack" }
 
 // Limits returns the limits of one message.
 func (s *Slack) Limits() chat.Limits {
-	return chat.Limits{Text: maxText, Cards: maxCards, Edits: editEvery}
+	return chat.Limits{Text: maxText, Cards: maxCards, Edits: growEvery}
 }
 
 // Health reports a connection while a socket has said hello or, in HTTP mode, since the token was
@@ -272,6 +275,9 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:
+		if m.Kind() == chat.EventMessage && m.Reply.MessageID != "" && !isInteraction(m) {
+			s.asked.Put(threadKey(m.Conversation.Channel, m.Conversation.Thread), m.Reply.MessageID)
+		}
 		s.titleThread(m)
 		return true
 	case errors.Is(err, chat.ErrBusy):
