@@ -12,7 +12,7 @@
 //     part in what is read back; an event is acknowledged without waiting for that.
 //   - An answer that was cut off while it was being written is finished where it stands.
 //   - Nothing is sent faster than Slack takes it, or slower than necessary.
-//   - A refused token is reported with its remedy instead of retried.
+//   - A refused token is reported with its remedy, and posts wait for a better one.
 //
 // What is answered is left to others.
 package slack
@@ -247,14 +247,13 @@ func setupError(err error, what, where string) error {
 	if !errors.As(err, &told) {
 		return nil
 	}
-	switch told.Err {
-	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required",
-		"team_access_not_granted", "not_allowed_token_type", "no_permission", "app_missing_action_url":
+	switch word := told.Err; {
+	case tokenCodes[word], word == "not_allowed_token_type", word == "no_permission", word == "app_missing_action_url":
 		return &chat.SetupError{
 			Reason: "Slack refuses the " + what + " (" + told.Err + ")",
 			Remedy: "check " + where + " and reinstall the app to the workspace",
 		}
-	case "missing_scope":
+	case word == "missing_scope":
 		return &chat.SetupError{
 			Reason: "the " + what + " lacks the scope " + told.Needed,
 			Remedy: "add it to the app and reinstall the app to the workspace",
