@@ -73,8 +73,7 @@ type Slack struct {
 	streams      kit.Memory[*streamState] // by channel and timestamp; only who is in the channel's gate changes one
 	unsupported  kit.Memory[bool]         // channels where streams are refused, and "" where all are
 	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
-	busyTold     kit.Memory[time.Time]    // when somebody's message was last turned away, by channel and user
-	busyWaiting  chan chat.Message        // those that were, and whose author is to be told
+	busy         kit.BusyNotes            // of messages that were turned away, by place and author
 	edited       kit.Memory[time.Time]    // when unfinished answers were last edited, by channel and timestamp
 	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
 	asked        kit.Memory[string]       // the latest question, by channel and thread
@@ -117,13 +116,13 @@ func New(o Options) *Slack {
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: limitedTransport{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
-		o:           o,
-		client:      client,
-		fileClient:  &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
-		pacer:       kit.Pacer{Learn: true},
-		ready:       make(chan struct{}),
-		busyWaiting: make(chan chat.Message, maxWaitingNotes),
-		agentView:   agentView{chores: make(chan func(context.Context) error, maxChores)},
+		o:          o,
+		client:     client,
+		fileClient: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
+		pacer:      kit.Pacer{Learn: true},
+		ready:      make(chan struct{}),
+		busy:       kit.BusyNotes{Gather: busyGather, Every: busyEvery},
+		agentView:  agentView{chores: make(chan func(context.Context) error, maxChores)},
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),
 	}
