@@ -17,6 +17,17 @@ import (
 	"ravenbot/internal/roster"
 )
 
+// newPlatform returns a platform as it is configured now; nil where it is switched off.
+func (a *App) newPlatform(name string) chat.Platform {
+	switch name {
+	case "discord":
+		return a.newDiscord(a.conf())
+	case "slack":
+		return a.newSlack(a.conf())
+	}
+	return nil
+}
+
 // newDiscord returns nil where Discord is switched off.
 func (a *App) newDiscord(c *config.Config) chat.Platform {
 	if a.o.Local || !c.DiscordEnabled() {
@@ -68,10 +79,10 @@ func (a *App) reconnect(old, now *config.Config) {
 		return
 	}
 	if old.Platforms.Discord != now.Platforms.Discord || old.AnswersAll("discord") != now.AnswersAll("discord") {
-		a.platforms.Replace("discord", a.newDiscord(now))
+		a.platforms.Replace("discord", a.newPlatform("discord"))
 	}
 	if old.Platforms.Slack != now.Platforms.Slack {
-		a.platforms.Replace("slack", a.newSlack(now))
+		a.platforms.Replace("slack", a.newPlatform("slack"))
 	}
 }
 
