@@ -163,6 +163,7 @@ func (s *Server) LocalAPI() http.Handler {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
 	setHeaders(w.Header())
+	defer limitReading(w, r)()
 	// Before the checks of host and login: these handlers have proofs of their own, such as a signature.
 	if h, ok := s.o.Mounts[r.URL.Path]; ok {
 		if readBody(w, r) {
