@@ -481,15 +481,15 @@ func (k checker) checkFileRoots() {
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
 			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "create it, or remove the root")
 		}
-		// A root above the configuration would let tools read every secret and conversation.
+		// The files tools leave the bot's own files out; MCP servers that are told of the root do not.
 		for _, held := range []struct{ what, in string }{
-			{"the keys in .env", k.dir},
-			{"all conversations", filepath.Dir(k.c.Store.Reveal())},
+			{"the configuration and .env", k.dir},
+			{"the store", filepath.Dir(k.c.Store.Reveal())},
 		} {
 			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
 				k.addWarning(
 					nodeAt(k.root, path...),
-					"whoever may use the files tools can reach "+held.what,
+					"holds "+held.what+": the files tools leave them out, MCP servers that work in this folder may not",
 					"name a folder that holds neither configuration nor store",
 				)
 			}

@@ -132,12 +132,18 @@ func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 }
 
 func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
-	for root, want := range map[string]string{".": "the keys in .env; all conversations", "data": "all conversations", "other": "", "..": "the keys in .env; all conversations", "data2": ""} {
+	for root, want := range map[string]string{
+		".":     "the configuration and .env; the store",
+		"data":  "the store",
+		"other": "",
+		"..":    "the configuration and .env; the store",
+		"data2": "",
+	} {
 		c := mustLoad(t, `{"store": "data/x.db", "tools": {"files": {"roots": [{"path": "`+root+`", "name": "a"}]}}}`, nil, nil)
 		var got []string
 		for _, w := range c.Warnings {
-			if _, what, ok := strings.Cut(w.Reason, "can reach "); ok {
-				got = append(got, what)
+			if what, _, ok := strings.Cut(w.Reason, ": the files tools"); ok {
+				got = append(got, strings.TrimPrefix(what, "holds "))
 			}
 		}
 		if strings.Join(got, "; ") != want {
