@@ -36,14 +36,15 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		mounts[path] = http.HandlerFunc(a.serveSlack)
 	}
 	o := admin.Options{
-		Token:     a.o.Token,
-		Listen:    c.HTTP.Listen,
-		PublicURL: c.HTTP.PublicURL.Reveal(),
-		Static:    a.web.Static(),
-		Render:    web.Draft,
-		Rooms:     rooms{a.web},
-		Platforms: a.platforms,
-		Servers:   a.catalog,
+		Token:          a.o.Token,
+		Listen:         c.HTTP.Listen,
+		PublicURL:      c.HTTP.PublicURL.Reveal(),
+		TrustedProxies: c.HTTP.Proxies(),
+		Static:         a.web.Static(),
+		Render:         web.Draft,
+		Rooms:          rooms{a.web},
+		Platforms:      a.platforms,
+		Servers:        a.catalog,
 		ServerCalls: &invoke.OperatorCalls{
 			Invoker: p.calls,
 			Tools:   a.registry,

@@ -195,3 +195,18 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+func TestLoad_TrustedProxies_MustBeNetworks(t *testing.T) {
+	c := mustLoad(t, `{"http": {"trustedProxies": ["10.0.0.0/8", "::ffff:192.0.2.1", "2001:db8::/32"]}}`, nil, nil)
+	var got []string
+	for _, p := range c.HTTP.Proxies() {
+		got = append(got, p.String())
+	}
+	if want := "10.0.0.0/8 192.0.2.1/32 2001:db8::/32"; strings.Join(got, " ") != want {
+		t.Errorf("networks %q, want %q", got, want)
+	}
+	_, err := Parse([]byte(`{"http": {"trustedProxies": ["proxy.local"]}}`), filepath.Join(t.TempDir(), "config.json"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "neither an address nor a network") {
+		t.Errorf("a name: %v", err)
+	}
+}
