@@ -8,10 +8,10 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Rules of telling people that the bot is busy: by one note a place every 20 seconds at most, which
+// Rules of telling people that the bot is busy: by one note a place every 5 seconds at most, which
 // names all that was refused there.
 const (
-	busyEvery    = 20 * time.Second
+	busyEvery    = 5 * time.Second
 	busyGather   = time.Second
 	busyTimeout  = time.Minute
 	maxBusyChars = 1500

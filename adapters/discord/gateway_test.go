@@ -87,7 +87,7 @@ func TestBusyIsSaidOnce(t *testing.T) {
 	if p, err := s.WaitPost(within(t), s.general.ID, busy); err != nil || !strings.Contains(p.Content, "could not take ann “hi”, bob “hi”, ann “hi”") || p.ReplyTo == "" {
 		t.Fatalf("said %q: %v", p.Content, err)
 	}
-	for n := range 90 {
+	for n := range 150 {
 		s.Say(s.general.ID, s.AddUser("user"+strconv.Itoa(n)), s.Mention()+" hi")
 		receive(t, done)
 	}

@@ -2,6 +2,7 @@ package slack
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -75,12 +76,15 @@ func (l *connection) read(take func(frame []byte)) error {
 	}
 }
 
-// ack tells Slack that an envelope was taken.
-func (l *connection) ack(envelope string) error {
+// ack tells Slack that an envelope was taken, with an answer where it is not nil.
+func (l *connection) ack(envelope string, answer json.RawMessage) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return l.conn.WriteJSON(map[string]string{"envelope_id": envelope})
+	return l.conn.WriteJSON(struct {
+		Envelope string          `json:"envelope_id"`
+		Payload  json.RawMessage `json:"payload,omitempty"`
+	}{envelope, answer})
 }
 
 // close ends the connection; its reader ends, too.

@@ -70,6 +70,32 @@ func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 	return true
 }
 
+// checkForm returns the answer by which Slack shows the faults of a form inside of it, so that
+// nothing of what was filled in is lost; nil where there are none.
+func (s *Slack) checkForm(ctx context.Context, m *chat.Message) json.RawMessage {
+	if s.o.CheckForm == nil || m.Kind() != chat.EventForm {
+		return nil
+	}
+	m.Author.Admin = s.isAdmin(ctx, m.Author.ID)
+	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
+	defer cancel()
+	shown := map[string]string{}
+	for name, fault := range s.o.CheckForm(ctx, *m) {
+		// Slack takes faults of the blocks that the form has, and no others.
+		if _, ok := m.Values[name]; ok {
+			shown[name] = cutText(fault, maxFieldHelp)
+		}
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"response_action": "errors", "errors": shown})
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
 // askForm returns the form that a message asks for; nil if it asks for none, or if there was no
 // answer in time.
 func (s *Slack) askForm(ctx context.Context, m chat.Message) (form *chat.Form, err error) {

@@ -179,6 +179,11 @@ func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 
 // takeAndAnswer answers 200 when the message is stored or does not concern the bot.
 func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
+	if faults := s.checkForm(r.Context(), &m); ok && faults != nil {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(faults)
+		return true
+	}
 	if ok && isInteraction(m) && s.openFormFor(r.Context(), &m) {
 		w.WriteHeader(http.StatusOK)
 		return true

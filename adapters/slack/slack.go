@@ -51,6 +51,8 @@ type Options struct {
 	Commands []chat.CommandSpec
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
+	// CheckForm finds faults in a form that was sent, which are shown in the form; nil: none are.
+	CheckForm chat.FormChecker
 	// Title returns a better title for a thread of the agent view than its first question, within
 	// a few seconds; "": there is none. It may be nil.
 	Title func(ctx context.Context, question chat.Message) string

@@ -268,11 +268,12 @@ func (k *socket) onFrame(l *connection, data []byte) {
 func (k *socket) onRequest(l *connection, envelope, kind string, payload json.RawMessage) {
 	// The acknowledgement goes back on the connection that brought the request: Slack knows it on
 	// no other.
-	ack := func() {
-		if err := l.ack(envelope); err != nil && k.ctx.Err() == nil {
+	answer := func(payload json.RawMessage) {
+		if err := l.ack(envelope, payload); err != nil && k.ctx.Err() == nil {
 			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
+	ack := func() { answer(nil) }
 	m, ok := k.parsePayload(kind, payload)
 	if !ok {
 		k.queues.Do(envelope, ack)
@@ -300,6 +301,10 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 		return
 	}
 	k.queues.Do(m.ID, func() { // nobody has to wait for what Slack is asked about it
+		if faults := k.checkForm(k.ctx, &m); faults != nil {
+			answer(faults)
+			return
+		}
 		if k.openFormFor(k.ctx, &m) {
 			ack()
 			return

@@ -185,7 +185,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Log:      a.store,
 		Now:      a.o.Now,
 		Logger:   a.o.Log,
-		Rooms:    webRooms(c),
+		Rooms:    c.WebRooms(),
 		Former:   a.openForm,
 		Agents:   roomAgents{a},
 		Commands: CommandSpecs(),

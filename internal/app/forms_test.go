@@ -37,9 +37,21 @@ func TestSettingsAreAFormOnDiscord(t *testing.T) {
 	if got := fill(boss, "channel", map[string][]string{"tools": {"off"}}); !strings.Contains(got, "off (set for this channel)") {
 		t.Errorf("an administrator is answered %q", got)
 	}
-	if got := fill(w.anna, "", map[string][]string{"steps": {"a few"}}); !strings.Contains(got, "Nothing was changed") || !strings.Contains(got, "number") {
-		t.Errorf("a fault is answered %q", got)
+	// What was filled in comes back when the form is opened again.
+	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "settings", nil))
+	must(w.discord.WaitCallback(deadline(t), in.ID))
+	sent := must(w.discord.Fill(in.ID, map[string][]string{"steps": {"9999"}, "language": {"Norwegian"}}))
+	refused := must(w.discord.WaitAnswer(deadline(t), sent.ID, inDiscord("Nothing was changed")))
+	if !strings.Contains(refused.Content, "want 1 to") {
+		t.Errorf("a fault is answered %q", refused.Content)
 	}
+	press := w.discord.Click(refused.ID, w.anna, buttonID(t, refused.Components, "Open the form again", "custom_id"))
+	again := must(w.discord.WaitCallback(deadline(t), press.ID))
+	if again.Type != simdiscord.CallbackModal || !strings.Contains(string(again.Data), `"Norwegian"`) || !strings.Contains(string(again.Data), `"9999"`) {
+		t.Errorf("the form that opens again is %d %s", again.Type, again.Data)
+	}
+	sent = must(w.discord.Fill(press.ID, map[string][]string{"steps": {"3"}}))
+	must(w.discord.WaitAnswer(deadline(t), sent.ID, inDiscord("Norwegian (set by you)")))
 }
 
 func TestSettingsAreAFormOnSlack(t *testing.T) {
@@ -69,6 +81,14 @@ func TestSettingsAreAFormOnSlack(t *testing.T) {
 	}
 	if got := fill(root, "channel", map[string][]string{"tools": {"off"}, "prompt": {"Be kind."}}); !strings.Contains(got, "off (set for this channel)") {
 		t.Errorf("an administrator is answered %q", got)
+	}
+	w.slack.Slash(w.channel.ID, w.berit, "/raven", "settings")
+	within(t, "the form is there", func() bool { return len(w.slack.Views()) > views })
+	shown := w.slack.Views()[views]
+	views++
+	bad := must(w.slack.FillView(shown, w.berit, map[string][]string{"steps": {"9999"}}))
+	if d := must(w.slack.WaitAck(deadline(t), bad.EventID)); !strings.Contains(string(d.Answer), `"response_action":"errors"`) || !strings.Contains(string(d.Answer), `"steps":"Tools.maxSteps is 9999, want 1 to`) {
+		t.Errorf("the form is told %s", d.Answer)
 	}
 	if got := fill(root, "channel language Norwegian", nil); !strings.Contains(got, "Norwegian (set for this channel)") {
 		t.Errorf("the words are answered %q", got)

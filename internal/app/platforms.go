@@ -67,6 +67,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(),
 		Former:        a.openForm,
+		CheckForm:     func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
 		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:           a.o.Log,
 		Now:           a.o.Now,
@@ -108,20 +109,6 @@ func (a *App) lastSeen(platform string) func(context.Context) ([]chat.LastSeen, 
 		}
 		return list, nil
 	}
-}
-
-// webRooms returns the rooms that the page always shows: general, and those that digests are
-// posted to.
-func webRooms(c *config.Config) []string {
-	rooms := []string{"general"}
-	for _, d := range c.Digests {
-		for _, to := range d.Post {
-			if room, ok := strings.CutPrefix(to, "web:/"); ok && room != "general" {
-				rooms = append(rooms, room)
-			}
-		}
-	}
-	return rooms
 }
 
 // roomAgents offers the agents on the chat page.

@@ -55,3 +55,8 @@ const (
 // error: the message asks for none. An error is a sentence for whoever asked,
 // shown to them alone. It must answer within a second.
 type Former func(ctx context.Context, m Message) (*Form, error)
+
+// FormChecker returns what is wrong with a Submitted message, by the names of fields; nothing where
+// it can be handled. Platforms that can show faults inside of a form ask it before they hand the
+// message to accept. It must answer within a second.
+type FormChecker func(ctx context.Context, m Message) map[string]string

@@ -144,3 +144,17 @@ func (c *Config) AnswersAll(platform string) bool {
 		return r.RespondTo == "all" && (name == platform || name == "*")
 	})
 }
+
+// WebRooms returns the rooms that the page always shows: general, and those that digests are
+// posted to.
+func (c *Config) WebRooms() []string {
+	rooms := []string{"general"}
+	for _, d := range c.Digests {
+		for _, to := range d.Post {
+			if room, ok := strings.CutPrefix(to, "web:/"); ok && room != "general" {
+				rooms = append(rooms, room)
+			}
+		}
+	}
+	return rooms
+}

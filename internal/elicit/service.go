@@ -358,6 +358,21 @@ func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	return s.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
 }
 
+// CheckForm returns what is wrong with an answer, by the names of fields.
+func (s *Service) CheckForm(_ context.Context, m chat.Message) map[string]string {
+	q, what, _ := s.find(m)
+	if what != pressAnswer || q == nil || !q.isFrom(m) {
+		return nil
+	}
+	faults := map[string]string{}
+	for _, f := range q.fields {
+		if _, err := buildContent([]field{f}, m.Values); err != nil {
+			faults[f.formField.Name] = "Not taken: " + err.Error() + "."
+		}
+	}
+	return faults
+}
+
 // hostText says which host a person is asked to open, and what the server says about it.
 func (q *question) hostText() string {
 	u, _ := url.Parse(q.URL) // Ask has checked it

@@ -43,6 +43,12 @@ type FormOpener interface {
 	OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error)
 }
 
+// FormChecker is a Feature that finds faults in what was filled in before it handles it.
+type FormChecker interface {
+	// CheckForm returns a sentence for each field of a form whose value cannot be used.
+	CheckForm(ctx context.Context, m chat.Message) map[string]string
+}
+
 // Completer is a Feature that completes what somebody types of a command's option.
 type Completer interface {
 	// Complete returns the values that fit what was typed, best first.

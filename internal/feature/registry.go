@@ -116,6 +116,14 @@ func (r *Registry) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, er
 	return nil, nil
 }
 
+// CheckForm returns what is wrong with a form that was sent, by the names of its fields.
+func (r *Registry) CheckForm(ctx context.Context, m chat.Message) map[string]string {
+	if checker, ok := r.owner(m).(FormChecker); ok {
+		return checker.CheckForm(ctx, m)
+	}
+	return nil
+}
+
 // Complete returns what somebody may mean who has typed a part of a command's option, best
 // first.
 func (r *Registry) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {

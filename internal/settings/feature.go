@@ -24,8 +24,13 @@ func (*Repository) Commands() []chat.CommandSpec {
 	}}
 }
 
-// Buttons returns nothing.
-func (*Repository) Buttons() []feature.Button { return nil }
+// wordAgain begins the value of the button that opens a refused form again.
+const wordAgain = "settings_again"
+
+// Buttons returns the button below a form that could not be taken.
+func (*Repository) Buttons() []feature.Button {
+	return []feature.Button{{Word: wordAgain, Who: "whoever sent the form", Does: "opens the form again with what was filled in"}}
+}
 
 // Forms returns the forms of a person's and of a channel's settings.
 func (*Repository) Forms() []string { return []string{formMe, formChannel} }
@@ -38,6 +43,9 @@ func (b *Repository) Handle(ctx context.Context, m chat.Message) (*chat.Draft, e
 	if m.Kind() == chat.EventForm {
 		d, _ := b.HandleForm(ctx, m) // the registry brings only the forms declared above
 		return &d, nil
+	}
+	if m.Kind() == chat.EventPress { // no form was opened
+		return &chat.Draft{Ephemeral: true, Text: "I could not open the form. `/raven settings` opens it."}, nil
 	}
 	d := b.Command(ctx, m)
 	return &d, nil

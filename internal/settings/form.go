@@ -2,8 +2,8 @@ package settings
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,12 +39,33 @@ const errNotAdmin userError = "Only administrators change the settings of a chan
 	"Yours you can change with `/raven settings`."
 
 // Form returns the form for `/raven settings` without a key: that of the user's settings or, for an administrator,
-// that of the channel's. It returns nil for other commands. It implements chat.Former.
-func (r *Repository) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
-	if m.Command != "settings" {
+// that of the channel's. For the button below a refused form it returns the form with what was filled in. It returns
+// nil for other messages. It implements chat.Former.
+func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, error) {
+	words := strings.ToLower(strings.TrimSpace(m.Text))
+	if word, form := m.Press(); word == wordAgain+" " {
+		f, err := r.Form(ctx, chat.Message{
+			Command:      commandName,
+			Text:         strings.TrimPrefix(form, "settings/"),
+			Author:       m.Author,
+			Conversation: m.Conversation,
+		})
+		if f == nil {
+			return nil, err
+		}
+		for name, value := range r.takeSent(m, form) {
+			i := slices.IndexFunc(f.Fields, func(f chat.Field) bool { return f.Name == name })
+			// A field for numbers takes no other text.
+			if _, bad := strconv.Atoi(value); i >= 0 && (f.Fields[i].Kind != chat.Number || bad == nil) {
+				f.Fields[i].Value = value
+			}
+		}
+		return f, nil
+	}
+	if m.Command != commandName {
 		return nil, nil
 	}
-	switch strings.ToLower(strings.TrimSpace(m.Text)) {
+	switch words {
 	case "", "me":
 		intro := "They hold for you wherever you write to me, before those of the channel."
 		return r.newForm(formMe, "Your settings", intro, m), nil
@@ -177,17 +198,16 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 		return chat.Draft{Ephemeral: true, Failed: true, Text: errNotAdmin.Error()}, true
 	}
 	l, scope := r.layerOf(m.Text, m)
-	err := l.setFields(m.Values)
-	if err == nil {
-		err = r.Check(l)
-	}
-	if err != nil {
+	if faults := r.setFields(&l, m.Values); len(faults) > 0 {
+		r.keepSent(m)
 		return chat.Draft{
 			Ephemeral: true,
 			Failed:    true,
-			Text:      "Nothing was changed. " + asSentence(err) + " `/raven settings` opens the form again.",
+			Text:      "Nothing was changed. " + joinFaults(faults),
+			Buttons:   []chat.Button{{Label: "Open the form again", Value: wordAgain + " " + m.Text, Style: chat.Primary}},
 		}, true
 	}
+	r.takeSent(m, m.Text)
 	if err := r.Set(ctx, scope, l); err != nil {
 		return chat.Draft{
 			Ephemeral: true,
@@ -202,35 +222,89 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 	return chat.Draft{Ephemeral: true, Text: "Set for " + whose + ".\n\n" + r.describe(m)}, true
 }
 
-// asSentence returns the text of an error, or of several joined ones, as one sentence.
+// CheckForm returns what is wrong with a form of Form that was sent, by its fields.
+func (r *Repository) CheckForm(_ context.Context, m chat.Message) map[string]string {
+	l, _ := r.layerOf(m.Text, m)
+	faults := map[string]string{}
+	for name, err := range r.setFields(&l, m.Values) {
+		faults[name] = asSentence(err)
+	}
+	return faults
+}
+
+// asSentence returns the text of an error as a sentence.
 func asSentence(err error) string {
-	words := []rune(strings.ReplaceAll(err.Error(), "\n", "; "))
+	words := []rune(err.Error())
 	return strings.ToUpper(string(words[:1])) + string(words[1:]) + "."
 }
 
-// setFields sets what was filled in. It returns all faults at once, so that the user can correct them together.
-func (l *Layer) setFields(values map[string]string) error {
+// joinFaults returns all faults in the order of their fields, so that the text is always the same.
+func joinFaults(faults map[string]error) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		list = append(list, asSentence(faults[name]))
+	}
+	return strings.Join(list, " ")
+}
+
+// setFields sets what was filled in. It returns the faults by fields, so that the user can correct
+// them together.
+func (r *Repository) setFields(l *Layer, values map[string]string) map[string]error {
 	was := *l
-	var faults []error
+	faults := map[string]error{}
 	for name, value := range values {
 		value = strings.TrimSpace(value)
-		if value == "" && name != fieldPrompt {
+		if value == "" {
 			value = unset
 		}
 		switch name {
 		case fieldPrompt:
 			// A form may trim the text, so an unchanged prompt must not be stored again in its trimmed form.
-			if value != strings.TrimSpace(systemPrompt(was)) || was.Tools.SystemPrompt == nil {
-				faults = append(faults, l.setKey([]string{fieldPrompt, orDefault(value, unset)}))
+			if was.Tools.SystemPrompt != nil && (value == strings.TrimSpace(systemPrompt(was)) || value == unset && systemPrompt(was) == "") {
+				continue
 			}
 		case fieldModel, fieldLanguage, fieldTools, fieldSteps:
-			faults = append(faults, l.setKey([]string{name, value}))
 		default:
-			faults = append(faults, fmt.Errorf("there is no field %q", name))
+			faults[name] = fmt.Errorf("there is no field %q", name)
+			continue
+		}
+		var alone Layer
+		err := alone.setKey([]string{name, value})
+		if err == nil {
+			err = r.Check(alone)
+		}
+		if err == nil {
+			err = l.setKey([]string{name, value})
+		}
+		if err != nil {
+			faults[name] = err
 		}
 	}
-	// Values come from a map: without sorting, the message would differ each time.
-	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
-	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(faults...)
+	return faults
+}
+
+// maxSent bounds the forms that are kept to be opened again.
+const maxSent = 256
+
+// keepSent keeps what was filled in by somebody whose form could not be taken.
+func (r *Repository) keepSent(m chat.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.sent) >= maxSent || r.sent == nil {
+		r.sent = map[string]map[string]string{}
+	}
+	r.sent[sentKey(m, m.Text)] = m.Values
+}
+
+// takeSent returns and forgets what somebody filled in whose form could not be taken.
+func (r *Repository) takeSent(m chat.Message, form string) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	values := r.sent[sentKey(m, form)]
+	delete(r.sent, sentKey(m, form))
+	return values
+}
+
+func sentKey(m chat.Message, form string) string {
+	return m.Conversation.Base().String() + " " + m.Author.ID + " " + form
 }

@@ -79,7 +79,8 @@ type Repository struct {
 	models func() []string // names that Model may have
 
 	mu     sync.RWMutex
-	layers map[Scope]Layer // all that set anything, so that reading needs no store
+	layers map[Scope]Layer              // all that set anything, so that reading needs no store
+	sent   map[string]map[string]string // what was filled in of forms that could not be taken
 }
 
 // New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen.
