@@ -38,6 +38,8 @@ func (r userError) Error() string { return string(r) }
 const errNotAdmin userError = "Only administrators change the settings of a channel. " +
 	"Yours you can change with `/raven settings`."
 
+const errAllLocked userError = "Here administrators set all settings. `/raven settings channel` shows them."
+
 // Form returns the form for `/raven settings` without a key: that of the user's settings or, for an administrator,
 // that of the channel's. It returns nil for other commands. It implements chat.Former.
 func (r *Repository) Form(_ context.Context, m chat.Message) (*chat.Form, error) {
@@ -47,7 +49,12 @@ func (r *Repository) Form(_ context.Context, m chat.Message) (*chat.Form, error)
 	switch strings.ToLower(strings.TrimSpace(m.Text)) {
 	case "", "me":
 		intro := "They hold for you wherever you write to me, before those of the channel."
-		return r.newForm(formMe, "Your settings", intro, m), nil
+		f := r.newForm(formMe, "Your settings", intro, m)
+		// Platforms refuse a form without fields.
+		if len(f.Fields) == 0 {
+			return nil, errAllLocked
+		}
+		return f, nil
 	case "channel":
 		if !m.Author.Admin {
 			return nil, errNotAdmin
@@ -59,11 +66,11 @@ func (r *Repository) Form(_ context.Context, m chat.Message) (*chat.Form, error)
 }
 
 func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form {
-	l, _ := r.layerOf(id, m)
+	l, scope := r.layerOf(id, m)
 	below := r.inherited(id, m)
 	f := &chat.Form{ID: id, Title: title, Intro: intro, Submit: "Save"}
 	models := []chat.Option{{Value: unset, Label: "not set here: " + orDefault(below.Model, "as configured")}}
-	for _, name := range r.models() {
+	for _, name := range r.modelsFor(scope) {
 		models = append(models, chat.Option{Value: name, Label: name})
 	}
 	tools := []chat.Option{
@@ -121,7 +128,26 @@ func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form
 		f.Fields = f.Fields[:len(f.Fields)-1]
 		f.Intro += " The prompt is too long for this form; `/raven settings prompt …` sets it."
 	}
+	if scope.isUser() {
+		r.dropLocked(f)
+	}
 	return f
+}
+
+// dropLocked removes the fields that members may not set.
+func (r *Repository) dropLocked(f *chat.Form) {
+	rules := r.members()
+	var locked []string
+	for _, s := range all {
+		if !rules.isLocked(s) {
+			continue
+		}
+		locked = append(locked, s.word)
+		f.Fields = slices.DeleteFunc(f.Fields, func(field chat.Field) bool { return field.Name == s.word })
+	}
+	if len(locked) > 0 {
+		f.Intro += " Set by administrators alone: " + strings.Join(locked, ", ") + "."
+	}
 }
 
 // layerOf returns the layer that a form changes, and its scope.
@@ -179,7 +205,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 	l, scope := r.layerOf(m.Text, m)
 	err := l.setFields(m.Values)
 	if err == nil {
-		err = r.Check(l)
+		err = r.Check(scope, l)
 	}
 	if err != nil {
 		return chat.Draft{
