@@ -83,8 +83,8 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 		set[settings.User(platform, id)] = l
 	}
 	// All layers are checked before the first is stored.
-	for _, l := range set {
-		faults = append(faults, s.o.Settings.Check(l))
+	for scope, l := range set {
+		faults = append(faults, s.o.Settings.Check(scope, l))
 	}
 	if err := errors.Join(faults...); err != nil {
 		writeError(w, http.StatusBadRequest, "bad_settings", err.Error(), "nothing was set")

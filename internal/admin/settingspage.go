@@ -101,7 +101,7 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	l, err := s.parseLayer(r, at)
 	if err == nil {
-		err = s.o.Settings.Check(l)
+		err = s.o.Settings.Check(scope, l)
 	}
 	// The page shows what was entered also when it is refused, so that nobody types it again.
 	p, status := s.newSettingsPage(at, l), http.StatusUnprocessableEntity

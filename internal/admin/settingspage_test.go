@@ -26,7 +26,7 @@ func (s shelf) SaveSetting(_ context.Context, scope string, layer []byte) error 
 // The page lays a layer out as a choice, a line, a switch, a number and a text, and
 // keeps what differs from what is below it.
 func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
-	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} })
+	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} }, nil)
 	_, s, server, client := start(t, func(o *Options) { o.Settings = book })
 	enter(t, s, client, server.URL)
 	page := func(path string, form url.Values) (int, string) {

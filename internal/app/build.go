@@ -145,7 +145,10 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		return err
 	}
 	a.setup.Store(first)
-	p.settings = settings.New(a.store, func() []string { return a.roster.ModelNames() })
+	p.settings = settings.New(a.store, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
+		rules := a.conf().Settings
+		return settings.MemberRules{Locked: rules.Locked, Models: rules.Models}
+	})
 	if err := p.settings.Load(ctx); err != nil {
 		return err
 	}

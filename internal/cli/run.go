@@ -51,6 +51,10 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		return err
 	}
 	lg := newLogger(c.Err, cfg.Log)
+	// After the configuration was read, and before any tool server starts.
+	if err := closeProcess(); err != nil {
+		lg.Warn("secrets are not closed to tool servers", "error", err)
+	}
 	w := newWatchdog(lg)
 	defer w.Close()
 	a, err := app.New(app.Options{

@@ -62,6 +62,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkDigests()
 	k.checkTools()
 	k.checkTrustedProxies()
+	k.checkSettings()
 	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")
 	k.checkPrivateHosts(c.Egress.AllowPrivateHosts, "egress", "allowPrivateHosts")
 	for name, s := range c.MCPServers {
@@ -102,6 +103,20 @@ func (k checker) checkHTTP() {
 	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
+	}
+}
+
+// checkSettings checks what members may set.
+func (k checker) checkSettings() {
+	known := []string{"model", "language", "tools.enabled", "tools.maxSteps", "tools.systemPrompt"}
+	for i, name := range k.c.Settings.Locked {
+		if !slices.Contains(known, name) {
+			k.report("there is no setting "+k.quote(name, "settings", "locked", i),
+				"write one of "+strings.Join(known, ", "), "settings", "locked", i)
+		}
+	}
+	for i, name := range k.c.Settings.Models {
+		checkNameExists(k, "model", name, k.c.Models, "settings", "models", i)
 	}
 }
 

@@ -29,6 +29,8 @@ type Config struct {
 	Channels []Channel `json:"channels"`
 	// What holds for all tools, native ones and those of MCP servers.
 	Tools Tools `json:"tools"`
+	// What people may set for themselves in the chat.
+	Settings Settings `json:"settings"`
 	// How MCP servers are watched.
 	MCP MCP `json:"mcp"`
 	// MCP servers by name, in the form other hosts use. Keys that only other hosts know are ignored with one warning.
@@ -329,6 +331,14 @@ type WebSearch struct {
 type Billing struct {
 	// The tariff file. Empty: the tools are off.
 	File string `json:"file" form:"path"`
+}
+
+// Settings is what people may set for themselves in the chat; administrators set the rest for channels and the bot.
+type Settings struct {
+	// Settings that members may not set: model, language, tools.enabled, tools.maxSteps, tools.systemPrompt.
+	Locked []string `json:"locked"`
+	// Names of the models that members may choose. Absent: all.
+	Models []string `json:"models"`
 }
 
 // MCP is how MCP servers are watched.

@@ -210,3 +210,15 @@ func TestLoad_TrustedProxies_MustBeNetworks(t *testing.T) {
 		t.Errorf("a name: %v", err)
 	}
 }
+
+func TestLoad_Settings_NamesMustExist(t *testing.T) {
+	c := mustLoad(t, `{"settings": {"locked": ["tools.maxSteps"], "models": ["default"]}}`, nil, nil)
+	if len(c.Settings.Locked) != 1 || len(c.Settings.Models) != 1 {
+		t.Errorf("got %+v", c.Settings)
+	}
+	text := `{"settings": {"locked": ["steps"], "models": ["nonesuch"]}}`
+	_, err := Parse([]byte(text), filepath.Join(t.TempDir(), "config.json"), Options{})
+	if err == nil || !strings.Contains(err.Error(), `no setting "steps"`) || !strings.Contains(err.Error(), `no model "nonesuch"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -118,29 +118,20 @@ func (r *Repository) describe(m chat.Message) string {
 		{"set for this channel", r.Layer(Channel(m.Conversation))},
 		{"set for the whole bot", r.Layer(Instance)},
 	}
-	row := func(key string, value func(Layer) string) string {
+	rules := r.members()
+	lines := []string{"**Settings that hold for you here**", ""}
+	for _, one := range all {
+		line := fmt.Sprintf("- `%s`: as configured", one.word)
 		for _, l := range layers {
-			if v := value(l.Layer); v != "" {
-				return fmt.Sprintf("- `%s`: %s (%s)", key, v, l.name)
+			if v := one.value(l.Layer); v != "" {
+				line = fmt.Sprintf("- `%s`: %s (%s)", one.word, v, l.name)
+				break
 			}
 		}
-		return fmt.Sprintf("- `%s`: as configured", key)
+		if rules.isLocked(one) {
+			line += ", set by administrators alone"
+		}
+		lines = append(lines, line)
 	}
-	return strings.Join([]string{"**Settings that hold for you here**", "",
-		row("model", func(l Layer) string { return l.Model }),
-		row("language", func(l Layer) string { return l.Language }),
-		row("tools", func(l Layer) string { return onOrOff(l.Tools.Enabled) }),
-		row("steps", func(l Layer) string {
-			if l.Tools.MaxSteps == nil {
-				return ""
-			}
-			return strconv.Itoa(*l.Tools.MaxSteps)
-		}),
-		row("prompt", func(l Layer) string {
-			if l.Tools.SystemPrompt == nil {
-				return ""
-			}
-			return strconv.Quote(*l.Tools.SystemPrompt)
-		}),
-		"", usage}, "\n")
+	return strings.Join(append(lines, "", usage), "\n")
 }

@@ -38,6 +38,8 @@ func (r userError) Error() string { return string(r) }
 const errNotAdmin userError = "Only administrators change the settings of a channel. " +
 	"Yours you can change with `/raven settings`."
 
+const errAllLocked userError = "Here administrators set all settings. `/raven settings channel` shows them."
+
 // Form returns the form for `/raven settings` without a key: that of the user's settings or, for an administrator,
 // that of the channel's. For the button below a refused form it returns the form with what was filled in. It returns
 // nil for other messages. It implements chat.Former.
@@ -68,7 +70,12 @@ func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, erro
 	switch words {
 	case "", "me":
 		intro := "They hold for you wherever you write to me, before those of the channel."
-		return r.newForm(formMe, "Your settings", intro, m), nil
+		f := r.newForm(formMe, "Your settings", intro, m)
+		// Platforms refuse a form without fields.
+		if len(f.Fields) == 0 {
+			return nil, errAllLocked
+		}
+		return f, nil
 	case "channel":
 		if !m.Author.Admin {
 			return nil, errNotAdmin
@@ -80,11 +87,11 @@ func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, erro
 }
 
 func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form {
-	l, _ := r.layerOf(id, m)
+	l, scope := r.layerOf(id, m)
 	below := r.inherited(id, m)
 	f := &chat.Form{ID: id, Title: title, Intro: intro, Submit: "Save"}
 	models := []chat.Option{{Value: unset, Label: "not set here: " + orDefault(below.Model, "as configured")}}
-	for _, name := range r.models() {
+	for _, name := range r.modelsFor(scope) {
 		models = append(models, chat.Option{Value: name, Label: name})
 	}
 	tools := []chat.Option{
@@ -142,7 +149,26 @@ func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form
 		f.Fields = f.Fields[:len(f.Fields)-1]
 		f.Intro += " The prompt is too long for this form; `/raven settings prompt …` sets it."
 	}
+	if scope.isUser() {
+		r.dropLocked(f)
+	}
 	return f
+}
+
+// dropLocked removes the fields that members may not set.
+func (r *Repository) dropLocked(f *chat.Form) {
+	rules := r.members()
+	var locked []string
+	for _, s := range all {
+		if !rules.isLocked(s) {
+			continue
+		}
+		locked = append(locked, s.word)
+		f.Fields = slices.DeleteFunc(f.Fields, func(field chat.Field) bool { return field.Name == s.word })
+	}
+	if len(locked) > 0 {
+		f.Intro += " Set by administrators alone: " + strings.Join(locked, ", ") + "."
+	}
 }
 
 // layerOf returns the layer that a form changes, and its scope.
@@ -198,7 +224,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 		return chat.Draft{Ephemeral: true, Failed: true, Text: errNotAdmin.Error()}, true
 	}
 	l, scope := r.layerOf(m.Text, m)
-	if faults := r.setFields(&l, m.Values); len(faults) > 0 {
+	if faults := r.setFields(scope, &l, m.Values); len(faults) > 0 {
 		r.keepSent(m)
 		return chat.Draft{
 			Ephemeral: true,
@@ -224,9 +250,9 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 
 // CheckForm returns what is wrong with a form of Form that was sent, by its fields.
 func (r *Repository) CheckForm(_ context.Context, m chat.Message) map[string]string {
-	l, _ := r.layerOf(m.Text, m)
+	l, scope := r.layerOf(m.Text, m)
 	faults := map[string]string{}
-	for name, err := range r.setFields(&l, m.Values) {
+	for name, err := range r.setFields(scope, &l, m.Values) {
 		faults[name] = asSentence(err)
 	}
 	return faults
@@ -249,7 +275,7 @@ func joinFaults(faults map[string]error) string {
 
 // setFields sets what was filled in. It returns the faults by fields, so that the user can correct
 // them together.
-func (r *Repository) setFields(l *Layer, values map[string]string) map[string]error {
+func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) map[string]error {
 	was := *l
 	faults := map[string]error{}
 	for name, value := range values {
@@ -271,7 +297,7 @@ func (r *Repository) setFields(l *Layer, values map[string]string) map[string]er
 		var alone Layer
 		err := alone.setKey([]string{name, value})
 		if err == nil {
-			err = r.Check(alone)
+			err = r.Check(scope, alone)
 		}
 		if err == nil {
 			err = l.setKey([]string{name, value})

@@ -75,17 +75,22 @@ type Store interface {
 
 // Repository holds all layers. It is safe for concurrent use.
 type Repository struct {
-	store  Store
-	models func() []string // names that Model may have
+	store   Store
+	models  func() []string // names that Model may have
+	members func() MemberRules
 
 	mu     sync.RWMutex
 	layers map[Scope]Layer              // all that set anything, so that reading needs no store
 	sent   map[string]map[string]string // what was filled in of forms that could not be taken
 }
 
-// New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen.
-func New(s Store, models func() []string) *Repository {
-	return &Repository{store: s, models: models, layers: map[Scope]Layer{}}
+// New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen,
+// members what people may set for themselves; nil: everything.
+func New(s Store, models func() []string, members func() MemberRules) *Repository {
+	if members == nil {
+		members = func() MemberRules { return MemberRules{} }
+	}
+	return &Repository{store: s, models: models, members: members, layers: map[Scope]Layer{}}
 }
 
 // Models returns the names that Layer.Model may have.
@@ -116,13 +121,17 @@ func (r *Repository) Effective(a chat.Address, user string) Layer {
 	if len(r.layers) == 0 {
 		return Layer{}
 	}
-	return r.layers[User(a.Platform, user)].withDefaults(r.layers[Channel(a)]).withDefaults(r.layers[Instance])
+	own := r.members().limit(r.layers[User(a.Platform, user)])
+	return own.withDefaults(r.layers[Channel(a)]).withDefaults(r.layers[Instance])
 }
 
-// Layer returns the settings of one scope.
+// Layer returns the settings of one scope; of a user's, those that the user may set.
 func (r *Repository) Layer(s Scope) Layer {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	if s.isUser() {
+		return r.members().limit(r.layers[s])
+	}
 	return r.layers[s]
 }
 
@@ -140,8 +149,13 @@ const (
 	maxLanguageChars = 60      // characters
 )
 
-// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed.
-func (r *Repository) Check(l Layer) error {
+// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed in its scope.
+func (r *Repository) Check(s Scope, l Layer) error {
+	if s.isUser() {
+		if err := r.members().check(l); err != nil {
+			return err
+		}
+	}
 	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > maxSteps) {
 		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, maxSteps)
 	}
@@ -165,7 +179,7 @@ func (r *Repository) Check(l Layer) error {
 
 // Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store.
 func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
-	if err := r.Check(l); err != nil {
+	if err := r.Check(s, l); err != nil {
 		return err
 	}
 	raw, err := encodeLayer(l)

@@ -24,7 +24,7 @@ func (k kept) SaveSetting(_ context.Context, scope string, layer []byte) error {
 
 func book(t *testing.T, k kept) *settings.Repository {
 	t.Helper()
-	b := settings.New(k, func() []string { return []string{"default", "fast"} })
+	b := settings.New(k, func() []string { return []string{"default", "fast"} }, nil)
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,18 +8,22 @@ func (r *Repository) Suggest(typed string) []string {
 	if after, ok := strings.CutPrefix(rest, "channel "); ok {
 		scope, rest = "channel ", after
 	}
-	all := []string{fieldTools + " " + on, fieldTools + " " + off}
-	for _, name := range r.models() {
-		all = append(all, fieldModel+" "+name)
+	choices := []string{fieldTools + " " + on, fieldTools + " " + off}
+	models := r.models()
+	if scope == "" {
+		models = r.modelsFor(User("", ""))
+	}
+	for _, name := range models {
+		choices = append(choices, fieldModel+" "+name)
 	}
 	for _, key := range []string{fieldModel, fieldLanguage, fieldTools, fieldSteps, fieldPrompt} {
-		all = append(all, key+" "+unset)
+		choices = append(choices, key+" "+unset)
 	}
 	if scope == "" {
-		all = append(all, "channel")
+		choices = append(choices, "channel")
 	}
 	var found []string
-	for _, one := range all {
+	for _, one := range choices {
 		if strings.HasPrefix(strings.ToLower(one), strings.ToLower(rest)) {
 			found = append(found, scope+one)
 		}
