@@ -61,14 +61,34 @@ func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQue
 	parts.Go(func() { c.Place = d.placeOf(ctx, r.state, m.Conversation) })
 	parts.Go(func() { c.Names = r.readNames(ctx) })
 	parts.Go(func() { c.Reply, replyNotes = r.readReply(ctx) })
-	parts.Go(func() { c.Linked, linkNotes = r.readLinked(ctx) })
-	if q.Messages > 0 {
+	if r.mayReadHistory() {
+		parts.Go(func() { c.Linked, linkNotes = r.readLinked(ctx) })
 		parts.Go(func() { c.Recent, recentNotes = r.readRecent(ctx, q) })
-		parts.Go(func() { c.Root = r.readRoot(ctx) })
+		parts.Go(func() { c.Root = r.readRoot(ctx, q) })
+	} else {
+		recentNotes = []string{
+			"Earlier messages were not read, because whoever asks may not read them in this channel.",
+		}
 	}
 	parts.Wait()
 	c.Notes = slices.Concat(replyNotes, recentNotes, linkNotes)
 	return c
+}
+
+// mayReadHistory reports whether the author may read what was said in the channel before. What the
+// bot reads it tells them.
+func (r contextReader) mayReadHistory() bool {
+	if r.guild == "" {
+		return true
+	}
+	allowed, err := snapshot(r.state, r.guild).MessagePermissions(&discordgo.Message{
+		ChannelID: r.m.Conversation.Channel, // threads have the permissions of their channel
+		Author:    &discordgo.User{ID: r.m.Author.ID},
+		Member:    &discordgo.Member{Roles: r.m.Author.Roles},
+	})
+	// Of a channel that no event has shown the permissions are not known, and then only its members
+	// can have spoken to the bot.
+	return err != nil || allowed&discordgo.PermissionReadMessageHistory != 0
 }
 
 // mentionedUser matches a user in the text of a message whose name was not known when it came.
@@ -122,6 +142,9 @@ func (r contextReader) readReply(ctx context.Context) (*chat.Said, []string) {
 // readRecent returns the newest messages before the message in its place that Discord shows, and
 // says how many it does not.
 func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]chat.Said, []string) {
+	if q.Messages <= 0 {
+		return nil, nil
+	}
 	channel := channelOf(r.m.Conversation)
 	// A thread that was opened for this very answer has no past; what was said before the command
 	// stands in the channel.
@@ -138,7 +161,9 @@ func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]c
 	}
 	var all []chat.Said
 	for _, w := range page {
-		if w.isSpoken() && (q.After == "" || isNewer(w.ID, q.After)) {
+		// An answer whose question was deleted would tell what that said.
+		isOrphan := r.botUser().ID == w.Author.ID && string(w.Referenced) == "null"
+		if w.isSpoken() && !isOrphan && (q.After == "" || isNewer(w.ID, q.After)) {
 			all = append(all, r.said(w.wireMessage))
 		}
 	}
@@ -153,9 +178,9 @@ func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]c
 // readRoot returns the message that the thread of the message began with; nil where there is none.
 // It has the id of the thread, and stands in the channel, or in the thread where that is a post of a
 // forum.
-func (r contextReader) readRoot(ctx context.Context) *chat.Said {
+func (r contextReader) readRoot(ctx context.Context, q chat.ContextQuery) *chat.Said {
 	at := r.m.Conversation
-	if at.Thread == "" {
+	if at.Thread == "" || q.Messages <= 0 {
 		return nil
 	}
 	channel := at.Channel
@@ -252,7 +277,7 @@ func (r contextReader) said(w wireMessage) chat.Said {
 	reader := r.newReader(r.state, w)
 	said := chat.Said{
 		ID:      w.ID,
-		Subject: r.Name() + "/" + w.ID,
+		Subject: r.subjectOf(reader),
 		By:      cmp.Or(r.nameOf(r.guild, w.Author), w.Author.ID),
 		ByID:    w.Author.ID,
 		Bot:     w.Author.Bot || w.WebhookID != "",
@@ -266,6 +291,19 @@ func (r contextReader) said(w wireMessage) chat.Said {
 		said.Hidden, said.Reason = true, hiddenReason
 	}
 	return said
+}
+
+// subjectOf returns the subject of a message; of a post of the bot that of what it answers, if it
+// answers anything.
+func (r contextReader) subjectOf(m messageReader) string {
+	id := m.w.ID
+	if m.isSelf(m.w.Author) {
+		id = cmp.Or(m.w.Reference.MessageID, m.w.Interaction.ID)
+	}
+	if id == "" {
+		return ""
+	}
+	return r.Name() + "/" + id
 }
 
 // Formatting returns what Discord's Markdown shows (reference of 2026-11).

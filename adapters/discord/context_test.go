@@ -201,6 +201,52 @@ func TestContext_WithoutTheIntent_CountsWhatIsHidden(t *testing.T) {
 	}
 }
 
+// What the bot answered stands in a history under its question, and must go with it.
+func TestContext_OwnAnswers_NameTheirQuestionAndGoWithIt(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	var asked []chat.Message
+	for _, text := range []string{"one", "two"} {
+		s.Say(s.general.ID, s.ann, s.Mention()+" "+text)
+		m := s.addressed(t)
+		s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "re: " + text, Reply: m.Reply})
+		asked = append(asked, m)
+	}
+	command := s.slash(t, "ask", map[string]any{"text": "three"})
+	s.post(t, command.Conversation, chat.Draft{Key: command.Key(), Text: "re: three", Reply: command.Reply})
+	s.Delete(asked[0].ID)
+	s.Say(s.general.ID, s.ann, s.Mention()+" and now?")
+	var last chat.Message
+	for last.Kind() != chat.EventMessage || last.Text == "" {
+		last = receive(t, s.got)
+	}
+	c := s.d.Context(within(t), last, chat.ContextQuery{Messages: 20})
+	got := map[string]string{}
+	for _, said := range c.Recent {
+		if said.Self {
+			got[said.Text] = said.Subject
+		}
+	}
+	want := map[string]string{"re: two": asked[1].Subject(), "re: three": command.Subject()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("own posts and what they answer (-want +got): %s", diff)
+	}
+}
+
+// The bot may read more than whoever asks it.
+func TestContext_AskerMayNotReadHistory_NothingIsTold(t *testing.T) {
+	t.Parallel()
+	s := open(t, readable())
+	boss := s.AddManager("boss")
+	secret := s.Say(s.general.ID, boss, "said before ann came")
+	s.HideHistoryFromPeople(s.general.ID)
+	s.Say(s.general.ID, s.ann, s.Mention()+" what was said? "+s.linkTo(secret))
+	c := s.d.Context(within(t), s.addressed(t), chat.ContextQuery{Messages: 20})
+	if len(c.Recent)+len(c.Linked) > 0 || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "whoever asks may not read them") {
+		t.Errorf("recent %q, linked %q, notes %q", spoken(c.Recent), spoken(c.Linked), c.Notes)
+	}
+}
+
 func TestContext_Thread_BringsItsRoot(t *testing.T) {
 	t.Parallel()
 	s := open(t, readable())

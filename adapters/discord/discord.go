@@ -1,6 +1,7 @@
 // Package discord is the Discord platform: a chat.Platform that answers mentions, direct
-// messages, replies to the bot, /raven, buttons and forms, reports reactions to its posts,
-// reads and sends files, and divides many servers among several sessions with the gateway.
+// messages, replies to the bot, /raven, buttons and forms, follows the threads that the bot opened,
+// tells what a message is about, reports reactions to its posts, reads and sends files, and divides
+// many servers among several sessions with the gateway.
 // It is the only importer of discordgo, of which it uses the types, the permissions and the
 // picture of servers, channels and roles; the gateway and the requests are its own, because
 // that library drops events, cannot resume at the right address and sends no nonces
@@ -18,6 +19,8 @@
 //     repeat.
 //   - The token is sent to the configured address and to the gateway that it names, and
 //     nowhere else.
+//   - Of earlier messages the bot tells only what whoever asks may read, too, and it says how many
+//     Discord does not show to it.
 //   - What people say while the bot is away is read when it is back, before what they say
 //     since in the same place, as far back as Options.CatchUp allows.
 //

@@ -52,6 +52,10 @@ type (
 		Snapshots []struct {
 			Message wireContent `json:"message"`
 		} `json:"message_snapshots"`
+		// Interaction is the command that the message answers; an empty ID: none.
+		Interaction struct {
+			ID string `json:"id"`
+		} `json:"interaction_metadata"`
 		wireContent
 	}
 	wireReference struct {

@@ -11,10 +11,7 @@ import (
 // wirePost is a message of a channel's history.
 type wirePost struct {
 	wireMessage
-	Nonce       json.RawMessage `json:"nonce"`
-	Interaction *struct {
-		ID string `json:"id"`
-	} `json:"interaction_metadata"`
+	Nonce json.RawMessage `json:"nonce"`
 }
 
 const pageSize = 100 // messages, the most that Discord gives at once

@@ -132,7 +132,7 @@ func (p *postJob) isNext(w wirePost) bool {
 	wanted := p.draft.Reply.MessageID
 	switch {
 	case p.hook != nil:
-		return w.Interaction != nil && w.Interaction.ID == p.hook.ID
+		return w.Interaction.ID == p.hook.ID
 	case wanted != "" && len(p.ids) == 0:
 		// Without a reference it was posted when what it answers was gone.
 		return w.Reference.MessageID == wanted || w.Reference.MessageID == ""

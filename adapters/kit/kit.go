@@ -1,6 +1,6 @@
 // Package kit is what every adapter of a chat platform needs and none should write again: a
-// memory of the latest things, queues that keep the order within a place, the pace at which
-// a platform takes requests, and the schedule of reading what was missed.
+// memory of the latest things, look-ups that several share, queues that keep the order within a
+// place, the pace at which a platform takes requests, and the schedule of reading what was missed.
 //
 // It promises that nothing here grows with the number of channels or people for ever, and
 // that whoever waits gives up when its context ends. It knows no platform: what is sent, what

@@ -205,7 +205,9 @@ func (s *Slack) fetchPagePatiently(
 	for {
 		messages, next, err := s.fetchPage(ctx, p, cursor)
 		wait := retryAfter(err)
-		if wait == 0 || !kit.Sleep(ctx, wait) {
+		// Whoever has less time than that is not kept waiting for nothing.
+		end, limited := ctx.Deadline()
+		if wait == 0 || limited && time.Until(end) < wait || !kit.Sleep(ctx, wait) {
 			return messages, next, err
 		}
 	}

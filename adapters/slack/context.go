@@ -90,13 +90,15 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 		p.oldest, p.pageSize = after, historyPageSize
 	}
 	var all []wireMessage
-	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
+	whole, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
 		all = append(all, page...)
 		return thread != "" && len(all) < maxThreadMessages
 	})
 	var r readMessages
 	if note := unreadableNote(err); note != "" {
 		r.notes = []string{note}
+	} else if thread != "" && !whole {
+		r.notes = []string{fmt.Sprintf("Only the first %d messages of this thread were read.", len(all))}
 	}
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	// A deleted one leaves a notice in its place.
@@ -104,14 +106,29 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 	if i := slices.IndexFunc(all, isRoot); i >= 0 {
 		r.root = &all[i]
 	}
+	there := map[string]bool{}
 	for _, one := range all {
+		there[one.TS] = s.isSpoken(one)
 		isBefore := p.latest == "" || one.TS < p.latest
-		if isBefore && one.TS > after && one.TS != thread && s.isSpoken(one) {
+		// An answer whose question was deleted would tell what that said.
+		asked := s.answeredBy(one)
+		isOrphan := thread != "" && asked > after && !there[asked]
+		if isBefore && one.TS > after && one.TS != thread && there[one.TS] && !isOrphan {
 			r.list = append(r.list, one)
 		}
 	}
 	r.list = r.list[max(0, len(r.list)-q.Messages):]
 	return r
+}
+
+// answeredBy returns the timestamp of the message that a post of the bot answers; empty: none.
+func (s *Slack) answeredBy(m wireMessage) string {
+	label, ok := labelOf(m)
+	if !ok || !s.isOwnPost(m) {
+		return ""
+	}
+	first, _, _ := strings.Cut(label.Answers, " ")
+	return first
 }
 
 // maxNotices is how many more messages of a channel are read than are wanted: some are only
@@ -210,10 +227,18 @@ func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[strin
 
 // said returns a message as it is read back.
 func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) chat.Said {
-	asked := chat.Message{ID: messageID(at.Workspace, at.Channel, m.TS), Conversation: at}
+	about := chat.Message{ID: messageID(at.Workspace, at.Channel, m.TS), Conversation: at}
+	subject := about.Subject()
+	if s.isOwnPost(m) {
+		subject = ""
+	}
+	if ts := s.answeredBy(m); ts != "" {
+		about.ID = messageID(at.Workspace, at.Channel, ts)
+		subject = about.Subject()
+	}
 	return chat.Said{
 		ID:      m.TS,
-		Subject: asked.Subject(),
+		Subject: subject,
 		By:      cmp.Or(names[m.User], m.Username, m.BotProfile.Name, m.User, m.BotID, "somebody"),
 		ByID:    m.User,
 		Bot:     m.BotID != "",

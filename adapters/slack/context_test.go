@@ -117,6 +117,38 @@ func TestContext_Thread_BringsItsRootAndReplies(t *testing.T) {
 	}
 }
 
+// What the bot answered stands in a history under its question, and must go with it.
+func TestContext_OwnAnswers_NameTheirQuestionAndGoWithIt(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	root := b.sim.Mention(channel, anna, "root")
+	events := []simslack.Event{root}
+	for _, text := range []string{"one", "two"} {
+		events = append(events, b.sim.ThreadReply(channel, root.TS, anna, simslack.BotMention+" "+text))
+	}
+	var asked []chat.Message
+	for _, e := range events {
+		m := handed(t, b, e)
+		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "re: " + m.Text, Reply: m.Reply}); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, m)
+	}
+	b.sim.Delete(channel, root.TS)
+	b.sim.Delete(channel, asked[1].Reply.MessageID)
+	last := handed(t, b, b.sim.ThreadReply(channel, root.TS, anna, simslack.BotMention+" and now?"))
+	c := b.Context(deadline(t), last, chat.ContextQuery{Messages: 20})
+	if diff := cmp.Diff([]string{"anna: @ravenbot two", "ravenbot: re: two"}, spoken(c.Recent)); diff != "" || c.Root != nil {
+		t.Errorf("root %+v, recent (-want +got): %s", c.Root, diff)
+	}
+	for _, said := range c.Recent {
+		if said.Subject != asked[2].Subject() {
+			t.Errorf("%q is of %q, want %q", said.Text, said.Subject, asked[2].Subject())
+		}
+	}
+}
+
 func TestContext_Links_AreReadInTheSameChannelAlone(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel, other, anna := b.sim.AddChannel("general").ID, b.sim.AddChannel("secret").ID, b.sim.AddUser("anna")
@@ -192,6 +224,22 @@ func TestContext_SlowLookUp_ComesBackInTime(t *testing.T) {
 		t.Errorf("place %+v, names %v, recent %s", c.Place, c.Names, got)
 	}
 	off()
+}
+
+// A question is not kept waiting for a history that Slack will not give in time.
+func TestContext_HistoryRateLimited_DoesNotWait(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
+	up(t, b)
+	b.sim.RateLimit("conversations.history", 0, time.Minute)
+	m := handed(t, b, b.sim.Mention(channel, anna, "hello"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	c := b.Context(ctx, m, chat.ContextQuery{Messages: 5})
+	if took := time.Since(began); took > 10*time.Second || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "could not be read in time") {
+		t.Errorf("after %v: notes %q", took, c.Notes)
+	}
 }
 
 func TestMessage_VoiceAndSharedText_AreNamedInWords(t *testing.T) {

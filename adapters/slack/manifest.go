@@ -32,7 +32,12 @@ func scopeNeeds() []scopeNeed {
 			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
 		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
 			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
-		{channelsScope, []string{"conversations.info"}, nil, "the model is not told the names and topics of public channels"},
+		{
+			channelsScope,
+			[]string{"conversations.info"},
+			nil,
+			"the model is not told the names and topics of public channels",
+		},
 		{
 			"chat:write",
 			[]string{
@@ -58,7 +63,12 @@ func scopeNeeds() []scopeNeed {
 		},
 		{"groups:history", []string{"conversations.history", "conversations.replies"}, []string{"message.groups"},
 			"in private channels the bot hears mentions alone and cannot look back"},
-		{groupsScope, []string{"conversations.info"}, nil, "the model is not told the names and topics of private channels"},
+		{
+			groupsScope,
+			[]string{"conversations.info"},
+			nil,
+			"the model is not told the names and topics of private channels",
+		},
 		{
 			"im:history",
 			[]string{"conversations.history", "conversations.replies"},

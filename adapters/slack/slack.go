@@ -1,5 +1,6 @@
 // Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels, direct
-// messages and the agent view. It is the only importer of slack-go.
+// messages and the agent view. It also tells what a message is about. It is the only importer of
+// slack-go.
 //
 // It promises:
 //   - Slack is told that a message was taken only when it is stored, and a mention that arrives

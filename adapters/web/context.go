@@ -60,8 +60,14 @@ func saidIn(lines []store.Entry) []chat.Said {
 		switch {
 		case e.User != nil:
 			said.By, said.ByID, said.Subject = e.User.Name, e.User.ID, "web/"+e.ID
+			for _, f := range e.Files {
+				said.Text += "\n[attached: " + f.Name + "]"
+			}
 		case e.Draft != nil:
 			said.By, said.Bot, said.Self, said.Text = botName, true, true, e.Draft.Text
+			if e.Draft.Reply.MessageID != "" {
+				said.Subject = "web/" + e.Draft.Reply.MessageID
+			}
 			for _, c := range e.Draft.Cards {
 				said.Text += "\n[" + c.Title + "](" + c.URL + ")"
 			}

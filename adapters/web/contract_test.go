@@ -28,8 +28,8 @@ func TestContract(t *testing.T) {
 			Channel:  general,
 			MaxText:  50_000,
 			Name:     anna.Name,
-			Say: func(at chat.Address, text string, _ ...chat.File) (string, error) {
-				m, err := w.Say(context.Background(), at.Channel, anna, text)
+			Say: func(at chat.Address, text string, files ...chat.File) (string, error) {
+				m, err := w.Say(context.Background(), at.Channel, anna, text, files...)
 				return m.ID, err
 			},
 			Press: func(at chat.Address, post, value string) {

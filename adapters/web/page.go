@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"mime"
 	"net/http"
 	"slices"
 	"strconv"
@@ -72,6 +73,7 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.serveStream)
 	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.servePicture)
+	mux.HandleFunc("GET /chat/{room}/files/{n}", w.serveFile)
 	mux.HandleFunc("POST /chat/{room}/messages", w.takeMessage)
 	mux.HandleFunc("POST /chat/{room}/press", w.servePress)
 	mux.HandleFunc("POST /chat/{room}/forms", w.serveForm)
@@ -220,21 +222,41 @@ func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
 // takeMessage handles a message from the form. What is said appears by the stream; a command may be
 // answered with a form to fill in.
 func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
-	name := r.PathValue("room")
-	if err := r.ParseForm(); err != nil {
-		w.writeError(rw, r, &InputError{"the message could not be read; is it longer than 64 KiB?"})
+	files, err := readMessage(rw, r)
+	if err != nil {
+		w.writeError(rw, r, err)
 		return
 	}
-	text, user := r.PostForm.Get("text"), operator()
+	name := r.PathValue("room")
+	text, user := strings.ReplaceAll(r.PostForm.Get("text"), "\r\n", "\n"), operator()
 	m, err := w.newMessage(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
 	if err == nil && CheckRoom(name) == nil && w.offerForm(rw, r, m) {
 		return
 	}
 	if err == nil {
-		_, err = w.Say(r.Context(), name, user, text)
+		_, err = w.Say(r.Context(), name, user, text, files...)
 	}
 	w.answerTaken(rw, r, err, "")
+}
+
+// readMessage parses the form of a message and returns its files.
+func readMessage(rw http.ResponseWriter, r *http.Request) ([]chat.File, error) {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if media != "multipart/form-data" {
+		r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
+		if r.ParseForm() != nil {
+			return nil, &InputError{"the message could not be read; is it longer than 64 KiB?"}
+		}
+		return nil, nil
+	}
+	r.Body = http.MaxBytesReader(rw, r.Body, maxForm+maxFilesBytes)
+	// All of it fits into memory, so that nothing is left on the disk.
+	if r.ParseMultipartForm(maxForm+maxFilesBytes) != nil {
+		return nil, &InputError{
+			fmt.Sprintf("the message could not be read; are the files larger than %d MiB together?", maxFilesBytes>>20),
+		}
+	}
+	return parseFiles(r)
 }
 
 // chooseAgent lets another agent answer in a room.

@@ -322,6 +322,12 @@ func (m *memory) Entries(_ context.Context, _ string, _ uint64, n int) ([]store.
 
 func (m *memory) Rooms(context.Context) ([]string, error) { return nil, nil }
 
+func (m *memory) SaveRoomFile(context.Context, string, chat.File) (uint64, error) { return 1, nil }
+
+func (m *memory) RoomFile(context.Context, string, uint64) (chat.File, error) {
+	return chat.File{}, store.ErrNotFound
+}
+
 // stuck is a connection that takes nothing until it is let go.
 type stuck struct {
 	http.ResponseWriter

@@ -18,7 +18,7 @@ import (
 
 // templates is not changed after it was parsed.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown": renderMarkdown, "clickable": isWebAddress, "pretty": prettyJSON, "took": formatDuration, "clock": formatTime, "iso": formatISO, "dom": domID, "shown": newShownDraft,
+	"markdown": renderMarkdown, "clickable": isWebAddress, "pretty": prettyJSON, "took": formatDuration, "clock": formatTime, "iso": formatISO, "dom": domID, "shown": newShownDraft, "files": showFiles,
 	"chosen": func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
 	"place":  func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 }).ParseFS(files, "templates/*.html"))

@@ -33,6 +33,10 @@ type Log interface {
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
 	// Rooms names the rooms that hold anything.
 	Rooms(ctx context.Context) ([]string, error)
+	// SaveRoomFile stores a file of a room and returns its number, under which RoomFile returns it,
+	// or store.ErrNotFound once newer ones have pushed it out.
+	SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error)
+	RoomFile(ctx context.Context, room string, n uint64) (chat.File, error)
 }
 
 // Options are what a Web needs.
@@ -151,14 +155,20 @@ var roomPattern = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 // maxText is the longest message taken, in bytes.
 const maxText = 64 << 10
 
-// Say says something in a room as a person. It returns when the message is safe
-// on disk; the answer arrives as a post. Faults of the input are *InputError.
-func (w *Web) Say(ctx context.Context, name string, user chat.User, text string) (chat.Message, error) {
+// Say says something in a room as a person, with files that hold their data. It returns when the
+// message is safe on disk; the answer arrives as a post. Faults of the input are *InputError.
+func (w *Web) Say(
+	ctx context.Context,
+	name string,
+	user chat.User,
+	text string,
+	files ...chat.File,
+) (chat.Message, error) {
 	if err := CheckRoom(name); err != nil {
 		return chat.Message{}, err
 	}
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
-	if text == "" {
+	if text == "" && len(files) == 0 {
 		return chat.Message{}, &InputError{"the message is empty"}
 	}
 	if len(text) > maxText {
@@ -170,7 +180,18 @@ func (w *Web) Say(ctx context.Context, name string, user chat.User, text string)
 	if err != nil {
 		return chat.Message{}, err
 	}
-	e := store.Entry{ID: "room/" + strings.ToLower(rand.Text()), Room: name, At: w.o.Now(), User: &user, Text: text}
+	// Files are stored first: the message refers to them.
+	if files, err = w.keepFiles(ctx, name, files); err != nil {
+		return chat.Message{}, err
+	}
+	e := store.Entry{
+		ID:    "room/" + strings.ToLower(rand.Text()),
+		Room:  name,
+		At:    w.o.Now(),
+		User:  &user,
+		Text:  text,
+		Files: files,
+	}
 	m, err := w.newMessage(e)
 	if err != nil {
 		return m, err
@@ -204,6 +225,7 @@ func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 		Conversation: chat.Address{Platform: "web", Channel: e.Room},
 		Author:       author,
 		Text:         text,
+		Files:        e.Files,
 		Reach:        chat.Addressed,
 		Command:      command,
 		Reply:        chat.Reply{MessageID: e.ID, Handle: handle},
@@ -248,6 +270,9 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	}
 	// One entry per key: repeating a post writes the same entry again.
 	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
+	if d.Files, err = w.keepFiles(ctx, r.name, d.Files); err != nil {
+		return chat.Ref{}, err
+	}
 	// Looked up before the entry is replaced: the presses below the old one end with it.
 	ends := r.endedWork(d)
 	old, again, err := w.findReplaced(ctx, r, d)

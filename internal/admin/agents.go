@@ -211,8 +211,11 @@ func parseAgentForm(r *http.Request, before roster.Agent) (json.RawMessage, erro
 		"channels":        splitFields(r.PostFormValue("channels")),
 		"fallbackServers": splitFields(r.PostFormValue("fallback")),
 		"knowledge":       before.Knowledge,
-		"context":         before.Context,
+		"skills":          before.Skills,
 		"utilityModel":    r.PostFormValue("utility"),
+	}
+	if before.Name != "" {
+		v["context"] = before.Context
 	}
 	// Without mcpServers an agent may use every server, so the key must be absent then.
 	if r.PostFormValue("every") == "" {

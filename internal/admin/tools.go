@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +18,7 @@ type Tools interface {
 	// SearchTools returns the k tools that fit a request best.
 	SearchTools(query string, k int) []roster.ToolItem
 	// Why returns what decides about a tool. An error wraps roster.ErrNoTool and names similar tools.
-	Why(tool, user string, channel chat.Address) (roster.Verdict, error)
+	Why(sim roster.Simulation) (roster.Verdict, error)
 }
 
 // defaultFound is how many tools a search returns without k.
@@ -48,7 +49,18 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "add ?channel=platform:workspace/channel&user=ID")
 		return
 	}
-	v, err := s.o.Tools.Why(r.PathValue("name"), r.URL.Query().Get("user"), at)
+	q := r.URL.Query()
+	sim := roster.Simulation{Tool: r.PathValue("name"), User: q.Get("user"), Channel: at, Tainted: q.Get("tainted") == "true"}
+	if roles := q.Get("roles"); roles != "" {
+		sim.Roles = strings.Split(roles, ",")
+	}
+	if args := q.Get("arguments"); args != "" {
+		if sim.Args = json.RawMessage(args); !json.Valid(sim.Args) {
+			writeError(w, http.StatusBadRequest, "bad_request", "arguments is no JSON", `send an object such as {"url":"https://…"}`)
+			return
+		}
+	}
+	v, err := s.o.Tools.Why(sim)
 	switch {
 	case errors.Is(err, roster.ErrNoTool):
 		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools lists them")

@@ -49,6 +49,8 @@ type Summaries interface {
 type Store interface {
 	Memory
 	Summaries
+	// ShownTurn returns the turn that a message of the bot shows, by the message's ID and channel.
+	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
 	// SaveFeedback stores what somebody thinks of an answer.
 	SaveFeedback(ctx context.Context, f store.Feedback) error
 	// CountUsage adds usage of a model outside of turns.
@@ -78,6 +80,9 @@ type Servers interface {
 	// WaitAll returns when every source that is being connected is ready or has failed
 	// once, or ctx ends.
 	WaitAll(ctx context.Context)
+	// WhyMissing returns the source of a tool that is not offered now, and what to tell the
+	// model and the user about it. Both are empty where there is nothing to tell.
+	WhyMissing(name string) (server, why string)
 }
 
 // Files reads the files of messages.
@@ -154,7 +159,8 @@ type Profile struct {
 	Window conversation.Window
 	// ContextMessages is how many recent messages of the place a question brings along.
 	ContextMessages int
-	Unattended      bool // a scheduled task: nobody answers questions
+	Unattended      bool     // a scheduled task: nobody answers questions
+	Granted         []string // tools that a scheduled task may use without an approval
 }
 
 // Knowledge is what an agent knows from its files.
@@ -242,7 +248,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	d := &chat.Draft{Text: answer, Footer: r.footer(), Tools: r.runs, Files: r.files}
+	d := &chat.Draft{Text: r.withSources(answer), Footer: r.footer(), Tools: r.runs, Files: r.files}
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failureDraft(m, err)

@@ -18,6 +18,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/document"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
@@ -97,6 +98,10 @@ func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error
 }
 
 func (m *memory) CountUsage(context.Context, store.Usage) error { return nil }
+
+func (m *memory) ShownTurn(_ context.Context, _ chat.Address, id string) (store.ShownTurn, bool, error) {
+	return store.ShownTurn{}, strings.HasPrefix(id, "answer"), nil
+}
 
 func (m *memory) TurnsQuoting(_ context.Context, subject string) ([]store.TurnRef, error) {
 	m.mu.Lock()
@@ -219,10 +224,11 @@ func engine(ts tools, models ...llm.Model) *bench {
 		configured[m.ID()] = agent.Model{Model: m, Timeout: 2 * time.Minute}
 	}
 	b.options = agent.Options{
-		Roster: &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
-		Tools:  ts,
-		Store:  b.memory,
-		Log:    slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
+		Roster:    &roster{profile: func(chat.Message) agent.Profile { return p }, models: configured},
+		Tools:     ts,
+		Store:     b.memory,
+		Documents: document.NewReader(nil),
+		Log:       slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now, Jitter: func() float64 { return 0 },
 	}
 	b.options.Calls = b.calls(func(_ tool.Caller, n tool.Named) (tool.Decision, string) {
 		if n.Name == "forbidden" {
@@ -239,7 +245,10 @@ type rules struct {
 	decide func(tool.Caller, tool.Named) (tool.Decision, string)
 }
 
-func (r rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) { return r.decide(c, n) }
+func (r rules) Decide(in tool.Intent) (v tool.Verdict) {
+	v.Decision, v.Reason = r.decide(in.Caller, in.Tool)
+	return v
+}
 
 func (rules) Hooks() []tool.Hook { return nil }
 

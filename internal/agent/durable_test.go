@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
-	"ravenbot/internal/document"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -457,7 +456,6 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 		}
 		return []byte("content of " + f.Name), nil
 	})
-	b.options.Documents = document.NewReader(nil)
 	b.Engine = b.over()
 	m := asks("1", "")
 	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"}, {Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}

@@ -42,6 +42,20 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 		wg.Go(func() { r.contexts[i] = r.engine.o.Places.Context(ctx, m, q) })
 	}
 	wg.Wait()
+	for i, m := range r.asked.Messages {
+		c := &r.contexts[i]
+		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool { return s.Self && r.isAnswer(ctx, m, s) })
+	}
+}
+
+// isAnswer reports whether a message of the bot is an answer. Where it is not gone the history
+// has it, and if what it answers was deleted it must not be told again.
+func (r *run) isAnswer(ctx context.Context, m chat.Message, s chat.Said) bool {
+	_, known, err := r.engine.o.Store.ShownTurn(context.WithoutCancel(ctx), m.Conversation, s.ID)
+	if err != nil {
+		r.engine.o.Log.Error("turn of a message of the bot not found", "message", s.ID, "error", err)
+	}
+	return known
 }
 
 // lastMessageID returns the ID on its platform of the newest message that the turns answer.

@@ -13,6 +13,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/document"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -79,13 +80,18 @@ func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
 				Text:  "It costs 40 kroner.",
 				Files: []chat.File{{Name: "bill.txt", Type: "text/plain"}, {Name: "bill.png", Type: "image/png"}},
 			},
-			Recent: []chat.Said{{ID: "9", By: "Dan", Text: "said before"}},
+			Recent: []chat.Said{
+				{ID: "9", By: "Dan", Text: "said before"},
+				{ID: "answer-1", Self: true, Text: "an answer that the history has"},
+				{ID: "digest-1", Self: true, Text: "the news of today"},
+			},
 		}
 	}}
 	b.options.Places = p
 	b.options.Files = files(func(_ context.Context, _ string, f chat.File, _ int64) ([]byte, error) {
 		return []byte("of " + f.Name), nil
 	})
+	b.options.Documents = document.NewReader(nil)
 	inProfile(b, func(p *agent.Profile) { p.ContextMessages = 20 })
 	m := asks("1", "is this true, @U3?")
 	m.Time = time.Date(2026, 11, 22, 7, 30, 0, 0, time.UTC)
@@ -94,11 +100,14 @@ func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
 	text := wholeText(r)
 	for _, want := range []string{
 		"in the channel #ops", "Rules of web.", "Anna says (Sunday, 22 November 2026, 08:30 Europe/Oslo):\nis this true, @Berit?",
-		"> Carl:\n> It costs 40 kroner.", "of bill.txt", "> Dan:\n> said before",
+		"> Carl:\n> It costs 40 kroner.", "of bill.txt", "> Dan:\n> said before", "> the news of today",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
+	}
+	if strings.Contains(text, "an answer that the history has") {
+		t.Error("an answer of the bot is told again")
 	}
 	if !slices.ContainsFunc(r.Messages[0].Parts, func(p llm.Part) bool { return p.Media != nil && string(p.Media.Data) == "of bill.png" }) {
 		t.Error("the picture of the message replied to is missing")

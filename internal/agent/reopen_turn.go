@@ -78,7 +78,7 @@ func (r *run) rewrite(was llm.Message, i int) llm.Message {
 	var before, after []llm.Part
 	for _, p := range was.Parts {
 		switch source := sourceOf(p); source {
-		case llm.SourceContext, llm.SourceKnowledge:
+		case llm.SourceContext, llm.SourceForeign, llm.SourceKnowledge:
 			before = append(before, p)
 		case llm.SourceFile:
 			after = append(after, p)

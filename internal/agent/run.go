@@ -42,13 +42,16 @@ type run struct {
 	contexts        []chat.Context // what the messages of the question are about, in their order
 	place           chat.Place     // where it is
 	standing        string         // what the agent knows from files, whatever is asked
+	provenance      provenance     // what the calls of the present step are judged by
 	volatile        []llm.Part     // what stands behind the question in this turn alone
 	unknownOutcome  []string       // tools that were interrupted and may have taken effect
 
-	mu    sync.Mutex // guards what follows
-	show  func(chat.Progress)
-	runs  []chat.ToolRun
-	files []chat.File // of tools, for the answer
+	mu          sync.Mutex  // guards what follows
+	sources     []chat.Link // that tools named, in the order of their numbers
+	unavailable []string    // why tools that the model called are not offered now
+	show        func(chat.Progress)
+	runs        []chat.ToolRun
+	files       []chat.File // of tools, for the answer
 }
 
 // maxDeclaredTools is how many tools are declared to a model: requests with several
@@ -112,6 +115,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	r.loadMedia(ctx)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
+	r.taintByQuestion()
 	r.loadVolatile(ctx)
 	return r, nil
 }
@@ -376,7 +380,7 @@ const maxNoteChars = 300
 
 // footer returns what the reader should know about how the answer came about.
 func (r *run) footer() string {
-	notes := r.resultsToShow()
+	notes := append(r.resultsToShow(), r.unavailable...)
 	if len(r.unknownOutcome) > 0 {
 		notes = append(notes, "I was interrupted: whether "+strings.Join(r.unknownOutcome, ", ")+" took effect is not known")
 	}

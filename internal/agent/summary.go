@@ -79,6 +79,7 @@ func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error 
 	}
 	after := conversation.Summary{Upto: old[len(old)-1].Seq, At: e.o.Now()}
 	after.Text, after.By = e.summarize(ctx, a, before.Text, old)
+	after.Taint = taintOf(before, old)
 	// The lock is taken only now: a model may take minutes, and Purge must not wait for it.
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
@@ -187,7 +188,7 @@ func transcriptLine(m llm.Message) string {
 			switch sourceOf(p) {
 			case llm.SourceSpeaker, llm.SourceWords:
 				text += p.Text
-			case llm.SourceContext, llm.SourceFile:
+			case llm.SourceContext, llm.SourceForeign, llm.SourceFile:
 				text += conversation.Cut(p.Text, maxTranscriptFile) + "\n"
 			}
 		}

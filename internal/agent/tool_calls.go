@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,7 @@ const (
 // callAll makes calls concurrently and records each result as soon as it is there, so that
 // a crash meanwhile repeats no call that has finished.
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
+	r.beginStep()
 	var mu sync.Mutex // guards r.turn and failed
 	var failed error
 	record := func(res llm.Result, calls []store.ToolCall) {
@@ -61,6 +63,9 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 			defer func() { <-slots }()
 			res, calls := r.makeCall(ctx, inner)
 			res.Name = c.Name // providers match a result with the name that the model called
+			mu.Lock()
+			r.taintByResult(inner)
+			mu.Unlock()
 			record(res, calls)
 		})
 	}
@@ -106,8 +111,7 @@ func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == discoverySe
 func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
-		return r.refuseCall(ctx, c,
-			fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(r.toolNames(), ", ")))
+		return r.refuseCall(ctx, c, r.whyMissing(c.Name))
 	}
 	began := r.engine.o.Now()
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
@@ -123,6 +127,23 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 	// Files are kept before the result is recorded, so that the next request has the images.
 	r.keepFiles(c.Name, out.Result.Files)
 	return r.finishCall(c, seen, out, record)
+}
+
+// whyMissing returns what the model is told about a tool that it may not call, or that there is
+// not. The user is told, too, where something can be done about it.
+func (r *run) whyMissing(name string) string {
+	if r.engine.o.Servers != nil {
+		server, why := r.engine.o.Servers.WhyMissing(name)
+		if why != "" && (r.profile.Servers == nil || r.profile.Servers(server)) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !slices.Contains(r.unavailable, why) {
+				r.unavailable = append(r.unavailable, why)
+			}
+			return why + " Nothing was run."
+		}
+	}
+	return fmt.Sprintf("There is no tool %q. The tools are: %s.", name, strings.Join(r.toolNames(), ", "))
 }
 
 // refuseCall returns the result and the record of a call that is not made.
@@ -155,13 +176,19 @@ func (r *run) finishCall(
 // caller returns on whose behalf a call is made.
 func (r *run) caller(c llm.Call) tool.Caller {
 	return tool.Caller{
-		Conversation: r.message.Conversation,
-		User:         r.asker(),
-		Agent:        r.profile.Agent,
-		Turn:         r.turn.ID,
-		Call:         c.ID,
-		Revised:      r.asked.Revised,
-		Servers:      r.profile.Servers,
+		Conversation:  r.message.Conversation,
+		User:          r.asker(),
+		Agent:         r.profile.Agent,
+		Turn:          r.turn.ID,
+		Call:          c.ID,
+		Revised:       r.asked.Revised,
+		Taint:         r.provenance.taint,
+		Described:     r.provenance.described,
+		IsNamed:       r.provenance.isNamed,
+		Unattended:    r.profile.Unattended,
+		Granted:       r.profile.Granted,
+		Servers:       r.profile.Servers,
+		NumberSources: r.numberSources,
 	}
 }
 

@@ -245,13 +245,9 @@ type rules struct {
 	signIn *signin.Service
 }
 
-func (r rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) {
-	r.signIn.NoteCaller(c, n)
-	decision, why := r.a.setup.Load().rules.Decide(n)
-	if decision == tool.Ask && c.Conversation.Platform == chat.TaskPlatform {
-		return tool.Deny, why + ", and a digest's task has nobody to ask"
-	}
-	return decision, why
+func (r rules) Decide(in tool.Intent) tool.Verdict {
+	r.signIn.NoteCaller(in.Caller, in.Tool)
+	return r.a.setup.Load().rules.Decide(in)
 }
 
 func (r rules) Hooks() []tool.Hook { return r.a.setup.Load().hooks }
@@ -311,7 +307,10 @@ func (a *App) buildRoster(ctx context.Context, p *parts) error {
 // tasks lets the roster, which is made first, ask the digests.
 type tasks struct{ a *App }
 
-func (t tasks) Task(at chat.Address) (string, chat.Address, int, bool) { return t.a.digests.Task(at) }
+func (t tasks) Task(at chat.Address) (roster.Task, bool) {
+	p, channel, ok := t.a.digests.Task(at)
+	return roster.Task{Agent: p.Agent, Channel: channel, MaxTokens: p.MaxTokens, Tools: p.Tools}, ok
+}
 
 func (a *App) buildAgent(_ context.Context, p *parts) error {
 	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)

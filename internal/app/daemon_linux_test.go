@@ -81,7 +81,7 @@ func (d *daemon) mark(run int) string { return fmt.Sprintf("KILL_TEST_RUN=%s#%d"
 // write writes the configuration.
 func (d *daemon) write() {
 	d.w.t.Helper()
-	if err := os.WriteFile(d.w.path("config.json"), must(json.Marshal(d.settings)), 0o600); err != nil {
+	if err := os.WriteFile(d.w.path("config.json"), must(json.Marshal(withOpenTools(d.settings))), 0o600); err != nil {
 		d.w.t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/failpoint"
+	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -86,7 +87,7 @@ func TestChaos(t *testing.T) {
 		seed = must(strconv.ParseUint(s, 10, 64))
 	}
 	t.Logf("%d kills, RAVENBOT_SEED=%d", kills, seed)
-	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)})
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)}, simdiscord.Options{})
 	w.model.SetScript(stormScript)
 	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}}
 	s.addLanes()

@@ -100,7 +100,8 @@ func (a toolArgs) run(dir, name string) string {
 		select {}
 	}
 	<-time.After(time.Duration(a.MS) * time.Millisecond)
-	return name + " done for " + a.Question
+	payload, _ := os.ReadFile(filepath.Join(dir, "payload")) // what a test wants it to say besides; often nothing
+	return name + " done for " + a.Question + string(payload)
 }
 
 // ran counts the runs of a tool by question.

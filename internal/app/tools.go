@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/tool/files"
 	"ravenbot/internal/tool/memory"
 	"ravenbot/internal/tool/web"
+	"ravenbot/internal/tool/websearch"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -53,7 +54,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		channel.History(a.readHistory, a.readableConversation),
 		a.history.Tool())
 	pack := packs(func() []tool.Tool {
-		list := slices.Concat(always, a.setup.Load().packs)
+		list := slices.Concat(always, a.setup.Load().packs, a.roster.SkillTools())
 		if a.roster.KnowsFiles() {
 			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
 		}
@@ -117,7 +118,7 @@ func askPerson(desk *elicit.Service) func(context.Context, mcp.Question) (mcp.An
 // reservedName returns which names no MCP server's tool may have: those of the native tools,
 // and of the ones by which models find tools and read results.
 func reservedName(pack packs) func(name string) bool {
-	fixed := []string{"result_read", "knowledge_search", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
+	fixed := []string{"result_read", "knowledge_search", "skill_read", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
 		toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse}
 	return func(name string) bool {
 		return slices.Contains(fixed, name) || slices.ContainsFunc(pack(), func(t tool.Tool) bool {
@@ -152,7 +153,10 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 		}
 		list = append(list, billing.Tools(tariff, a.o.Now)...)
 	}
-	return list, nil
+	s := c.Tools.Search
+	search := websearch.Options{Provider: s.Provider, BaseURL: s.BaseURL.Reveal(), APIKey: s.APIKey.Reveal()}
+	search.Model = s.Model
+	return append(list, websearch.Tools(search)...), nil
 }
 
 // notes returns the pack of what people want remembered.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ravenbot/adapters/slack"
+	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
@@ -43,7 +44,7 @@ func TestACheaperModelNamesThreadsAndSumsUp(t *testing.T) {
 		"small":   {"systemPrompt": "You are a test.", "utilityModel": "small"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldWith(t, simslack.Options{Scopes: slack.Scopes()})
+			w := newWorldWith(t, simslack.Options{Scopes: slack.Scopes()}, simdiscord.Options{})
 			w.model.SetScript(cheaply)
 			settings := w.withCheaper(name)
 			settings["agents"] = map[string]any{"default": entry}
@@ -68,7 +69,7 @@ func TestACheaperModelNamesThreadsAndSumsUp(t *testing.T) {
 // Where the cheaper model fails the agent's own does the work; where there is none,
 // threads are named after their questions and cost nothing.
 func TestSmallWorkWithoutTheCheaperModel(t *testing.T) {
-	w := newWorldWith(t, simslack.Options{Scopes: slack.Scopes()})
+	w := newWorldWith(t, simslack.Options{Scopes: slack.Scopes()}, simdiscord.Options{})
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		if r.Model == "gpt-sim" {
 			return simmodel.Reply{Status: 401, Message: "no such key"}

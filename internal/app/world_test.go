@@ -38,12 +38,12 @@ type world struct {
 	berit   simslack.User
 }
 
-func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}) }
+func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}, simdiscord.Options{}) }
 
-func newWorldWith(t *testing.T, slack simslack.Options) *world {
+func newWorldWith(t *testing.T, slack simslack.Options, discord simdiscord.Options) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
-	w.discord = must(simdiscord.New(simdiscord.Options{}))
+	w.discord = must(simdiscord.New(discord))
 	w.slack = must(simslack.New(slack))
 	w.model = must(simmodel.New(simmodel.Options{}))
 	w.feeds = must(simfeeds.New())
@@ -84,6 +84,19 @@ func (w *world) base() map[string]any {
 	}
 }
 
+// withOpenTools lets tools run unasked in tests that are not about safe mode.
+func withOpenTools(settings map[string]any) map[string]any {
+	tools, ok := settings["tools"].(map[string]any)
+	if !ok {
+		tools = map[string]any{}
+		settings["tools"] = tools
+	}
+	if tools["mode"] == nil {
+		tools["mode"] = "open"
+	}
+	return settings
+}
+
 // bot is a running bot.
 type bot struct {
 	*app.App
@@ -121,7 +134,7 @@ func (w *world) run(settings map[string]any) *bot {
 func (w *world) runUnready(settings map[string]any) *bot {
 	w.t.Helper()
 	path := filepath.Join(w.dir, "config.json")
-	data := must(json.Marshal(settings))
+	data := must(json.Marshal(withOpenTools(settings)))
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		w.t.Fatal(err)
 	}

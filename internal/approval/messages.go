@@ -40,7 +40,10 @@ func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 		text += fmt.Sprintf("Its arguments are in the file (%d bytes).\n\n", len(args))
 	}
 	who := "Only an administrator"
-	if a.Asker.ID != "" {
+	switch {
+	case len(a.Approvers) > 0:
+		who = "Only " + describeApprovers(a.Approvers)
+	case a.Asker.ID != "":
 		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
 	}
 	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
@@ -68,6 +71,20 @@ func decidedDraft(a store.Approval) chat.Draft {
 	}
 	d.Text = fmt.Sprintf("%s: `%s`\n\n%sjson\n%s\n%s", what, a.Tool, fence, args, fence)
 	return d
+}
+
+// describeApprovers returns who may approve, in words.
+func describeApprovers(list []string) string {
+	var words []string
+	for _, who := range list {
+		kind, name, _ := strings.Cut(who, ":")
+		if kind == "roles" {
+			words = append(words, "members with the role "+plainName(name))
+		} else {
+			words = append(words, "the user "+plainName(name))
+		}
+	}
+	return strings.Join(words, " or ")
 }
 
 func reasonSentence(s string) string {

@@ -7,6 +7,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -158,8 +159,8 @@ func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 // Ask asks whether a call may be made, unless that was asked before, and returns the
 // decision, with who made it or why it is no. It returns an error only when ctx ends or the
 // store fails.
-func (q *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, string, error) {
-	e, err := q.openQuestion(ctx, in, reason)
+func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, string, error) {
+	e, err := q.openQuestion(ctx, in, v)
 	if err != nil || e == nil {
 		return false, "too many calls wait for an approval already", err
 	}
@@ -192,10 +193,11 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, reason string) (bool, s
 
 // openQuestion returns the entry of a call, and asks the question if that was not done
 // before. It returns nil if too many questions are open.
-func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string) (*entry, error) {
+func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict) (*entry, error) {
 	k := key(in.Caller.Turn, in.Caller.Call)
 	q.mu.Lock()
-	if e := q.entries[k]; e != nil {
+	// A decision is about the exact call: with other arguments it is asked again.
+	if e := q.entries[k]; e != nil && e.Tool == in.Tool.Name && bytes.Equal(e.Args, in.Args) {
 		q.mu.Unlock()
 		return e, nil
 	}
@@ -217,7 +219,8 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, reason string)
 		Tool:         in.Tool.Name,
 		Server:       in.Tool.Tool.Spec().Server,
 		Args:         in.Args,
-		Reason:       reason,
+		Reason:       v.Reason,
+		Approvers:    v.Approvers,
 		Conversation: in.Caller.Conversation,
 		Asker:        in.Caller.User,
 		At:           now,
@@ -359,7 +362,24 @@ func (q *Queue) Decide(
 }
 
 // mayDecide reports whether a user of a platform may decide. IDs are unique only within a
-// platform.
+// platform. Where a rule names the approvers, the asker is none by having asked.
 func mayDecide(a store.Approval, by chat.User, platform string) bool {
-	return by.Admin || a.Asker.ID != "" && a.Asker.ID == by.ID && a.Conversation.Platform == platform
+	switch {
+	case by.Operator || by.Admin && len(a.Approvers) == 0:
+		return true
+	case a.Conversation.Platform != platform:
+		return false
+	case len(a.Approvers) == 0:
+		return a.Asker.ID != "" && a.Asker.ID == by.ID
+	}
+	return slices.ContainsFunc(a.Approvers, func(who string) bool {
+		kind, name, _ := strings.Cut(who, ":")
+		switch kind {
+		case "roles":
+			return slices.Contains(by.Roles, name)
+		case "users":
+			return by.ID == name || by.Handle != "" && by.Handle == name
+		}
+		return false
+	})
 }

@@ -89,7 +89,7 @@ type answer struct {
 func ask(ctx context.Context, b *approval.Queue, in tool.Intent) <-chan answer {
 	got := make(chan answer, 1)
 	go func() {
-		ok, words, err := b.Ask(ctx, in, "the rules want it")
+		ok, words, err := b.Ask(ctx, in, tool.Verdict{Reason: "the rules want it"})
 		got <- answer{ok, words, err}
 	}()
 	synctest.Wait()

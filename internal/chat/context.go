@@ -64,13 +64,15 @@ type Said struct {
 	// ID is the platform's own, which comes later the later it was said. That of a post of the bot
 	// is among its Ref.IDs.
 	ID string
-	// Subject is the Message.Subject that it has, or would have, as a message to the bot; empty:
-	// not known.
+	// Subject is the Message.Subject that it has, or would have, as a message to the bot. That of a
+	// post of the bot is the Subject of the message which it answers. Empty: not known, or none.
 	Subject string
 	By      string // a display name, or what the platform gives in its place
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
+	// Outsider: its author may not use the bot here. Adapters leave it false.
+	Outsider bool
 	// Self: the bot itself said it.
 	Self  bool
 	Text  string // with the text of embeds and of forwarded messages

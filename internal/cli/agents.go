@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -108,16 +109,41 @@ func truncate(s string, most int) string {
 
 // whyTool prints what each layer of rules decides about a tool.
 func whyTool(ctx context.Context, c *invocation) error {
-	name, user, channel := c.args[0], c.flagText("user"), c.flagText("channel")
-	at, err := chat.ParseAddress(channel)
+	return c.explainCall(ctx, roster.Simulation{Tool: c.args[0]})
+}
+
+// simulateCall prints what would be decided about a call, and runs nothing.
+func simulateCall(ctx context.Context, c *invocation) error {
+	sim := roster.Simulation{Tool: c.args[0], Args: json.RawMessage("{}"), Tainted: c.flagOn("tainted")}
+	if len(c.args) > 1 {
+		if sim.Args = json.RawMessage(c.args[1]); !json.Valid(sim.Args) {
+			return usageErrorf("the arguments are no JSON: %s", c.args[1])
+		}
+	}
+	if roles := c.flagText("roles"); roles != "" {
+		sim.Roles = strings.Split(roles, ",")
+	}
+	return c.explainCall(ctx, sim)
+}
+
+// explainCall prints what each layer of rules decides about a call.
+func (c *invocation) explainCall(ctx context.Context, sim roster.Simulation) error {
+	at, err := chat.ParseAddress(c.flagText("channel"))
 	if err != nil {
 		return usageErrorf("--channel: %v", err)
 	}
+	sim.User, sim.Channel = c.flagText("user"), at
 	var v roster.Verdict
-	path := "/api/v1/tools/" + url.PathEscape(name) + "/why?" + url.Values{"user": {user}, "channel": {channel}}.Encode()
-	err = c.query(ctx, path, &v, func(a *app.App) error {
+	query := url.Values{"user": {sim.User}, "channel": {at.String()}, "arguments": {string(sim.Args)}}
+	if len(sim.Roles) > 0 {
+		query.Set("roles", strings.Join(sim.Roles, ","))
+	}
+	if sim.Tainted {
+		query.Set("tainted", "true")
+	}
+	err = c.query(ctx, "/api/v1/tools/"+url.PathEscape(sim.Tool)+"/why?"+query.Encode(), &v, func(a *app.App) error {
 		var err error
-		v, err = a.Roster().Why(name, user, at)
+		v, err = a.Roster().Why(sim)
 		return err
 	})
 	if err != nil {
@@ -132,6 +158,9 @@ func whyTool(ctx context.Context, c *invocation) error {
 			"ask":   "may be used after an approval",
 			"deny":  "may not be used",
 		}[v.Verdict])
+	if v.Approvers != "" {
+		fmt.Fprintf(c.Out, "  may approve: %s\n", v.Approvers)
+	}
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	for _, f := range v.Layers {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.Layer, f.Decision, f.Reason)

@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/watchdog"
@@ -191,6 +192,14 @@ func configChecks() config.Checks {
 				return fmt.Errorf("%q is never due", expr)
 			}
 			return nil
+		},
+		Skills: func(pattern string) []config.SkillFault {
+			_, err := skill.Load([]string{pattern})
+			var list []config.SkillFault
+			for _, f := range skill.Faults(err) {
+				list = append(list, config.SkillFault{Problem: f.File + ": " + f.Problem, Remedy: f.Remedy})
+			}
+			return list
 		},
 		Address: func(s string) error {
 			_, err := chat.ParseAddress(s)

@@ -93,6 +93,8 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("list", "list all tools", 0, 0, listTools, jsonFlag),
 			c.command("search QUERY", "find the tools that fit a request", 1, unlimited, searchTools, searchFlags),
 			c.command("why TOOL", "say what decides whether a tool may be used", 1, 1, whyTool, whyFlags),
+			c.command("simulate TOOL JSON", "say what would be decided about a call, and run nothing", 1, 2,
+				simulateCall, simulateFlags),
 			c.command("eval", "measure the search against requests whose right tools are known", 0, 0,
 				evaluateSearch, evalFlags)),
 		c.command("usage", "show what was asked of models in the last 30 days, and what it cost", 0, 0,

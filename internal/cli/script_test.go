@@ -146,7 +146,8 @@ func model(ts *testscript.TestScript, neg bool, args []string) {
 		var said []string
 		for _, m := range r.Messages {
 			if m.Role == simmodel.RoleUser {
-				said = append(said, m.Text)
+				// The words alone: who speaks and when differs from run to run.
+				said = append(said, simmodel.Request{Messages: []simmodel.Message{m}}.Asked())
 			}
 		}
 		return simmodel.Say("You said: " + strings.Join(said, " | "))

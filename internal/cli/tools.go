@@ -34,6 +34,12 @@ func whyFlags(c *invocation) {
 	c.flags.String("channel", "web:/general", "the `ADDRESS` where the tool would be used")
 }
 
+func simulateFlags(c *invocation) {
+	whyFlags(c)
+	c.flags.String("roles", "", "the `ROLES` of the user, separated by commas")
+	c.flags.Bool("tainted", false, "as if the turn had read text of others, such as a page")
+}
+
 func evalFlags(c *invocation) {
 	searchFlags(c)
 	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, "+

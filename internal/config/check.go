@@ -250,6 +250,14 @@ func (k checker) checkAgent(a Agent, servers map[string]MCPServer, path ...any) 
 			)
 		}
 	}
+	for i, pattern := range a.Skills {
+		if k.checks.Skills == nil {
+			break
+		}
+		for _, fault := range k.checks.Skills(pattern) {
+			k.report(fault.Problem, fault.Remedy, within("skills", i)...)
+		}
+	}
 	for i, match := range a.Channels {
 		k.checkMatch(match, within("channels", i)...)
 	}
@@ -433,6 +441,17 @@ func (k checker) checkTools() {
 		}
 	}
 	k.checkFileRoots()
+	switch s := k.c.Tools.Search; {
+	case s.Provider == "searxng" && s.BaseURL.Reveal() == "":
+		k.report("is missing: SearXNG has no address of its own", "write the address of an instance, such as "+
+			`"http://127.0.0.1:8888"`, "tools", "search", "baseURL")
+	case s.Provider != "" && s.Provider != "searxng" && s.APIKey.Reveal() == "":
+		k.addWarning(
+			nodeAt(k.root, "tools", "search"),
+			"has no apiKey, so there is no tool web_search",
+			"set the key, or remove the entry",
+		)
+	}
 	if file := k.c.Tools.Billing.File; file != "" {
 		k.checkWith(
 			k.checks.Tariff,

@@ -167,6 +167,9 @@ type Agent struct {
 	Tools []string `json:"tools" default:"*"`
 	// Files the agent knows, and folders of them: PDF, Markdown, HTML, text and CSV. They are read again when they change.
 	Knowledge []string `json:"knowledge" form:"path"`
+	// Folders with a SKILL.md (agentskills.io), or patterns such as skills/*: instructions for certain work, which the
+	// agent reads when it needs them. Scripts in them are not run.
+	Skills []string `json:"skills" form:"path"`
 	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there
 	// is one.
 	UtilityModel string `json:"utilityModel"`
@@ -230,7 +233,10 @@ type Tools struct {
 	MaxResultBytes int `json:"maxResultBytes" default:"5120" min:"256"`
 	// When the model gets a search over the tools in place of the tools.
 	Discovery Discovery `json:"discovery"`
-	// Who may run what: the first rule that matches counts; where none does, the call is allowed.
+	// What happens to calls that no rule of policy is about. safe: tools that only read run, all others ask, and once
+	// foreign text was read everything asks that could carry data out; open: they are allowed.
+	Mode string `json:"mode" default:"safe" enum:"safe|open"`
+	// Who may run what: the first rule that holds counts. A rule holds where all of its keys hold.
 	Policy []Policy `json:"policy"`
 	// Commands that run before or after a tool call.
 	Hooks []Hook `json:"hooks"`
@@ -238,6 +244,8 @@ type Tools struct {
 	Files Files `json:"files"`
 	// The billing tools.
 	Billing Billing `json:"billing"`
+	// The tool web_search. Absent: there is none.
+	Search WebSearch `json:"search"`
 }
 
 // Discovery is when tools are searched instead of listed.
@@ -254,10 +262,23 @@ type Discovery struct {
 type Policy struct {
 	// Names or patterns of the tools it is about.
 	Tools []string `json:"tools" default:"*"`
-	// Only tools that declare this; unknown: tools that declare nothing. Absent: all tools.
+	// Only tools that declare this; unknown: tools that declare nothing, which count as destructive, too. Absent: all
+	// tools.
 	Hint string `json:"hint" enum:"readOnly|write|destructive|unknown"`
+	// Only in these places: platform:workspace/channel; * stands for anything.
+	Channels []string `json:"channels"`
+	// Only for these users: platform user ids or account names.
+	Users []string `json:"users"`
+	// Only for users with one of these roles, as ids or names.
+	Roles []string `json:"roles"`
+	// Only in turns that have read foreign text (true), or that have not (false).
+	Tainted *bool `json:"tainted"`
+	// Only calls whose arguments hold addresses of these hosts; * stands for anything.
+	Hosts []string `json:"hosts"`
 	// ask: the asker or an administrator approves each call.
 	Decision string `json:"decision" enum:"allow|ask|deny" required:"true"`
+	// Who may approve instead: roles:NAME or users:ID.
+	Approvers []string `json:"approvers"`
 }
 
 // Hook is a command run around tool calls.
@@ -288,6 +309,18 @@ type FileRoot struct {
 	Name string `json:"name"`
 	// true: files in it may be written and edited.
 	Write bool `json:"write"`
+}
+
+// WebSearch is who searches the web.
+type WebSearch struct {
+	// A SearXNG instance, Brave, Tavily, or Gemini with its Google Search. Empty: the tool is off.
+	Provider string `json:"provider" enum:"searxng|brave|tavily|gemini"`
+	// The endpoint; SearXNG needs one. Empty: the provider's own.
+	BaseURL Masked `json:"baseURL" form:"http"`
+	// The key; SearXNG needs none.
+	APIKey Secret `json:"apiKey"`
+	// The model that searches, of gemini alone.
+	Model string `json:"model" default:"gemini-3.8-flash"`
 }
 
 // Billing is what the billing tools compute with.
@@ -405,6 +438,9 @@ type Digest struct {
 	Template string `json:"template"`
 	// Tokens that one run may use of a model. 0: no cap.
 	MaxTokens int `json:"maxTokens" min:"0"`
+	// Tools that its task may use though nobody is there to approve: names or patterns. Others may be used only if they
+	// read, and send nothing to addresses that the prompt does not name.
+	Tools []string `json:"tools"`
 	// Whether the page of an item is read where the feed has only a teaser.
 	Articles bool `json:"articles" default:"true"`
 	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until

@@ -31,7 +31,12 @@ type Checks struct {
 	Filter, Template func(text string) error
 	// Tariff checks the file of the billing tools.
 	Tariff func(path string) error
+	// Skills returns what is wrong with the skills that a pattern names.
+	Skills func(pattern string) []SkillFault
 }
+
+// SkillFault is what is wrong with a skill: the file with the problem, and the remedy.
+type SkillFault struct{ Problem, Remedy string }
 
 // Load reads the file at path and the .env file beside it. It returns a *Faults when the files could be read and are
 // wrong, and another error when config.json cannot be read at all.

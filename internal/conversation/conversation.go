@@ -44,6 +44,9 @@ type Turn struct {
 	User    string    `json:"user,omitempty"`   // platform and id of who asked; empty: several people
 	Served  string    `json:"served,omitempty"` // the model that gave the answer
 	Error   string    `json:"error,omitempty"`  // reference under which the log has the fault
+	// Taint names the foreign text that the turn has read: pages, feeds, files, results of MCP
+	// tools, words of people who may not use the bot.
+	Taint []string `json:"taint,omitempty"`
 }
 
 // Subjects returns the subjects of the messages that the turn answers.
@@ -82,6 +85,8 @@ type Summary struct {
 	Text string    `json:"text"`
 	By   string    `json:"by,omitempty"` // the model that wrote it; empty: sentences taken from the turns
 	At   time.Time `json:"at"`
+	// Taint names the foreign text that the turns had read.
+	Taint []string `json:"taint,omitempty"`
 }
 
 // Size returns about how many bytes of text a turn adds to a request.

@@ -90,12 +90,12 @@ func AgentTask(
 // Task returns, for the conversation of a digest's task, the agent that the digest names, the
 // channel that it is posted to, and the tokens that it may use; it returns false where it is no such
 // conversation.
-func (s *Service) Task(at chat.Address) (agent string, channel chat.Address, maxTokens int, ok bool) {
+func (s *Service) Task(at chat.Address) (p Plan, channel chat.Address, ok bool) {
 	if at.Platform != chat.TaskPlatform {
-		return "", chat.Address{}, 0, false
+		return Plan{}, chat.Address{}, false
 	}
-	p, ok := s.Plan(at.Channel)
-	return p.Agent, p.channel(), p.MaxTokens, ok
+	p, ok = s.Plan(at.Channel)
+	return p, p.channel(), ok
 }
 
 // Readable returns the conversation that a task may read back: the channel that its digest is

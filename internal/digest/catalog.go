@@ -42,6 +42,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Language:  d.Language,
 		Template:  d.Template,
 		MaxTokens: d.MaxTokens,
+		Tools:     d.Tools,
 		Teasers:   !d.Articles,
 		Filters:   d.Filters,
 	}

@@ -49,6 +49,7 @@ type Plan struct {
 	Language  string   `json:"language,omitempty"`
 	Template  string   `json:"template,omitempty"`
 	MaxTokens int      `json:"maxTokens,omitempty"` // of one run; 0: no cap
+	Tools     []string `json:"tools,omitempty"`     // that its task may use without an approval
 	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
 	Filters   []string `json:"filters,omitempty"`
 

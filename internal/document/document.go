@@ -41,7 +41,7 @@ type Section struct {
 const (
 	maxText = 8 << 20 // bytes of text
 	// maxUnzipped is how many bytes are read of all parts of a file: some files of 1 MB hold terabytes.
-	maxUnzipped = 96 << 20
+	maxUnzipped = 64 << 20
 )
 
 // Errors say in words why a file is not read.

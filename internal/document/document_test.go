@@ -158,7 +158,7 @@ func TestText_OfEveryKind(t *testing.T) {
 
 func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 	repeat := strings.Repeat
-	bomb := repeat("<w:p><w:r><w:t>"+repeat("a", 1000)+"</w:t></w:r></w:p>", 100_000) // 100 MB, in 300 KB of a file
+	bomb := repeat("<w:p><w:r><w:t>"+repeat("a", 1000)+"</w:t></w:r></w:p>", 66_000) // 68 MB, in 200 KB of a file
 	entities := `<!DOCTYPE w:document [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>` +
 		`<w:document ` + nameSpaces + `><w:body><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:body></w:document>`
 	begin := map[string]string{"_rels/.rels": relations("officeDocument", "word/document.xml")}
@@ -174,8 +174,8 @@ func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 		"a zip bomb":               {"a.docx", word(t, bomb), tooMuch},
 		"a bomb of entities":       {"a.docx", withMain(entities), damaged},
 		"very deep":                {"a.docx", word(t, repeat("<w:ins>", 1000)+repeat("</w:ins>", 1000)), tooMuch},
-		"many elements":            {"a.docx", word(t, repeat("<w:p/>", 600_000)), tooMuch},
-		"many cells":               {"a.xlsx", sheets(t, "<row>"+repeat("<c/>", 2_100_000)+"</row>"), tooMuch},
+		"many elements":            {"a.docx", word(t, repeat("<w:p/>", 510_000)), tooMuch},
+		"many cells":               {"a.xlsx", sheets(t, "<row>"+repeat("<c/>", 410_000)+"</row>"), tooMuch},
 		"a file without main part": {"a.docx", archive(t, begin), damaged},
 		"parts in a circle":        {"a.docx", archive(t, map[string]string{"_rels/.rels": relations("officeDocument", "_rels/.rels")}), "no text"},
 		"a cut file":               {"a.xlsx", sheets(t, sheetRows)[:900], damaged},
@@ -194,8 +194,8 @@ func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || list != nil {
 				t.Errorf("the error is %v, want %q in it; %d sections", err, c.want, len(list))
 			}
-			// On an idle machine the slowest takes a second.
-			if took := time.Since(began); took > 30*time.Second {
+			// On an idle machine the slowest takes a second; the race detector makes that twenty.
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -16,7 +16,7 @@ const (
 	// maxParts bounds the files within a file. A presentation of 500 slides has about 3,000.
 	maxParts = 20_000
 	// maxElements bounds the elements of a part that is read into memory, maxDepth how deep they are nested.
-	maxElements = 1_000_000
+	maxElements = 500_000
 	maxDepth    = 300
 )
 
@@ -92,7 +92,7 @@ func (a *archive) tree(name string) (*element, error) {
 	defer done()
 	root := &element{}
 	stack := []*element{root}
-	for count := 0; ; count++ {
+	for count := 0; ; {
 		token, err := d.Token()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -105,6 +105,7 @@ func (a *archive) tree(name string) (*element, error) {
 		top := stack[len(stack)-1]
 		switch t := token.(type) {
 		case xml.StartElement:
+			count++
 			e := &element{name: t.Name.Local, attrs: t.Attr}
 			top.children = append(top.children, e)
 			stack = append(stack, e)

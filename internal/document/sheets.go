@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxCells bounds the cells that are read of a file.
-	maxCells = 2_000_000
+	maxCells = 400_000
 	// maxGap is how many empty columns or rows are written before a cell: one cell at the far end of a sheet would else
 	// make a table of 17 billion.
 	maxGap = 200

@@ -28,17 +28,17 @@ const Timeout = 20 * time.Minute
 
 // Approvals asks people whether a call may be made.
 type Approvals interface {
-	// Ask returns when somebody has decided. It returns an error only when ctx ends. words
-	// says who decided, or why the call may not be made.
-	Ask(ctx context.Context, in tool.Intent, reason string) (ok bool, words string, err error)
+	// Ask returns when somebody has decided whom the verdict lets. It returns an error only
+	// when ctx ends. words says who decided, or why the call may not be made.
+	Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (ok bool, words string, err error)
 	// Begin records that an approved call is about to be made.
 	Begin(ctx context.Context, in tool.Intent) error
 }
 
 // Rules are the operator's rules, as configured now.
 type Rules interface {
-	// Decide returns whether a caller may call a tool, and a reason unless it is allowed.
-	Decide(c tool.Caller, n tool.Named) (tool.Decision, string)
+	// Decide returns whether a call may be made.
+	Decide(in tool.Intent) tool.Verdict
 	// Hooks returns what runs around calls, in order.
 	Hooks() []tool.Hook
 	// Mask replaces known secrets in a text.
@@ -129,15 +129,15 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 	if fault := i.checkArgs(in, in.Args); fault != nil {
 		return *fault, ""
 	}
-	decision, reason := tool.Allow, ""
+	v := tool.Verdict{Decision: tool.Allow}
 	if spec := in.Tool.Tool.Spec(); i.o.Free == nil || !i.o.Free(spec) {
-		decision, reason = i.o.Rules.Decide(in.Caller, in.Tool)
+		v = i.o.Rules.Decide(*in)
 	}
 	// Hooks can only make the decision stricter: one that allows does not overrule the
 	// policy. A hook that fails stops the call.
 	hooks := i.o.Rules.Hooks()
 	for _, h := range hooks {
-		if decision == tool.Deny {
+		if v.Decision == tool.Deny {
 			break
 		}
 		ruling, err := h.Before(ctx, *in)
@@ -146,22 +146,26 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 			return endedResult(in), ""
 		case err != nil:
 			return i.hostFailure(*in, "was not run, because a hook before it failed", err), ""
-		case ruling.Decision == tool.Deny, ruling.Decision == tool.Ask && decision == tool.Allow:
-			decision, reason = ruling.Decision, "a hook of the operator's "+describeRuling(ruling)
+		case ruling.Decision == tool.Deny, ruling.Decision == tool.Ask && v.Decision == tool.Allow:
+			v = tool.Verdict{Decision: ruling.Decision, Reason: "a hook of the operator's " + describeRuling(ruling)}
 		}
-		// Changed arguments are checked again, before the next hook and the person see them.
-		if len(ruling.Args) > 0 && decision != tool.Deny {
+		// Changed arguments are checked again, before the next hook and the person see them. The
+		// rules may decide otherwise about them, but never more freely.
+		if len(ruling.Args) > 0 && v.Decision != tool.Deny {
 			if fault := i.checkArgs(in, ruling.Args); fault != nil {
 				return *fault, ""
 			}
+			if i.o.Free == nil || !i.o.Free(in.Tool.Tool.Spec()) {
+				v = tool.Stricter(v, i.o.Rules.Decide(*in))
+			}
 		}
 	}
-	switch decision {
+	switch v.Decision {
 	case tool.Deny:
-		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, reason)), reason
+		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, v.Reason)), v.Reason
 	case tool.Ask:
 		report(in.Caller, "waits for an approval")
-		ok, words, err := i.o.Approvals.Ask(ctx, *in, reason)
+		ok, words, err := i.o.Approvals.Ask(ctx, *in, v)
 		report(in.Caller, "")
 		switch {
 		case err != nil:

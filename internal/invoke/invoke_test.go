@@ -38,11 +38,11 @@ type rules struct {
 	hooks  []tool.Hook
 }
 
-func (r *rules) Decide(c tool.Caller, n tool.Named) (tool.Decision, string) {
-	if r.decide == nil {
-		return tool.Allow, ""
+func (r *rules) Decide(in tool.Intent) (v tool.Verdict) {
+	if v.Decision = tool.Allow; r.decide != nil {
+		v.Decision, v.Reason = r.decide(in.Caller, in.Tool)
 	}
-	return r.decide(c, n)
+	return v
 }
 
 func (r *rules) Hooks() []tool.Hook { return r.hooks }
@@ -65,7 +65,7 @@ func newStage() *stage {
 	return s
 }
 
-func (s *stage) Ask(context.Context, tool.Intent, string) (bool, string, error) {
+func (s *stage) Ask(context.Context, tool.Intent, tool.Verdict) (bool, string, error) {
 	s.asked++
 	return s.yes, s.words, nil
 }

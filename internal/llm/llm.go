@@ -58,6 +58,7 @@ const (
 	SourceWords     Source = ""          // the words of who speaks
 	SourceSpeaker   Source = "speaker"   // who speaks, where and when: written by the bot
 	SourceContext   Source = "context"   // what other people said, as the platform tells it
+	SourceForeign   Source = "foreign"   // the same of bots, and of people who may not use this one
 	SourceFile      Source = "file"      // a file that was attached
 	SourceKnowledge Source = "knowledge" // passages of the agent's files
 	SourceNote      Source = "note"      // a remark of the bot

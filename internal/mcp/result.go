@@ -8,6 +8,7 @@ import (
 	"mime"
 	"path"
 	"strings"
+	"unicode"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/text"
@@ -22,7 +23,7 @@ const (
 )
 
 // parseResult returns the result of a call. Text stays; data becomes files, which the text
-// mentions; a result with nothing but structured data has its JSON as text.
+// mentions; the JSON of structured data stands behind the text that does not say the same.
 func parseResult(raw json.RawMessage) tool.Result {
 	o := jsonObject(raw)
 	room := maxFileBytes
@@ -31,11 +32,54 @@ func parseResult(raw json.RawMessage) tool.Result {
 	r := tool.Result{Text: truncateResult(said), Files: files, IsError: failed != nil && *failed}
 	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResultBytes {
 		r.Structured = data
-		if r.Text == "" {
-			r.Text = string(data)
+		if !containsValues(r.Text, data) {
+			r.Text = truncateResult(strings.TrimSpace(r.Text + "\n" + string(data)))
 		}
 	}
 	return r
+}
+
+// containsValues reports whether a text says what structured data says: the data itself, or
+// each of its texts, numbers and truth values. Servers should send both (specification of
+// 2025-06-18), and some send a sentence beside the data.
+func containsValues(said string, data json.RawMessage) bool {
+	if strings.Contains(said, string(data)) {
+		return true
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if said == "" || d.Decode(&v) != nil {
+		return false
+	}
+	words := map[string]bool{}
+	for _, w := range strings.FieldsFunc(said, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.", c)
+	}) {
+		words[strings.TrimRight(w, ".")] = true
+	}
+	missing, count := false, 0
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, inner := range v {
+				visit(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				visit(inner)
+			}
+		case string:
+			count++
+			missing = missing || !strings.Contains(said, v)
+		case json.Number, bool:
+			count++
+			missing = missing || !words[fmt.Sprint(v)]
+		}
+	}
+	visit(v)
+	return count > 0 && !missing
 }
 
 // parseContents reads the content of a result or a message: one part, or a list of them. It

@@ -450,8 +450,8 @@ func TestResultsAreHeldAgainstTheirSchema(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Schemas: schema.New()})
 	settled(t, h, "a")
 	for result, want := range map[string]string{
-		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":5}}`:   "five",
-		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":"5"}}`: "five\n[The structured result does not match the output schema of the tool: n: must be integer, not string]",
+		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":5}}`:   "five\n{\"n\":5}",
+		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":"5"}}`: "five\n{\"n\":\"5\"}\n[The structured result does not match the output schema of the tool: n: must be integer, not string]",
 		`{"content":[{"type":"text","text":"five"}]}`:                               "five\n[The tool returned no structured result, although it declares an output schema.]",
 	} {
 		wantText(t, call(t, find1(t, h, "a", "return"), `{"result":`+result+`}`), want)

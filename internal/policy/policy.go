@@ -1,7 +1,9 @@
-// Package policy decides which tools may run.
-//
-// It promises that the first rule that matches decides, and that a denial says why in words. Rules come from the
-// operator alone, never from a conversation.
+// Package policy decides whether a tool call may be made: by the operator's rules, of which the
+// first that matches counts, and where none does by safe mode (contract, section 6): tools that
+// only read run, all others ask, and in a turn that has read foreign text everything asks that
+// could carry data out. It promises that what a server says about its own tools counts only
+// where the operator trusts the server, that a decision says why in words, and that rules come
+// from the operator alone, never from a conversation.
 package policy
 
 import (
@@ -13,47 +15,119 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Rule is one line of the policy. An empty Hint matches every tool.
+// Rule is one line of tools.policy. It holds where all of its keys hold; an empty key holds
+// always.
 type Rule struct {
 	Tools    []string
 	Hint     string
-	Decision tool.Decision
+	Channels []string // patterns of addresses
+	Users    []string // ids or account names
+	Roles    []string // ids or names
+	Tainted  *bool    // whether the turn has read foreign text
+	// Hosts are patterns of the hosts of addresses in the arguments. A rule that allows holds
+	// where each of them matches and there is one; any other where one of them does.
+	Hosts     []string
+	Decision  tool.Decision
+	Approvers []string // who may approve: "roles:NAME" or "users:ID"; empty: the asker or an administrator
 }
 
-// Policy is an ordered list of rules. It does not change after New and may be used concurrently.
-type Policy struct {
-	rules   []Rule
-	trusted func(tool.Spec) bool
+// Options configure a Policy.
+type Options struct {
+	Rules []Rule
+	Open  bool // what no rule decides is allowed
+	// Trusts reports whether what a server says about its tools is believed.
+	Trusts func(server string) bool
+	// AlwaysAllowed reports the tools that the operator exempted from asking.
+	AlwaysAllowed func(tool.Spec) bool
 }
 
-// New returns a policy with the given rules. trusted reports the tools that the operator exempted from approval.
-func New(rules []Rule, trusted func(tool.Spec) bool) *Policy {
-	return &Policy{rules, trusted}
+// Policy does not change after New and may be used concurrently.
+type Policy struct{ o Options }
+
+// New returns a policy.
+func New(o Options) *Policy { return &Policy{o} }
+
+// Decide returns the decision about a call.
+func (p *Policy) Decide(in tool.Intent) tool.Verdict {
+	in.Caller.Taint = p.taint(in.Caller)
+	v := p.decide(in)
+	if v.Decision == tool.Ask && in.Caller.Unattended {
+		v.Decision, v.Reason = tool.Deny, v.Reason+", and a scheduled task has nobody to ask"
+	}
+	return v
 }
 
-// Decide returns the decision about a tool, and the reason unless it is allow.
-func (p *Policy) Decide(n tool.Named) (tool.Decision, string) {
-	at := p.RuleIndex(n)
+func (p *Policy) decide(in tool.Intent) tool.Verdict {
+	at := p.RuleIndex(in)
 	if at < 0 {
-		return tool.Allow, ""
+		return p.decideWithoutRule(in)
 	}
-	switch r := p.rules[at]; {
-	case r.Decision == tool.Deny:
-		return tool.Deny, "the operator's policy denies it" + describeHint(r)
-	case r.Decision == tool.Ask && !p.trusted(n.Tool.Spec()):
-		return tool.Ask, "the operator's policy requires an approval for it" + describeHint(r)
+	r := p.o.Rules[at]
+	v := tool.Verdict{Decision: r.Decision, Approvers: r.Approvers}
+	switch r.Decision {
+	case tool.Deny:
+		v.Reason = fmt.Sprintf("the operator's policy denies it (tools.policy[%d]%s)", at, describeHint(r))
+	case tool.Ask:
+		v.Reason = fmt.Sprintf("the operator's policy requires an approval for it (tools.policy[%d]%s)", at, describeHint(r))
+		if len(in.Caller.Taint) > 0 {
+			v.Reason += "; " + describeTaint(in.Caller.Taint)
+		}
 	}
-	return tool.Allow, ""
+	return v
 }
 
-// RuleIndex returns the index of the rule that decides about a tool, or -1 where none does.
-func (p *Policy) RuleIndex(n tool.Named) int {
-	class := n.Tool.Spec().Hints.Class()
-	// An empty hint matches every tool.
-	return slices.IndexFunc(
-		p.rules,
-		func(r Rule) bool { return (r.Hint == "" || r.Hint == class) && MatchesAny(r.Tools, n) },
-	)
+// RuleIndex returns the index of the rule that decides about a call, or -1 where none does.
+func (p *Policy) RuleIndex(in tool.Intent) int {
+	return slices.IndexFunc(p.o.Rules, func(r Rule) bool { return p.holds(r, in) })
+}
+
+func (p *Policy) holds(r Rule, in tool.Intent) bool {
+	c := in.Caller
+	switch {
+	case !MatchesAny(r.Tools, in.Tool),
+		!matchesHint(r.Hint, p.Class(in.Tool.Tool.Spec())),
+		len(r.Channels) > 0 && !matchesChannel(r.Channels, c),
+		len(r.Users) > 0 && !slices.Contains(r.Users, c.User.ID) && !slices.Contains(r.Users, c.User.Handle),
+		len(r.Roles) > 0 && !slices.ContainsFunc(r.Roles, func(role string) bool { return slices.Contains(c.User.Roles, role) }),
+		r.Tainted != nil && *r.Tainted != (len(c.Taint) > 0):
+		return false
+	}
+	return len(r.Hosts) == 0 || matchesHosts(r, hostsIn(in.Args))
+}
+
+// Class returns the hint of a tool: readOnly, write, destructive or unknown. That a tool only
+// reads is believed of the bot's own tools, and of servers that the operator trusts.
+func (p *Policy) Class(s tool.Spec) string {
+	class := s.Hints.Class()
+	if class == "readOnly" && !s.Native && !p.o.Trusts(s.Server) {
+		return "unknown"
+	}
+	return class
+}
+
+// matchesHint reports whether the hint of a rule is about tools of a class. A tool that says
+// nothing counts as destructive, too: that is the default of the MCP specification (2025-11-25).
+func matchesHint(hint, class string) bool {
+	return hint == "" || hint == class || hint == "destructive" && class == "unknown"
+}
+
+func matchesChannel(patterns []string, c tool.Caller) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		// A rule for a channel is about its threads, too.
+		return Match(strings.ReplaceAll(p, "/", "_"), c.Conversation.String()) ||
+			Match(strings.ReplaceAll(p, "/", "_"), c.Conversation.Base().String())
+	})
+}
+
+func matchesHosts(r Rule, hosts []string) bool {
+	matches := func(host string) bool {
+		return slices.ContainsFunc(r.Hosts, func(p string) bool { return Match(strings.ToLower(p), host) })
+	}
+	if r.Decision != tool.Allow {
+		return slices.ContainsFunc(hosts, matches)
+	}
+	// One address that is not named must not be let through beside one that is.
+	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(host string) bool { return !matches(host) })
 }
 
 // describeHint names the hint of a rule, for the reason of a decision.
@@ -61,7 +135,7 @@ func describeHint(r Rule) string {
 	if r.Hint == "" {
 		return ""
 	}
-	return fmt.Sprintf(" as a tool of kind %s", r.Hint)
+	return fmt.Sprintf(", as a tool of kind %s", r.Hint)
 }
 
 // MatchesAny reports whether one of the patterns matches a tool: its name as models see it, its server or pack, or

@@ -1,43 +1,206 @@
 package policy_test
 
 import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/tool"
+)
+
+var (
+	yes, no  = true, false
+	here     = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"}
+	readOnly = tool.Hints{ReadOnly: &yes}
+	write    = tool.Hints{ReadOnly: &no, Destructive: &no}
+	destroy  = tool.Hints{Destructive: &yes}
 )
 
 func named(server, name string, hints tool.Hints) tool.Named {
 	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Hints: hints}}}
 }
 
-func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
-	yes, no := true, false
-	read := named("files", "read", tool.Hints{ReadOnly: &yes})
-	write := named("files", "write", tool.Hints{ReadOnly: &no, Destructive: &no})
-	drop := named("db", "drop", tool.Hints{Destructive: &yes})
-	known := named("db", "delete", tool.Hints{Destructive: &yes})
-	plain := named("misc", "thing", tool.Hints{})
-	p := policy.New([]policy.Rule{
-		{Tools: []string{"files.read"}, Decision: tool.Allow},
-		{Tools: []string{"files_*"}, Decision: tool.Deny},
-		{Tools: []string{"*"}, Hint: "destructive", Decision: tool.Ask},
-		{Tools: []string{"misc"}, Hint: "unknown", Decision: tool.Deny},
-	}, func(s tool.Spec) bool { return s.Name == "delete" })
-	cases := []struct {
+func native(server, name string, hints tool.Hints) tool.Named {
+	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Hints: hints, Native: true}}}
+}
+
+// options trust the server called good, and exempt its tool known.
+func options(rules ...policy.Rule) policy.Options {
+	return policy.Options{
+		Rules:         rules,
+		Trusts:        func(server string) bool { return server == "good" },
+		AlwaysAllowed: func(s tool.Spec) bool { return s.Name == "known" },
+	}
+}
+
+func TestDecide_TheFirstRuleThatHoldsCounts(t *testing.T) {
+	p := policy.New(options(
+		policy.Rule{Tools: []string{"files.read"}, Decision: tool.Allow},
+		policy.Rule{Tools: []string{"files_*"}, Decision: tool.Deny},
+		policy.Rule{Tools: []string{"*"}, Hint: "destructive", Decision: tool.Ask},
+		policy.Rule{Tools: []string{"misc"}, Hint: "write", Decision: tool.Deny},
+	))
+	for _, c := range []struct {
 		tool tool.Named
 		want tool.Decision
 		word string
 	}{
-		{read, tool.Allow, ""}, {write, tool.Deny, "denies"}, {drop, tool.Ask, "approval"},
-		{known, tool.Allow, ""}, {plain, tool.Deny, "unknown"},
-		{named("web", "fetch", tool.Hints{ReadOnly: &yes}), tool.Allow, ""},
-	}
-	for _, c := range cases {
-		got, why := p.Decide(c.tool)
-		if got != c.want || !strings.Contains(why, c.word) {
-			t.Errorf("%s: %s (%s), want %s", c.tool.Name, got, why, c.want)
+		{named("files", "read", readOnly), tool.Allow, ""},
+		{named("files", "write", write), tool.Deny, "denies"},
+		{named("db", "drop", destroy), tool.Ask, "approval"},
+		{named("db", "thing", tool.Hints{}), tool.Ask, "destructive"},               // nothing said counts as destructive
+		{named("db", "change", tool.Hints{ReadOnly: &no}), tool.Ask, "destructive"}, // so does only "not read-only"
+		{named("liar", "delete", readOnly), tool.Ask, "destructive"},                // nobody trusts that server
+		{named("misc", "send", write), tool.Deny, "write"},
+	} {
+		if got := p.Decide(tool.Intent{Tool: c.tool}); got.Decision != c.want || !strings.Contains(got.Reason, c.word) {
+			t.Errorf("%s: %s (%s), want %s", c.tool.Name, got.Decision, got.Reason, c.want)
 		}
 	}
+}
+
+func TestDecide_ARuleHoldsWhereAllOfItsKeysHold(t *testing.T) {
+	send := named("mail", "send", write)
+	in := tool.Intent{
+		Tool: send,
+		Args: json.RawMessage(`{"to":{"url":"https://API.example.com/x"}}`),
+		Caller: tool.Caller{
+			Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9", Thread: "1.2"},
+			User:         chat.User{ID: "U1", Name: "Boss", Handle: "anna", Roles: []string{"R7", "Maintainer"}},
+			Taint:        []string{"a page"},
+		},
+	}
+	for name, c := range map[string]struct {
+		rule  policy.Rule
+		holds bool
+	}{
+		"channel of the thread":     {policy.Rule{Channels: []string{"slack:T1/C9"}}, true},
+		"every channel":             {policy.Rule{Channels: []string{"slack:T1/*"}}, true},
+		"another channel":           {policy.Rule{Channels: []string{"slack:T1/C8"}}, false},
+		"user by id":                {policy.Rule{Users: []string{"U1"}}, true},
+		"user by account":           {policy.Rule{Users: []string{"anna"}}, true},
+		"a name that anybody takes": {policy.Rule{Users: []string{"Boss"}}, false},
+		"role":                      {policy.Rule{Roles: []string{"Maintainer"}}, true},
+		"role by id":                {policy.Rule{Roles: []string{"R7"}}, true},
+		"another role":              {policy.Rule{Roles: []string{"Admins"}}, false},
+		"tainted":                   {policy.Rule{Tainted: &yes}, true},
+		"not tainted":               {policy.Rule{Tainted: &no}, false},
+		"host":                      {policy.Rule{Hosts: []string{"*.example.com"}}, true},
+		"another host":              {policy.Rule{Hosts: []string{"*.example.org"}}, false},
+		"all of them":               {policy.Rule{Users: []string{"U1"}, Roles: []string{"R7"}, Hint: "write"}, true},
+		"all but one":               {policy.Rule{Users: []string{"U1"}, Roles: []string{"R8"}, Hint: "write"}, false},
+	} {
+		c.rule.Tools, c.rule.Decision = []string{"*"}, tool.Deny
+		if got := policy.New(options(c.rule)).RuleIndex(in) == 0; got != c.holds {
+			t.Errorf("%s: holds %v, want %v", name, got, c.holds)
+		}
+	}
+	allow := policy.Rule{Tools: []string{"*"}, Hosts: []string{"*.example.com"}, Decision: tool.Allow}
+	in.Args = json.RawMessage(`{"urls":["https://a.example.com","https://evil.example"]}`)
+	if policy.New(options(allow)).RuleIndex(in) >= 0 {
+		t.Error("a host that is not named was let through beside one that is")
+	}
+}
+
+func TestDecide_SafeMode(t *testing.T) {
+	fetch := native("web", "fetch", tool.Hints{ReadOnly: &yes, OpenWorld: &yes})
+	isNamed := func(url string) bool { return url == "https://named.example/a?b=c" }
+	url := func(u string) json.RawMessage { return json.RawMessage(`{"url":"` + u + `"}`) }
+	taint := []string{"a page"}
+	for name, c := range map[string]struct {
+		in   tool.Intent
+		want tool.Decision
+	}{
+		"reading":                           {tool.Intent{Tool: native("memory", "search", readOnly)}, tool.Allow},
+		"reading in a tainted turn":         {tool.Intent{Tool: native("memory", "search", readOnly), Caller: tool.Caller{Taint: taint}}, tool.Allow},
+		"writing":                           {tool.Intent{Tool: native("memory", "save", write)}, tool.Ask},
+		"deleting":                          {tool.Intent{Tool: named("db", "drop", destroy)}, tool.Ask},
+		"not annotated":                     {tool.Intent{Tool: named("x", "y", tool.Hints{})}, tool.Ask},
+		"read-only by a stranger's word":    {tool.Intent{Tool: named("x", "y", readOnly)}, tool.Ask},
+		"read-only of a trusted server":     {tool.Intent{Tool: named("good", "y", readOnly)}, tool.Allow},
+		"the same in a tainted turn":        {tool.Intent{Tool: named("good", "y", readOnly), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"exempted":                          {tool.Intent{Tool: named("x", "known", destroy)}, tool.Allow},
+		"exempted in a tainted turn":        {tool.Intent{Tool: named("x", "known", destroy), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"a page":                            {tool.Intent{Tool: fetch, Args: url("https://any.example")}, tool.Allow},
+		"a page in a tainted turn":          {tool.Intent{Tool: fetch, Args: url("https://any.example/?q=secret"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"a page that was named":             {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=c"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
+		"a page that was named, with more":  {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=cd"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"a text beside an address":          {tool.Intent{Tool: fetch, Args: json.RawMessage(`{"url":"https://named.example/a?b=c","as":"secret"}`), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"descriptions of a stranger":        {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"x"}}}, tool.Ask},
+		"descriptions of a trusted one":     {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"good"}}}, tool.Allow},
+		"a task that writes":                {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Unattended: true}}, tool.Deny},
+		"a task that may":                   {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Unattended: true, Granted: []string{"memory.*"}}}, tool.Allow},
+		"a task that reads":                 {tool.Intent{Tool: native("memory", "search", readOnly), Caller: tool.Caller{Unattended: true}}, tool.Allow},
+		"a task that opens any page":        {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Unattended: true, IsNamed: isNamed}}, tool.Deny},
+		"a task that opens its named page":  {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=c"), Caller: tool.Caller{Unattended: true, IsNamed: isNamed}}, tool.Allow},
+		"a task that exempted tools tempts": {tool.Intent{Tool: named("x", "known", destroy), Caller: tool.Caller{Unattended: true}}, tool.Deny},
+	} {
+		v := policy.New(options()).Decide(c.in)
+		if v.Decision != c.want || (v.Reason == "") != (c.want == tool.Allow) {
+			t.Errorf("%s: %s (%s), want %s", name, v.Decision, v.Reason, c.want)
+		}
+	}
+	open := options()
+	open.Open = true
+	if v := policy.New(open).Decide(tool.Intent{Tool: named("db", "drop", destroy)}); v.Decision != tool.Allow {
+		t.Errorf("the open mode decides %s", v.Decision)
+	}
+}
+
+// FuzzDecide changes the order of rules among those of one decision: what is denied must not
+// become allowed by it.
+func FuzzDecide(f *testing.F) {
+	f.Add(uint64(1))
+	f.Add(uint64(42))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		pick := func(list ...string) []string {
+			if i := rng.IntN(len(list) + 1); i < len(list) {
+				return list[i : i+1]
+			}
+			return nil
+		}
+		var rules []policy.Rule
+		for range 1 + rng.IntN(6) {
+			r := policy.Rule{
+				Hint:     []string{"", "readOnly", "write", "destructive", "unknown"}[rng.IntN(5)],
+				Channels: pick("slack:T1/C9", "slack:T2/*"),
+				Users:    pick("U1", "U2"),
+				Roles:    pick("R1", "R2"),
+				Hosts:    pick("*.example", "evil.example"),
+				Decision: []tool.Decision{tool.Allow, tool.Ask, tool.Deny}[rng.IntN(3)],
+			}
+			if r.Tools = pick("*", "x_*", "web"); r.Tools == nil {
+				r.Tools = []string{"*"}
+			}
+			if rng.IntN(2) == 0 {
+				r.Tainted = []*bool{&yes, &no}[rng.IntN(2)]
+			}
+			rules = append(rules, r)
+		}
+		in := tool.Intent{
+			Tool: []tool.Named{named("x", "y", write), named("x", "z", tool.Hints{}), native("web", "fetch", readOnly)}[rng.IntN(3)],
+			Args: json.RawMessage([]string{`{}`, `{"url":"https://evil.example/"}`, `{"url":["https://a.example","https://b.test"]}`}[rng.IntN(3)]),
+			Caller: tool.Caller{
+				Conversation: here,
+				User:         chat.User{ID: []string{"U1", "U3"}[rng.IntN(2)], Roles: pick("R1")},
+				Taint:        pick("a page"),
+			},
+		}
+		before := policy.New(options(rules...)).Decide(in).Decision
+		// Swaps within runs of neighbours of one decision.
+		swapped := slices.Clone(rules)
+		for i := range len(swapped) - 1 {
+			if swapped[i].Decision == swapped[i+1].Decision && rng.IntN(2) == 0 {
+				swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			}
+		}
+		if after := policy.New(options(swapped...)).Decide(in).Decision; after != before {
+			t.Errorf("%s became %s when rules of one decision changed places: %+v", before, after, rules)
+		}
+	})
 }

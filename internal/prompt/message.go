@@ -166,7 +166,9 @@ func quote(s chat.Said, maxChars int, zone *time.Location) llm.Part {
 		return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 	})
 	p := contextPart(head + ":\n> " + strings.Join(lines, "\n> ") + "\n")
-	p.Subject = s.Subject
+	if p.Subject = s.Subject; s.Outsider || s.Bot && !s.Self {
+		p.Source = llm.SourceForeign
+	}
 	return p
 }
 

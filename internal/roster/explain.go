@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,12 +27,24 @@ type ToolItem struct {
 
 // Verdict says whether a tool may be used, and what decides.
 type Verdict struct {
-	Tool    string    `json:"tool"`
-	User    string    `json:"user"`
-	Channel string    `json:"channel"`
-	Agent   string    `json:"agent"`
-	Verdict string    `json:"verdict"` // allow, ask, deny
-	Layers  []Finding `json:"layers"`  // in the order in which they are asked
+	Tool    string `json:"tool"`
+	User    string `json:"user"`
+	Channel string `json:"channel"`
+	Agent   string `json:"agent"`
+	Verdict string `json:"verdict"` // allow, ask, deny
+	// Approvers are who may approve where it is ask, in words.
+	Approvers string    `json:"approvers,omitempty"`
+	Layers    []Finding `json:"layers"` // in the order in which they are asked
+}
+
+// Simulation is a call that is not made.
+type Simulation struct {
+	Tool    string
+	User    string // id on the channel's platform
+	Roles   []string
+	Channel chat.Address
+	Tainted bool            // the turn has read foreign text
+	Args    json.RawMessage // nil: none
 }
 
 // Finding is what one layer says.
@@ -78,21 +91,21 @@ func (r *Roster) AboutServer(name string) string {
 	return e.Description
 }
 
-// Why asks every layer that decides whether a user may use a tool in a channel. The error
+// Why asks every layer that decides whether a user may make a call in a channel. The error
 // wraps ErrNoTool and names tools that may be meant.
-func (r *Roster) Why(name, user string, channel chat.Address) (Verdict, error) {
+func (r *Roster) Why(sim Simulation) (Verdict, error) {
 	all := r.o.Tools.List()
-	at := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == name })
+	at := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == sim.Tool })
 	if at < 0 {
-		return r.explainWithheld(name, user, channel)
+		return r.explainWithheld(sim.Tool, sim.User, sim.Channel)
 	}
 	s := r.state.Load()
-	agent, why := r.agentAt(s, channel)
-	q := inquiry{r: r, state: s, member: s.members[agent], tool: all[at], user: user, channel: channel}
+	agent, why := r.agentAt(s, sim.Channel)
+	q := inquiry{r: r, state: s, member: s.members[agent], tool: all[at], user: sim.User, channel: sim.Channel, sim: sim}
 	verdict := Verdict{
-		Tool:    name,
-		User:    user,
-		Channel: channel.String(),
+		Tool:    sim.Tool,
+		User:    sim.User,
+		Channel: sim.Channel.String(),
 		Agent:   agent,
 		Verdict: string(tool.Allow),
 		Layers:  []Finding{q.askServer(), q.askChannel(), q.askSettings(), q.askAgent(agent, why), q.askPolicy(), q.askHooks()},
@@ -100,6 +113,12 @@ func (r *Roster) Why(name, user string, channel chat.Address) (Verdict, error) {
 	for _, f := range verdict.Layers {
 		if f.Decision == string(tool.Deny) || f.Decision == string(tool.Ask) && verdict.Verdict == string(tool.Allow) {
 			verdict.Verdict = f.Decision
+		}
+	}
+	if verdict.Verdict == string(tool.Ask) {
+		verdict.Approvers = "whoever asks, or an administrator"
+		if named := q.r.o.Rules().Decide(q.intent()).Approvers; len(named) > 0 {
+			verdict.Approvers = strings.Join(named, ", ")
 		}
 	}
 	return verdict, nil
@@ -146,6 +165,19 @@ type inquiry struct {
 	tool    tool.Named
 	user    string
 	channel chat.Address
+	sim     Simulation
+}
+
+// intent returns the call that is asked about.
+func (q inquiry) intent() tool.Intent {
+	in := tool.Intent{Tool: q.tool, Args: q.sim.Args, Caller: tool.Caller{
+		Conversation: q.channel,
+		User:         chat.User{ID: q.user, Roles: q.sim.Roles},
+	}}
+	if q.sim.Tainted {
+		in.Caller.Taint = []string{"text of others, as was assumed"}
+	}
+	return in
 }
 
 func finding(layer string, ok bool, reason string) Finding {
@@ -238,27 +270,44 @@ func (q inquiry) askAgent(name, why string) Finding {
 	return finding(layer, true, about+"it is linked to MCP server "+spec.Server)
 }
 
-// askPolicy says which rule of the policy decides.
+// askPolicy says which rule of the policy decides, and where none does, what safe mode says.
 func (q inquiry) askPolicy() Finding {
-	rules := q.r.o.Rules()
-	decision, _ := rules.Decide(q.tool)
-	class := q.tool.Tool.Spec().Hints.Class()
-	line := rules.RuleIndex(q.tool)
-	if line < 0 {
-		return Finding{Layer: "policy", Decision: string(decision), Reason: "no line of tools.policy is about it (its hint is " + class + ")"}
+	rules, in := q.r.o.Rules(), q.intent()
+	v := rules.Decide(in)
+	f := Finding{Layer: "policy", Decision: string(v.Decision), Reason: v.Reason}
+	hint := " (its hint is " + rules.Class(q.tool.Tool.Spec()) + ")"
+	line := rules.RuleIndex(in)
+	switch {
+	case line >= 0:
+		rule := q.state.config.Tools.Policy[line]
+		f.Reason = fmt.Sprintf("tools.policy[%d] %s decides %q", line, describeRule(rule), rule.Decision)
+	case q.state.config.Tools.Mode == "open":
+		f.Reason = "no line of tools.policy is about it, and tools.mode is open"
+	case v.Reason == "":
+		f.Reason = "no line of tools.policy is about it, and safe mode lets it run"
+	default:
+		f.Reason = "no line of tools.policy is about it: " + v.Reason
 	}
-	rule := q.state.config.Tools.Policy[line]
-	reason := fmt.Sprintf("tools.policy[%d] %s decides %q (its hint is %s)", line, describeRule(rule), rule.Decision, class)
-	if string(decision) != rule.Decision {
-		reason += "; its server is trusted with it"
-	}
-	return Finding{Layer: "policy", Decision: string(decision), Reason: reason}
+	f.Reason += hint
+	return f
 }
 
+// describeRule returns the keys of a rule in words.
 func describeRule(r config.Policy) string {
-	words := fmt.Sprintf("for %s", strings.Join(r.Tools, ", "))
+	words := "for " + strings.Join(r.Tools, ", ")
 	if r.Hint != "" {
 		words += " with hint " + r.Hint
+	}
+	for _, key := range []struct {
+		name   string
+		values []string
+	}{{"channels", r.Channels}, {"users", r.Users}, {"roles", r.Roles}, {"hosts", r.Hosts}} {
+		if len(key.values) > 0 {
+			words += fmt.Sprintf(", %s %s", key.name, strings.Join(key.values, ", "))
+		}
+	}
+	if r.Tainted != nil {
+		words += fmt.Sprintf(", tainted %v", *r.Tainted)
 	}
 	return words
 }

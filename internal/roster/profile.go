@@ -13,7 +13,9 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/policy"
+	"ravenbot/internal/prompt"
 	"ravenbot/internal/settings"
+	"ravenbot/internal/skill"
 	"ravenbot/internal/tool"
 )
 
@@ -38,6 +40,7 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			MaxResult: cmp.Or(m.Limits.MaxResultBytes, c.Tools.MaxResultBytes),
 			Uses:      toolFilter(m, c.Tools.Enabled),
 			Servers:   m.access.server,
+			Skills:    promptSkills(m.skills),
 			Recall: func(ctx context.Context, question string, earlier []string) agent.Knowledge {
 				known := agent.Knowledge{Standing: r.o.Knowledge.Standing(ctx, name, m.Agent.Knowledge)}
 				for _, p := range r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier) {
@@ -53,6 +56,15 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 		}
 	}
 	return profiles
+}
+
+// promptSkills returns what a model is told of skills before it reads them.
+func promptSkills(skills []skill.Skill) []prompt.Skill {
+	var list []prompt.Skill
+	for _, s := range skills {
+		list = append(list, prompt.Skill{Name: s.Name, Description: s.Description})
+	}
+	return list
 }
 
 // modelChain returns a model with what stands in for it; a name that the configuration no
@@ -91,11 +103,11 @@ func toolPrompt(c *config.Config) string {
 // Route returns how a message is to be worked on.
 func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
-	if name, channel, maxTokens, ok := r.o.Tasks.Task(m.Conversation); ok {
-		name = r.agentOf(s, name, channel)
-		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(channel, ""))
-		p.MaxTokens = maxTokens
-		p.Unattended = true
+	if t, ok := r.o.Tasks.Task(m.Conversation); ok {
+		name := r.agentOf(s, t.Agent, t.Channel)
+		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(t.Channel, ""))
+		p.MaxTokens = t.MaxTokens
+		p.Unattended, p.Granted = true, t.Tools
 		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
 		return p
 	}
@@ -216,6 +228,8 @@ func toolFilter(m member, enabled bool) func(tool.Named) bool {
 			return m.access.server(spec.Server)
 		case spec.Server == "mcp" && m.MCPServers == nil: // it reads from no server but those that the agent may use
 			return true
+		case spec.Server == "skill":
+			return len(m.skills) > 0
 		case spec.Server == "knowledge":
 			return m.knows()
 		}

@@ -25,6 +25,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/settings"
+	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -74,7 +75,15 @@ type Toolbox interface {
 type Tasks interface {
 	// Task returns the agent that the digest names, the channel that it is posted to, and
 	// the tokens that it may use; false: the conversation is no digest's.
-	Task(at chat.Address) (agent string, channel chat.Address, maxTokens int, ok bool)
+	Task(at chat.Address) (t Task, ok bool)
+}
+
+// Task is work of an agent that is done on a schedule.
+type Task struct {
+	Agent     string       // empty: that of Channel
+	Channel   chat.Address // whose settings count
+	MaxTokens int          // 0: no limit
+	Tools     []string     // that it may use without an approval
 }
 
 // Options are what a Roster needs.
@@ -115,6 +124,7 @@ type member struct {
 	source string
 	access toolAccess
 	knows  func() bool // there are files that it knows
+	skills []skill.Skill
 }
 
 // New returns a Roster without agents; Apply brings them.
@@ -180,8 +190,13 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 }
 
 func (r *Roster) member(c *config.Config, name string, a config.Agent, source string) member {
+	skills, err := skill.Load(a.Skills)
+	if err != nil { // those of config.json were checked, but files change
+		r.o.Log.Warn("skills not loaded", "agent", name, "error", err)
+	}
 	return member{
 		Agent:  a,
+		skills: skills,
 		source: source,
 		access: r.toolAccess(c, a),
 		knows:  func() bool { return r.o.Knowledge.HasFiles(name, a.Knowledge) },
@@ -238,6 +253,17 @@ func (r *Roster) Exists(name string) bool {
 	return ok
 }
 
+// SkillTools returns the tool that reads skills; none if no agent has any.
+func (r *Roster) SkillTools() []tool.Tool {
+	for _, m := range r.state.Load().members {
+		if len(m.skills) > 0 {
+			skillsOf := func(agent string) []skill.Skill { return r.state.Load().members[agent].skills }
+			return []tool.Tool{skill.ReadTool(skillsOf)}
+		}
+	}
+	return nil
+}
+
 // KnowsFiles reports whether any agent has files that it knows.
 func (r *Roster) KnowsFiles() bool {
 	for _, m := range r.state.Load().members {
@@ -274,6 +300,7 @@ type Agent struct {
 	FallbackServers []string `json:"fallbackServers,omitempty"`
 	Tools           []string `json:"tools"`
 	Knowledge       []string `json:"knowledge,omitempty"`
+	Skills          []string `json:"skills,omitempty"`   // folders, or patterns of them
 	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
 	Limits          Limits   `json:"limits"`
 	Context         Context  `json:"context"`
@@ -315,6 +342,7 @@ func describe(name string, m member) Agent {
 		FallbackServers: m.FallbackServers,
 		Tools:           m.Tools,
 		Knowledge:       m.Agent.Knowledge,
+		Skills:          m.Agent.Skills,
 		Channels:        m.Channels,
 		Limits:          Limits{MaxSteps: m.Limits.MaxSteps, MaxResultBytes: m.Limits.MaxResultBytes},
 		Context:         Context(m.Agent.Context),

@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -28,12 +29,12 @@ const (
 
 // Rules are the operator's rules about tools.
 type Rules interface {
-	Decide(n tool.Named) (tool.Decision, string)
+	Decide(in tool.Intent) tool.Verdict
 }
 
 // Approvals asks people, as in invoke.Approvals.
 type Approvals interface {
-	Ask(ctx context.Context, in tool.Intent, reason string) (ok bool, words string, err error)
+	Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (ok bool, words string, err error)
 }
 
 // Agent answers single questions with a model.
@@ -86,21 +87,25 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.Sampli
 	return mcp.SamplingResult{Text: conversation.Cut(text, limit), Model: served}, nil
 }
 
+// callIDBytes makes the ID of a request for sampling, by which its approval is found.
+const callIDBytes = 8
+
 // checkPermission asks the rules, and a person where they demand it. It returns the reason of
 // a refusal.
 func (s *Sampler) checkPermission(ctx context.Context, n tool.Named, caller tool.Caller, system, prompt string) error {
-	decision, why := s.Rules().Decide(n)
-	switch decision {
+	args, err := json.Marshal(map[string]string{"system": system, "prompt": prompt})
+	if err != nil {
+		return err
+	}
+	in := tool.Intent{Tool: n, Args: args, Caller: caller}
+	v := s.Rules().Decide(in)
+	switch v.Decision {
 	case tool.Deny:
-		return errors.New(why)
+		return errors.New(v.Reason)
 	case tool.Ask:
-		args, err := json.Marshal(map[string]string{"system": system, "prompt": prompt})
-		if err != nil {
-			return err
-		}
-		in := tool.Intent{Tool: n, Args: args, Caller: caller}
-		in.Caller.Turn = "" // one call may ask several times, each for itself
-		if ok, words, err := s.Approvals.Ask(ctx, in, why); err != nil || !ok {
+		// One call may ask several times, each for itself.
+		in.Caller.Turn, in.Caller.Call = "", "sampling-"+text.RandomID(callIDBytes)
+		if ok, words, err := s.Approvals.Ask(ctx, in, v); err != nil || !ok {
 			return errors.Join(err, errors.New(words))
 		}
 	}

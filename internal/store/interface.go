@@ -188,6 +188,12 @@ type Rooms interface {
 	Entries(ctx context.Context, room string, before uint64, n int) ([]Entry, error)
 	// Rooms returns the names of the rooms that hold any line.
 	Rooms(ctx context.Context) ([]string, error)
+	// SaveRoomFile stores a file that was said or posted in a room, and returns its number. Only
+	// the newest are kept.
+	SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error)
+	// RoomFile returns ErrNotFound for a file that is not kept, or no longer.
+	RoomFile(ctx context.Context, room string, n uint64) (chat.File, error)
+	// DeleteRoom deletes the lines and the files of a room.
 	DeleteRoom(ctx context.Context, room string) error
 }
 

@@ -146,8 +146,9 @@ type Entry struct {
 	ID    string      `json:"id"` // unique in the room; an entry with the ID of another replaces it
 	Room  string      `json:"room"`
 	At    time.Time   `json:"at"`
-	User  *chat.User  `json:"user,omitempty"` // nil: the bot
-	Text  string      `json:"text,omitempty"` // a person's words
+	User  *chat.User  `json:"user,omitempty"`  // nil: the bot
+	Text  string      `json:"text,omitempty"`  // a person's words
+	Files []chat.File `json:"files,omitempty"` // a person's files, without their data
 	Draft *chat.Draft `json:"draft,omitempty"`
 }
 
@@ -210,7 +211,8 @@ type Approval struct {
 	Tool         string          `json:"tool"`
 	Server       string          `json:"server"`
 	Args         json.RawMessage `json:"args"`
-	Reason       string          `json:"reason,omitempty"` // why it is asked for
+	Reason       string          `json:"reason,omitempty"`    // why it is asked for
+	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty: the asker or an administrator
 	Conversation chat.Address    `json:"conversation"`
 	Asker        chat.User       `json:"asker"` // zero: several people; then an administrator decides
 	At           time.Time       `json:"at"`

@@ -22,6 +22,23 @@ type Intent struct {
 	Args   json.RawMessage
 }
 
+// Verdict is what the policy decides about a call.
+type Verdict struct {
+	Decision Decision
+	Reason   string // for people and the model; empty where it is allowed
+	// Approvers are who may approve: "roles:NAME" or "users:ID". Empty: the asker or an
+	// administrator.
+	Approvers []string
+}
+
+// Stricter returns the verdict that lets less through; of equal ones, the first.
+func Stricter(a, b Verdict) Verdict {
+	if a.Decision == Deny || a.Decision == b.Decision || a.Decision == Ask && b.Decision == Allow {
+		return a
+	}
+	return b
+}
+
 // Ruling is what a hook decides before a call. Args, if not nil, replace the arguments of the call; they must fit the
 // schema too. Reason is shown to the user and the model.
 type Ruling struct {

@@ -43,10 +43,10 @@ func (h Hints) Class() string {
 	switch {
 	case h.ReadOnly != nil && *h.ReadOnly:
 		return "readOnly"
-	case h.Destructive != nil && *h.Destructive:
-		return "destructive"
-	case h.ReadOnly != nil || h.Destructive != nil:
+	case h.Destructive != nil && !*h.Destructive:
 		return "write"
+	case h.Destructive != nil, h.ReadOnly != nil:
+		return "destructive" // the default of destructiveHint (MCP 2025-11-25)
 	}
 	return "unknown"
 }
@@ -62,6 +62,7 @@ type Result struct {
 	Text       string          // for the model and the reader
 	Structured json.RawMessage // the same as JSON, where the tool returns it
 	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
+	Sources    []chat.Link     // pages that the result is from
 	IsError    bool
 }
 
@@ -71,6 +72,13 @@ type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, args json.RawMessage) (Result, error)
 }
+
+// ownPacks are the native packs whose results hold nothing that strangers wrote.
+var ownPacks = map[string]bool{"billing": true, "discovery": true, "memory": true, "remind": true, "skill": true}
+
+// ReadsForeign reports whether results of the tool may hold text that no participant of a
+// conversation wrote.
+func (s Spec) ReadsForeign() bool { return !s.Native || !ownPacks[s.Server] }
 
 // Caller is on whose behalf a tool runs.
 type Caller struct {
@@ -82,9 +90,24 @@ type Caller struct {
 	Shown        int    // bytes of a result that are shown to the model at once; 0: unknown
 	// Report shows progress of the call in a few words. It must not block. nil: nobody watches.
 	Report func(note string)
+	// NumberSources keeps pages that a result is from, so that an answer may cite them, and returns the number of the
+	// first. nil: nothing is cited.
+	NumberSources func(links []chat.Link) int
 	// Revised is closed when the question was edited or deleted: work that has not begun by then should not begin.
 	// nil: the question cannot change.
 	Revised <-chan struct{}
+	// Taint names the foreign text that the turn has read, such as a page or a file; empty: all
+	// that it has read was said by people who may use the bot.
+	Taint []string
+	// Described are the MCP servers whose descriptions of tools the model was told.
+	Described []string
+	// IsNamed reports whether a participant, a search or a page that was read named an address,
+	// to the letter. nil: nobody did.
+	IsNamed func(url string) bool
+	// Unattended: a scheduled task calls, and nobody can be asked. Granted are the tools that it
+	// may use nevertheless, as names or patterns.
+	Unattended bool
+	Granted    []string
 	// Servers reports which MCP servers may be used by tools that use several. nil: all.
 	Servers func(name string) bool
 }

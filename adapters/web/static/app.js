@@ -57,17 +57,65 @@
     document.body.addEventListener('htmx:sseError', () => { document.body.classList.add('offline') })
     document.body.addEventListener('htmx:sseOpen', () => { document.body.classList.remove('offline') })
 
+    // The files to be sent: chosen, dropped or pasted. Each can be taken out again.
+    const files = document.getElementById('files')
+    const chosen = document.getElementById('chosen')
+    const choose = list => {
+      const all = new DataTransfer()
+      for (const f of list) all.items.add(f)
+      files.files = all.files
+      showChosen()
+    }
+    const showChosen = () => {
+      chosen.replaceChildren(...[...files.files].map((f, i) => {
+        const item = document.createElement('li')
+        item.textContent = f.name
+        const out = document.createElement('button')
+        out.type = 'button'
+        out.textContent = '×'
+        out.setAttribute('aria-label', 'Leave out ' + f.name)
+        out.addEventListener('click', () => choose([...files.files].filter((_, n) => n !== i)))
+        item.append(out)
+        return item
+      }))
+    }
+    const add = list => {
+      if (!list.length) return false
+      choose([...files.files, ...list])
+      text.focus()
+      return true
+    }
+    files.addEventListener('change', showChosen)
+    text.addEventListener('paste', e => {
+      if (add(e.clipboardData.files)) e.preventDefault()
+    })
+    for (const kind of ['dragenter', 'dragover']) {
+      document.body.addEventListener(kind, e => {
+        if (!e.dataTransfer.types.includes('Files')) return
+        e.preventDefault()
+        document.body.classList.add('dropping')
+      })
+    }
+    document.body.addEventListener('dragleave', e => {
+      if (!e.relatedTarget) document.body.classList.remove('dropping')
+    })
+    document.body.addEventListener('drop', e => {
+      document.body.classList.remove('dropping')
+      if (add(e.dataTransfer.files)) e.preventDefault()
+    })
+
     text.addEventListener('input', grow)
     text.addEventListener('keydown', e => {
       if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {
         e.preventDefault()
-        if (text.value.trim()) text.form.requestSubmit()
+        if (text.value.trim() || files.files.length) text.form.requestSubmit()
       }
     })
     text.form.addEventListener('htmx:afterRequest', e => {
       if (!e.detail.successful) return
       document.getElementById('problem').replaceChildren()
       text.form.reset()
+      showChosen()
       grow()
       atEnd = true
       toEnd()

@@ -53,11 +53,12 @@ type world struct {
 	expired  int                            // how often the addresses of files ended
 	granted  map[string]string              // permissions of the bot by guild; absent: those of everyone
 	hidden   map[string]bool                // channels whose history the bot may not read
+	botOnly  map[string]bool                // channels whose history the bot alone may read
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, granted: map[string]string{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -213,6 +214,15 @@ func (s *Server) HideHistory(channel string) {
 	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
 }
 
+// HideHistoryFromPeople takes from everybody but the bot the permission to read a channel's history.
+func (s *Server) HideHistoryFromPeople(channel string) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	s.botOnly[channel] = true
+	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
 // Grant sets the permissions that the bot is told to have in a guild. Requests are
 // not held to them.
 func (s *Server) Grant(guild string, bits int64) {
@@ -316,11 +326,16 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
 	default:
 		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, orNull(c.Topic)
-		if s.hidden[c.ID] {
-			wire["permission_overwrites"] = []any{
-				map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)},
-			}
+		overwrites := []any{}
+		if s.hidden[c.ID] || s.botOnly[c.ID] {
+			everyone := map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(readHistory)}
+			overwrites = append(overwrites, everyone)
 		}
+		if s.botOnly[c.ID] {
+			bot := map[string]any{"id": s.bot.ID, "type": 1, "allow": strconv.Itoa(readHistory), "deny": "0"}
+			overwrites = append(overwrites, bot)
+		}
+		wire["permission_overwrites"] = overwrites
 	}
 	wire["guild_id"], wire["name"], wire["parent_id"] = c.GuildID, c.Name, nil
 	if c.ParentID != "" {

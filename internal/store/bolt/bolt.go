@@ -43,6 +43,7 @@ const (
 	runsBucket          = "runs"          // nested: digest → due instant → store.Run
 	roomsBucket         = "rooms"         // nested: room → seq → store.Entry
 	entriesBucket       = "entries"       // nested: room → entry id → seq
+	roomFilesBucket     = "roomfiles"     // nested: room → number → chat.File
 	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
 	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
 	lastSeenBucket      = "heard"         // address → chat.Heard
@@ -66,7 +67,7 @@ const (
 
 func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, blobsBucket, subscriptionsBucket,
+		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, roomFilesBucket, blobsBucket, subscriptionsBucket,
 		lastSeenBucket, messageTurnsBucket, quotesBucket, summariesBucket, streamsBucket,
 		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
 		callsBucket, resultsBucket, approvalsBucket, itemsBucket, messagesBucket, messageIDsBucket}

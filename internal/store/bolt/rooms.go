@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 )
 
@@ -112,10 +113,57 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 	return rooms, nil
 }
 
-// DeleteRoom deletes all lines of a web room; there may be none.
+// keepFiles is how many files of a web room are kept.
+const keepFiles = 200
+
+// SaveRoomFile stores a file of a web room, and returns its number.
+func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
+	var n uint64
+	err := db.update(ctx, func(tx *tx) error {
+		files, err := tx.top(roomFilesBucket).createNested(room)
+		if err != nil {
+			return err
+		}
+		if n, err = files.nextSequence(); err != nil {
+			return err
+		}
+		if n > keepFiles && files.has(seqKey(n-keepFiles)) {
+			if err := files.delete(seqKey(n - keepFiles)); err != nil {
+				return err
+			}
+		}
+		return files.put(seqKey(n), f)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
+	}
+	return n, nil
+}
+
+// RoomFile returns a file of a web room, or store.ErrNotFound.
+func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
+	var f chat.File
+	err := db.view(func(tx *tx) error {
+		files := tx.top(roomFilesBucket).nested(room)
+		if files == nil {
+			return store.ErrNotFound
+		}
+		found, err := files.get(seqKey(n), &f)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
+	}
+	return f, nil
+}
+
+// DeleteRoom deletes all lines and files of a web room; there may be none.
 func (db *DB) DeleteRoom(ctx context.Context, room string) error {
 	err := db.update(ctx, func(tx *tx) error {
-		for _, name := range []string{roomsBucket, entriesBucket} {
+		for _, name := range []string{roomsBucket, entriesBucket, roomFilesBucket} {
 			b := tx.top(name)
 			if b.nested(room) == nil {
 				continue

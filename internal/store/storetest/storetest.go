@@ -296,12 +296,27 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	rooms, err := s.Rooms(ctx)
 	must(t, err)
 	same(t, "rooms", []string{"general"}, rooms)
+	file := chat.File{Name: "a.png", Type: "image/png", Data: []byte("png")}
+	for _, want := range []uint64{1, 2} {
+		n, err := s.SaveRoomFile(ctx, "general", file)
+		must(t, err)
+		same(t, "number of the file", want, n)
+	}
+	kept, err := s.RoomFile(ctx, "general", 2)
+	must(t, err)
+	same(t, "file", file, kept)
+	if _, err := s.RoomFile(ctx, "another", 2); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a file of another room: %v", err)
+	}
 	for range 2 {
 		must(t, s.DeleteRoom(ctx, "general"))
 	}
 	rooms, err = s.Rooms(ctx)
 	must(t, err)
 	same(t, "rooms left", 0, len(rooms))
+	if _, err := s.RoomFile(ctx, "general", 2); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a file of a deleted room: %v", err)
+	}
 	_, err = s.SaveEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
 	must(t, err)
 }

@@ -4,9 +4,12 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
 )
 
@@ -31,7 +34,12 @@ func Fetch(r Reader) tool.Tool {
 			if err != nil {
 				return tool.Failure(err.Error()), nil
 			}
-			return tool.Text(p.Markdown()), nil
+			link := chat.Link{Title: cmp.Or(p.Title, p.URL), URL: p.URL}
+			words := p.Markdown()
+			if number := tool.CallerFrom(ctx).NumberSources; number != nil {
+				words += fmt.Sprintf("\n\nCite this page as [%d].", number([]chat.Link{link}))
+			}
+			return tool.Result{Text: words, Sources: []chat.Link{link}}, nil
 		},
 	}
 }

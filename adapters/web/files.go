@@ -1,0 +1,198 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Limits of the files of one message.
+const (
+	maxFiles      = 10
+	maxFilesBytes = 16 << 20
+	maxFileName   = 120 // characters
+)
+
+// fileHandle is the handle of a file of a room.
+type fileHandle struct {
+	Room string `json:"room"`
+	N    uint64 `json:"n"`
+}
+
+// keepFiles stores the data of files, and returns them with handles in its place.
+func (w *Web) keepFiles(ctx context.Context, room string, files []chat.File) ([]chat.File, error) {
+	kept := slices.Clone(files)
+	for i, f := range kept {
+		if len(f.Data) == 0 {
+			continue
+		}
+		n, err := w.o.Log.SaveRoomFile(ctx, room, f)
+		if err != nil {
+			return nil, err
+		}
+		handle, err := json.Marshal(fileHandle{room, n})
+		if err != nil {
+			return nil, fmt.Errorf("keep a file: %w", err)
+		}
+		kept[i].Size, kept[i].Handle, kept[i].Data = int64(len(f.Data)), handle, nil
+	}
+	return kept, nil
+}
+
+// Fetch returns a file of a message.
+func (w *Web) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
+	var at fileHandle
+	if err := json.Unmarshal(f.Handle, &at); err != nil {
+		return nil, fmt.Errorf("fetch file %s: it is of no room: %w", f.Name, err)
+	}
+	kept, err := w.o.Log.RoomFile(ctx, at.Room, at.N)
+	if err != nil {
+		return nil, fmt.Errorf("fetch file %s: %w", f.Name, err)
+	}
+	if int64(len(kept.Data)) > limit {
+		return nil, fmt.Errorf("fetch file %s: it has %d bytes, %d are allowed", f.Name, len(kept.Data), limit)
+	}
+	return kept.Data, nil
+}
+
+// parseFiles returns the files of a form that was sent. The error is an *InputError.
+func parseFiles(r *http.Request) ([]chat.File, error) {
+	if r.MultipartForm == nil {
+		return nil, nil
+	}
+	var list []chat.File
+	left := int64(maxFilesBytes)
+	for _, head := range r.MultipartForm.File["files"] {
+		if head.Size == 0 && head.Filename == "" { // no file was chosen
+			continue
+		}
+		if len(list) == maxFiles {
+			return nil, &InputError{fmt.Sprintf("at most %d files can be sent at once", maxFiles)}
+		}
+		f, err := parseFile(head, left)
+		if err != nil {
+			return nil, err
+		}
+		left -= int64(len(f.Data))
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func parseFile(head *multipart.FileHeader, limit int64) (chat.File, error) {
+	name := shorten(strings.Join(strings.Fields(path.Base(head.Filename)), " "), maxFileName)
+	if head.Size > limit {
+		words := "the files are too large; at most %d MiB can be sent at once"
+		return chat.File{}, &InputError{fmt.Sprintf(words, maxFilesBytes>>20)}
+	}
+	in, err := head.Open()
+	if err != nil {
+		return chat.File{}, fmt.Errorf("read file %s: %w", name, err)
+	}
+	defer in.Close()
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return chat.File{}, fmt.Errorf("read file %s: %w", name, err)
+	}
+	if len(data) == 0 {
+		return chat.File{}, &InputError{fmt.Sprintf("the file %s is empty", name)}
+	}
+	kind, _, err := mime.ParseMediaType(head.Header.Get("Content-Type"))
+	if err != nil || kind == "application/octet-stream" {
+		kind = http.DetectContentType(data)
+	}
+	return chat.File{Name: name, Type: kind, Data: data}, nil
+}
+
+// shownFile is a file as the page shows it.
+type shownFile struct {
+	Name, Kind, Size string // Kind is image, sound or other
+	URL              string // empty: it is only named
+}
+
+var (
+	imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+	soundTypes = []string{
+		"audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/flac", "audio/aac", "audio/mp4", "audio/webm",
+	}
+)
+
+// fileKind returns how the page shows files of a media type.
+func fileKind(mediaType string) string {
+	media, _, _ := strings.Cut(mediaType, ";")
+	switch {
+	case slices.Contains(imageTypes, media):
+		return "image"
+	case slices.Contains(soundTypes, media):
+		return "sound"
+	}
+	return "other"
+}
+
+// showFiles returns files as the page shows them.
+func showFiles(files []chat.File) []shownFile {
+	var list []shownFile
+	for _, f := range files {
+		s := shownFile{Name: f.Name, Kind: fileKind(f.Type), Size: formatSize(max(f.Size, int64(len(f.Data))))}
+		var at fileHandle
+		if json.Unmarshal(f.Handle, &at) == nil && CheckRoom(at.Room) == nil && at.N > 0 {
+			s.URL = "/chat/" + at.Room + "/files/" + strconv.FormatUint(at.N, 10)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func formatSize(n int64) string {
+	switch {
+	case n <= 0:
+		return ""
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%d KB", (n+1<<9)>>10)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}
+
+// serveFile serves a file of a room. Images and sounds are shown by the page; all else is saved by the browser, and
+// nothing in it can run.
+func (w *Web) serveFile(rw http.ResponseWriter, r *http.Request) {
+	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
+	if err != nil || CheckRoom(r.PathValue("room")) != nil {
+		http.NotFound(rw, r)
+		return
+	}
+	f, err := w.o.Log.RoomFile(r.Context(), r.PathValue("room"), n)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		http.NotFound(rw, r)
+		return
+	case err != nil:
+		w.writeError(rw, r, err)
+		return
+	}
+	h := rw.Header()
+	disposition, kind := "inline", f.Type
+	if fileKind(f.Type) == "other" {
+		disposition, kind = "attachment", "application/octet-stream"
+	}
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": f.Name}))
+	h.Set("Content-Type", kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Cache-Control", "private, max-age=86400")
+	_, _ = rw.Write(f.Data) // the reader is gone when this fails
+}

@@ -1,0 +1,44 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/tool"
+)
+
+func TestAnswer_CitedSources_AreNamedBelow(t *testing.T) {
+	search := tool.Func{Described: tool.Spec{Server: "web", Name: "search", Native: true}, Do: func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
+		links := []chat.Link{{Title: "Ravens [eat]", URL: "https://a.example/1"}, {Title: "Crows", URL: "https://a.example/2"}}
+		first := tool.CallerFrom(ctx).NumberSources(links)
+		return tool.Result{Text: strings.Repeat("x", first), Sources: links}, nil
+	}}
+	const first, second, third = `\[1\] [Ravens (eat)](https://a.example/1)`, `\[2\] [Crows](https://a.example/2)`, `\[3\] [Ravens (eat)](https://a.example/1)`
+	for answer, want := range map[string]string{
+		"They eat nuts [1].":                      "\n\nSources: " + first,
+		"Both [2][1], and later [3].":             "\n\nSources: " + first + " · " + second + " · " + third,
+		"Both[1, 2].":                             "\n\nSources: " + first + " · " + second,
+		"Nothing is cited.":                       "",
+		"Out of range [9], and [0].":              "",
+		"A link [1](https://b.example).":          "",
+		"Code `a[1]` and\n```\nlist[2]\n```\nend": "",
+	} {
+		b := engine(tools{"web_search": search}, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+			if n < 3 { // numbers go on over the calls of a turn
+				return llmtest.Calls("web_search", `{"n":`+string(rune('0'+n))+`}`), nil
+			}
+			return llmtest.Says(answer), nil
+		}})
+		if d := b.answer(t, t.Context(), one(asks("1", "what do they eat?"))); d.Text != answer+want {
+			t.Errorf("answered %q, want %q", d.Text, answer+want)
+		}
+		if turns := b.memory.turns[room]; len(turns) > 0 && strings.Contains(turns[0].Messages[len(turns[0].Messages)-1].Text(), "Sources:") {
+			t.Error("the history holds the line")
+		}
+	}
+}

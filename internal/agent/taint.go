@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
+)
+
+// maxTaint is how many sources of foreign text a turn or summary remembers: one is enough to be
+// careful, and some tell people where the text came from.
+const maxTaint = 8
+
+// addTaint adds a source of foreign text to a list.
+func addTaint(list []string, source string) []string {
+	if len(list) >= maxTaint || slices.Contains(list, source) {
+		return list
+	}
+	return append(slices.Clone(list), source)
+}
+
+// provenance is what a step of calls is judged by: what the model had read when it made them.
+type provenance struct {
+	taint     []string              // sources of foreign text
+	described []string              // MCP servers whose descriptions it was told
+	isNamed   func(url string) bool // see tool.Caller.IsNamed
+}
+
+// beginStep notes what the model has read. It is called before the calls of a step run, because
+// their results change the turn.
+func (r *run) beginStep() {
+	turns := append(slices.Clone(r.history.turns), *r.turn)
+	turns[len(turns)-1].Messages = slices.Clone(r.turn.Messages)
+	named := sync.OnceValue(func() map[string]bool { return r.namedAddresses(turns) })
+	r.provenance = provenance{
+		taint:     taintOf(r.history.summary, turns),
+		described: r.describedServers(),
+		isNamed:   func(url string) bool { return named()[url] },
+	}
+}
+
+// taintTurn notes that the turn has read foreign text.
+func (r *run) taintTurn(source string) { r.turn.Taint = addTaint(r.turn.Taint, source) }
+
+// taintByQuestion notes the foreign text that a question brings along.
+func (r *run) taintByQuestion() {
+	for _, m := range r.turn.UserMessages() {
+		for _, p := range m.Parts {
+			switch p.Source {
+			case llm.SourceFile:
+				r.taintTurn("an attached file")
+			case llm.SourceKnowledge:
+				r.taintTurn("files that the agent knows")
+			case llm.SourceForeign:
+				r.taintTurn("a message of a bot, or of somebody who may not use me")
+			}
+		}
+	}
+	if r.standing != "" {
+		r.taintTurn("files that the agent knows")
+	}
+}
+
+// taintByResult notes the foreign text that the result of a call holds.
+func (r *run) taintByResult(c llm.Call) {
+	n, ok := r.tools[c.Name]
+	if !ok || !n.Tool.Spec().ReadsForeign() {
+		return
+	}
+	source := "the result of " + n.Name
+	if urls := addresses(string(c.Args)); len(urls) > 0 {
+		source += " (" + text.Shorten(urls[0], maxTaintURLChars) + ")"
+	}
+	r.taintTurn(source)
+}
+
+const maxTaintURLChars = 100
+
+// describedServers returns the MCP servers of which the model was told, or may be told by a
+// search, how they describe their tools.
+func (r *run) describedServers() []string {
+	var list []string
+	for _, n := range r.tools {
+		if s := n.Tool.Spec(); !s.Native && !slices.Contains(list, s.Server) {
+			list = append(list, s.Server)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// addressPattern matches web addresses in a text. Brackets of Markdown end them.
+var addressPattern = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
+
+// addresses returns the web addresses in a text, as they stand there and without the
+// punctuation that may follow them.
+func addresses(s string) []string {
+	var list []string
+	for _, u := range addressPattern.FindAllString(s, -1) {
+		list = append(list, u)
+		if bare := strings.TrimRight(u, ".,;:!?"); bare != u {
+			list = append(list, bare)
+		}
+	}
+	return list
+}
+
+// namingTools are the native packs whose results name addresses that may be opened: pages,
+// feeds and searches.
+var namingTools = map[string]bool{"feeds": true, "web": true, "websearch": true}
+
+// namedAddresses returns the addresses that the words of a participant, or a page, feed or search
+// that was read, hold to the letter. An address that the model has put together is in none of
+// them.
+func (r *run) namedAddresses(turns []conversation.Turn) map[string]bool {
+	named := map[string]bool{}
+	add := func(text string) {
+		for _, u := range addresses(text) {
+			named[u] = true
+		}
+	}
+	for _, t := range turns {
+		calls := map[string]llm.Call{}
+		for _, m := range t.Messages {
+			for _, c := range m.Calls() {
+				calls[c.ID] = c
+			}
+			for _, p := range m.Parts {
+				switch {
+				case m.Role == llm.User && (p.Source == llm.SourceWords || p.Source == llm.SourceContext):
+					add(p.Text)
+				case p.Result != nil && r.isNaming(calls[p.Result.ID]):
+					add(p.Result.Content)
+				}
+			}
+		}
+	}
+	return named
+}
+
+// isNaming reports whether addresses in the result of a call may be opened.
+func (r *run) isNaming(c llm.Call) bool {
+	inner, err := r.unwrap(c)
+	n, ok := r.tools[inner.Name]
+	return err == nil && ok && n.Tool.Spec().Native && namingTools[n.Tool.Spec().Server]
+}
+
+// taintOf returns the sources of foreign text in turns and in the summary before them.
+func taintOf(before conversation.Summary, turns []conversation.Turn) []string {
+	list := before.Taint
+	for _, t := range turns {
+		for _, s := range t.Taint {
+			list = addTaint(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,59 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+
+	"ravenbot/internal/tool"
+)
+
+// WhyMissing returns the server whose tool a model calls by a name that is not offered now, and what to tell the model
+// and the user: why, and what can be done. Both are empty where the name is that of no server's tool.
+func (h *Host) WhyMissing(name string) (serverName, why string) {
+	var owner *server
+	for _, s := range h.sortedServers() {
+		// The name of a server may begin with that of another.
+		if strings.HasPrefix(name, toolPrefix(s.c.Name)) && (owner == nil || len(s.c.Name) > len(owner.c.Name)) {
+			owner = s
+		}
+	}
+	if owner == nil {
+		return "", ""
+	}
+	return owner.c.Name, owner.whyMissing(name)
+}
+
+// toolPrefix returns what the names of a server's tools begin with.
+func toolPrefix(server string) string { return strings.TrimSuffix(tool.SafeName(server, "x"), "x") }
+
+// whyMissing returns why a tool is not offered; empty: the server has no such tool, and nothing
+// keeps it from having one.
+func (s *server) whyMissing(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.decisions {
+		if d.state == ToolQuarantined && tool.SafeName(s.c.Name, d.Name) == name {
+			return fmt.Sprintf("The tool %s of the MCP server %q has changed, and waits until an administrator approves it "+
+				"on the page Servers or with: ravenbot mcp approve %s", name, s.c.Name, s.c.Name)
+		}
+	}
+	if s.consentURL() != "" {
+		return fmt.Sprintf("The MCP server %q needs a sign-in. The operator finds the link on the page Servers.", s.c.Name)
+	}
+	switch s.state {
+	case Failed:
+		again := "it is tried again by itself"
+		if wait := s.retryAt.Sub(s.o.Now()); !s.retryAt.IsZero() && wait > 0 {
+			again = fmt.Sprintf("it is tried again in %.0f s", max(wait.Seconds(), 1))
+		}
+		return fmt.Sprintf("The MCP server %q cannot be reached just now; %s. "+
+			"The operator finds the reason on the page Servers, or with: ravenbot mcp logs %s", s.c.Name, again, s.c.Name)
+	case Connecting, Uninitialized:
+		return fmt.Sprintf("The MCP server %q is being started. Try again in a moment.", s.c.Name)
+	case Stopped:
+		return fmt.Sprintf("The MCP server %q was stopped. An administrator can start it on the page Servers.", s.c.Name)
+	case Disabled:
+		return fmt.Sprintf("The MCP server %q is switched off in the configuration.", s.c.Name)
+	}
+	return ""
+}
