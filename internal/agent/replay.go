@@ -30,15 +30,15 @@ type Replay struct {
 	OldModel string      `json:"oldModel,omitempty"`
 	New      string      `json:"new,omitempty"`
 	NewModel string      `json:"newModel,omitempty"`
-	Request  llm.Request `json:"request"` // the first one
+	Request  llm.Request `json:"-"` // the first one
 	Usage    llm.Usage   `json:"usage,omitzero"`
 	Missing  []string    `json:"missing,omitempty"` // calls that had no record, as name and arguments
 	Notes    []string    `json:"notes,omitempty"`   // what differs from when the turn was answered
 }
 
-// Replay answers a stored turn again, with the messages before it, the tools and instructions that there are now, and
-// the recorded results of its tools. It calls no tool, and stores and counts nothing. It returns store.ErrNotFound where
-// there is no such turn. The turn is named by its number in the conversation, by its ID, or as LastTurn.
+// Replay answers a stored turn again, with the messages before it, the tools and instructions of now, and the recorded
+// results of its tools. It calls no tool, and stores and counts nothing. The turn is named by its number in the
+// conversation, by its ID, or as LastTurn. Replay returns store.ErrNotFound where there is no such turn.
 func (e *Engine) Replay(ctx context.Context, a chat.Address, turn string, o ReplayOptions) (Replay, error) {
 	t, err := e.storedTurn(ctx, a, turn)
 	if err != nil {
@@ -104,7 +104,8 @@ func (e *Engine) replayRun(
 	o ReplayOptions,
 	calls *RecordedCalls,
 ) (*run, []string, error) {
-	notes := []string{"Instructions, tools and notes are those of now; the name and topic of the place are not known here."}
+	notes := []string{"Instructions, tools and notes are those of now; " +
+		"the name and topic of the place are not known here."}
 	_, user, _ := strings.Cut(t.User, "/")
 	_, id, _ := strings.Cut(last(t.Subjects()), "/")
 	m := chat.Message{ID: id, Conversation: a, Author: chat.User{ID: user}}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,13 +49,40 @@ func replayTurn(ctx context.Context, c *invocation) error {
 		return err
 	}
 	if c.json {
-		return writeJSON(c.Out, struct {
-			agent.Replay
-			RequestTokens int `json:"requestTokens"` // about
-		}{replay, countTokens(replay.Request).sum()})
+		return writeJSON(c.Out, newReplayOutput(replay))
 	}
 	c.writeReplay(replay)
 	return nil
+}
+
+// replayOutput is what replay --json prints.
+type replayOutput struct {
+	agent.Replay
+	RequestTokens int           `json:"requestTokens"` // about
+	System        string        `json:"system"`
+	Tools         []replayTool  `json:"tools"`
+	Messages      []llm.Message `json:"messages"`
+}
+
+// replayTool is a tool as it was declared.
+type replayTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+func newReplayOutput(r agent.Replay) replayOutput {
+	out := replayOutput{
+		Replay:        r,
+		RequestTokens: countTokens(r.Request).sum(),
+		System:        r.Request.System,
+		Tools:         []replayTool{},
+		Messages:      r.Request.Messages,
+	}
+	for _, t := range r.Request.Tools {
+		out.Tools = append(out.Tools, replayTool{t.Name, t.Description, t.Schema})
+	}
+	return out
 }
 
 // checkModel returns a usage error where a flag names a model that cannot be asked.
@@ -144,7 +172,8 @@ func countTokens(q llm.Request) requestTokens {
 func (c *invocation) writeReplay(r agent.Replay) {
 	t := countTokens(r.Request)
 	fmt.Fprintf(c.Out, "Question to agent %s:\n%s\n\n", r.Agent, indent(r.Question))
-	fmt.Fprintf(c.Out, "Request: about %d tokens (system %d, tools %d, messages %d)\n", t.sum(), t.system, t.tools, t.messages)
+	fmt.Fprintf(c.Out, "Request: about %d tokens (system %d, tools %d, messages %d)\n",
+		t.sum(), t.system, t.tools, t.messages)
 	if r.NewModel == "" {
 		fmt.Fprintf(c.Out, "\nSystem:\n%s\n\n", indent(r.Request.System))
 		for _, spec := range r.Request.Tools {
@@ -158,7 +187,8 @@ func (c *invocation) writeReplay(r agent.Replay) {
 	if r.NewModel == "" {
 		fmt.Fprintln(c.Out, "\nNo model was asked.")
 	} else {
-		fmt.Fprintf(c.Out, "\nNew answer (%s, %d tokens in, %d out):\n%s\n", r.NewModel, r.Usage.Input, r.Usage.Output, indent(r.New))
+		fmt.Fprintf(c.Out, "\nNew answer (%s, %d tokens in, %d out):\n%s\n",
+			r.NewModel, r.Usage.Input, r.Usage.Output, indent(r.New))
 	}
 	for _, call := range r.Missing {
 		fmt.Fprintf(c.Out, "\nNo record of this call, the model was told so: %s\n", call)

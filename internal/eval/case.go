@@ -145,8 +145,8 @@ const (
 	maxK          = 100
 )
 
-// Parse reads a file of cases: JSON objects, one a line. Empty lines and those that begin with // are skipped. folder is
-// where the pages that cases name are found. The error is a *FileError, unless reading fails.
+// Parse reads a file of cases: JSON objects, one a line. Empty lines and those that begin with // are skipped. folder
+// is where the pages that cases name are found. The error is a *FileError, unless reading fails.
 func Parse(in io.Reader, file, folder string) (Suite, error) {
 	s := Suite{File: file, Thresholds: map[string]float64{}}
 	data, err := io.ReadAll(io.LimitReader(in, maxSuiteBytes+1))
@@ -230,7 +230,8 @@ func unknownKind(kind string) error {
 var checks = map[string]func(Case) error{
 	kindAnswer: func(c Case) error {
 		if len(c.Expect)+len(c.Forbid)+len(c.Cite)+len(c.Use)+len(c.Request) == 0 && c.Baseline == "" {
-			return errors.New(`nothing is expected of the answer; add "expect", "forbid", "cite", "use", "request" or "baseline"`)
+			return errors.New("nothing is expected of the answer; " +
+				`add "expect", "forbid", "cite", "use", "request" or "baseline"`)
 		}
 		return require(c.Question != "", `"question" is missing; write what is asked`)
 	},

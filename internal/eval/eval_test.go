@@ -116,7 +116,8 @@ func TestRun_NoModel_SaysWhatWasSkipped(t *testing.T) {
 
 func TestRun_ToolOfACase_IsAnsweredByItsRecord(t *testing.T) {
 	results, _ := run(t, eval.Options{}, parse(t, `{"kind":"answer","question":"Go","tools":[{"name":"look"}],`+
-		`"results":[{"tool":"look","args":{"at":"a","n":1},"text":"record-A"},{"tool":"look","args":{"at":"b"},"text":"record-B"}],`+
+		`"results":[{"tool":"look","args":{"at":"a","n":1},"text":"record-A"},`+
+		`{"tool":"look","args":{"at":"b"},"text":"record-B"}],`+
 		`"script":[{"calls":[{"tool":"look","args":{"n":1,"at":"a"}},{"tool":"look","args":{"at":"c"}}]}],`+
 		`"request":["record-A","no record of a call of look","record-B"]}`))
 	if bad := failed(results[0]); len(bad) != 1 || !strings.Contains(bad[0], "record-B") {
@@ -143,7 +144,8 @@ func judged(verdict func(prompt string) string) (*llmtest.Model, eval.Options) {
 func TestRun_Model_FactsAreJudgedAndCostIsCounted(t *testing.T) {
 	_, o := judged(func(string) string { return "```json\n{\"stated\":[true,false]}\n```" })
 	results, _ := run(t, o, parse(t,
-		`{"kind":"answer","question":"Who?","expect":["Anna painted it"],"forbid":["Berit painted it"],"cite":["paint.md"],"use":["look"]}`))
+		`{"kind":"answer","question":"Who?","expect":["Anna painted it"],"forbid":["Berit painted it"],`+
+			`"cite":["paint.md"],"use":["look"]}`))
 	r := results[0]
 	if bad := failed(r); len(bad) != 1 || !strings.Contains(bad[0], "look") || len(r.Checks) != 4 {
 		t.Errorf("of %d checks failed %q", len(r.Checks), bad)

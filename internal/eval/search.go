@@ -88,11 +88,15 @@ func (w *workspace) knowledgeSearcher(ctx context.Context, c Case) (func(string)
 	}, nil
 }
 
-// asker is the author of questions.
+// askerID is the author of questions.
 const askerID = "asker"
 
 // saveNotes stores the notes of a case about who asks.
-func (w *workspace) saveNotes(ctx context.Context, c Case, at chat.Address) (pack *memory.Pack, scope string, err error) {
+func (w *workspace) saveNotes(
+	ctx context.Context,
+	c Case,
+	at chat.Address,
+) (pack *memory.Pack, scope string, err error) {
 	pack = memory.New(memory.Options{Store: w.db, Now: w.now, Log: w.log, Manages: chat.Message.AuthorManages})
 	scope = "user:" + at.Platform + "/" + askerID
 	for _, note := range c.Notes {
