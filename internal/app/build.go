@@ -94,7 +94,7 @@ func (a *App) schedule(p *parts) {
 		return func(ctx context.Context) error { f(ctx); return nil }
 	}
 	if !a.o.Local {
-		a.tasks = append(a.tasks, task{name: "serve http", run: a.serve})
+		a.tasks = append(a.tasks, task{name: "serve http", run: func(ctx context.Context) error { return a.admin.Serve(ctx, a.listener) }})
 	}
 	a.tasks = append(a.tasks,
 		task{name: "agent", run: a.agent.Run},
@@ -192,12 +192,12 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
-	for _, other := range []chat.Platform{a.newDiscord(c), a.newSlack(c)} {
-		if other != nil {
+	for _, name := range []string{"discord", "slack"} {
+		if other := a.newPlatform(name); other != nil {
 			list = append(list, other)
 		}
 	}
-	a.platforms = platform.NewSet(a.o.Log, list...)
+	a.platforms = platform.NewSet(a.o.Log, a.newPlatform, list...)
 	a.history = history.New(history.Options{
 		Store:    a.store,
 		Platform: a.platforms.Get,

@@ -102,7 +102,7 @@ var holders = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
 	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
-	"github.com/clipperhouse/uax29/v2":                {"internal/summary"},
+	"github.com/clipperhouse/uax29/v2":                {"internal/summary", "internal/markdown"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
 	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/"},
 	"github.com/chromedp/cdproto":                     {"internal/browsertest"},

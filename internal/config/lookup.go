@@ -2,12 +2,24 @@ package config
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
 // DiscordEnabled reports whether there is a token for Discord.
 func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" }
+
+// Proxies returns the networks of trustedProxies.
+func (h HTTP) Proxies() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range h.TrustedProxies {
+		if p, err := ParseProxy(text); err == nil { // checked when it was loaded
+			list = append(list, p)
+		}
+	}
+	return list
+}
 
 // SlackEnabled reports whether there is a bot token for Slack.
 func (c *Config) SlackEnabled() bool { return c.Platforms.Slack.BotToken != "" }
@@ -123,4 +135,12 @@ func (c *Config) ModelChain(name string) []string {
 		return []string{"offline"}
 	}
 	return chain
+}
+
+// AnswersAll reports whether some channel of a platform is answered without a mention.
+func (c *Config) AnswersAll(platform string) bool {
+	return slices.ContainsFunc(c.Channels, func(r Channel) bool {
+		name, _, _ := strings.Cut(r.Match, ":")
+		return r.RespondTo == "all" && (name == platform || name == "*")
+	})
 }
