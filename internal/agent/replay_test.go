@@ -131,3 +131,32 @@ func TestReplay_NoSuchTurn_IsNotFound(t *testing.T) {
 		t.Errorf("the last turn is %+v, %v", r, err)
 	}
 }
+
+// TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord replays a call through a discovery tool.
+func TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord(t *testing.T) {
+	var ran []string
+	model := &llmtest.Model{Name: "m", Script: func(n int, q llm.Request) ([]llm.Chunk, error) {
+		switch n % 3 {
+		case 1:
+			return llmtest.Calls("discover_tools", `{"query":"reserve a meeting room"}`), nil
+		case 2:
+			return llmtest.Calls("execute_tool", `{"name":"office_book_room","arguments":{"room":"blue"}}`), nil
+		}
+		return llmtest.Says(lastResults(q)[0].Content), nil
+	}}
+	b := engine(workshop(&ran), model)
+	b.options.Discovery = finder()
+	b.options.Roster.(*roster).threshold = 40
+	b.Engine = agent.New(b.options)
+	b.ask(t, "book the blue room")
+	r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{Ask: true})
+	if err != nil || r.New != "booked" || len(r.Missing) > 0 {
+		t.Errorf("the new answer is %q without records of %q, %v", r.New, r.Missing, err)
+	}
+	if found := lastResults(model.Requests()[4])[0].Content; !strings.Contains(found, "office_book_room") {
+		t.Errorf("the search of the replay found %q", found)
+	}
+	if len(ran) != 1 {
+		t.Errorf("tools ran: %q, want once", ran)
+	}
+}
