@@ -39,7 +39,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	for {
 		select {
 		case a := <-e.full:
-			if err := e.compactConversation(ctx, a); err != nil && ctx.Err() == nil {
+			if err := e.Compact(ctx, a); err != nil && ctx.Err() == nil {
 				e.o.Log.Error("conversation not summarized, older turns are missing until the next attempt",
 					"conversation", a.String(), "error", err)
 			}
@@ -57,9 +57,9 @@ func (e *Engine) compactLater(a chat.Address) {
 	}
 }
 
-// compactConversation replaces the summary by one that also covers the turns which no longer
+// Compact replaces the summary of a conversation by one that also covers the turns which no longer
 // fit the window. The turns stay in the store.
-func (e *Engine) compactConversation(ctx context.Context, a chat.Address) error {
+func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
 	removals := e.removals.Load()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"ravenbot/adapters/web"
+	"ravenbot/internal/agent"
 	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
@@ -28,6 +29,11 @@ func (a *App) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // API returns the handler of the API for callers in this process, who need no token.
 func (a *App) API() http.Handler { return a.admin.LocalAPI() }
+
+// Replay answers a stored turn again. It changes and posts nothing.
+func (a *App) Replay(ctx context.Context, at chat.Address, turn string, o agent.ReplayOptions) (agent.Replay, error) {
+	return a.agent.Replay(ctx, at, turn, o)
+}
 
 // Digests returns the bot's digests.
 func (a *App) Digests() *digest.Service { return a.digests }

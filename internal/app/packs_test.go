@@ -140,5 +140,5 @@ func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
 	command(bjarne, "channel delete all", "Only administrators")
 	command(w.anna, "list", "the cat is called Mons")
 	command(w.anna, "delete all", "Removed: all 1")
-	say(w.anna, `memory_search {"query":"Mons"}`, "Nothing that fits")
+	say(w.anna, `memory_search {"query":"Mons"}`, "Nothing that fits") // "cat" would find the dog, a related word
 }

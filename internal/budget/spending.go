@@ -81,13 +81,15 @@ func payer(at chat.Address, user string) Payer {
 	return Payer{Channel: at.Base().String(), User: user}
 }
 
-func (s *Spending) cost(u store.Usage) float64 {
-	p := s.rates.Price(u.Model)
+func (s *Spending) cost(u store.Usage) float64 { return s.rates.Price(u.Model).Cost(u.Tokens) }
+
+// Cost returns what tokens cost in US dollars.
+func (p Price) Cost(tokens llm.Usage) float64 {
 	if p.CachedPerM == 0 {
 		p.CachedPerM = p.InputPerM
 	}
-	fresh := u.Tokens.Input - u.Tokens.Cached
-	return (float64(fresh)*p.InputPerM + float64(u.Tokens.Cached)*p.CachedPerM + float64(u.Tokens.Output)*p.OutputPerM) / 1e6
+	fresh := tokens.Input - tokens.Cached
+	return (float64(fresh)*p.InputPerM + float64(tokens.Cached)*p.CachedPerM + float64(tokens.Output)*p.OutputPerM) / 1e6
 }
 
 // Reserve lets a request be made in the name of a channel and a user, and returns what counts

@@ -43,6 +43,8 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("invite", "print the address at which the bot is added to a server", 0, 0, inviteToDiscord, jsonFlag)),
 		c.command("doctor", "check everything that can be checked; say what is wrong, what does not work, and how to fix it",
 			0, 0, runDoctor, jsonFlag),
+		c.command("eval FILE…", "measure answers, searches, pages, summaries and prompts by cases from files", 1, unlimited,
+			evaluate, caseFlags),
 		c.command("export FILE", "write messages, notes, settings and what was made through the API or in chat as JSON lines",
 			1, 1, exportStore, exportFlags),
 		c.group("feeds", "show what a feed holds, find the feeds of a page, import and export lists of feeds",
@@ -71,6 +73,8 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("search QUERY", "find notes by words or by a question", 1, unlimited, searchMemories, memoryFlags),
 			c.command("add TEXT", "add a note", 1, unlimited, addMemory, memoryFlags),
 			c.command("remove N", "remove a note by its number", 1, 1, removeMemory, memoryFlags)),
+		c.command("replay ADDRESS TURN", "answer a stored turn (its number, its id or last) again with its recorded tool results; "+
+			"nothing is changed or posted", 2, 2, replayTurn, replayFlags),
 		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
 		c.command("run", "run the daemon", 0, 0, runDaemon),
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,

@@ -1,0 +1,162 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
+)
+
+// recorded returns a bench with three turns, the second of which called a tool; the tool may be called only once.
+func recorded(t *testing.T) (*bench, *llmtest.Model) {
+	t.Helper()
+	calls := 0
+	look := does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		if calls++; calls > 1 {
+			t.Error("the tool was called again")
+		}
+		return tool.Text("the tower is red"), nil
+	})
+	model := &llmtest.Model{Name: "m"}
+	model.Script = func(n int, q llm.Request) ([]llm.Chunk, error) {
+		if n == 2 {
+			return llmtest.Calls("look", `{"at":"tower"}`), nil
+		}
+		return llmtest.Says("answer " + []string{"", "one", "", "two", "three"}[min(n, 4)]), nil
+	}
+	b := engine(tools{"look": look}, model)
+	b.ask(t, "first question")
+	b.ask(t, "second question")
+	b.ask(t, "third question")
+	return b, model
+}
+
+func TestReplay_UsesRecordsAndChangesNothing(t *testing.T) {
+	b, model := recorded(t)
+	original := model.Requests()[1]
+	before, err := json.Marshal(b.memory.turns[room])
+	if err != nil {
+		t.Fatal(err)
+	}
+	model.Script = func(n int, q llm.Request) ([]llm.Chunk, error) {
+		if n == 5 {
+			return llmtest.Calls("look", `{ "at": "tower" }`, "look", `{"at":"gate"}`), nil
+		}
+		var got []string
+		for _, res := range lastResults(q) {
+			got = append(got, res.Content)
+		}
+		return llmtest.Says("new: " + strings.Join(got, " / ")), nil
+	}
+	for _, name := range []string{"2", "web/second question"} {
+		r, err := b.Replay(t.Context(), room, name, agent.ReplayOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(original, r.Request); diff != "" {
+			t.Errorf("%s: the request is not the one of then (-then +now):\n%s", name, diff)
+		}
+		if r.Question != "second question" || r.Old != "answer two" || r.New != "" {
+			t.Errorf("%s: without a model it is %+v", name, r)
+		}
+	}
+	if n := len(model.Requests()); n != 4 {
+		t.Errorf("the model was asked %d times although nobody wanted that", n-4)
+	}
+	r, err := b.Replay(t.Context(), room, "2", agent.ReplayOptions{Ask: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.New, "new: the tower is red / There is no record of a call of look") || r.Old != "answer two" {
+		t.Errorf("the answers are %q and before %q", r.New, r.Old)
+	}
+	if diff := cmp.Diff([]string{`look {"at":"gate"}`}, r.Missing); diff != "" {
+		t.Errorf("calls without a record (-want +got):\n%s", diff)
+	}
+	after, err := json.Marshal(b.memory.turns[room])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(before) != string(after) {
+		t.Error("what is stored has changed")
+	}
+	if d := b.ask(t, "fourth question"); !strings.HasPrefix(d.Text, "new:") || len(model.Requests()[6].Messages) < 7 {
+		t.Errorf("after a replay the conversation goes on with %d messages and %q", len(model.Requests()[6].Messages), d.Text)
+	}
+}
+
+func TestReplay_ToolThatIsGone_IsDeclaredByName(t *testing.T) {
+	b, model := recorded(t)
+	b.options.Tools = tools{}
+	model.Script = func(n int, q llm.Request) ([]llm.Chunk, error) {
+		if n == 5 {
+			return llmtest.Calls("look", `{"at":"tower"}`), nil
+		}
+		return llmtest.Says(lastResults(q)[0].Content), nil
+	}
+	r, err := agent.New(b.options).Replay(t.Context(), room, "2", agent.ReplayOptions{Ask: true})
+	if err != nil || r.New != "the tower is red" || !strings.Contains(strings.Join(r.Notes, " "), "by name alone: look.") {
+		t.Errorf("without the tool: %+v, %v", r, err)
+	}
+}
+
+func TestReplay_SummaryOfLater_IsNotTold(t *testing.T) {
+	b, _ := recorded(t)
+	b.memory.sums[room] = conversation.Summary{Upto: 3, Text: "it was answered with two"}
+	r, err := agent.New(b.options).Replay(t.Context(), room, "2", agent.ReplayOptions{})
+	told, _ := json.Marshal(r.Request)
+	if err != nil || strings.Contains(string(told), "answered with two") || !strings.Contains(string(told), "answer one") {
+		t.Errorf("the request is %s, %v", told, err)
+	}
+}
+
+func TestReplay_NoSuchTurn_IsNotFound(t *testing.T) {
+	b, _ := recorded(t)
+	for _, name := range []string{"0", "4", "web/never"} {
+		if _, err := b.Replay(t.Context(), room, name, agent.ReplayOptions{}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("turn %s: the error is %v", name, err)
+		}
+	}
+	if r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{}); err != nil || r.Old != "answer three" {
+		t.Errorf("the last turn is %+v, %v", r, err)
+	}
+}
+
+// TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord replays a call through a discovery tool.
+func TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord(t *testing.T) {
+	var ran []string
+	model := &llmtest.Model{Name: "m", Script: func(n int, q llm.Request) ([]llm.Chunk, error) {
+		switch n % 3 {
+		case 1:
+			return llmtest.Calls("discover_tools", `{"query":"reserve a meeting room"}`), nil
+		case 2:
+			return llmtest.Calls("execute_tool", `{"name":"office_book_room","arguments":{"room":"blue"}}`), nil
+		}
+		return llmtest.Says(lastResults(q)[0].Content), nil
+	}}
+	b := engine(workshop(&ran), model)
+	b.options.Discovery = finder()
+	b.options.Roster.(*roster).threshold = 40
+	b.Engine = agent.New(b.options)
+	b.ask(t, "book the blue room")
+	r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{Ask: true})
+	if err != nil || r.New != "booked" || len(r.Missing) > 0 {
+		t.Errorf("the new answer is %q without records of %q, %v", r.New, r.Missing, err)
+	}
+	if found := lastResults(model.Requests()[4])[0].Content; !strings.Contains(found, "office_book_room") {
+		t.Errorf("the search of the replay found %q", found)
+	}
+	if len(ran) != 1 {
+		t.Errorf("tools ran: %q, want once", ran)
+	}
+}
