@@ -86,9 +86,9 @@ type Discord struct {
 	nicks         kit.Memory[string]          // what people are called in servers, by server and user
 	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
 	channels      *kit.Cache[channelInfo]
-	members       *kit.Cache[string]    // names, by server and user
-	busyTold      kit.Memory[time.Time] // when somebody's message was last turned away, by place and user
-	unreadable    kit.Memory[bool]      // places that the operator was told of
+	members       *kit.Cache[string] // names, by server and user
+	busy          kit.BusyNotes      // of messages that were turned away, by place
+	unreadable    kit.Memory[bool]   // places that the operator was told of
 
 	mu               sync.Mutex
 	budget           *identifyBudget
@@ -98,7 +98,6 @@ type Discord struct {
 	app              string
 	registered       bool // being registered, or registered
 	pendingCallbacks map[string]chan struct{}
-	busyGroups       map[string]*busyGroup
 	ending           bool
 	wg               sync.WaitGroup // goroutines that Run waits for
 }
@@ -122,12 +121,12 @@ func New(o Options) *Discord {
 		o:                o,
 		detail:           "not connected yet",
 		pendingCallbacks: map[string]chan struct{}{},
-		busyGroups:       map[string]*busyGroup{},
+		busy:             kit.BusyNotes{Gather: busyGather, Every: busyEvery},
 		openWithin:       openTimeout,
 	}
 	d.channels, d.members = d.newChannels(), d.newMembers()
 	d.nicks.Size, d.quoted.Size = maxNicks, maxQuotes
-	d.parents.Size, d.busyTold.Size, d.sent.ids.Size = maxParents, maxToldBusy, maxMade
+	d.parents.Size, d.sent.ids.Size = maxParents, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {
 		d.baseErr = errors.New("want scheme and host, for example https://discord.com")

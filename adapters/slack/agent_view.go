@@ -25,9 +25,6 @@ const (
 	maxTitle     = 60 // characters
 )
 
-// statusThinking is the status of a thread while its answer is being made.
-const statusThinking = "is thinking…"
-
 // prompt is what the agent view offers to ask.
 type prompt struct {
 	Title   string `json:"title"`
@@ -168,32 +165,6 @@ func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) err
 	return s.api.SetAssistantThreadsTitleContext(
 		ctx,
 		slackgo.AssistantThreadsSetTitleParameters{ChannelID: at.Channel, ThreadTS: at.Thread, Title: title},
-	)
-}
-
-// Typing shows in a thread of the agent view that an answer is being written, until something is
-// posted there. Elsewhere Slack has no such sign.
-func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
-	select {
-	case <-s.ready:
-	default:
-		return nil
-	}
-	if !s.self.agent || to.Thread == "" || !isDirectChannel(to.Channel) {
-		return nil
-	}
-	if showing, _ := s.partialShown.Get(threadKey(to.Channel, to.Thread)); showing {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, choreTimeout)
-	defer cancel()
-	return s.api.SetAssistantThreadsStatusContext(
-		ctx,
-		slackgo.AssistantThreadsSetStatusParameters{
-			ChannelID: to.Channel,
-			ThreadTS:  to.Thread,
-			Status:    statusThinking,
-		},
 	)
 }
 

@@ -97,14 +97,41 @@ func TestClassicMessagesStayAsTheyAre(t *testing.T) {
 		t.Errorf("a direct message is %+v", m)
 	}
 	b.sim.Mention(channel, anna, "hello")
-	for _, m := range b.wait(t, 3) {
+	for _, m := range b.wait(t, 2) {
+		titled := strings.Contains(m.ID, channel)
 		if err := b.Typing(deadline(t), m.Conversation); err != nil {
 			t.Error(err)
 		}
+		a := b.sim.Assistant(m.Conversation.Channel, m.Reply.MessageID)
+		if got := len(a.Status) > 0; got != titled || a.Title != "" {
+			t.Errorf("in %s there is the status %q and the title %q", m.Conversation.Channel, a.Status, a.Title)
+		}
 	}
-	for _, r := range b.sim.Requests() {
-		if strings.Contains(r.Path, "assistant.") {
-			t.Errorf("called %s", r.Path)
+}
+
+// Where Slack takes no status, a reaction to the question shows that it was seen, until there is
+// an answer.
+func TestTyping_WithoutStatus_PutsAReactionAndTakesItBack(t *testing.T) {
+	b := start(t, granted(without("assistant:write")...), slack.Options{})
+	anna, channel := b.sim.AddUser("anna"), b.sim.AddChannel("general").ID
+	up(t, b)
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant.threads.setStatus"), Status: 200, Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
+	for i, e := range []simslack.Event{b.sim.DM(anna, "hello"), b.sim.Mention(channel, anna, "hello")} {
+		m := handed(t, b, e)
+		for range 3 {
+			if err := b.Typing(deadline(t), m.Conversation); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := b.sim.Reactions(e.Channel, e.TS); len(got["eyes"]) != 1 {
+			t.Fatalf("the question has the reactions %v", got)
+		}
+		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "hello", Reply: m.Reply}); err != nil {
+			t.Fatal(err)
+		}
+		did(t, b, "reactions.remove", i+1)
+		if got := b.sim.Reactions(e.Channel, e.TS); len(got["eyes"]) != 0 {
+			t.Errorf("behind the answer the question has the reactions %v", got)
 		}
 	}
 }

@@ -6,61 +6,68 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
-// Rules of telling people that the bot is busy: each once, until none of their
-// messages was turned away for busyEvery; so many wait to be told, and are told at a
-// time.
+// Rules of telling people that the bot is busy: each by one note a minute at most, which names all
+// that was refused.
 const (
-	busyEvery       = time.Minute
-	maxWaitingNotes = 4096
-	busyWorkers     = 4
-	busyTimeout     = time.Minute
-	busyText        = "I am busy right now. Please try again in a moment."
+	busyEvery    = time.Minute
+	busyGather   = time.Second
+	busyLook     = 250 * time.Millisecond
+	busyWorkers  = 4
+	busyTimeout  = time.Minute
+	maxBusyChars = 2000
 )
 
-// queueBusyNote has the author of a refused message told that the bot is busy: once, until none of
-// their messages was refused for busyEvery. Commands are told each time, because only their author
-// sees the note.
+// queueBusyNote has the author of a refused message told that the bot is busy, in the place of the
+// message. Commands are told each time, because their author sees nothing else.
 func (s *Slack) queueBusyNote(m chat.Message) {
-	now := s.o.Now()
-	who := m.Conversation.Channel + " " + m.Author.ID
-	last, _ := s.busyTold.Change(who, func(time.Time, bool) time.Time { return now })
-	if now.Sub(last) < busyEvery && !isInteraction(m) {
-		return
+	key := m.Conversation.Channel + " " + m.Author.ID
+	if isInteraction(m) {
+		key += " " + m.ID
+	} else if m.Conversation.Thread != m.Reply.MessageID {
+		key += " " + m.Conversation.Thread
 	}
-	select {
-	case s.busyWaiting <- m:
-	default:
-		s.busyTold.Drop(who) // the next one will be told of
-		s.o.Log.Warn("busy note queue full, note dropped", "channel", m.Conversation.Channel)
+	if _, _, dropped := s.busy.Add(key, m, s.o.Now()); dropped {
+		s.o.Log.Warn("too many busy notes wait, note dropped", "channel", m.Conversation.Channel)
 	}
 }
 
-// postBusyNotes posts queued notes until ctx ends.
+// postBusyNotes posts notes until ctx ends.
 func (s *Slack) postBusyNotes(ctx context.Context) {
 	var wg sync.WaitGroup
-	for range busyWorkers {
-		wg.Go(func() {
-			for {
-				select {
-				case m := <-s.busyWaiting:
-					s.postBusyNote(ctx, m)
-				case <-ctx.Done():
-					return
-				}
+	defer wg.Wait()
+	workers := make(chan struct{}, busyWorkers)
+	look := time.NewTicker(busyLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, n := range s.busy.Due(s.o.Now()) {
+			select {
+			case workers <- struct{}{}:
+			case <-ctx.Done():
+				return
 			}
-		})
+			wg.Go(func() {
+				s.postBusyNote(ctx, n)
+				<-workers
+			})
+		}
 	}
-	wg.Wait()
 }
 
-// postBusyNote tells the author of a message, and nobody else, that the bot is busy.
-func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
+// postBusyNote tells the author of refused messages, and nobody else, that the bot is busy.
+func (s *Slack) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
-	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: busyText}
+	m := n.Messages[0]
+	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: n.Text(maxBusyChars)}
 	if len(m.Reply.Handle) == 0 {
 		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
 		if err != nil {
@@ -69,6 +76,7 @@ func (s *Slack) postBusyNote(ctx context.Context, m chat.Message) {
 		}
 		d.Reply.Handle = raw
 	}
+	// A thread that has not begun cannot be seen.
 	if to.Thread == m.Reply.MessageID {
 		to.Thread = ""
 	}

@@ -88,6 +88,12 @@ func scopeNeeds() []scopeNeed {
 			"reactions to posts do not count as what people think of them; the buttons below posts do",
 		},
 		{
+			"reactions:write",
+			[]string{"reactions.add", "reactions.remove"},
+			nil,
+			"outside of threads nothing shows that an answer is being made",
+		},
+		{
 			peopleScope,
 			[]string{"users.info"},
 			nil,

@@ -6,12 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
-// editEvery is how often an answer is edited while it is written: chat.update takes
-// some fifty calls a minute.
-const editEvery = 2 * time.Second
+const (
+	// growEvery is how often what is shown of an answer grows: chat.appendStream takes some
+	// hundred calls a minute (tier 4, 2026).
+	growEvery = time.Second
+	// editEvery is how often it is edited where there are no streams: chat.update takes some
+	// fifty calls a minute (tier 3, 2026).
+	editEvery = 1200 * time.Millisecond
+)
 
 // maxPieces is how many messages an answer may take; a longer one becomes a file.
 const maxPieces = 5
@@ -60,6 +66,7 @@ func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) 
 	}
 	if len(p.ids) > 0 {
 		s.partialShown.Put(threadKey(to.Channel, to.Thread), true)
+		s.clearReaction(to)
 	}
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
@@ -76,5 +83,10 @@ func (p *postJob) growPiece(ctx context.Context, n int, ts string) (string, erro
 	if done, err := p.extendStream(ctx, n, ts); done || err != nil {
 		return ts, err
 	}
+	where := threadKey(p.to.Channel, ts)
+	if last, _ := p.edited.Get(where); !kit.Sleep(ctx, editEvery-time.Since(last)) {
+		return "", &chat.PostError{Err: ctx.Err()}
+	}
+	p.edited.Put(where, time.Now())
 	return p.sendPiece(ctx, n, ts)
 }

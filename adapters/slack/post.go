@@ -34,6 +34,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	}
 	defer unlock()
 	defer s.partialShown.Drop(threadKey(to.Channel, to.Thread))
+	defer s.clearReaction(to)
 	// What an earlier call within this process posted need not be looked up on Slack.
 	last, _ := s.attempts.Get(d.Key)
 	var h handle
@@ -407,10 +408,18 @@ var remedies = map[string]string{
 	"is_archived": "the channel is archived", "msg_too_long": "the text is too long", "no_text": "the text is empty",
 	"restricted_action": "a rule of the workspace forbids the bot to post there", "ekm_access_denied": "the workspace's key management forbids it",
 	"invalid_blocks": "Slack does not accept its form", "msg_blocks_too_long": "it is too long", "invalid_arguments": "Slack does not accept its form",
-	"missing_scope": "add the scope to the app and reinstall it", "invalid_auth": "check SLACK_BOT_TOKEN", "account_inactive": "check SLACK_BOT_TOKEN",
-	"token_revoked": "check SLACK_BOT_TOKEN", "cannot_reply_to_message": "the thread takes no replies", "thread_not_found": "the thread is gone",
+	"missing_scope": "add the scope to the app and reinstall it", "cannot_reply_to_message": "the thread takes no replies", "thread_not_found": "the thread is gone",
 	"user_not_in_channel": "the user has left", "metadata_too_large": "its metadata is too large",
 }
+
+// tokenCodes are the words by which Slack refuses a token. Posts are kept and tried again after
+// tokenPause: a token may be refused by mistake, or be replaced.
+var tokenCodes = map[string]bool{
+	"invalid_auth": true, "not_authed": true, "account_inactive": true, "token_revoked": true, "token_expired": true,
+	"org_login_required": true, "team_access_not_granted": true,
+}
+
+const tokenPause = 30 * time.Second
 
 // postError returns a *chat.PostError for a post that failed.
 func (s *Slack) postError(err error) error {
@@ -421,6 +430,8 @@ func (s *Slack) postError(err error) error {
 	if word := errorCode(err); word != "" {
 		remedy, permanent := remedies[word]
 		switch {
+		case tokenCodes[word]:
+			return &chat.PostError{After: tokenPause, Err: fmt.Errorf("slack refuses the bot token; check %s: %w", botTokenPlace, err)}
 		case uneditableCodes[word]:
 			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
 		case !permanent:

@@ -12,7 +12,7 @@
 //     part in what is read back; an event is acknowledged without waiting for that.
 //   - An answer that was cut off while it was being written is finished where it stands.
 //   - Nothing is sent faster than Slack takes it, or slower than necessary.
-//   - A refused token is reported with its remedy instead of retried.
+//   - A refused token is reported with its remedy, and posts wait for a better one.
 //
 // What is answered is left to others.
 package slack
@@ -73,9 +73,11 @@ type Slack struct {
 	streams      kit.Memory[*streamState] // by channel and timestamp; only who is in the channel's gate changes one
 	unsupported  kit.Memory[bool]         // channels where streams are refused, and "" where all are
 	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
-	busyTold     kit.Memory[time.Time]    // when somebody's message was last turned away, by channel and user
-	busyWaiting  chan chat.Message        // those that were, and whose author is to be told
+	busy         kit.BusyNotes            // of messages that were turned away, by place and author
+	edited       kit.Memory[time.Time]    // when unfinished answers were last edited, by channel and timestamp
 	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
+	asked        kit.Memory[string]       // the latest question, by channel and thread
+	reacted      kit.Memory[string]       // questions with a reaction of the bot, by channel and thread
 	people       *kit.Cache[person]       // users of the workspace
 	channels     *kit.Cache[channelInfo]
 	agentView    agentView
@@ -114,13 +116,13 @@ func New(o Options) *Slack {
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: limitedTransport{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
-		o:           o,
-		client:      client,
-		fileClient:  &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
-		pacer:       kit.Pacer{Learn: true},
-		ready:       make(chan struct{}),
-		busyWaiting: make(chan chat.Message, maxWaitingNotes),
-		agentView:   agentView{chores: make(chan func(context.Context) error, maxChores)},
+		o:          o,
+		client:     client,
+		fileClient: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
+		pacer:      kit.Pacer{Learn: true},
+		ready:      make(chan struct{}),
+		busy:       kit.BusyNotes{Gather: busyGather, Every: busyEvery},
+		agentView:  agentView{chores: make(chan func(context.Context) error, maxChores)},
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),
 	}
@@ -152,7 +154,7 @@ func (s *Slack) Name() string { return "slack" }
 
 // Limits returns the limits of one message.
 func (s *Slack) Limits() chat.Limits {
-	return chat.Limits{Text: maxText, Cards: maxCards, Edits: editEvery}
+	return chat.Limits{Text: maxText, Cards: maxCards, Edits: growEvery}
 }
 
 // Health reports a connection while a socket has said hello or, in HTTP mode, since the token was
@@ -244,14 +246,13 @@ func setupError(err error, what, where string) error {
 	if !errors.As(err, &told) {
 		return nil
 	}
-	switch told.Err {
-	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required",
-		"team_access_not_granted", "not_allowed_token_type", "no_permission", "app_missing_action_url":
+	switch word := told.Err; {
+	case tokenCodes[word], word == "not_allowed_token_type", word == "no_permission", word == "app_missing_action_url":
 		return &chat.SetupError{
 			Reason: "Slack refuses the " + what + " (" + told.Err + ")",
 			Remedy: "check " + where + " and reinstall the app to the workspace",
 		}
-	case "missing_scope":
+	case word == "missing_scope":
 		return &chat.SetupError{
 			Reason: "the " + what + " lacks the scope " + told.Needed,
 			Remedy: "add it to the app and reinstall the app to the workspace",
@@ -272,6 +273,9 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:
+		if m.Kind() == chat.EventMessage && m.Reply.MessageID != "" && !isInteraction(m) {
+			s.asked.Put(threadKey(m.Conversation.Channel, m.Conversation.Thread), m.Reply.MessageID)
+		}
 		s.titleThread(m)
 		return true
 	case errors.Is(err, chat.ErrBusy):

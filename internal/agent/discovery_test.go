@@ -50,7 +50,7 @@ func TestAToolIsFoundAmongMany(t *testing.T) {
 	var ran []string
 	const five = "browse_tool_domain discover_tools execute_tool get_tool_schema list_tool_domains"
 	b := engine(workshop(&ran), &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
-		if n == 1 && (names(r.Tools) != five || !strings.Contains(r.System, "discover_tools finds tools")) {
+		if n == 1 && (names(r.Tools) != five || !strings.Contains(r.System, "discover_tools finds them")) {
 			t.Errorf("declared %q with the system prompt %q", names(r.Tools), r.System)
 		}
 		switch n {

@@ -54,8 +54,8 @@ func (Conversation) Commands() []chat.CommandSpec {
 // Buttons returns the buttons below an answer.
 func (Conversation) Buttons() []feature.Button {
 	return []feature.Button{
-		{Word: chat.PressStop, Who: "everybody in the conversation", Does: "stops the answer that is being written"},
-		{Word: wordRetry, Who: "everybody in the conversation", Does: "answers the same question again"},
+		{Word: chat.PressStop, Who: "whoever asked, or an administrator", Does: "stops the answer that is being written"},
+		{Word: wordRetry, Who: "whoever asked, or an administrator", Does: "answers the same question again"},
 		{Word: wordGood, Who: "everybody in the conversation", Does: "notes that the answer was helpful"},
 		{Word: wordBad, Who: "everybody in the conversation", Does: "notes that the answer was not helpful"},
 		{Word: wordTools, Who: "everybody in the conversation", Does: "shows the tool calls behind an answer"},
@@ -72,6 +72,8 @@ func (Conversation) Urgent(chat.Message) bool { return false }
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	word, turn := m.Press()
 	switch word {
+	case chat.PressRetry:
+		return c.Engine.refuseRetry(ctx, m, turn)
 	case chat.PressTools:
 		return c.showCalls(ctx, m, turn)
 	case chat.PressGood, chat.PressBad:

@@ -52,8 +52,7 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 		return loaded, nil
 	}
 	h.mu.Unlock()
-	// Read without the lock, so that a slow store delays no other conversation. Messages of
-	// one conversation come one at a time: nobody reads this one twice.
+	// Read without the lock, so that a slow store delays no other conversation.
 	summary, err := h.summaries.Summary(ctx, a)
 	if err != nil {
 		return history{}, err
@@ -65,6 +64,9 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 	loaded := history{address: a, summary: summary, turns: w.Limit().Trim(turns)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.byAddress[a] != nil { // commands of one conversation are answered beside one another
+		return loaded, nil
+	}
 	kept := loaded // the caller may change its copy
 	h.byAddress[a] = h.byAge.PushFront(&kept)
 	if h.byAge.Len() > maxHistories {

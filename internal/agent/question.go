@@ -79,6 +79,7 @@ func (r *run) writeQuestion(ctx context.Context) {
 		if about.Reply != nil && len(about.Reply.Files) > 0 {
 			quoted := chat.Message{ID: m.ID, Conversation: m.Conversation, Files: about.Reply.Files}
 			parts = append(parts, r.engine.readFiles(ctx, quoted)...)
+			parts = append(parts, llm.Part{Text: "\n", Source: llm.SourceFile})
 		}
 		parts = append(parts, r.userParts(m, about)...)
 		parts = append(parts, r.engine.readFiles(ctx, m)...)
@@ -91,6 +92,9 @@ func (r *run) knownSubjects() func(subject string) bool {
 	subjects := map[string]bool{}
 	for _, t := range r.history.turns {
 		for _, s := range t.Subjects() {
+			subjects[s] = true
+		}
+		for _, s := range t.Quotes() {
 			subjects[s] = true
 		}
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -8,6 +10,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/prompt"
+	"ravenbot/internal/store"
 )
 
 // editedNote tells the model that the following calls were made before an edit.
@@ -63,6 +66,20 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	t.Messages = append(slices.Clone(now), steps...)
 	t.State, t.Error = conversation.Open, ""
 	return true
+}
+
+// refuseRetry returns what somebody is told who may not have a question answered again. It returns
+// nil where they may: their own question, one of several people, and for administrators any.
+func (e *Engine) refuseRetry(ctx context.Context, m chat.Message, turn string) (*chat.Draft, error) {
+	_, t, err := e.o.Store.TurnOf(ctx, turn)
+	own := t.User == "" || t.User == m.Conversation.Platform+"/"+m.Author.ID
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && (own || m.AuthorManages()):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &chat.Draft{Ephemeral: true, Text: "Only whoever asked, or an administrator, can try this again."}, nil
 }
 
 // hasWords reports whether a stored message has the words of the i-th message that is asked.

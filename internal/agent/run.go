@@ -172,7 +172,7 @@ func (r *run) loadTools() {
 }
 
 // corePacks are the native packs that belong to every conversation: their tools are declared
-// even where the others have to be found.
+// even where the others have to be found, but for memory_update, which is rarely needed.
 var corePacks = map[string]bool{
 	"files": true, "history": true, "knowledge": true, "memory": true, "result": true, "skill": true,
 }
@@ -186,7 +186,7 @@ func (r *run) declareDiscovery(usable []tool.Named) []tool.Named {
 		r.tools[n.Name] = n
 	}
 	for _, n := range usable {
-		if s := n.Tool.Spec(); s.Native && corePacks[s.Server] {
+		if s := n.Tool.Spec(); s.Native && corePacks[s.Server] && n.Name != "memory_update" {
 			declared = append(declared, n)
 		}
 	}

@@ -195,12 +195,12 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
-	for _, other := range []chat.Platform{a.newDiscord(c), a.newSlack(c)} {
-		if other != nil {
+	for _, name := range []string{"discord", "slack"} {
+		if other := a.newPlatform(name); other != nil {
 			list = append(list, other)
 		}
 	}
-	a.platforms = platform.NewSet(a.o.Log, list...)
+	a.platforms = platform.NewSet(a.o.Log, a.newPlatform, list...)
 	a.history = history.New(history.Options{
 		Store:    a.store,
 		Platform: a.platforms.Get,

@@ -169,9 +169,7 @@ func (c *crowd) outcomes() (answers map[string]int, told map[string]bool) {
 				for _, one := range regexp.MustCompile(`user[0-9]+`).FindAllString(names, -1) {
 					told["discord "+one] = true
 				}
-				if i := strings.Index(names, "This goes for"); i < 0 {
-					told[c.said[c.stamps[p.ReplyTo]]] = true
-				}
+				told[c.said[c.stamps[p.ReplyTo]]] = true
 				continue
 			}
 			of := append(tokens.FindAllString(p.Content, -1), c.stamps[p.ReplyTo])

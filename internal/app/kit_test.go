@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 // toolServer is this test binary as an MCP server on standard streams. Its tool
 // look says that it only reads; effect says nothing of itself. Each run of either
 // is a line in a file of its own in dir. A call with hold never ends at its first
-// run.
+// run. RAVENBOT_TOOL_COUNT adds so many more tools.
 func toolServer(dir string) {
 	if err := exec.Command("sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1000; done").Start(); err != nil {
 		panic(err) // it does not end by itself, nor when it is asked to
@@ -79,11 +80,16 @@ func wondering() map[string]any {
 func toolList() []any {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"question": map[string]string{"type": "string"},
 		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}}, "required": []string{"question"}}
-	return []any{
+	tools := []any{
 		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
 		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},
 		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema, "annotations": map[string]bool{"readOnlyHint": true}},
 	}
+	more, _ := strconv.Atoi(os.Getenv("RAVENBOT_TOOL_COUNT")) // often not set
+	for n := range more {
+		tools = append(tools, map[string]any{"name": fmt.Sprintf("machine_%d", n), "description": "runs a machine", "inputSchema": schema})
+	}
+	return tools
 }
 
 type toolArgs struct {

@@ -31,7 +31,7 @@ func nineServers(dir string) map[string]any {
 }
 
 // What a model is sent about the tools of nine published servers, in a real request,
-// is at most three hundredths of what their listing would be; and the tools are found.
+// is at most 1.5 hundredths of what their listing would be; and the tools are found.
 func TestNinePublishedServersTakeLittleOfThePrompt(t *testing.T) {
 	if os.Getenv("RAVENBOT_NPM") == "" {
 		t.Skip("RAVENBOT_NPM is not set: nine published servers are not fetched")
@@ -67,8 +67,8 @@ func TestNinePublishedServersTakeLittleOfThePrompt(t *testing.T) {
 	sent := len(must(json.Marshal(r.Tools))) + len(strings.Replace(r.System, "You are a test.", "", 1))
 	share := float64(sent) / float64(all)
 	t.Logf("%d tools in %d bytes; the model is sent %d, %.2f %%", tools, all, sent, 100*share)
-	if tools < 140 || share > 0.03 {
-		t.Errorf("of %d tools in %d bytes the model is sent %d, %.2f %%; want 3 %% at most", tools, all, sent, 100*share)
+	if tools < 140 || share > 0.015 {
+		t.Errorf("of %d tools in %d bytes the model is sent %d, %.2f %%; want 1.5 %% at most", tools, all, sent, 100*share)
 	}
 	if !strings.Contains(found, "git_commit") {
 		t.Errorf("the search found %s", found)

@@ -17,6 +17,17 @@ import (
 	"ravenbot/internal/roster"
 )
 
+// newPlatform returns a platform as it is configured now; nil where it is switched off.
+func (a *App) newPlatform(name string) chat.Platform {
+	switch name {
+	case "discord":
+		return a.newDiscord(a.conf())
+	case "slack":
+		return a.newSlack(a.conf())
+	}
+	return nil
+}
+
 // newDiscord returns nil where Discord is switched off.
 func (a *App) newDiscord(c *config.Config) chat.Platform {
 	if a.o.Local || !c.DiscordEnabled() {
@@ -26,7 +37,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 	return discord.New(discord.Options{
 		Token:          d.Token.Reveal(),
 		APIBaseURL:     d.APIBaseURL.Reveal(),
-		MessageContent: answersAll(c, "discord"),
+		MessageContent: c.AnswersAll("discord"),
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
@@ -67,11 +78,11 @@ func (a *App) reconnect(old, now *config.Config) {
 	if a.o.Local {
 		return
 	}
-	if old.Platforms.Discord != now.Platforms.Discord || answersAll(old, "discord") != answersAll(now, "discord") {
-		a.platforms.Replace("discord", a.newDiscord(now))
+	if old.Platforms.Discord != now.Platforms.Discord || old.AnswersAll("discord") != now.AnswersAll("discord") {
+		a.platforms.Replace("discord", a.newPlatform("discord"))
 	}
 	if old.Platforms.Slack != now.Platforms.Slack {
-		a.platforms.Replace("slack", a.newSlack(now))
+		a.platforms.Replace("slack", a.newPlatform("slack"))
 	}
 }
 
@@ -97,17 +108,6 @@ func (a *App) lastSeen(platform string) func(context.Context) ([]chat.LastSeen, 
 		}
 		return list, nil
 	}
-}
-
-// answersAll reports whether some channel of a platform is answered without a mention.
-func answersAll(c *config.Config, platform string) bool {
-	for _, rule := range c.Channels {
-		name, _, _ := strings.Cut(rule.Match, ":")
-		if rule.RespondTo == "all" && (name == platform || name == "*") {
-			return true
-		}
-	}
-	return false
 }
 
 // webRooms returns the rooms that the page always shows: general, and those that digests are

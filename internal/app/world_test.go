@@ -36,13 +36,14 @@ type world struct {
 	channel simslack.Channel
 	anna    simdiscord.User
 	berit   simslack.User
+	now     func() time.Time
 }
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}, simdiscord.Options{}) }
 
 func newWorldWith(t *testing.T, slack simslack.Options, discord simdiscord.Options) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), now: time.Now}
 	w.discord = must(simdiscord.New(discord))
 	w.slack = must(simslack.New(slack))
 	w.model = must(simmodel.New(simmodel.Options{}))
@@ -143,7 +144,7 @@ func (w *world) runUnready(settings map[string]any) *bot {
 		w.t.Fatal(err)
 	}
 	b := &bot{t: w.t, log: &logBuffer{}}
-	b.App, err = app.New(app.Options{Config: cfg, Token: "admin-token", Version: "test", Now: time.Now,
+	b.App, err = app.New(app.Options{Config: cfg, Token: "admin-token", Version: "test", Now: w.now,
 		Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)

@@ -372,8 +372,8 @@ type Watcher interface {
 	Show(to Address, p Progress)
 }
 
-// SetupError is a fault that no retry mends: a refused credential, a missing
-// permission. Remedy tells the operator what to do.
+// SetupError is a fault that somebody has to mend: a refused credential, a missing
+// permission. A retry within minutes is of no use. Remedy tells the operator what to do.
 type SetupError struct {
 	Reason string
 	Remedy string

@@ -136,3 +136,11 @@ func (c *Config) ModelChain(name string) []string {
 	}
 	return chain
 }
+
+// AnswersAll reports whether some channel of a platform is answered without a mention.
+func (c *Config) AnswersAll(platform string) bool {
+	return slices.ContainsFunc(c.Channels, func(r Channel) bool {
+		name, _, _ := strings.Cut(r.Match, ":")
+		return r.RespondTo == "all" && (name == platform || name == "*")
+	})
+}

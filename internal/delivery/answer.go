@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,10 @@ func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc)
 	if q.revised == nil {
 		q.revised = make(chan struct{})
 	}
-	l.current, q.stop = q, stop
+	if !slices.Contains(l.current, q) {
+		l.current = append(l.current, q)
+	}
+	q.stop = stop
 	asked := chat.Asked{Turn: q.turn, Messages: q.messages, Revised: q.revised}
 	// The deletion of a message that was answered before names the message, not the turn.
 	if q.followUp != nil && len(q.messages) == 0 {
@@ -120,7 +124,7 @@ func (s *Service) endWork(l *queue, q *question, revised <-chan struct{}) bool {
 		return false
 	default:
 	}
-	l.current = nil
+	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })
 	for _, h := range q.pending {
 		delete(s.questions, h.subject)
 		s.limiter.remove(h)

@@ -11,9 +11,10 @@ import (
 )
 
 // Rules of showing an answer while it is made: one that takes less than liveAfter is shown
-// only as a whole; an edit may take liveTimeout.
+// only as a whole; what comes within gatherText is shown together; an edit may take liveTimeout.
 const (
-	liveAfter   = 1200 * time.Millisecond
+	liveAfter   = time.Second
+	gatherText  = 100 * time.Millisecond
 	liveTimeout = 15 * time.Second
 )
 
@@ -32,7 +33,8 @@ type liveAnswer struct {
 	dirty  bool
 	cancel context.CancelFunc // of the edit under way; nil while the post is being made
 
-	ref  chat.Ref // of the post; empty: there is none
+	ref  chat.Ref      // of the post; empty: there is none
+	news chan struct{} // holds an element when there is more to show
 	stop chan struct{}
 	done chan struct{}
 }
@@ -54,6 +56,7 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 		to:       a,
 		key:      q.turn,
 		reply:    messages[len(messages)-1].Reply,
+		news:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
@@ -93,6 +96,12 @@ func (l *liveAnswer) show(p chat.Progress) {
 		l.text = append(l.text, p.Text...)
 		l.dirty = true
 	}
+	if l.dirty {
+		select {
+		case l.news <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // end stops showing the answer, and returns where its post is.
@@ -112,20 +121,30 @@ func (l *liveAnswer) end() chat.Ref {
 
 func (l *liveAnswer) run(ctx context.Context) {
 	defer close(l.done)
-	timer := time.NewTimer(liveAfter)
-	defer timer.Stop()
+	due := time.Now().Add(liveAfter)
 	for {
 		select {
-		case <-timer.C:
+		case <-l.news:
 		case <-l.stop:
 			return
 		case <-ctx.Done():
 			return
 		}
+		timer := time.NewTimer(max(time.Until(due), gatherText))
+		select {
+		case <-timer.C:
+		case <-l.stop:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		// The next time counts from here: a slow platform is not to make the answer jump.
+		due = time.Now().Add(l.platform.Limits().Edits)
 		if d, changed := l.draft(); changed && !l.postPartial(ctx, d) {
 			return
 		}
-		timer.Reset(l.platform.Limits().Edits)
 	}
 }
 

@@ -50,6 +50,44 @@ func TestAnAnswerIsShownWhileItIsMade(t *testing.T) {
 	})
 }
 
+// streamer waits for a while, and then writes a word every 150 ms, by the clock of synctest.
+type streamer struct{ answerer }
+
+func (streamer) Answer(_ context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	time.Sleep(3 * time.Second)
+	for range 60 {
+		show(chat.Progress{Text: "word "})
+		time.Sleep(150 * time.Millisecond)
+	}
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: "done"}
+}
+
+// The first text is there as soon as the model has said something, and more at least every 1.2 s,
+// also where the platform takes its time for each request.
+func TestLiveAnswer_Streaming_GrowsEvenly(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		var shown []time.Duration
+		began := time.Now()
+		p := &platform{edits: time.Second, fail: func(_ int, d chat.Draft) error {
+			shown = append(shown, time.Since(began))
+			time.Sleep(300 * time.Millisecond)
+			return nil
+		}}
+		w := start(t, path, p, streamer{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "go"))
+		later()
+		if len(shown) < 9 || shown[0] > 3300*time.Millisecond {
+			t.Fatalf("shown at %v", shown)
+		}
+		for i := range len(shown) - 1 {
+			if gap := shown[i+1] - shown[i]; gap > 1200*time.Millisecond {
+				t.Errorf("a gap of %v in %v", gap, shown)
+			}
+		}
+	})
+}
+
 func TestAnAnswerCutOffWhileItIsShownIsFinishedInPlace(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{edits: 2 * time.Second}

@@ -66,7 +66,7 @@ func (s *Service) answerUrgent(q *question) {
 	case s.recovering:
 		s.urgent = append(s.urgent, q)
 	default:
-		s.wg.Go(func() { s.answerQuestion(q.messages[0].Conversation, &queue{}, q) })
+		s.wg.Go(func() { s.answerQuestion(q.messages[0].Conversation, newQueue(), q) })
 	}
 }
 
@@ -90,6 +90,12 @@ func (q *question) canMerge(other *question) bool {
 		size += len(m.Text)
 	}
 	return size <= maxMergedBytes
+}
+
+// isCommand reports whether a question asks the agent by a command.
+func (q *question) isCommand() bool {
+	return q != nil && q.followUp == nil && q.fixedReply == nil && len(q.messages) == 1 &&
+		q.messages[0].Command == chat.CommandAsk
 }
 
 func (q *question) isPlain() bool {
@@ -144,10 +150,11 @@ func (s *Service) revise(q *question, change chat.Message) {
 
 // stopWork stops the work that a stop message is about, and reports whether the message is
 // handled. A command in a channel also stops what its author asked in the channel's
-// threads. A command, and the word stop where nothing is being answered, get an answer of
-// their own.
+// threads. A command, the word stop where nothing is being answered, and whoever may not stop
+// what somebody else asked, get an answer of their own.
 func (s *Service) stopWork(m chat.Message) bool {
-	running := s.questionsToStop(m)
+	found := s.questionsToStop(m)
+	running := slices.DeleteFunc(slices.Clone(found), func(q *question) bool { return !q.mayStop(m) })
 	for _, q := range running {
 		if q.fixedReply = stoppedDraft(); q.stop != nil {
 			q.stop(chat.ErrStopped)
@@ -158,6 +165,8 @@ func (s *Service) stopWork(m chat.Message) bool {
 		fixedReply: stoppedDraft()}
 	own.fixedReply.Ephemeral = true
 	switch {
+	case len(running) == 0 && len(found) > 0:
+		own.fixedReply.Text = "Only whoever asked, or an administrator, can stop this."
 	case len(running) > 0 && m.Command == "":
 		// The stopped answer says so, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())
@@ -168,7 +177,12 @@ func (s *Service) stopWork(m chat.Message) bool {
 	case len(running) == 0:
 		own.fixedReply.Text = "I am not working on anything here just now."
 	}
-	s.enqueueQuestion(m, own)
+	if len(found) > 0 { // other work in this place may take its time
+		own.resumed = s.recovering
+		s.answerUrgent(own)
+	} else {
+		s.enqueueQuestion(m, own)
+	}
 	return true
 }
 
@@ -177,23 +191,29 @@ func (s *Service) stopWork(m chat.Message) bool {
 func (s *Service) questionsToStop(m chat.Message) []*question {
 	var found []*question
 	for a, l := range s.queues {
-		q := l.current
-		if s.recovering && len(l.jobs) > 0 {
-			q = l.jobs[0].question
-		}
-		if q == nil {
-			continue
+		running := l.current
+		if s.recovering && len(l.jobs) > 0 && l.jobs[0].question != nil {
+			running = []*question{l.jobs[0].question}
 		}
 		// What runs in the very place of the stop is meant, and nothing else.
-		if a == m.Conversation {
-			return []*question{q}
+		if a == m.Conversation && len(running) > 0 {
+			return running
 		}
-		own := func(asked chat.Message) bool { return asked.Author.ID == m.Author.ID }
-		if m.Command == "stop" && a.Base() == m.Conversation.Base() && slices.ContainsFunc(q.messages, own) {
-			found = append(found, q)
+		for _, q := range running {
+			if m.Command == "stop" && a.Base() == m.Conversation.Base() && q.isAskedBy(m.Author) {
+				found = append(found, q)
+			}
 		}
 	}
 	return found
 }
+
+func (q *question) isAskedBy(u chat.User) bool {
+	return slices.ContainsFunc(q.messages, func(asked chat.Message) bool { return asked.Author.ID == u.ID })
+}
+
+// mayStop reports whether a message may stop the work on q: that of whoever asked, or of an
+// administrator.
+func (q *question) mayStop(m chat.Message) bool { return m.AuthorManages() || q.isAskedBy(m.Author) }
 
 func stoppedDraft() *chat.Draft { return &chat.Draft{Text: "Stopped."} }

@@ -394,3 +394,71 @@ func TestALostPostIsToldInTheEndWithoutAnotherPost(t *testing.T) {
 		}
 	})
 }
+
+// byCommand is a question that was asked by /raven ask.
+func byCommand(room, id, author string) chat.Message {
+	m := said(room, id, id)
+	m.Command, m.Author.ID = chat.CommandAsk, author
+	return m
+}
+
+func TestCommands_AreAnsweredAFewAtATime(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
+			accept(t, w, byCommand("a", id, "U"+id))
+		}
+		accept(t, w, said("a", "plain", "plain"))
+		pass(61 * time.Second) // each answer takes a minute
+		if got := len(p.texts()); got != 4 {
+			t.Errorf("%d commands are answered after a minute, want 4: %q", got, p.texts())
+		}
+		pass(time.Minute)
+		if got := p.texts(); len(got) != 6 || slices.Contains(got, "re: plain") {
+			t.Errorf("after two minutes there is %q, want the commands alone", got)
+		}
+		later()
+		if got := p.texts(); len(got) != 7 || got[6] != "re: plain" {
+			t.Errorf("posted %q, want what was said behind the commands last", got)
+		}
+	})
+}
+
+func TestStop_IsForWhoeverAskedAndAdministrators(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, byCommand("a", "1", "anna"))
+		accept(t, w, byCommand("a", "2", "bob"))
+		soon()
+		stop := func(id, by string, admin bool) {
+			m := said("a", id, chat.PressStop)
+			m.Command, m.Author = chat.Pressed, chat.User{ID: by, Admin: admin}
+			accept(t, w, m)
+			soon()
+		}
+		stop("3", "eve", false)
+		posted(t, p, "Only whoever asked, or an administrator, can stop this.")
+		stop("4", "anna", false)
+		if texts := p.texts(); len(texts) != 3 {
+			t.Errorf("posted %q, want the stopped answer and that it is stopped", texts)
+		}
+		later()
+		texts := p.texts()
+		slices.Sort(texts)
+		want := []string{"Only whoever asked, or an administrator, can stop this.", "Stopped.", "Stopped.", "re: 2"}
+		if !slices.Equal(texts, want) {
+			t.Errorf("posted %q, want %q", texts, want)
+		}
+		accept(t, w, byCommand("a", "5", "anna"))
+		soon()
+		stop("6", "root", true)
+		later()
+		if texts := p.texts(); slices.Contains(texts, "re: 5") {
+			t.Errorf("an administrator could not stop it: %q", texts)
+		}
+	})
+}

@@ -8,8 +8,24 @@ import (
 // queue holds the jobs of one conversation. It exists while there is work in it.
 type queue struct {
 	jobs    []job
-	current *question // being answered, nil if none
+	current []*question   // being answered
+	beside  int           // commands that are answered beside one another
+	news    chan struct{} // holds an element when jobs or beside have changed
 }
+
+func newQueue(jobs ...job) *queue { return &queue{jobs: jobs, news: make(chan struct{}, 1)} }
+
+// wake lets runQueue look at the queue again.
+func (l *queue) wake() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// maxBeside is how many commands of one conversation are answered at a time. Unlike messages
+// they are not merged, and nobody refers to the one before.
+const maxBeside = 4
 
 // job is a question to answer or a post to send.
 type job struct {
@@ -32,9 +48,10 @@ func (s *Service) enqueueLocked(a chat.Address, j job) {
 	l := s.queues[a]
 	if l != nil {
 		l.jobs = append(l.jobs, j)
+		l.wake()
 		return
 	}
-	l = &queue{jobs: []job{j}}
+	l = newQueue(j)
 	s.queues[a] = l
 	if !s.recovering {
 		s.wg.Go(func() { s.runQueue(a, l) })
@@ -56,35 +73,56 @@ func (s *Service) startQueues() {
 	}
 }
 
-// runQueue does a queue's jobs in order until there are none. What is left when the service
-// ends stays in the store for the next start.
+// runQueue does a queue's jobs in order until there are none; commands that follow one another
+// are answered a few at a time. What is left when the service ends stays in the store for the
+// next start.
 func (s *Service) runQueue(a chat.Address, l *queue) {
 	for {
-		j, more := s.nextJob(a, l)
+		j, ok, ended := s.nextJob(a, l)
 		switch {
-		case !more:
+		case ended:
 			return
-		case j.question != nil:
-			s.answerInSlot(a, l, j.question)
-		default:
+		case !ok:
+			<-l.news
+		case j.post != nil:
 			s.send(*j.post, j.result)
+		case j.question.isCommand():
+			s.wg.Go(func() {
+				s.answerInSlot(a, l, j.question)
+				s.mu.Lock()
+				l.beside--
+				s.mu.Unlock()
+				l.wake()
+			})
+		default:
+			s.answerInSlot(a, l, j.question)
 		}
 	}
 }
 
-// nextJob returns the first job; further questions that can be answered with it are merged
-// into it. It returns false and removes the queue where there is no job.
-func (s *Service) nextJob(a chat.Address, l *queue) (job, bool) {
+// nextJob returns the first job if it may begin; further questions that can be answered with it
+// are merged into it. Where there is no job left ended is set, and the queue is removed.
+func (s *Service) nextJob(a chat.Address, l *queue) (j job, ok, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The queue is removed under the lock that enqueueLocked holds, so that no job can be
 	// added to a queue that nobody works on.
 	if len(l.jobs) == 0 || s.closed {
+		if l.beside > 0 {
+			return job{}, false, false
+		}
 		s.queued -= len(l.jobs)
 		delete(s.queues, a)
-		return job{}, false
+		return job{}, false, true
 	}
-	j := l.jobs[0]
+	j = l.jobs[0]
+	isCommand := j.question.isCommand()
+	if l.beside > 0 && (!isCommand || l.beside == maxBeside) {
+		return job{}, false, false
+	}
+	if isCommand {
+		l.beside++
+	}
 	l.jobs = l.jobs[1:]
 	s.queued--
 	for j.question != nil && len(l.jobs) > 0 && j.question.canMerge(l.jobs[0].question) {
@@ -92,5 +130,5 @@ func (s *Service) nextJob(a chat.Address, l *queue) (job, bool) {
 		l.jobs = l.jobs[1:]
 		s.queued--
 	}
-	return j, true
+	return j, true, false
 }

@@ -119,13 +119,14 @@ func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiter
 // postWithRetries posts p until the platform accepts it. It returns errStopped where the
 // service ends first, and another error where p is given up.
 func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, error) {
-	platform := s.o.Platform(p.To.Platform)
-	if platform == nil {
-		return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
-	}
 	since, wait := s.o.Now(), firstWait
 	p.Draft.Since = p.At // how far back the adapter has to look for an earlier attempt
 	for {
+		// Asked each time: while a post waits its platform may get another token.
+		platform := s.o.Platform(p.To.Platform)
+		if platform == nil {
+			return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
+		}
 		ref, err := s.postOnce(ctx, platform, p)
 		if err == nil {
 			return ref, nil

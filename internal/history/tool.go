@@ -24,12 +24,11 @@ func (s *Service) Tool() tool.Tool {
 	yes, no := true, false
 	return tool.Func{
 		Described: tool.Spec{Server: "history", Name: "search", Native: true,
-			Description: "Searches what was said in this conversation and its channel, by people and by you, also long ago. " +
-				"For questions about what somebody said, what was decided, when something was mentioned. " +
+			Description: "Searches what was said in this channel, by people and by you, also long ago. " +
 				"Ask with the names and times that are known, such as: what did Anna say about the budget last week.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
-				`"query":{"type":"string","minLength":1,"description":"what to look for, as a question or in words"},` +
-				`"limit":{"type":"integer","minimum":1,"maximum":30,"default":8,"description":"how many messages to show"}},` +
+				`"query":{"type":"string","minLength":1},` +
+				`"limit":{"type":"integer","minimum":1,"maximum":30,"default":8}},` +
 				`"required":["query"]}`),
 			Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes, OpenWorld: &no}},
 		Do: func(ctx context.Context, raw json.RawMessage) (tool.Result, error) {

@@ -9,7 +9,10 @@ package markdown
 import (
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/clipperhouse/uax29/v2/graphemes"
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 )
@@ -27,9 +30,13 @@ func Length(s string) int {
 	return n
 }
 
+// minPiece is how long each piece of a text is that is cut, where its blocks allow it: a message of
+// a few characters behind a long one looks like a mistake.
+const minPiece = 200
+
 // Split cuts Markdown into pieces of at most limit (see Length), between blocks
-// where it can, else between lines, else between words. Pieces are not empty;
-// a text without content gives none.
+// where it can, else between lines, else between words, and never within what readers see as one
+// character. Pieces are not empty; a text without content gives none.
 func Split(src string, limit int) []string {
 	src = strings.TrimRight(src, " \t\n")
 	if strings.TrimSpace(src) == "" {
@@ -38,8 +45,27 @@ func Split(src string, limit int) []string {
 	if Length(src) <= limit {
 		return []string{src}
 	}
-	s := splitter{limit: limit}
-	for _, l := range describe(src) {
+	lines := describe(src)
+	pieces := splitLines(lines, limit, 0, limit)
+	n, shortest := len(pieces), min(minPiece, limit/4)
+	if n < 2 || Length(pieces[n-1]) >= shortest {
+		return pieces
+	}
+	// The last two pieces are shared out evenly, and those before stay as they are: people may
+	// have seen them while the answer was written.
+	for percent := 55; percent < 100; percent += 5 {
+		other := splitLines(lines, limit, n-2, limit*percent/100)
+		if len(other) == n && Length(other[n-1]) >= shortest {
+			return other
+		}
+	}
+	return pieces
+}
+
+// splitLines cuts lines into pieces of at most limit, those from the piece lower on of at most last.
+func splitLines(lines []line, limit, lower, last int) []string {
+	s := splitter{full: limit, lower: lower, last: last}
+	for _, l := range lines {
 		s.add(l)
 	}
 	s.flush(len(s.lines))
@@ -143,40 +169,71 @@ func markTable(lines []line, n *east.Table, number func(int) int) {
 
 // splitter fills pieces with lines.
 type splitter struct {
-	limit  int
-	lines  []line // of the piece being filled
-	pieces []string
+	full, last int    // limits of pieces, and of those from lower on
+	lower      int    // index of a piece
+	lines      []line // of the piece being filled
+	pieces     []string
+}
+
+// limit returns the limit of the piece that is n pieces behind the one being filled.
+func (s *splitter) limit(n int) int {
+	if len(s.pieces)+n >= s.lower {
+		return s.last
+	}
+	return s.full
+}
+
+// isShort reports whether the piece being filled is too short to end before a line of plain text.
+func (s *splitter) isShort(l line) bool {
+	if len(s.lines) == 0 || l.open != "" || l.head != "" || l.lead || s.lines[len(s.lines)-1].open != "" {
+		return false
+	}
+	return s.length(s.lines) < min(minPiece, s.limit(0)/4)
 }
 
 // add puts a line into the piece, or what fits of it.
 func (s *splitter) add(l line) {
-	if s.length(append(s.lines[:len(s.lines):len(s.lines)], l)) <= s.limit {
+	if s.length(append(s.lines[:len(s.lines):len(s.lines)], l)) <= s.limit(0) {
 		s.lines = append(s.lines, l)
 		return
 	}
-	if s.length([]line{l}) > s.limit {
+	if s.length([]line{l}) > s.limit(0) || s.isShort(l) {
 		s.addLong(l)
 		return
 	}
 	s.flush(s.border())
-	for len(s.lines) > 0 && s.length(append(s.lines[:len(s.lines):len(s.lines)], l)) > s.limit {
+	for len(s.lines) > 0 && s.length(append(s.lines[:len(s.lines):len(s.lines)], l)) > s.limit(0) {
+		if s.isShort(l) {
+			s.addLong(l)
+			return
+		}
 		s.flush(len(s.lines))
 	}
 	s.lines = append(s.lines, l)
 }
 
-// addLong cuts a line that no piece can hold.
+// addLong cuts a line that does not fit into the piece as a whole. It begins in the piece being
+// filled where that would be too short otherwise.
 func (s *splitter) addLong(l line) {
-	s.flush(len(s.lines))
+	taken := 0
+	if s.isShort(l) {
+		taken = s.length(s.lines) + 1
+	} else {
+		s.flush(len(s.lines))
+	}
 	overhead := s.length([]line{{open: l.open, close: l.close, head: l.head}})
-	if overhead > s.limit/2 { // a fence or head that leaves no room is not repeated
+	if overhead > s.limit(0)/2 { // a fence or head that leaves no room is not repeated
 		l.open, l.close, l.head, overhead = "", "", "", 0
 	}
-	var parts []string
+	limit := func(n int) int {
+		if n == 0 {
+			return s.limit(0) - overhead - taken
+		}
+		return s.limit(n) - overhead
+	}
+	parts := fill(atoms(l.text), limit)
 	if l.open != "" {
-		parts = fill(words(l.text), s.limit-overhead)
-	} else {
-		parts = fill(atoms(l.text), s.limit-overhead)
+		parts = fill(words(l.text), limit)
 	}
 	for i, part := range parts {
 		l.text = part
@@ -249,20 +306,24 @@ func render(lines []line) string {
 	return b.String()
 }
 
-// fill joins atoms to parts of at most limit, cutting the atoms that are longer.
-func fill(atoms []string, limit int) []string {
+// fill joins atoms to parts of at most limit(n) for part n, cutting the atoms that are longer.
+func fill(atoms []string, limit func(n int) int) []string {
 	var parts []string
 	part := ""
 	for _, a := range atoms {
-		if Length(part)+Length(a) > limit {
+		if Length(part)+Length(a) > limit(len(parts)) {
 			if strings.TrimSpace(part) != "" {
 				parts = append(parts, strings.TrimRight(part, " "))
 			}
 			part = ""
 			a = strings.TrimLeft(a, " ")
 		}
-		for Length(a) > limit {
-			cut := prefix(a, limit)
+		// What fits into a whole piece is not cut for the sake of a piece that has begun.
+		if len(parts) == 0 && limit(0) < Length(a) && Length(a) <= limit(1) {
+			parts = append(parts, "")
+		}
+		for Length(a) > limit(len(parts)) {
+			cut := prefix(a, limit(len(parts)))
 			parts = append(parts, cut)
 			a = a[len(cut):]
 		}
@@ -274,9 +335,20 @@ func fill(atoms []string, limit int) []string {
 	return parts
 }
 
-// prefix is the longest beginning of s of at most limit, but at least one rune.
+// prefix returns the longest beginning of s of at most limit that ends between two grapheme
+// clusters. Where the first cluster is longer, it returns as much of that as fits, at least one rune.
 func prefix(s string, limit int) string {
-	n := 0
+	n, end := 0, 0
+	for clusters := graphemes.FromString(s); clusters.Next(); {
+		if n += Length(clusters.Value()); n > limit {
+			break
+		}
+		end += len(clusters.Value())
+	}
+	if end > 0 {
+		return s[:end]
+	}
+	n = 0
 	for i, c := range s {
 		if n += Length(string(c)); n > limit && i > 0 {
 			return s[:i]
@@ -293,13 +365,23 @@ var (
 		`\*\*[^*]+\*\*|~~[^~]+~~|\|\|[^|]+\|\||<[^<>\s][^<>]*>|\\.|[ \t]+|[^\s` + "`" + `!\[<*~|\\]+|.`)
 )
 
+// joins reports whether the end of one text and the beginning of another are one character to
+// readers: a combining mark, or what a zero-width joiner holds together.
+func joins(before, after string) bool {
+	const joiner = '\u200d'
+	last, _ := utf8.DecodeLastRuneInString(before)
+	first, _ := utf8.DecodeRuneInString(after)
+	return last == joiner || first == joiner || unicode.Is(unicode.M, first)
+}
+
 func words(s string) []string { return word.FindAllString(s, -1) }
 
 // atoms cuts a line where it may be broken; a word holds together what touches.
 func atoms(s string) []string {
 	var out []string
 	for _, a := range atom.FindAllString(s, -1) {
-		if n := len(out); n > 0 && strings.TrimSpace(a) != "" && strings.TrimSpace(out[n-1]) != "" && len(out[n-1])+len(a) < 200 {
+		n := len(out)
+		if n > 0 && (joins(out[n-1], a) || strings.TrimSpace(a) != "" && strings.TrimSpace(out[n-1]) != "" && len(out[n-1])+len(a) < 200) {
 			out[n-1] += a
 			continue
 		}

@@ -1,6 +1,7 @@
 // Package platform runs the chat platforms: it connects them, replaces one whose
 // configuration has changed, and collects the evidence of their connections. It promises
-// that a platform which cannot ever connect keeps none of the others from working.
+// that a platform which is refused keeps none of the others from working, and is tried again
+// after some minutes.
 package platform
 
 import (
@@ -25,11 +26,12 @@ type Health struct {
 
 // Set is the platforms that are switched on. It is safe for concurrent use.
 type Set struct {
-	log *slog.Logger
+	log    *slog.Logger
+	remake func(name string) chat.Platform
 
 	mu        sync.Mutex
 	platforms map[string]chat.Platform
-	refused   map[string]error // platforms that cannot ever connect
+	refused   map[string]error // why platforms that have not connected since were refused
 	running   map[string]*connection
 	connect   func(name string, p chat.Platform) // while Run runs, else nil
 }
@@ -40,9 +42,16 @@ type connection struct {
 	done chan struct{}
 }
 
-// NewSet returns the given platforms, by name. Run connects them.
-func NewSet(log *slog.Logger, platforms ...chat.Platform) *Set {
-	s := &Set{log: log, platforms: map[string]chat.Platform{}, refused: map[string]error{}, running: map[string]*connection{}}
+// NewSet returns the given platforms, by name. Run connects them. remake returns another instance
+// of a platform that was refused, because each runs once; nil: it is not tried again.
+func NewSet(log *slog.Logger, remake func(name string) chat.Platform, platforms ...chat.Platform) *Set {
+	s := &Set{
+		log:       log,
+		remake:    remake,
+		platforms: map[string]chat.Platform{},
+		refused:   map[string]error{},
+		running:   map[string]*connection{},
+	}
 	for _, p := range platforms {
 		s.platforms[p.Name()] = p
 	}
@@ -117,21 +126,57 @@ func (s *Set) Run(ctx context.Context, accept func(context.Context, chat.Message
 	s.mu.Unlock()
 }
 
-// runOne runs a platform, and remembers why it cannot ever connect.
+// A refused platform is tried again after firstRetry, and then twice as late each time: some
+// refusals are mistakes of the platform, and an operator may mend the others without a restart.
+// Discord forbids an address that is refused 10,000 times in ten minutes.
+const (
+	firstRetry = time.Minute
+	maxRetry   = 15 * time.Minute
+)
+
+// runOne runs a platform, and again when it was refused, until ctx ends.
 func (s *Set) runOne(ctx context.Context, name string, p chat.Platform, accept func(context.Context, chat.Message) error) {
-	err := p.Run(ctx, accept)
-	if err == nil || ctx.Err() != nil {
-		return
+	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
+		began := time.Now()
+		err := p.Run(ctx, accept)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > maxRetry { // it had worked
+			wait = firstRetry
+		}
+		var setup *chat.SetupError
+		if errors.As(err, &setup) {
+			s.log.Error("platform refused", "platform", name, "wait", wait, "error", setup.Error(), "remedy", setup.Remedy)
+		} else {
+			s.log.Error("platform stopped", "platform", name, "wait", wait, "error", err)
+		}
+		s.mu.Lock()
+		s.refused[name] = fmt.Errorf("%w; trying again every few minutes", err)
+		s.mu.Unlock()
+		if s.remake == nil || !sleep(ctx, wait) {
+			return
+		}
+		if p = s.remake(name); p == nil {
+			return
+		}
+		// Replace waits for this function before it changes the map.
+		s.mu.Lock()
+		s.platforms[name] = p
+		s.mu.Unlock()
 	}
-	var setup *chat.SetupError
-	if errors.As(err, &setup) {
-		s.log.Error("platform refused", "platform", name, "error", setup.Error(), "remedy", setup.Remedy)
-	} else {
-		s.log.Error("platform stopped", "platform", name, "error", err)
+}
+
+// sleep waits for d. It returns false where ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused[name] = err
 }
 
 // Replace disconnects a platform and connects another in its place; nil: none.
@@ -171,13 +216,17 @@ func (s *Set) Health() []Health {
 }
 
 func (s *Set) healthLocked(name string) chat.Health {
-	if err := s.refused[name]; err != nil {
-		return chat.Health{Detail: err.Error()}
-	}
+	health := chat.Health{Connected: s.refused[name] == nil}
 	if r, ok := s.platforms[name].(chat.Reporter); ok {
-		return r.Health()
+		health = r.Health()
 	}
-	return chat.Health{Connected: true}
+	switch err := s.refused[name]; {
+	case err != nil && health.Connected: // a later attempt was taken
+		delete(s.refused, name)
+	case err != nil:
+		health.Detail = err.Error()
+	}
+	return health
 }
 
 // How often WaitReady looks: often while connecting usually succeeds, then less.
@@ -197,10 +246,10 @@ func (s *Set) WaitReady(ctx context.Context) (connected, refused string, ok bool
 		s.mu.Lock()
 		for _, name := range slices.Sorted(maps.Keys(s.platforms)) {
 			switch {
-			case s.refused[name] != nil:
-				down = append(down, name)
 			case s.healthLocked(name).Connected:
 				up = append(up, name)
+			case s.refused[name] != nil:
+				down = append(down, name)
 			default:
 				waiting = true
 			}

@@ -107,8 +107,7 @@ func (s System) rules() string {
 		rules = append(rules, "Calls that do not need each other's results may be made together.")
 	}
 	if !s.Unattended {
-		rules = append(rules, "If a request can be read in ways that lead to different answers, ask one short question "+
-			"instead of guessing.")
+		rules = append(rules, "If a request is ambiguous and it matters, ask one short question instead of guessing.")
 	}
 	rules = append(rules, "Name the source behind what you took from one: a page or message by its link, a file by its name. "+
 		"Be brief unless asked for more.")
@@ -153,7 +152,7 @@ func (s System) place() string {
 	if s.Place.Topic != "" {
 		out += " The channel's topic, as its members wrote it: “" + shorten(s.Place.Topic, maxTopicChars) + "”."
 	}
-	if s.Place.Members > 0 {
+	if s.Place.Members > 1 {
 		out += fmt.Sprintf(" It has %d members.", s.Place.Members)
 	}
 	return out

@@ -22,12 +22,7 @@ const (
 	Browse   = "browse_tool_domain"
 )
 
-const prompt = `You have many more tools than are listed. You reach them through five others:
-- discover_tools finds tools by what they do. Search once for each sub-task, in a few words that name the action and its object, not the user's whole request. Several searches may be made at once.
-- get_tool_schema tells which arguments tools take. Ask for all the tools that you need in one call, and before you run one for the first time.
-- execute_tool runs a tool by its name.
-- list_tool_domains and browse_tool_domain show what there is, when a search found nothing that fits or the user asks what you can do.
-Never guess the name of a tool. If two searches in different words find nothing that fits, say that there is no tool for it.`
+const prompt = `You have many more tools than are listed. discover_tools finds them: search once for each sub-task, in a few words that name the action and its object. get_tool_schema shows the arguments of all that you need in one call; then execute_tool runs them. list_tool_domains and browse_tool_domain show what there is, when a search found nothing or the user asks what you can do. Never guess the name of a tool. If two searches in different words find nothing, say that there is no tool for it.`
 
 // Limits of what the meta-tools show at once.
 const (
@@ -90,18 +85,17 @@ func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 	t := metaTools{f.index, f.semantic, usable}
 	return []tool.Named{
 		newMetaTool(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
-			`"domain":{"type":"string","description":"a name from list_tool_domains"},`+
-			`"cursor":{"type":"string","description":"where the page before this one ended; absent: the first page"}},"required":["domain"]}`, t.browse),
+			`"domain":{"type":"string"},`+
+			`"cursor":{"type":"string","description":"as the page before named it"}},"required":["domain"]}`, t.browse),
 		newMetaTool(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
-			`"query":{"type":"string","description":"the action and its object in a few words, such as: create calendar event"},`+
-			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"how many tools to show; absent: 8"}},"required":["query"]}`, t.discover),
-		newMetaTool(Execute, "Run a tool that was found. Its schema, from get_tool_schema, says which arguments it takes.", `{"type":"object","properties":{`+
-			`"name":{"type":"string","description":"the tool's name as discover_tools gave it"},`+
-			`"arguments":{"type":"object","description":"the tool's arguments"}},"required":["name"]}`, refuseExecution),
-		newMetaTool(Schema, "Show what tools do in full and which arguments they take.", `{"type":"object","properties":{`+
-			`"name":{"type":"string","description":"the name of one tool"},`+
-			`"names":{"type":"array","items":{"type":"string"},"maxItems":10,"description":"the names of several tools"}}}`, t.showSchemas),
-		newMetaTool(Domains, "List the domains of tools with what they are for and how many tools each has.", `{"type":"object","properties":{}}`, t.listDomains),
+			`"query":{"type":"string","description":"such as: create calendar event"},`+
+			`"limit":{"type":"integer","minimum":1,"maximum":20}},"required":["query"]}`, t.discover),
+		newMetaTool(Execute, "Run a tool that was found, with arguments as get_tool_schema says.", `{"type":"object","properties":{`+
+			`"name":{"type":"string"},`+
+			`"arguments":{"type":"object"}},"required":["name"]}`, refuseExecution),
+		newMetaTool(Schema, "Show what tools do and which arguments they take.", `{"type":"object","properties":{`+
+			`"names":{"type":"array","items":{"type":"string"},"maxItems":10}}}`, t.showSchemas),
+		newMetaTool(Domains, "List the domains of tools and what they are for.", `{"type":"object","properties":{}}`, t.listDomains),
 	}
 }
 
@@ -244,7 +238,7 @@ func (t metaTools) showSchemas(_ context.Context, args json.RawMessage) (tool.Re
 	}
 	switch {
 	case err != nil || len(names) == 0:
-		return tool.Failure(`get_tool_schema wants {"name": a tool's name} or {"names": [several]}.`), nil
+		return tool.Failure(`get_tool_schema wants {"names": [names of tools]}.`), nil
 	case len(names) > maxSchemas:
 		return tool.Failure(fmt.Sprintf("get_tool_schema shows %d tools at once at most; %d were asked for.",
 			maxSchemas, len(names))), nil

@@ -37,13 +37,18 @@ func (s *Server) ThreadBroadcast(channel, threadTS string, by User, text string)
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Broadcast: true})
 }
 
-// Share lets a user write a message with a file, in a thread if one is named.
-func (s *Server) Share(channel, threadTS string, by User, text string, f File) Event {
+// Upload stores a file, for messages that are written with SayWith.
+func (s *Server) Upload(f File) File {
 	s.state.Lock()
+	defer s.state.Release()
 	f.ID = s.newID("F")
 	s.files[f.ID] = &f
-	s.state.Release()
-	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Files: []File{f}})
+	return f
+}
+
+// Share lets a user write a message with a file, in a thread if one is named.
+func (s *Server) Share(channel, threadTS string, by User, text string, f File) Event {
+	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: threadTS, Files: []File{s.Upload(f)}})
 }
 
 // SayWith is Say of a message that is changed before it is written, such as by blocks of an app.

@@ -33,15 +33,14 @@ func History(read Reader, where func(tool.Caller) (chat.Address, bool)) tool.Too
 	yes, no := true, false
 	return tool.Func{
 		Described: tool.Spec{Server: "channel", Name: "history", Native: true,
-			Description: "Reads back what was said in this channel, by people and bots, with times (UTC) and names. " +
-				"For questions about what was discussed here, and for summaries of it.",
+			Description: "Reads back what was said in this channel, with times (UTC) and names, such as for a summary of it.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"where":{"type":"string","enum":["channel","thread"],` +
-				`"description":"channel: the whole channel, without the replies in its threads; thread: the thread that this is asked in, ` +
+				`"description":"channel: without the replies in threads; thread: the one that this is asked in, ` +
 				`the default there"},` +
-				`"messages":{"type":"integer","minimum":1,"maximum":300,"default":50,"description":"how many, the newest"},` +
-				`"since":{"type":"string","description":"only what was said from this time on, as 2026-11-21T08:00:00Z"},` +
-				`"before":{"type":"string","description":"only what was said before the message with this id, as an earlier call gave it"}}}`),
+				`"messages":{"type":"integer","minimum":1,"maximum":300,"default":50,"description":"how many"},` +
+				`"since":{"type":"string","description":"a time such as 2026-11-21T08:00:00Z"},` +
+				`"before":{"type":"string","description":"id of a message that an earlier call returned"}}}`),
 			Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes, OpenWorld: &no}},
 		Do: func(ctx context.Context, raw json.RawMessage) (tool.Result, error) {
 			q := request{Messages: defaultMessages}

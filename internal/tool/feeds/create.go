@@ -41,18 +41,18 @@ func CreateTool(p Planner) tool.Tool {
 			Name:   "create",
 			Native: true,
 			Hints:  tool.Hints{ReadOnly: &no, Destructive: &no},
-			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a prompt that an agent carries out, posted on a schedule. " +
-				"The plan is shown to people, who confirm it with a button; nothing is made before.",
+			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a task for an agent, posted on a schedule. " +
+				"People are shown the plan and confirm it with a button.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
-				`"name":{"type":"string","description":"a short name; made up when absent"},` +
-				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or of pages that name one; the title of a feed that the bot reads already will do"},` +
-				`"schedule":{"type":"string","description":"plain English such as weekdays at 8:30, five-field cron, or on-new to post items as they come"},` +
-				`"timezone":{"type":"string","description":"IANA zone of the schedule such as Europe/Oslo; UTC when absent, so ask if it is not known"},` +
+				`"name":{"type":"string","description":"a short name"},` +
+				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or pages, or titles of feeds that the bot reads already"},` +
+				`"schedule":{"type":"string","description":"plain English such as weekdays at 8:30, five-field cron, or on-new: items as they come"},` +
+				`"timezone":{"type":"string","description":"IANA zone such as Europe/Oslo; ask if it is not known"},` +
 				`"style":{"type":"string","enum":["brief","bullets","topics","titles"]},` +
-				`"language":{"type":"string","description":"in which it is written; that of the channel or of the items when absent"},` +
-				`"prompt":{"type":"string","description":"what the writer is told; without feeds, the task"},` +
+				`"language":{"type":"string"},` +
+				`"prompt":{"type":"string","description":"instructions for the writer; without feeds the task"},` +
 				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
-				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, which it must not have"}},"required":["schedule"]}`),
+				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, none"}},"required":["schedule"]}`),
 		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var w Proposal

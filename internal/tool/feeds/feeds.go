@@ -41,8 +41,8 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 		Described: tool.Spec{Server: "feeds", Name: "fetch", Native: true, Hints: hints,
 			Description: "Reads an RSS, Atom or JSON feed and lists its newest items with their links.",
 			Schema: json.RawMessage(
-				`{"type":"object","properties":{"url":{"type":"string","description":"address of the feed, or of a page that names one; bundled:NAME reads a feed that came with the bot"},` +
-					`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"how many items, 10 if not given"}},"required":["url"]}`,
+				`{"type":"object","properties":{"url":{"type":"string","description":"of the feed, or of a page that names one; bundled:NAME: a feed that came with the bot"},` +
+					`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"default 10"}},"required":["url"]}`,
 			)},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			in := struct {

@@ -62,23 +62,22 @@ const (
 // Tools returns memory_save, memory_update and memory_search.
 func (p *Pack) Tools() []tool.Tool {
 	yes, no := true, false
-	const note = `"text":{"type":"string","minLength":1,"description":"the note, one fact, at most 500 characters"},` +
-		`"about":{"type":"string","enum":["me","channel"],"description":"me: about whoever asks, ` +
-		`and seen only when they ask; channel: for everybody in this channel"}`
+	const note = `"text":{"type":"string","minLength":1,"description":"one fact, at most 500 characters"},` +
+		`"about":{"type":"string","enum":["me","channel"],"description":"me: whoever asks, ` +
+		`shown only to them; channel: everybody here"}`
 	return []tool.Tool{
-		p.newTool("save", "Remembers a note about whoever asks or about this channel, beyond this conversation. "+
-			"Only for what somebody asked to have remembered, and never what one person said of another. "+
-			"The answer tells what was stored, and which note it may contradict.",
+		p.newTool("save", "Remembers a note beyond this conversation. "+
+			"Only what somebody asked to have remembered, never what one person said of another. "+
+			"The result says which note it may contradict.",
 			`{"type":"object","properties":{`+note+`},"required":["text","about"]}`,
 			tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &yes, OpenWorld: &no}, p.save),
 		p.newTool("update", "Replaces a note by its number, when what it says has changed.",
 			`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"the number of the note"},`+
 				note+`},"required":["n","text","about"]}`,
 			tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, OpenWorld: &no}, p.update),
-		p.newTool("search", "Looks through what was remembered about whoever asks and about this channel. "+
-			"Look here when an answer may rest on what people told before.",
+		p.newTool("search", "Searches the notes about whoever asks and about this channel.",
 			`{"type":"object","properties":{`+
-				`"query":{"type":"string","description":"words that the note may hold; empty: the newest notes"}},`+
+				`"query":{"type":"string","description":"empty: the newest notes"}},`+
 				`"required":["query"]}`,
 			tool.Hints{ReadOnly: &yes, OpenWorld: &no}, p.search),
 	}

@@ -1,0 +1,108 @@
+package slack
+
+import (
+	"context"
+
+	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/internal/chat"
+)
+
+// What shows that an answer is being made: the status of a thread or, where Slack takes none, a
+// reaction to the question.
+const (
+	statusThinking   = "is thinking…"
+	thinkingReaction = "eyes"
+)
+
+// Keys of what Slack refuses everywhere.
+const (
+	noStatus    = "status of threads"
+	noReactions = "reactions"
+)
+
+// Typing shows that an answer is being made, until something is posted there. Channels take a
+// status since March 2026 (scope chat:write); a place without a thread gets a reaction.
+func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
+	select {
+	case <-s.ready:
+	default:
+		return nil
+	}
+	if showing, _ := s.partialShown.Get(threadKey(to.Channel, to.Thread)); showing {
+		return nil
+	}
+	if refused, _ := s.unsupported.Get(noStatus); to.Thread == "" || refused {
+		return s.react(ctx, to)
+	}
+	limited, cancel := context.WithTimeout(ctx, choreTimeout)
+	defer cancel()
+	err := s.api.SetAssistantThreadsStatusContext(
+		limited,
+		slackgo.AssistantThreadsSetStatusParameters{
+			ChannelID: to.Channel,
+			ThreadTS:  to.Thread,
+			Status:    statusThinking,
+		},
+	)
+	word := errorCode(err)
+	if word == "" || transientCodes[word] {
+		return err
+	}
+	// A refusal of this one place says nothing about others.
+	if !channelCodes[word] {
+		s.noteUnsupported(noStatus, err)
+	}
+	return s.react(ctx, to)
+}
+
+// noteUnsupported remembers that Slack refuses something everywhere, and tells the operator once.
+func (s *Slack) noteUnsupported(what string, err error) {
+	if known, _ := s.unsupported.Change(what, func(bool, bool) bool { return true }); !known {
+		s.o.Log.Warn("slack refuses to show that an answer is being made", "what", what, "error", err,
+			"remedy", "reinstall the app with the scopes that ravenbot slack manifest prints")
+	}
+}
+
+// react puts a reaction on the newest question of a place, unless it has one.
+func (s *Slack) react(ctx context.Context, to chat.Address) error {
+	where := threadKey(to.Channel, to.Thread)
+	ts, known := s.asked.Get(where)
+	if refused, _ := s.unsupported.Get(noReactions); !known || refused {
+		return nil
+	}
+	if was, _ := s.reacted.Change(where, func(string, bool) string { return ts }); was == ts {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), choreTimeout)
+	defer cancel()
+	err := s.api.AddReactionContext(limited, thinkingReaction, slackgo.NewRefToMessage(to.Channel, ts))
+	if word := errorCode(err); word != "" && word != "already_reacted" {
+		s.reacted.Drop(where)
+		if !transientCodes[word] && !channelCodes[word] {
+			s.noteUnsupported(noReactions, err)
+		}
+		return err
+	}
+	if ctx.Err() != nil { // the answer came meanwhile
+		s.clearReaction(to)
+	}
+	return nil
+}
+
+// clearReaction takes the reaction back that showed that an answer is being made.
+func (s *Slack) clearReaction(to chat.Address) {
+	where := threadKey(to.Channel, to.Thread)
+	ts, known := s.reacted.Get(where)
+	if !known {
+		return
+	}
+	s.reacted.Drop(where)
+	s.queueChore(func(ctx context.Context) error {
+		err := s.api.RemoveReactionContext(ctx, thinkingReaction, slackgo.NewRefToMessage(to.Channel, ts))
+		if word := errorCode(err); word == "no_reaction" || channelCodes[word] || word == "message_not_found" {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,34 @@
+package slack
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// An answer is not lost because Slack refuses the token for a while.
+func TestPost_RefusedToken_IsHeld(t *testing.T) {
+	for _, word := range []string{"token_revoked", "account_inactive", "invalid_auth"} {
+		refusals := 2
+		s := wired(func(string, url.Values) (int, http.Header, string) {
+			if refusals--; refusals >= 0 {
+				return http.StatusOK, nil, `{"ok":false,"error":"` + word + `"}`
+			}
+			return http.StatusOK, nil, `{"ok":true,"channel":"C1","ts":"1700000000.000001"}`
+		})
+		to, d := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}, chat.Draft{Key: "k", Text: "hello"}
+		for range 2 {
+			var held *chat.PostError
+			if _, err := s.Post(t.Context(), to, d); !errors.As(err, &held) || held.Permanent || held.Maybe || held.After < 10*time.Second {
+				t.Errorf("%s: %+v", word, err)
+			}
+		}
+		if ref, err := s.Post(t.Context(), to, d); err != nil || len(ref.IDs) != 1 {
+			t.Errorf("%s: posted %v, %v", word, ref, err)
+		}
+	}
+}
