@@ -11,6 +11,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // maxShownArgs is how many bytes of arguments the post shows; longer ones are attached as a
@@ -122,7 +123,7 @@ func showExactly(args json.RawMessage) string {
 	}
 	var out strings.Builder
 	for _, c := range b.String() {
-		if c == '\n' || c == ' ' || unicode.IsGraphic(c) && !unicode.Is(unicode.Zs, c) {
+		if c == '\n' || c == ' ' || unicode.IsGraphic(c) && !unicode.Is(unicode.Zs, c) && !text.IsInvisible(c) {
 			out.WriteRune(c)
 		} else if c > 0xFFFF {
 			fmt.Fprintf(&out, "\\U%08x", c)

@@ -2,7 +2,6 @@ package digest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"text/template"
@@ -44,11 +43,6 @@ type PageTopic struct {
 	Items []PageItem
 }
 
-// maxTemplateOutput bounds the output of a template, in bytes.
-const maxTemplateOutput = 32 << 10
-
-var errTooLong = errors.New("the template writes too much")
-
 // CheckTemplate returns what is wrong with a template, or nil.
 func CheckTemplate(text string) error {
 	_, err := parseTemplate(text)
@@ -58,10 +52,10 @@ func CheckTemplate(text string) error {
 // parseTemplate parses a template and executes it on a sample and on an empty page, so that
 // a fault is found when the digest is made, not at its first run.
 func parseTemplate(text string) (*template.Template, error) {
-	t, err := template.New("digest").Funcs(template.FuncMap{
-		"join":  strings.Join,
-		"clock": func(t time.Time) string { return t.Format("2 Jan 15:04") },
-	}).Parse(text)
+	t, err := template.New("digest").Funcs(templateFuncs()).Parse(text)
+	if err == nil {
+		err = limitSteps(t)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,22 +84,6 @@ func parseTemplate(text string) (*template.Template, error) {
 		}
 	}
 	return t, nil
-}
-
-// limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
-type limitedBuilder struct{ strings.Builder }
-
-func (s *limitedBuilder) Write(p []byte) (int, error) {
-	if s.Len()+len(p) > maxTemplateOutput {
-		return 0, errTooLong
-	}
-	return s.Builder.Write(p)
-}
-
-func executeTemplate(t *template.Template, p Page) (string, error) {
-	var b limitedBuilder
-	err := t.Execute(&b, p)
-	return strings.TrimSpace(b.String()), err
 }
 
 // compose makes the draft, and its two parts where it is long.

@@ -56,21 +56,36 @@ func OneLine(s string) string {
 }
 
 // Clean makes a stranger's text safe to show and to send. It returns valid UTF-8 without control characters,
-// terminal sequences and characters that hide text or change its direction. Line feeds and tabs stay; carriage
-// returns are removed.
+// terminal sequences and characters that cannot be seen (see IsInvisible). Line feeds and tabs stay; carriage returns
+// are removed. Of joiners, which Persian, Indian scripts and emoji need, the first of several stays.
 func Clean(s string) string {
+	joined := false
 	return strings.Map(func(c rune) rune {
-		if c != '\n' && c != '\t' && (unicode.IsControl(c) || isHidden(c)) {
+		if isJoiner(c) && !joined {
+			joined = true
+			return c
+		}
+		if c != '\n' && c != '\t' && (unicode.IsControl(c) || IsInvisible(c)) {
 			return -1
 		}
+		joined = false
 		return c
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// isHidden reports whether c is not seen itself but changes what is seen: overrides of the writing direction
-// (U+202A to U+202E, U+2066 to U+2069) and the tag characters (U+E0000 to U+E007F).
-func isHidden(c rune) bool {
-	return '\u202A' <= c && c <= '\u202E' || '\u2066' <= c && c <= '\u2069' || 0xE0000 <= c && c <= 0xE007F
+// isJoiner reports whether c is U+200C or U+200D.
+func isJoiner(c rune) bool { return c == '\u200C' || c == '\u200D' }
+
+// IsInvisible reports whether c is not seen itself, so that text can hide in it, or changes the direction of what is
+// seen: Unicode's Default_Ignorable_Code_Point (its derivation is in DerivedCoreProperties.txt of Unicode 15) and the
+// blank of Braille. Blanks and control characters are not meant.
+func IsInvisible(c rune) bool {
+	if c == '\u2800' || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		return true
+	}
+	// Of the formatting characters these are seen.
+	seen := unicode.Is(unicode.Prepended_Concatenation_Mark, c) || 0xFFF9 <= c && c <= 0xFFFB || 0x13430 <= c && c <= 0x1343F
+	return unicode.Is(unicode.Cf, c) && !seen || 0xE0000 <= c && c <= 0xE0FFF
 }
 
 var markdownEscapes = strings.NewReplacer(

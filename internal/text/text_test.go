@@ -56,6 +56,27 @@ func TestClean_KeepsLinesAndTabs(t *testing.T) {
 	}
 }
 
+// Text cannot be hidden from people and shown to models. Emoji sequences and scripts that need joiners keep them.
+func TestClean_DropsWhatCannotBeSeen(t *testing.T) {
+	for _, c := range []rune{0x3164, 0xFFA0, 0x115F, 0x2800, 0x034F, 0xFE00, 0xFE0F, 0xE0100, 0xE01EF, 0xE0041, 0x180B, 0x180E,
+		0x200B, 0x200E, 0x2060, 0x2063, 0x206A, 0x202E, 0x2066, 0xFEFF, 0x00AD, 0x1D173, 0xFFF0} {
+		if got := text.Clean("a" + string(c) + "b"); got != "ab" || !text.IsInvisible(c) {
+			t.Errorf("U+%04X stays: %q", c, got)
+		}
+	}
+	for in, want := range map[string]string{
+		"\U0001F469\u200D\U0001F4BB":         "\U0001F469\u200D\U0001F4BB",
+		"\u0645\u06CC\u200C\u062E\u0648":     "\u0645\u06CC\u200C\u062E\u0648",
+		"a\u200C\u200D\u200C\u200C\u200Db":   "a\u200Cb",
+		"a\u200D\uFE0F\u200D\u200Bb":         "a\u200Db",
+		"\u0600\u0661 ø天 \u0915\u094D\u0937": "\u0600\u0661 ø天 \u0915\u094D\u0937",
+	} {
+		if got := text.Clean(in); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestEscapeMarkdown_LeavesNothingToInterpret(t *testing.T) {
 	want := `\# \*a\* \_b\_ ` + "\\`c\\`" + ` \[d\](e) \<f> \~g\~ \|h\| \\ i`
 	if got := text.EscapeMarkdown("# *a* _b_ `c` [d](e) <f> ~g~ |h| \\\ni"); got != want {
