@@ -115,8 +115,8 @@ func (s *Slack) noteRateLimit(o eventEnvelope) {
 }
 
 // greetingText says how to use the bot.
-const greetingText = "Hello! Mention me with a question and I answer in a thread, where you can go on without mentioning me. " +
-	"`/raven help` lists what else I can do."
+const greetingText = "Hello! Mention me with a question and I answer in a thread, " +
+	"where you can go on without mentioning me. `/raven help` lists what else I can do."
 
 // greet posts how to use the bot in a channel that it has joined, once: Slack may tell of it again.
 func (s *Slack) greet(to chat.Address) {
