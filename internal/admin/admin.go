@@ -11,6 +11,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -84,6 +85,8 @@ type Options struct {
 	Token     string // of the administrator; while it is empty, only one-time links work
 	Listen    string // the address listened on, host:port
 	PublicURL string // where others reach the bot, or empty
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
 
 	Chat   http.Handler // the chat page; nil where it is switched off
 	Static http.Handler // what pages load, below /static/; nil where Chat has it
@@ -163,6 +166,7 @@ func (s *Server) LocalAPI() http.Handler {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
 	setHeaders(w.Header())
+	defer limitReading(w, r)()
 	// Before the checks of host and login: these handlers have proofs of their own, such as a signature.
 	if h, ok := s.o.Mounts[r.URL.Path]; ok {
 		if readBody(w, r) {
@@ -212,16 +216,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // authorize reports whether a request has the admin token or a session. It answers all other requests itself.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
-		now := s.o.Now()
-		// Before the comparison: guessing must stop also for a right token.
-		if s.guard.bearers.isFull(r, now) {
-			writeTooManyAttempts(w)
-			return false
-		}
 		if s.sessions.isToken(token) {
 			return true
 		}
-		s.guard.bearers.countAttempt(r, now)
+		if !s.guard.bearers.countFailure(s.guard.clientAddress(r), s.o.Now()) {
+			writeTooManyAttempts(w)
+			return false
+		}
 	} else if s.sessions.check(w, r, s.guard.isSecure(r)) {
 		if err := checkOrigin(r); err != nil {
 			writeError(w, http.StatusForbidden, "forbidden", err.Error(),

@@ -24,15 +24,14 @@ func readBody(w http.ResponseWriter, r *http.Request) bool {
 	}
 	c := http.NewResponseController(w)
 	// A ResponseWriter of a test may offer no deadline; then the size limit has to do.
-	timed := c.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil
+	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
-	if timed {
-		_ = c.SetReadDeadline(time.Time{}) // the connection may serve further requests
-	}
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		w.Header().Del("Connection")
+		endReading(w, r)
 		return true
 	case errors.As(err, &large):
 		writeError(w, http.StatusRequestEntityTooLarge, "too_large",
@@ -41,4 +40,30 @@ func readBody(w http.ResponseWriter, r *http.Request) bool {
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}
 	return false
+}
+
+// limitReading prepares a request so that its connection is not kept by a body that nobody reads: a probe or a refused
+// request is answered at once, and the connection is closed behind it. Call the function that it returns after the
+// answer.
+func limitReading(w http.ResponseWriter, r *http.Request) (finish func()) {
+	if r.ContentLength == 0 {
+		endReading(w, r)
+		return func() {}
+	}
+	sent := r.Body
+	// Without this header net/http waits for the rest of the body before it answers. readBody removes it.
+	w.Header().Set("Connection", "close")
+	return func() {
+		if r.Body == sent {
+			// net/http reads a rest of up to 256 KiB behind the answer, too.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		}
+	}
+}
+
+// endReading is called when a request has arrived as a whole. The deadline has to go: net/http reads ahead while an
+// answer is streamed, and would cancel the request when the deadline passes.
+func endReading(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	keepConnection(r)
 }

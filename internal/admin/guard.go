@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,13 +39,15 @@ type guard struct {
 	public  *url.URL
 	origins *http.CrossOriginProtection
 	logins  *limiter
-	bearers *limiter
+	bearers *limiter // with the admin token
+	clients *limiter // of /mcp, with tokens of its own
+	proxies []netip.Prefix
 }
 
 func newGuard(o Options) *guard {
 	g := &guard{hosts: map[string]bool{}, origins: http.NewCrossOriginProtection(),
 		// A person mistypes a token a few times; scripts with a wrong token try again more often.
-		logins: newLimiter(10), bearers: newLimiter(100)}
+		logins: newLimiter(10), bearers: newLimiter(100), clients: newLimiter(100), proxies: o.TrustedProxies}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		host = o.Listen
@@ -108,14 +112,14 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// limiter counts the attempts of each address within a minute.
+// limiter counts the failures of each address within a minute, for one kind of account.
 type limiter struct {
-	maxAttempts int
+	maxFailures int
 	mu          sync.Mutex
-	seen        map[string]attempts
+	seen        map[string]failures
 }
 
-type attempts struct {
+type failures struct {
 	since time.Time
 	n     int
 }
@@ -123,39 +127,46 @@ type attempts struct {
 // maxAddresses is how many addresses a limiter keeps.
 const maxAddresses = 4096
 
-func newLimiter(most int) *limiter { return &limiter{maxAttempts: most, seen: map[string]attempts{}} }
+func newLimiter(most int) *limiter { return &limiter{maxFailures: most, seen: map[string]failures{}} }
 
-// isFull reports whether an address has made all attempts of the current minute.
-func (l *limiter) isFull(r *http.Request, now time.Time) bool {
+// countFailure counts a failure and reports whether it is within the limit of the current minute.
+func (l *limiter) countFailure(from string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.seen[address(r)]
-	return a.n >= l.maxAttempts && now.Sub(a.since) < time.Minute
-}
-
-// countAttempt counts an attempt.
-func (l *limiter) countAttempt(r *http.Request, now time.Time) {
-	from := address(r)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.seen[from]
-	if now.Sub(a.since) >= time.Minute {
-		a = attempts{since: now}
+	f := l.seen[from]
+	if now.Sub(f.since) >= time.Minute {
+		f = failures{since: now}
 	}
-	a.n++
+	f.n++
 	if len(l.seen) >= maxAddresses {
 		clear(l.seen) // bounds the memory; an attacker with thousands of addresses gains little
 	}
-	l.seen[from] = a
+	l.seen[from] = f
+	return f.n <= l.maxFailures
 }
 
-// address returns the IP address of the client.
-func address(r *http.Request) string {
+// clientAddress returns the IP address of the client. Behind trusted proxies it is the last address of X-Forwarded-For
+// that is not one of theirs: what stands before it, the client may have made up.
+func (g *guard) clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for g.isTrustedProxy(host) && len(hops) > 0 {
+		last := strings.TrimSpace(hops[len(hops)-1])
+		hops = hops[:len(hops)-1]
+		if _, err := netip.ParseAddr(last); err != nil {
+			break
+		}
+		host = last
+	}
 	return host
+}
+
+func (g *guard) isTrustedProxy(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(g.proxies, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
 // writeTooManyAttempts answers a client that made too many attempts.

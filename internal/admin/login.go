@@ -48,21 +48,31 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.loginPage(w, http.StatusOK, "")
 		return
 	}
-	// Before the comparison: guessing must stop also for a right token.
-	if s.guard.logins.isFull(r, s.o.Now()) {
-		w.Header().Set("Retry-After", "60")
-		s.loginPage(w, http.StatusTooManyRequests, "Too many attempts; wait a minute.")
-		return
-	}
-	s.guard.logins.countAttempt(r, s.o.Now())
+	// A right token or link passes whatever was tried before: who guesses must not lock the operator out, and what the
+	// bot makes itself cannot be guessed.
 	if !right(strings.TrimSpace(token)) {
-		s.o.Log.Warn("login refused", "address", address(r))
-		s.loginPage(w, http.StatusUnauthorized, wrong)
+		s.refuseLogin(w, r, wrong)
 		return
 	}
 	s.sessions.start(w, s.guard.isSecure(r))
 	// The redirect also takes the used link out of the address bar.
 	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// refuseLogin answers a login with a wrong token or link.
+func (s *Server) refuseLogin(w http.ResponseWriter, r *http.Request, wrong string) {
+	from := s.guard.clientAddress(r)
+	switch {
+	// Any page can make the operator's browser send these; they are no attempts of anybody.
+	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site":
+	case !s.guard.logins.countFailure(from, s.o.Now()):
+		w.Header().Set("Retry-After", "60")
+		s.loginPage(w, http.StatusTooManyRequests, "Too many wrong tokens; wait a minute, or enter the right one.")
+		return
+	default:
+		s.o.Log.Warn("login refused", "address", from)
+	}
+	s.loginPage(w, http.StatusUnauthorized, wrong)
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, status int, problem string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -81,29 +82,78 @@ func TestAnEmptyTokenLetsNobodyIn(t *testing.T) {
 	enter(t, s, client, server.URL)
 }
 
-func TestGuessingIsStopped(t *testing.T) {
+// Whoever guesses is stopped, and cannot lock out who has the right token or link.
+func TestLogin_ManyFailures_RightTokenPasses(t *testing.T) {
 	b, s, server, client := start(t, nil)
+	login := func(with string, headers ...string) reply {
+		return do(t, client, "POST", server.URL+"/login", form("token", with), append(headers, "Content-Type", formType)...)
+	}
 	for range 10 {
-		do(t, client, "POST", server.URL+"/login", form("token", "guess"), "Content-Type", formType)
+		login("guess")
 	}
-	for _, right := range []string{token, "guess"} {
-		if r := do(t, client, "POST", server.URL+"/login", form("token", right), "Content-Type", formType); r.status != 429 || r.header.Get("Retry-After") == "" {
-			t.Errorf("eleventh attempt: %d, want 429 whether right or wrong", r.status)
-		}
+	if r := login("guess"); r.status != 429 || r.header.Get("Retry-After") == "" {
+		t.Errorf("eleventh failure: %d, want 429", r.status)
 	}
-	link := s.LoginLink(server.URL)
-	if r := do(t, client, "GET", link, nil); r.status != 429 {
+	// Behind no trusted proxy the header is anybody's claim.
+	if r := login("guess", "X-Forwarded-For", "192.0.2.7"); r.status != 429 {
+		t.Errorf("failure with a made-up address: %d, want 429", r.status)
+	}
+	if r := login(token); r.status != http.StatusSeeOther {
+		t.Errorf("the right token meanwhile: %d", r.status)
+	}
+	if r := do(t, client, "GET", s.LoginLink(server.URL), nil); r.status != http.StatusSeeOther {
 		t.Errorf("a link meanwhile: %d", r.status)
 	}
 	b.later(time.Minute)
-	if r := do(t, client, "GET", link, nil); r.status != http.StatusSeeOther {
-		t.Errorf("a minute later: %d", r.status)
+	if r := login("guess"); r.status != 401 {
+		t.Errorf("a minute later: %d, want 401", r.status)
 	}
-	for range 100 {
-		do(t, client, "GET", server.URL+"/api/v1/status", nil, "Authorization", "Bearer guess")
+	for n := range 101 {
+		r := do(t, client, "GET", server.URL+"/api/v1/status", nil, "Authorization", "Bearer guess")
+		if want := 401 + n/100*28; r.status != want { // the 101st is 429
+			t.Fatalf("wrong bearer %d: %d, want %d", n+1, r.status, want)
+		}
 	}
-	if r := do(t, client, "GET", server.URL+"/api/v1/status", nil, "Authorization", bearerHeader); r.status != 429 {
-		t.Errorf("after 100 wrong tokens: %d, want 429", r.status)
+	if r := do(t, client, "GET", server.URL+"/api/v1/status", nil, "Authorization", bearerHeader); r.status != 200 {
+		t.Errorf("the right bearer after 100 wrong ones: %d", r.status)
+	}
+}
+
+// Images of a foreign page that lead to /login are nobody's attempts.
+func TestLogin_CrossSiteGets_CountForNothing(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	for range 20 {
+		r := do(t, client, "GET", server.URL+"/login?token=x", nil, "Sec-Fetch-Site", "cross-site")
+		if r.status != 401 && r.status != 403 {
+			t.Fatalf("a wrong link from another site: %d", r.status)
+		}
+	}
+	if r := do(t, client, "GET", server.URL+"/login?token=x", nil); r.status != 401 {
+		t.Errorf("the first attempt of this browser: %d, want 401", r.status)
+	}
+}
+
+// Failures are counted for the client that the trusted proxies name, not for the proxy.
+func TestClientAddress(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.1/32")}
+	for _, c := range []struct {
+		remote, want string
+		forwarded    []string
+	}{
+		{"192.0.2.1:5", "192.0.2.1", nil},
+		{"192.0.2.1:5", "192.0.2.1", []string{"198.51.100.1"}},
+		{"127.0.0.1:5", "127.0.0.1", nil},
+		{"127.0.0.1:5", "198.51.100.1", []string{"198.51.100.1"}},
+		{"[::ffff:127.0.0.1]:5", "198.51.100.1", []string{"198.51.100.1"}},
+		{"127.0.0.1:5", "198.51.100.1", []string{"203.0.113.9, 198.51.100.1, 10.1.1.1"}},
+		{"127.0.0.1:5", "198.51.100.1", []string{"203.0.113.9", "198.51.100.1"}},
+		{"127.0.0.1:5", "10.1.1.1", []string{"rubbish, 10.1.1.1"}},
+		{"127.0.0.1:5", "2001:db8::1", []string{"2001:db8::1"}},
+	} {
+		r := &http.Request{RemoteAddr: c.remote, Header: http.Header{"X-Forwarded-For": c.forwarded}}
+		if got := (&guard{proxies: proxies}).clientAddress(r); got != c.want {
+			t.Errorf("%s with %q: got %s, want %s", c.remote, c.forwarded, got, c.want)
+		}
 	}
 }
 

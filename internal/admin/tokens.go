@@ -131,18 +131,15 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 
 // mcpEndpoint serves /mcp, which accepts only its own tokens.
 func (s *Server) mcpEndpoint(w http.ResponseWriter, r *http.Request) {
-	if s.guard.bearers.isFull(r, s.o.Now()) {
-		writeTooManyAttempts(w)
-		return
-	}
 	s.mcp.ServeHTTP(w, r)
 }
 
 // refuseWithoutToken answers a request to /mcp without a valid token.
 func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 	// Clients first ask without a token to learn how to log in; that is no guess.
-	if r.Header.Get("Authorization") != "" {
-		s.guard.bearers.countAttempt(r, s.o.Now())
+	if r.Header.Get("Authorization") != "" && !s.guard.clients.countFailure(s.guard.clientAddress(r), s.o.Now()) {
+		writeTooManyAttempts(w)
+		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
 	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",

@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/prompt"
 	"ravenbot/internal/text"
 )
 
@@ -68,7 +69,7 @@ func (e *Engine) readFiles(ctx context.Context, m chat.Message) []llm.Part {
 				read++
 				words = conversation.Cut(words, min(maxFileText, room))
 				room -= len(words)
-				note = fmt.Sprintf("[attached file %s:\n%s\nend of %s]", f.Name, words, f.Name)
+				note = prompt.Enclose("attached file "+text.OneLine(f.Name), words)
 			}
 		}
 		parts = append(parts, llm.Part{Text: "\n" + note, Source: llm.SourceFile})

@@ -94,6 +94,9 @@ func (r *run) knownSubjects() func(subject string) bool {
 		for _, s := range t.Subjects() {
 			subjects[s] = true
 		}
+		for _, s := range t.Quotes() {
+			subjects[s] = true
+		}
 	}
 	for _, m := range r.asked.Messages {
 		subjects[m.Subject()] = true

@@ -94,7 +94,7 @@ func (a *App) schedule(p *parts) {
 		return func(ctx context.Context) error { f(ctx); return nil }
 	}
 	if !a.o.Local {
-		a.tasks = append(a.tasks, task{name: "serve http", run: a.serve})
+		a.tasks = append(a.tasks, task{name: "serve http", run: func(ctx context.Context) error { return a.admin.Serve(ctx, a.listener) }})
 	}
 	a.tasks = append(a.tasks,
 		task{name: "agent", run: a.agent.Run},

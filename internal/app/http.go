@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -23,9 +21,6 @@ import (
 	"ravenbot/internal/transfer"
 )
 
-// shutdownTimeout is how long requests under way may take when the bot ends.
-const shutdownTimeout = 2 * time.Second
-
 func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	c := a.o.Config
 	loggedOut, err := admin.LastLogout(ctx, a.store)
@@ -41,14 +36,15 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		mounts[path] = http.HandlerFunc(a.serveSlack)
 	}
 	o := admin.Options{
-		Token:     a.o.Token,
-		Listen:    c.HTTP.Listen,
-		PublicURL: c.HTTP.PublicURL.Reveal(),
-		Static:    a.web.Static(),
-		Render:    web.Draft,
-		Rooms:     rooms{a.web},
-		Platforms: a.platforms,
-		Servers:   a.catalog,
+		Token:          a.o.Token,
+		Listen:         c.HTTP.Listen,
+		PublicURL:      c.HTTP.PublicURL.Reveal(),
+		TrustedProxies: c.HTTP.Proxies(),
+		Static:         a.web.Static(),
+		Render:         web.Draft,
+		Rooms:          rooms{a.web},
+		Platforms:      a.platforms,
+		Servers:        a.catalog,
 		ServerCalls: &invoke.OperatorCalls{
 			Invoker: p.calls,
 			Tools:   a.registry,
@@ -86,32 +82,6 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		o.Chat = a.web.Handler()
 	}
 	a.admin = admin.New(o)
-	return nil
-}
-
-// serve serves HTTP until ctx ends, then lets requests finish for a moment.
-func (a *App) serve(ctx context.Context) error {
-	s := &http.Server{
-		Handler:           a.admin.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(a.listener) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if err := s.Shutdown(stop); err != nil {
-		_ = s.Close()
-	}
-	<-done
 	return nil
 }
 

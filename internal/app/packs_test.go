@@ -47,7 +47,8 @@ func TestFilesAndBillsAreThereWhenConfigured(t *testing.T) {
 		}
 	}
 	b.stop()
-	settings["tools"] = map[string]any{"files": map[string]any{"roots": []any{"docs", map[string]any{"path": "notes", "write": true}}}, "billing": map[string]any{"file": tariff}}
+	settings["tools"] = map[string]any{"files": map[string]any{"roots": []any{"docs", map[string]any{"path": "notes", "write": true},
+		map[string]any{"path": ".", "name": "all", "write": true}}}, "billing": map[string]any{"file": tariff}}
 	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.", "tools": []string{"files.*", "billing.*"}}}
 	b = w.run(settings)
 	for _, c := range []struct{ call, want string }{
@@ -55,6 +56,8 @@ func TestFilesAndBillsAreThereWhenConfigured(t *testing.T) {
 		{`files_edit {"path":"notes/a.txt","old":"food","new":"acorns"}`, "Edited: notes/a.txt at line 1."},
 		{`files_read {"path":"notes/a.txt"}`, "Ravens cache acorns."},
 		{`files_write {"path":"docs/a.txt","text":"x"}`, "docs may only be read"},
+		{`files_read {"path":"all/config.json"}`, "own files"},
+		{`files_write {"path":"all/.env","text":"x"}`, "own files"},
 		{`tnb_bill_kwh_to_rm {"kwh":350}`, "350.00 kWh are billed RM 102.80."},
 		{`tnb_bill_rm_to_kwh {"rm":102.8}`, "RM 102.80 is the bill for 350.00 kWh."},
 		{`calculate_solar_impact {"monthlyKWh":600,"systemKWp":4,"sunHoursPerDay":3.5,"directShare":0.3}`, "The bill is RM 231.80 before and RM 166.78 after, a saving of RM 65.02 a month."},

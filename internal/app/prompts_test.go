@@ -200,6 +200,7 @@ var volatileText = []struct {
 	{regexp.MustCompile(`\w+day, \d{1,2} [A-Z]\w+ \d{4}, \d\d:\d\d`), "Sunday, 22 November 2026, 09:00"},
 	{regexp.MustCompile(`\d{1,2} [A-Z]\w+ \d{4}, \d\d:\d\d`), "22 November 2026, 09:00"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "2026-11-22"},
+	{regexp.MustCompile(`END-[0-9a-f]{8}`), "END-12345678"},
 	{regexp.MustCompile(`/p\d{16}`), "/p1795330800000100"},
 	{regexp.MustCompile(`\d{10}\.\d{6}`), "1795330800.000100"},
 	{regexp.MustCompile(`\d{17,20}`), "1500000000000000001"},

@@ -50,30 +50,7 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &setup{config: c, models: models, rules: policyOf(c), hooks: hooksOf(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
-}
-
-// policyOf translates tools.policy and tools.mode, and what is said of servers.
-func policyOf(c *config.Config) *policy.Policy {
-	o := policy.Options{
-		Open:          c.Tools.Mode == "open",
-		Trusts:        func(server string) bool { return c.MCPServers[server].Trust },
-		AlwaysAllowed: func(s tool.Spec) bool { return slices.Contains(c.MCPServers[s.Server].AlwaysAllow, s.Name) },
-	}
-	for _, r := range c.Tools.Policy {
-		o.Rules = append(o.Rules, policy.Rule{
-			Tools:     r.Tools,
-			Hint:      r.Hint,
-			Channels:  r.Channels,
-			Users:     r.Users,
-			Roles:     r.Roles,
-			Tainted:   r.Tainted,
-			Hosts:     r.Hosts,
-			Decision:  tool.Decision(r.Decision),
-			Approvers: r.Approvers,
-		})
-	}
-	return policy.New(o)
+	return &setup{config: c, models: models, rules: policy.FromConfig(c), hooks: hooksOf(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
 }
 
 // hooksOf translates tools.hooks.

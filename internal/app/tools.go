@@ -145,7 +145,7 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 	for _, r := range c.Tools.Files.Roots {
 		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
 	}
-	list := append(files.Tools(roots), a.notes().Tools()...)
+	list := append(files.Tools(roots, c.OwnFiles()), a.notes().Tools()...)
 	if file := c.Tools.Billing.File; file != "" {
 		tariff, err := billing.Load(file)
 		if err != nil {

@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/agent":           append(behaviour(), "internal/prompt"),
 	"internal/prompt":          {"internal/chat", "internal/llm"},
 	"internal/delivery":        behaviour(),
-	"internal/policy":          behaviour(),
+	"internal/policy":          append(behaviour(), "internal/config"),
 	"internal/invoke":          append(behaviour(), "internal/page"),
 	"internal/mcpserve":        behaviour(),
 	"internal/approval":        behaviour(),

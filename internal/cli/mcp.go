@@ -125,6 +125,9 @@ func waitConnected(ctx context.Context, d *client, name string) error {
 	}
 }
 
+// waitHint is how long a call may take before the command says what it may be waiting for.
+const waitHint = 3 * time.Second
+
 // callTool calls a tool of a server through the daemon. It fails when the tool reports an error.
 func callTool(ctx context.Context, c *invocation) error {
 	if !json.Valid([]byte(c.args[2])) {
@@ -134,6 +137,12 @@ func callTool(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
+	// A call that needs an approval is answered when somebody has decided.
+	hint := time.AfterFunc(waitHint, func() {
+		fmt.Fprintln(c.Err, "Waiting for the tool. If it needs an approval, decide on the page Calls, "+
+			"or with POST /api/v1/approvals/ID.")
+	})
+	defer hint.Stop()
 	var got admin.CallResult
 	body := map[string]any{"tool": c.args[1], "arguments": json.RawMessage(c.args[2])}
 	if err := d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/call", body, &got); err != nil {

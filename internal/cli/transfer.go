@@ -24,7 +24,7 @@ func exportFlags(c *invocation) {
 	c.flags.String("conversation", "", "export what is kept of one channel or thread alone, by its `ADDRESS`")
 }
 
-// exportStore writes what is kept to a file, as JSON lines.
+// exportStore writes what is kept to a file, or with - to standard output, as JSON lines.
 func exportStore(ctx context.Context, c *invocation) error {
 	path := "/api/v1/export"
 	if written := c.flagText("conversation"); written != "" {
@@ -39,7 +39,11 @@ func exportStore(ctx context.Context, c *invocation) error {
 	}
 	res, err := d.do(ctx, http.MethodGet, path, nil)
 	if err == nil {
-		err = writeWhole(c.args[0], res.Body)
+		if c.args[0] == "-" {
+			_, err = io.Copy(c.Out, res.Body)
+		} else {
+			err = writeWhole(c.args[0], res.Body)
+		}
 		err = errors.Join(err, res.Body.Close())
 	}
 	return errors.Join(err, release())
@@ -68,19 +72,23 @@ const (
 	importLines = 2000
 )
 
-// importStore adds the records of a file that are not there.
+// importStore adds the records of a file, or with - of standard input, that are not there.
 func importStore(ctx context.Context, c *invocation) error {
-	f, err := os.Open(c.args[0])
-	if err != nil {
-		return err
+	records := c.In
+	if c.args[0] != "-" {
+		f, err := os.Open(c.args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		records = f
 	}
-	defer func() { _ = f.Close() }() // it was only read
 	d, release, err := c.api(ctx)
 	if err != nil {
 		return err
 	}
 	total := transfer.Result{Added: map[string]int{}}
-	err = sendLines(ctx, f, func(batch []byte, first int) error {
+	err = sendLines(ctx, records, func(batch []byte, first int) error {
 		var r transfer.Result
 		path := "/api/v1/import?line=" + strconv.Itoa(first)
 		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))

@@ -61,6 +61,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkChannels()
 	k.checkDigests()
 	k.checkTools()
+	k.checkTrustedProxies()
 	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")
 	k.checkPrivateHosts(c.Egress.AllowPrivateHosts, "egress", "allowPrivateHosts")
 	for name, s := range c.MCPServers {
@@ -102,6 +103,25 @@ func (k checker) checkHTTP() {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
 	}
+}
+
+// checkTrustedProxies checks the proxies of http.
+func (k checker) checkTrustedProxies() {
+	for i, text := range k.c.HTTP.TrustedProxies {
+		if _, err := ParseProxy(text); err != nil {
+			k.report(k.quote(text, "http", "trustedProxies", i)+" is neither an address nor a network",
+				"write it like 10.0.0.5 or 10.0.0.0/8", "http", "trustedProxies", i)
+		}
+	}
+}
+
+// ParseProxy returns the network of an entry of http.trustedProxies. It fails for what is neither an address nor a
+// network.
+func ParseProxy(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Unmap().Prefix(addr.Unmap().BitLen())
+	}
+	return netip.ParsePrefix(text)
 }
 
 func isLoopback(host string) bool {
@@ -481,15 +501,15 @@ func (k checker) checkFileRoots() {
 		if info, err := os.Stat(r.Path); err != nil || !info.IsDir() {
 			k.addWarning(nodeAt(k.root, path...), "there is no such folder", "create it, or remove the root")
 		}
-		// A root above the configuration would let tools read every secret and conversation.
+		// The files tools leave the bot's own files out; MCP servers that are told of the root do not.
 		for _, held := range []struct{ what, in string }{
-			{"the keys in .env", k.dir},
-			{"all conversations", filepath.Dir(k.c.Store.Reveal())},
+			{"the configuration and .env", k.dir},
+			{"the store", filepath.Dir(k.c.Store.Reveal())},
 		} {
 			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
 				k.addWarning(
 					nodeAt(k.root, path...),
-					"whoever may use the files tools can reach "+held.what,
+					"holds "+held.what+": the files tools leave them out, MCP servers that work in this folder may not",
 					"name a folder that holds neither configuration nor store",
 				)
 			}

@@ -72,6 +72,8 @@ type HTTP struct {
 	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
 	// The address under which others reach this listener, for links. Empty: the listen address.
 	PublicURL Masked `json:"publicURL" form:"http"`
+	// Addresses and networks of reverse proxies whose X-Forwarded-For says who the client is: 10.0.0.5 or 10.0.0.0/8.
+	TrustedProxies []string `json:"trustedProxies"`
 }
 
 // Platforms are the chat platforms.

@@ -132,12 +132,18 @@ func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 }
 
 func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
-	for root, want := range map[string]string{".": "the keys in .env; all conversations", "data": "all conversations", "other": "", "..": "the keys in .env; all conversations", "data2": ""} {
+	for root, want := range map[string]string{
+		".":     "the configuration and .env; the store",
+		"data":  "the store",
+		"other": "",
+		"..":    "the configuration and .env; the store",
+		"data2": "",
+	} {
 		c := mustLoad(t, `{"store": "data/x.db", "tools": {"files": {"roots": [{"path": "`+root+`", "name": "a"}]}}}`, nil, nil)
 		var got []string
 		for _, w := range c.Warnings {
-			if _, what, ok := strings.Cut(w.Reason, "can reach "); ok {
-				got = append(got, what)
+			if what, _, ok := strings.Cut(w.Reason, ": the files tools"); ok {
+				got = append(got, strings.TrimPrefix(what, "holds "))
 			}
 		}
 		if strings.Join(got, "; ") != want {
@@ -187,5 +193,20 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("got %v, want one warning with %q", c.Warnings, tt.want)
 			}
 		})
+	}
+}
+
+func TestLoad_TrustedProxies_MustBeNetworks(t *testing.T) {
+	c := mustLoad(t, `{"http": {"trustedProxies": ["10.0.0.0/8", "::ffff:192.0.2.1", "2001:db8::/32"]}}`, nil, nil)
+	var got []string
+	for _, p := range c.HTTP.Proxies() {
+		got = append(got, p.String())
+	}
+	if want := "10.0.0.0/8 192.0.2.1/32 2001:db8::/32"; strings.Join(got, " ") != want {
+		t.Errorf("networks %q, want %q", got, want)
+	}
+	_, err := Parse([]byte(`{"http": {"trustedProxies": ["proxy.local"]}}`), filepath.Join(t.TempDir(), "config.json"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "neither an address nor a network") {
+		t.Errorf("a name: %v", err)
 	}
 }

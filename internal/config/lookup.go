@@ -2,12 +2,24 @@ package config
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
 // DiscordEnabled reports whether there is a token for Discord.
 func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" }
+
+// Proxies returns the networks of trustedProxies.
+func (h HTTP) Proxies() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range h.TrustedProxies {
+		if p, err := ParseProxy(text); err == nil { // checked when it was loaded
+			list = append(list, p)
+		}
+	}
+	return list
+}
 
 // SlackEnabled reports whether there is a bot token for Slack.
 func (c *Config) SlackEnabled() bool { return c.Platforms.Slack.BotToken != "" }

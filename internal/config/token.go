@@ -96,3 +96,19 @@ func writeNewToken(path string) error {
 	}
 	return err
 }
+
+// OwnFiles returns the paths that hold the bot's secrets and records: no tool for files gives them out. Files that are
+// named after one of them, such as the store's key, are meant too.
+func (c *Config) OwnFiles() []string {
+	list := []string{c.Path, filepath.Join(c.Dir, ".env"), c.TokenPath(), c.BackupFolder()}
+	if store := c.Store.Reveal(); !strings.Contains(store, "://") {
+		// The token and the key are named, so that hard links to them are found, too.
+		list = append(list, store, store+".key")
+	}
+	for _, s := range c.MCPServers {
+		if s.EnvFile != "" {
+			list = append(list, s.EnvFile)
+		}
+	}
+	return list
+}

@@ -50,7 +50,7 @@ func TestAnAnswerIsShownWhileItIsMade(t *testing.T) {
 	})
 }
 
-// streamer waits for a while, and then writes a word every 150 ms.
+// streamer waits for a while, and then writes a word every 150 ms, by the clock of synctest.
 type streamer struct{ answerer }
 
 func (streamer) Answer(_ context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {

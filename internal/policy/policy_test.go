@@ -129,6 +129,7 @@ func TestDecide_SafeMode(t *testing.T) {
 		"a page in a tainted turn":          {tool.Intent{Tool: fetch, Args: url("https://any.example/?q=secret"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
 		"a page that was named":             {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=c"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
 		"a page that was named, with more":  {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=cd"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"a feed of the bot itself":          {tool.Intent{Tool: fetch, Args: url("bundled:news"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
 		"a text beside an address":          {tool.Intent{Tool: fetch, Args: json.RawMessage(`{"url":"https://named.example/a?b=c","as":"secret"}`), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
 		"descriptions of a stranger":        {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"x"}}}, tool.Ask},
 		"descriptions of a trusted one":     {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"good"}}}, tool.Allow},

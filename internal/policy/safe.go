@@ -92,6 +92,7 @@ func (p *Policy) goesToNamedAddresses(in tool.Intent) bool {
 	named := 0
 	for _, s := range texts {
 		switch {
+		case strings.HasPrefix(s, "bundled:"): // feeds that come with the program: nothing leaves it
 		case !isAddress(s):
 			return false // a text beside the address could carry data as well
 		case !in.Caller.IsNamed(s):

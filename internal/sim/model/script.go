@@ -82,10 +82,10 @@ func (r Request) Asked() string {
 
 // contextBlock matches the blocks in brackets before and behind the words.
 var contextBlock = regexp.MustCompile(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
-	`\n\[Notes from memory .*?\nEnd of the notes\.\]\n|\[Passages of your files .*?\nEnd of the passages\.\]\n`)
+	`\n?\[(?:Notes from memory|Passages of your files) .*?\nEND-[0-9a-f]+\]\n`)
 
 // speakerLine matches "Anna says (Sunday, 22 November 2026, 08:30 UTC):" and its shorter forms.
-var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n`)
+var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n+`)
 
 // LastUserText returns the text of the last message of the user as it was sent.
 func (r Request) LastUserText() string {

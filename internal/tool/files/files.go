@@ -1,6 +1,6 @@
 // Package files is the native tool pack for the operator's files: files_read, files_list and files_search and, in roots
 // that allow it, files_write and files_edit. It promises that nothing outside the roots is read or written, whatever
-// paths and links say (os.Root); that only regular files are opened; that every call is limited in files, bytes and
+// paths and links say (os.Root); that the bot's own files are left out; that only regular files are opened; that every call is limited in files, bytes and
 // time; that a file is replaced as a whole or not at all; and that paths begin with the name of the root, so that they
 // never say where on the machine it is. Who may call what is left to package policy.
 package files
@@ -33,15 +33,21 @@ type Root struct {
 	Name  string // one path element, unique among the roots
 	Path  string
 	Write bool // files in it may be changed
+
+	own *ownFiles
 }
 
 // Tools returns the tools of the pack: none without a root, only those that read where no root may be written to. A
-// root is opened at each call, so that it need not exist yet.
-func Tools(roots []Root) []tool.Tool {
+// root is opened at each call, so that it need not exist yet. own are paths of the bot itself: they, what is below them and
+// what is named after them is neither given out nor changed.
+func Tools(roots []Root, own []string) []tool.Tool {
 	if len(roots) == 0 {
 		return nil
 	}
-	p := &pack{roots: roots}
+	p := &pack{roots: slices.Clone(roots)}
+	for i := range p.roots {
+		p.roots[i].own = newOwnFiles(own)
+	}
 	list := []tool.Tool{p.readTool(), p.listTool(), p.searchTool()}
 	if slices.ContainsFunc(roots, func(r Root) bool { return r.Write }) {
 		list = append(list, p.writeTool(), p.editTool())
@@ -129,7 +135,8 @@ func (p *pack) find(written string) (location, error) {
 	first, rest, _ := strings.Cut(path.Clean(written), "/")
 	for _, r := range p.roots {
 		if r.Name == first {
-			return location{r, cmp.Or(rest, ".")}, nil
+			at := location{r, cmp.Or(rest, ".")}
+			return at, r.own.refuse(at)
 		}
 	}
 	return location{}, fmt.Errorf("%s is outside of what may be reached: paths begin with one of %s",
@@ -209,7 +216,10 @@ func openText(root *os.Root, p location) (openFile, error) {
 		return openFile{}, describeError("read", p, err)
 	}
 	if info, err = f.Stat(); err == nil {
-		if err = requireRegular(p, info); err == nil {
+		if err = requireRegular(p, info); err == nil && p.root.own.isOwn(info) {
+			err = describeOwn(p)
+		}
+		if err == nil {
 			err = requireText(f, p, info)
 		}
 	}

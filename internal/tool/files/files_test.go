@@ -40,7 +40,7 @@ func newDesk(t *testing.T) *desk {
 	} {
 		d.put(name, text)
 	}
-	for _, one := range Tools([]Root{{Name: "docs", Path: filepath.Join(d.dir, "docs")}, {Name: "notes", Path: filepath.Join(d.dir, "notes"), Write: true}}) {
+	for _, one := range Tools([]Root{{Name: "docs", Path: filepath.Join(d.dir, "docs")}, {Name: "notes", Path: filepath.Join(d.dir, "notes"), Write: true}}, nil) {
 		d.all[one.Spec().Name] = one
 	}
 	return d
@@ -345,11 +345,11 @@ func TestEditsAtTheSameTimeAreAllKept(t *testing.T) {
 }
 
 func TestWritingIsOffUnlessARootAllowsIt(t *testing.T) {
-	if list := Tools(nil); list != nil {
+	if list := Tools(nil, nil); list != nil {
 		t.Errorf("without roots there are %d tools", len(list))
 	}
 	var names []string
-	for _, one := range tool.NewRegistry(source(Tools([]Root{{Name: "docs", Path: t.TempDir()}}))).List() {
+	for _, one := range tool.NewRegistry(source(Tools([]Root{{Name: "docs", Path: t.TempDir()}}, nil))).List() {
 		names = append(names, one.Name+" "+one.Tool.Spec().Hints.Class())
 	}
 	if diff := cmp.Diff([]string{"files_list readOnly", "files_read readOnly", "files_search readOnly"}, names); diff != "" {
@@ -368,7 +368,7 @@ func (s source) Tools() []tool.Tool { return s }
 
 func TestARootThatIsNotThereIsSaid(t *testing.T) {
 	d := &desk{t: t, dir: t.TempDir(), all: map[string]tool.Tool{}}
-	for _, one := range Tools([]Root{{Name: "gone", Path: filepath.Join(d.dir, "gone")}, {Name: "here", Path: d.dir}}) {
+	for _, one := range Tools([]Root{{Name: "gone", Path: filepath.Join(d.dir, "gone")}, {Name: "here", Path: d.dir}}, nil) {
 		d.all[one.Spec().Name] = one
 	}
 	d.put("a.txt", "raven\n")

@@ -126,7 +126,7 @@ func (s *searcher) searchTarget(ctx context.Context, t target) error {
 		if err == nil || errors.Is(err, errEnough) {
 			return err
 		}
-		if !errors.Is(err, errKind) && !errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
+		if !errors.Is(err, errKind) && !errors.Is(err, errOwn) && !errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
 			s.noteOmitted(err.Error())
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -41,7 +42,12 @@ func (w *walk) visit(ctx context.Context, folder string, depth int) error {
 	if err != nil {
 		return err
 	}
+	// Links are not followed on the way, so that of the root alone is resolved.
+	folderPath := filepath.Join(resolvePath(w.at.Path), filepath.FromSlash(folder))
 	for _, e := range list {
+		if w.at.own.covers(filepath.Join(folderPath, e.Name())) {
+			continue
+		}
 		if *w.seen++; *w.seen > maxEntries {
 			w.omitted = fmt.Sprintf("there are more than %d files and folders", maxEntries)
 			return errEnough

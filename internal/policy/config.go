@@ -1,0 +1,32 @@
+package policy
+
+import (
+	"slices"
+
+	"ravenbot/internal/config"
+	"ravenbot/internal/tool"
+)
+
+// FromConfig returns the policy of a configuration: tools.policy, tools.mode, and what is said of
+// servers.
+func FromConfig(c *config.Config) *Policy {
+	o := Options{
+		Open:          c.Tools.Mode == "open",
+		Trusts:        func(server string) bool { return c.MCPServers[server].Trust },
+		AlwaysAllowed: func(s tool.Spec) bool { return slices.Contains(c.MCPServers[s.Server].AlwaysAllow, s.Name) },
+	}
+	for _, r := range c.Tools.Policy {
+		o.Rules = append(o.Rules, Rule{
+			Tools:     r.Tools,
+			Hint:      r.Hint,
+			Channels:  r.Channels,
+			Users:     r.Users,
+			Roles:     r.Roles,
+			Tainted:   r.Tainted,
+			Hosts:     r.Hosts,
+			Decision:  tool.Decision(r.Decision),
+			Approvers: r.Approvers,
+		})
+	}
+	return New(o)
+}
