@@ -1,6 +1,8 @@
 package slack
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -18,6 +20,7 @@ type eventEnvelope struct {
 	Type      string          `json:"type"`
 	TeamID    string          `json:"team_id"`
 	Challenge string          `json:"challenge"`
+	LimitedAt int64           `json:"minute_rate_limited"` // of app_rate_limited; Unix time
 	Event     json.RawMessage `json:"event"`
 }
 
@@ -62,8 +65,16 @@ var spokenSubtypes = map[string]bool{"": true, "file_share": true, "thread_broad
 // parseEvent translates an event. It returns false if the event is not a person's message, a change
 // of one, or a reaction to a post. Both events of one mention give the same message.
 func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
+	if o.Type == "app_rate_limited" {
+		s.noteRateLimit(o)
+		return chat.Message{}, false
+	}
 	var e wireMessage
 	if s.handleOpened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
+		return chat.Message{}, false
+	}
+	if e.Type == "member_joined_channel" && e.User == s.self.user && e.Channel != "" {
+		s.greet(chat.Address{Platform: "slack", Workspace: cmp.Or(o.TeamID, s.self.team), Channel: e.Channel})
 		return chat.Message{}, false
 	}
 	if e.Type == "reaction_added" || e.Type == "reaction_removed" {
@@ -91,6 +102,32 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 		return m, ok
 	}
 	return chat.Message{}, false
+}
+
+// noteRateLimit tells the operator that Slack keeps events back for a minute: what people said
+// then is missing (30,000 events an hour and workspace, 2026).
+func (s *Slack) noteRateLimit(o eventEnvelope) {
+	s.mu.Lock()
+	s.health.RateLimited++
+	s.mu.Unlock()
+	s.o.Log.Warn("slack keeps events back, because there are too many", "team", o.TeamID,
+		"minute", time.Unix(o.LimitedAt, 0).UTC(), "remedy", "invite the bot to fewer channels, or divide them among apps")
+}
+
+// greetingText says how to use the bot.
+const greetingText = "Hello! Mention me with a question and I answer in a thread, " +
+	"where you can go on without mentioning me. `/raven help` lists what else I can do."
+
+// greet posts how to use the bot in a channel that it has joined, once: Slack may tell of it again.
+func (s *Slack) greet(to chat.Address) {
+	d := chat.Draft{Key: "greeting/" + to.String(), Text: greetingText}
+	if known, _ := s.greeted.Change(to.Channel, func(bool, bool) bool { return true }); known {
+		return
+	}
+	s.queueChore(func(ctx context.Context) error {
+		_, err := s.Post(ctx, to, d)
+		return err
+	})
 }
 
 // parseMessage translates a message; false if no person wrote it.

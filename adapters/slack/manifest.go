@@ -35,8 +35,8 @@ func scopeNeeds() []scopeNeed {
 		{
 			channelsScope,
 			[]string{"conversations.info"},
-			nil,
-			"the model is not told the names and topics of public channels",
+			[]string{"member_joined_channel"},
+			"the model is not told the names and topics of public channels, and the bot greets nobody when it joins one",
 		},
 		{
 			"chat:write",

@@ -76,6 +76,7 @@ type Slack struct {
 	unsupported  kit.Memory[bool]         // channels where streams are refused, and "" where all are
 	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
 	busy         kit.BusyNotes            // of messages that were turned away, by place and author
+	greeted      kit.Memory[bool]         // channels that the bot has joined since it started
 	edited       kit.Memory[time.Time]    // when unfinished answers were last edited, by channel and timestamp
 	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
 	asked        kit.Memory[string]       // the latest question, by channel and thread

@@ -326,6 +326,9 @@ type Health struct {
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
 	Detail    string    `json:"detail,omitempty"` // why not, or what was last heard
+	// RateLimited counts how often the platform said that it keeps events back, because there
+	// are too many.
+	RateLimited int64 `json:"rateLimited,omitempty"`
 }
 
 // Reporter is a Platform that can tell whether it is really connected.

@@ -54,10 +54,10 @@ func TestAnAnswerIsShownWhileItIsMade(t *testing.T) {
 type streamer struct{ answerer }
 
 func (streamer) Answer(_ context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	time.Sleep(3 * time.Second)
+	<-time.After(3 * time.Second)
 	for range 60 {
 		show(chat.Progress{Text: "word "})
-		time.Sleep(150 * time.Millisecond)
+		<-time.After(150 * time.Millisecond)
 	}
 	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: "done"}
 }
@@ -70,7 +70,7 @@ func TestLiveAnswer_Streaming_GrowsEvenly(t *testing.T) {
 		began := time.Now()
 		p := &platform{edits: time.Second, fail: func(_ int, d chat.Draft) error {
 			shown = append(shown, time.Since(began))
-			time.Sleep(300 * time.Millisecond)
+			<-time.After(300 * time.Millisecond)
 			return nil
 		}}
 		w := start(t, path, p, streamer{})

@@ -56,7 +56,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		if !d.postsTo(m.Conversation) && !d.canBeManaged(m) {
 			return s.denialDraft(d)
 		}
-		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d) })
+		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
 	}
 	if !d.canBeManaged(m) && verb != "unmerge" {
 		return s.denialDraft(d)
@@ -135,21 +135,33 @@ func (s *Service) reply(name string, do func() (string, error)) chat.Draft {
 	return chat.Draft{Text: text, Ephemeral: true}
 }
 
-func (s *Service) runNow(ctx context.Context, d spec) (string, error) {
+func (s *Service) runNow(ctx context.Context, d spec, m chat.Message) (string, error) {
 	run, err := s.lockAndRun(ctx, d.Name, s.o.Now(), true, ignoreOutcomes)
 	switch {
 	case err != nil:
 		return "", err
 	case d.isTask():
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places()), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places(m)), nil
 	case run.Posted > 0:
 		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.",
-			escape(d.Name), d.places(), run.Posted), nil
+			escape(d.Name), d.places(m), run.Posted), nil
 	}
 	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escape(d.Name)), nil
 }
 
-func (d spec) places() string { return "`" + strings.Join(d.Post, "`, `") + "`" }
+// places returns where a digest is posted. Who may not manage it is not told of other channels.
+func (d spec) places(m chat.Message) string {
+	var list []string
+	for i, to := range d.post {
+		if d.canBeManaged(m) || to.Base() == m.Conversation.Base() {
+			list = append(list, "`"+d.Post[i]+"`")
+		}
+	}
+	if len(list) < len(d.post) {
+		list = append(list, "elsewhere")
+	}
+	return strings.Join(list, ", ")
+}
 
 func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, error) {
 	if err := s.Pause(ctx, d.Name, on); err != nil {
@@ -350,7 +362,7 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return refusalDraft(fmt.Sprintf("There is no digest %q. `digest list` shows all of them.", name))
+		return refusalDraft(fmt.Sprintf("There is no digest %q. `digest list` shows those of this channel.", name))
 	case errors.Is(err, ErrConfigured):
 		return refusalDraft("**" + escape(name) + "** comes from config.json. Change it there.")
 	case errors.As(err, &bad):
@@ -373,10 +385,10 @@ func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, erro
 		if err != nil {
 			return "", err
 		}
-		lines = append(lines, "- "+i.markdown(d))
+		lines = append(lines, "- "+i.markdown(d, m))
 	}
 	if len(lines) == 0 {
-		lines = []string{"No digest is configured, and none was made here."}
+		lines = []string{"No digest is posted here."}
 	} else {
 		lines = append([]string{"**Digests**", ""}, lines...)
 	}
@@ -387,7 +399,7 @@ func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, erro
 	return strings.Join(append(lines, subscriptionLines(subs)...), "\n"), nil
 }
 
-func (i Info) markdown(d spec) string {
+func (i Info) markdown(d spec, m chat.Message) string {
 	what, when := pluralize(len(i.Feeds), "feed"), fmt.Sprintf("`%s` (%s)", i.Schedule, d.Timezone)
 	if d.isTask() {
 		what = "a task"
@@ -395,7 +407,7 @@ func (i Info) markdown(d spec) string {
 	if i.When != "" {
 		when = i.When + ", " + when
 	}
-	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.places())
+	line := fmt.Sprintf("**%s**: %s, %s to %s", escape(i.Name), when, what, d.places(m))
 	if i.By != "" {
 		line += ", made by " + escape(i.By)
 	}

@@ -306,11 +306,9 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	return nil
 }
 
-// isVisible reports whether the author of a message may see a digest: those of the
-// configuration always, others where they are posted, and their author and administrators.
-func (d spec) isVisible(m chat.Message) bool {
-	return d.Source == FromConfig || d.postsTo(m.Conversation) || d.canBeManaged(m)
-}
+// isVisible reports whether the author of a message may see a digest: everybody where it is
+// posted, elsewhere whoever made it and administrators.
+func (d spec) isVisible(m chat.Message) bool { return d.postsTo(m.Conversation) || d.canBeManaged(m) }
 
 func (d spec) postsTo(at chat.Address) bool {
 	for _, to := range d.post {

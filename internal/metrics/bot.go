@@ -60,7 +60,9 @@ func (b Bot) Samples() []Sample {
 		list = append(list, counter("ravenbot_posts_total", "Posts, by their outcome.", float64(n), "outcome", outcome))
 	}
 	for _, h := range b.Platforms.Health() {
-		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected), "platform", h.Name))
+		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected), "platform", h.Name),
+			counter("ravenbot_platform_rate_limited_total",
+				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited), "platform", h.Name))
 	}
 	for _, s := range b.Servers.Servers() {
 		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)

@@ -29,7 +29,11 @@ const wordAgain = "settings_again"
 
 // Buttons returns the button below a form that could not be taken.
 func (*Repository) Buttons() []feature.Button {
-	return []feature.Button{{Word: wordAgain, Who: "whoever sent the form", Does: "opens the form again with what was filled in"}}
+	return []feature.Button{{
+		Word: wordAgain,
+		Who:  "whoever sent the form",
+		Does: "opens the form again with what was filled in",
+	}}
 }
 
 // Forms returns the forms of a person's and of a channel's settings.

@@ -286,7 +286,8 @@ func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) 
 		switch name {
 		case fieldPrompt:
 			// A form may trim the text, so an unchanged prompt must not be stored again in its trimmed form.
-			if was.Tools.SystemPrompt != nil && (value == strings.TrimSpace(systemPrompt(was)) || value == unset && systemPrompt(was) == "") {
+			before := strings.TrimSpace(systemPrompt(was))
+			if was.Tools.SystemPrompt != nil && (value == before || value == unset && before == "") {
 				continue
 			}
 		case fieldModel, fieldLanguage, fieldTools, fieldSteps:
