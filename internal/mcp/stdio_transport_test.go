@@ -504,6 +504,7 @@ func growth(t *testing.T, do func()) int64 {
 func TestStubbornProcessesAreEnded(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "stubborn"), fakeServer("b", "plain")}})
 	settled(t, h, "a")
+	settled(t, h, "b")
 	mark := "FAKE_MARK=" + must(h.server("a")).c.Env["FAKE_MARK"]
 	if n := len(processes(t, mark)); runtime.GOOS == "linux" && n != 3 {
 		t.Errorf("%d processes run, want the server, its child and another server", n)
