@@ -29,7 +29,9 @@ type situation struct {
 	says string
 	// readable: Discord shows the bot what others say.
 	readable bool
-	late     bool // the bot reads messages 20 minutes after they were said
+	// varies: how much the summary covers depends on when it is ready, so the document leaves it out.
+	varies bool
+	late   bool // the bot reads messages 20 minutes after they were said
 	// discovery: tools are found instead of declared.
 	discovery bool
 	setUp     func(w *world, settings map[string]any)
@@ -297,6 +299,9 @@ func promptDocument(requests []promptRequest) string {
 		fmt.Fprintf(&b, ":\n\n~~~text\n%s\n~~~\n\n", text)
 	}
 	for i, c := range situations {
+		if c.varies {
+			continue
+		}
 		r := requests[i]
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n", c.title, c.says)
 		system, messages := withFixedValues(r.system()), withFixedValues(r.messages())
