@@ -389,7 +389,7 @@ func TestWithoutAKeyTheOfflineModelAnswers(t *testing.T) {
 		`web_fetch {"url":"` + w.feeds.URL() + `/x"}`:         "private network",
 		`feeds_fetch {"adress":"x"}`:                          "do not fit",
 		`no_such_tool {}`:                                     "There is no tool",
-		"/digest list":                                        "No digest is configured",
+		"/digest list":                                        "No digest is posted here",
 		"/tools":                                              "feeds_fetch",
 		"/help":                                               "/raven ask",
 	} {

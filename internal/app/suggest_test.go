@@ -16,7 +16,8 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 	w.model.SetScript(echo)
 	settings := w.base()
 	digest := func(feeds ...string) map[string]any {
-		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": []string{"web:/general"}}
+		// Members are offered what is posted where they ask.
+		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": []string{"discord:" + w.guild.ID + "/" + w.news.ID}}
 	}
 	settings["digests"] = map[string]any{"morning": digest("bundled:feeds-primer", "https://birds.example/atom.xml"), "evening": digest("https://birds.example/?key=secret")}
 	w.run(settings)
