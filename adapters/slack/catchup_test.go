@@ -294,7 +294,7 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 }
 
 func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
-	server := world(t, simslack.Options{RefreshGrace: 10 * time.Millisecond})
+	server := world(t, simslack.Options{RefreshGrace: 500 * time.Millisecond})
 	channel, anna := server.AddChannel("general").ID, server.AddUser("anna")
 	var ahead atomic.Int64
 	var last atomic.Value
