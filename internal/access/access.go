@@ -49,6 +49,13 @@ func (g *Gate) Admit(ctx context.Context, m chat.Message, active bool) (ok bool,
 	return false, reason
 }
 
+// MayUse reports whether a user of a platform may use the bot in a conversation. A user whom the
+// rules name by account alone counts as one who may not.
+func (g *Gate) MayUse(at chat.Address, userID string) bool {
+	rule := g.config().ChannelFor(at.String())
+	return rule.AllowsUser(userID, "")
+}
+
 func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 	if m.Author.Operator {
 		return true

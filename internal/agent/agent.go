@@ -99,6 +99,12 @@ type Places interface {
 	Formatting(platform string) string
 }
 
+// Access says who may use the bot.
+type Access interface {
+	// MayUse reports whether a user of a platform may use the bot in a conversation.
+	MayUse(at chat.Address, userID string) bool
+}
+
 // Notes finds what people asked to have remembered.
 type Notes interface {
 	// Recall returns the few notes about the author of a message and about its place that fit
@@ -192,6 +198,7 @@ type Options struct {
 	Budget    Budget    // nil: every request is made
 	Places    Places    // nil: nothing is known of a message but its words
 	Notes     Notes     // nil: there are none
+	Access    Access    // nil: everybody may use the bot
 	Log       *slog.Logger
 	Now       func() time.Time
 	Jitter    func() float64 // in [0,1)

@@ -44,7 +44,26 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	wg.Wait()
 	for i, m := range r.asked.Messages {
 		c := &r.contexts[i]
+		r.markOutsiders(m.Conversation, c)
 		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool { return s.Self && r.isAnswer(ctx, m, s) })
+	}
+}
+
+// markOutsiders marks the messages of people who may not use the bot: what they say is foreign text.
+func (r *run) markOutsiders(at chat.Address, c *chat.Context) {
+	if r.engine.o.Access == nil {
+		return
+	}
+	mark := func(s *chat.Said) { s.Outsider = !s.Self && !r.engine.o.Access.MayUse(at, s.ByID) }
+	for _, s := range []*chat.Said{c.Reply, c.Root} {
+		if s != nil {
+			mark(s)
+		}
+	}
+	for _, list := range [][]chat.Said{c.Linked, c.Recent} {
+		for i := range list {
+			mark(&list[i])
+		}
 	}
 }
 

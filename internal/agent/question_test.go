@@ -343,3 +343,32 @@ func TestPurge_RemovesQuotes(t *testing.T) {
 		t.Errorf("after the deletion the request is\n%s", text)
 	}
 }
+
+// only lets the users that it names use the bot.
+type only []string
+
+func (o only) MayUse(_ chat.Address, userID string) bool { return slices.Contains(o, userID) }
+
+// What bots say, and people who may not use the bot, taints the turn; what others say does not.
+func TestAnswer_WordsOfOutsidersTaintTheTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		said  chat.Said
+		taint bool
+	}{
+		"somebody who may":     {chat.Said{ID: "9", ByID: "U2", Text: "hello"}, false},
+		"somebody who may not": {chat.Said{ID: "9", ByID: "U3", Text: "hello"}, true},
+		"a bot":                {chat.Said{ID: "9", ByID: "U2", Bot: true, Text: "hello"}, true},
+		"the bot itself":       {chat.Said{ID: "9", Bot: true, Self: true, Text: "hello"}, false},
+	} {
+		b := engine(nil, recorder())
+		b.options.Places = &places{about: func(context.Context, chat.Message) chat.Context {
+			return chat.Context{Recent: []chat.Said{c.said}}
+		}}
+		b.options.Access = only{"U1", "U2"}
+		b.Engine = b.over()
+		b.answer(t, t.Context(), one(asks("1", "what was said?")))
+		if got := b.memory.turns[room][0].Taint; len(got) > 0 != c.taint {
+			t.Errorf("%s: the turn is tainted by %q, want it tainted: %v", name, got, c.taint)
+		}
+	}
+}

@@ -330,6 +330,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Budget:    a.spending,
 		Places:    a.platforms,
 		Notes:     a.notes(),
+		Access:    a.gate,
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,

@@ -108,9 +108,9 @@ func (l lateAgent) Complete(ctx context.Context, on store.Usage, models []string
 func (l lateAgent) Route(m chat.Message) agent.Profile { return l.roster.Route(m) }
 
 // askPerson puts the question of an MCP server to the person on whose behalf it is called.
-func askPerson(desk *elicit.Service) func(context.Context, mcp.Question) (mcp.Answer, error) {
+func askPerson(questions *elicit.Service) func(context.Context, mcp.Question) (mcp.Answer, error) {
 	return func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-		got, err := desk.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
+		got, err := questions.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
 		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err
 	}
 }

@@ -49,7 +49,7 @@ type Store interface {
 	Approvals(ctx context.Context) ([]store.Approval, error)
 }
 
-// Options are what a Book needs.
+// Options are what a Queue needs.
 type Options struct {
 	Store Store
 	// Post posts at once, ahead of what waits in the conversation; if replaces is not
@@ -76,7 +76,7 @@ type entry struct {
 	decided chan struct{} // closed with the decision
 }
 
-// New returns a Book that Load fills.
+// New returns a Queue that Load fills.
 func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
 // Load reads the approvals of earlier processes.

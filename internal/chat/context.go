@@ -71,7 +71,7 @@ type Said struct {
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
-	// Outsider: its author may not use the bot here. Adapters leave it false.
+	// Outsider: its author may not use the bot here. The agent sets it, adapters leave it false.
 	Outsider bool
 	// Self: the bot itself said it.
 	Self  bool

@@ -130,7 +130,7 @@ type question struct {
 	answered bool
 }
 
-// New returns an empty Desk.
+// New returns a Service without questions.
 func New(o Options) *Service { return &Service{o: o, open: map[string]*question{}} }
 
 // Ask asks the caller in ctx, and returns their answer. It returns an error when ctx ends,
