@@ -74,7 +74,7 @@ type Tool interface {
 }
 
 // ownPacks are the native packs whose results hold nothing that strangers wrote.
-var ownPacks = map[string]bool{"billing": true, "discovery": true, "memory": true, "remind": true, "skill": true}
+var ownPacks = map[string]bool{"billing": true, "discovery": true, "memory": true, "skill": true}
 
 // ReadsForeign reports whether results of the tool may hold text that no participant of a
 // conversation wrote.
