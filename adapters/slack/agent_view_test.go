@@ -16,12 +16,8 @@ func granted(scopes ...string) simslack.Options { return simslack.Options{Scopes
 // did waits until the bot has called a method so many times.
 func did(t *testing.T, b *bot, method string, times int) {
 	t.Helper()
-	n := 0
-	_, err := b.sim.WaitRequest(deadline(t), func(r sim.Request) bool {
-		if strings.HasSuffix(r.Path, "/"+method) && r.Status != 0 {
-			n++
-		}
-		return n >= times
+	_, err := b.sim.WaitRequests(deadline(t), times, func(r sim.Request) bool {
+		return strings.HasSuffix(r.Path, "/"+method)
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)

@@ -151,10 +151,19 @@ func (d *HTTPServer) Requests() []Request {
 
 // WaitRequest returns the first answered request that matches, past ones included.
 func (d *HTTPServer) WaitRequest(ctx context.Context, match func(Request) bool) (Request, error) {
+	return d.WaitRequests(ctx, 1, match)
+}
+
+// WaitRequests waits until n answered requests match, past ones included, and returns the nth.
+func (d *HTTPServer) WaitRequests(ctx context.Context, n int, match func(Request) bool) (Request, error) {
 	var found Request
 	err := d.state.Wait(ctx, func() bool {
+		matched := 0
 		for _, r := range d.requests {
-			if r.Status != 0 && match(*r) {
+			if r.Status == 0 || !match(*r) {
+				continue
+			}
+			if matched++; matched == n {
 				found = *r
 				return true
 			}
@@ -162,7 +171,7 @@ func (d *HTTPServer) WaitRequest(ctx context.Context, match func(Request) bool) 
 		return false
 	})
 	if err != nil {
-		return Request{}, fmt.Errorf("wait for request: %w", err)
+		return Request{}, fmt.Errorf("wait for request %d: %w", n, err)
 	}
 	return found, nil
 }
